@@ -40,9 +40,9 @@ func ordersOf(rank int) (list []tensor.Order) {
 // written counts the results that have an order, and those that were compared in other orders than the inferred one.
 type written struct{ all, permuted int }
 
-// inOrders runs the implementations of an op on a call, with results in all orders that they support; with few, only in
-// some orders.
-func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written, err error) {
+// compareOrders runs the implementations of an op on a call, with results in all orders that they support; with few,
+// only in some orders.
+func compareOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("panic: %v\n%s", x, debug.Stack())
@@ -87,7 +87,7 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 					return n, fmt.Errorf("reference: %w", err)
 				}
 			}
-			if err := lowered(&op.Impls[k], c, w, in, want); err != nil {
+			if err := checkLowered(&op.Impls[k], c, w, in, want); err != nil {
 				return n, fmt.Errorf("%s in order %v: %w", op.Impls[k].Name, o, err)
 			}
 			if !o.Matches(inferred[0]) {
@@ -99,7 +99,7 @@ func inOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n written,
 }
 
 // errRejected is the error of a call that inference rejects.
-var errRejected = errors.New("refused")
+var errRejected = errors.New("rejected by inference")
 
 // walkTo returns a walk of an implementation that writes results in the given order.
 func walkTo(m *graph.Impl, c *graph.Call, o tensor.Order) (graph.Walk, bool) {
@@ -111,8 +111,9 @@ func walkTo(m *graph.Impl, c *graph.Call, o tensor.Order) (graph.Walk, bool) {
 	return graph.Walk{}, false
 }
 
-// lowered runs an implementation on operands in layouts that it reads, and compares the results with the reference's.
-func lowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tensor) error {
+// checkLowered runs an implementation on operands in layouts that it reads, and compares the results with the
+// reference's.
+func checkLowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tensor) error {
 	call, read := *c, slices.Clone(in)
 	call.In, call.Out = slices.Clone(c.In), slices.Clone(c.Out)
 	for k, a := range call.In {
@@ -200,7 +201,7 @@ func moreExamples(name string) []graph.Example {
 }
 
 // TestAnyOrder checks that every implementation writes correct results in all orders that it declares, for all dtypes.
-// An op that writes only the inferred order must give a reason (AsInferred).
+// An op that writes only the inferred order must give a FixedLayoutReason.
 func TestAnyOrder(t *testing.T) {
 	anyOrder := 0
 	for _, op := range kernels.All() {
@@ -214,7 +215,7 @@ func TestAnyOrder(t *testing.T) {
 				if d != tensor.Invalid && !changed {
 					continue
 				}
-				n, err := inOrders(op, as, uint64(i), changed)
+				n, err := compareOrders(op, as, uint64(i), changed)
 				if errors.Is(err, errRejected) && changed {
 					continue
 				}
@@ -234,7 +235,7 @@ func TestAnyOrder(t *testing.T) {
 		// Some ops write other orders only by machine code.
 		missing := sum.permuted == 0 && op.FixedLayoutReason == "" && loops.CodeAvailable()
 		if sum.all > 0 && (missing || sum.permuted > 0 && op.FixedLayoutReason != "") {
-			t.Errorf("%s: %d results in other orders, and AsInferred is %q", op.Name, sum.permuted, op.FixedLayoutReason)
+			t.Errorf("%s: %d results in other orders, and FixedLayoutReason is %q", op.Name, sum.permuted, op.FixedLayoutReason)
 		}
 	}
 	if anyOrder < 150 {

@@ -52,9 +52,9 @@ func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 	return c
 }
 
-// TestBelow checks the declared bounds of integer operands (Param.IndexBound): an op that rejects large integers must
-// declare a bound, accept the greatest integer below it, and reject the bound itself.
-func TestBelow(t *testing.T) {
+// TestIndexBounds checks the declared bounds of integer operands: an op that rejects large integers must declare a
+// bound, accept the greatest integer below it, and reject the bound itself.
+func TestIndexBounds(t *testing.T) {
 	const large = 1000
 	bounds, rejected := 0, 0
 	for _, o := range kernels.All() {
@@ -67,18 +67,18 @@ func TestBelow(t *testing.T) {
 				if !m.DType.IsIntegral(false) || rejection(t, o, ex, i, 0) != nil {
 					continue
 				}
-				below := o.Params[i].IndexBound
+				bound := o.Params[i].IndexBound
 				err := rejection(t, o, ex, i, large)
 				if err != nil {
 					rejected++
-					if below == nil {
+					if bound == nil {
 						t.Errorf("%s, example %d: %s rejects %d, but has no bound: %v", o.Name, x, o.Params[i].Name, large, err)
 					}
 				}
-				if below == nil {
+				if bound == nil {
 					continue
 				}
-				n := below(exampleCallOf(t, o, ex))
+				n := bound(exampleCallOf(t, o, ex))
 				if n < 0 {
 					continue
 				}

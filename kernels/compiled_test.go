@@ -71,12 +71,12 @@ func kernelsOf(op *graph.Op, given graph.Attrs, in []tensor.Meta) (list []compil
 	for i := range op.Impls {
 		m := &op.Impls[i]
 		for _, w := range m.Walks(c, nil) {
-			at := *c
-			at.Impl, at.Walk, at.Out = m, w, slices.Clone(c.Out)
-			for o := range at.Out {
-				at.Out[o] = w.ResultLayout(o, at.Out[o])
+			call := *c
+			call.Impl, call.Walk, call.Out = m, w, slices.Clone(c.Out)
+			for o := range call.Out {
+				call.Out[o] = w.ResultLayout(o, call.Out[o])
 			}
-			add(&at, m.Lower)
+			add(&call, m.Lower)
 		}
 	}
 	if op.Compile != nil && len(op.Impls) < 2 {
@@ -122,9 +122,6 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 			for _, in := range withDTypes(ex.In, d) {
 				for _, k := range kernelsOf(op, ex.Attrs, in) {
 					for _, listed := range listings(k) {
-						if listed.Loop == nil { // not compiled from an expression
-							continue
-						}
 						add(listed.Loop)
 						if len(listed.Loop.Folds) > 0 {
 							continue

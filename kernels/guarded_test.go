@@ -24,21 +24,21 @@ import (
 // rooms holds memory between pages that cannot be accessed, one piece per operand.
 type rooms [][]byte
 
-const room = 1 << 20
+const roomBytes = 1 << 20
 
 // place returns memory for a layout that ends directly before an inaccessible page, or begins directly behind one.
 func (r *rooms) place(t *testing.T, k int, m tensor.Meta, behind bool) (memory []byte) {
 	for len(*r) <= k {
-		*r = append(*r, jittest.Guarded(t, room))
+		*r = append(*r, jittest.Guarded(t, roomBytes))
 	}
 	n := m.Extent() * m.DType.Size()
-	if n > room {
+	if n > roomBytes {
 		t.Fatalf("%v does not fit", m)
 	}
 	if behind {
 		return (*r)[k][:n]
 	}
-	return (*r)[k][room-n:]
+	return (*r)[k][roomBytes-n:]
 }
 
 // first returns the address of the first element of a layout that spans memory.
@@ -125,11 +125,11 @@ func (r *rooms) compare(t *testing.T, k compiledCall, in []*tensor.Tensor) error
 		}
 		want = append(want, x)
 	}
-	failed := kerneltest.RunKernel(k.Kernel, &k.call, in, want)
+	wantErr := kerneltest.RunKernel(k.Kernel, &k.call, in, want)
 	for _, behind := range []bool{false, true} {
 		got, err := r.run(t, k, in, behind)
-		if (err != nil) != (failed != nil) {
-			return fmt.Errorf("%v between guards, %v elsewhere", err, failed)
+		if (err != nil) != (wantErr != nil) {
+			return fmt.Errorf("%v between guards, %v elsewhere", err, wantErr)
 		}
 		for o := range got {
 			if !bytes.Equal(got[o], want[o].Storage().Bytes()[:len(got[o])]) {

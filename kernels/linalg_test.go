@@ -30,7 +30,7 @@ func TestLongMatrixMemory(t *testing.T) {
 		}
 		p, err := exec.Compile(g, exec.Options{Threads: 1, MemoryLimit: 16 * 8 * rows * cols})
 		require.NoError(t, err, name)
-		in := tensor.Zeros(tensor.Float32, rows, cols)
+		in := tensor.Zeros(tensor.Float32, rows, cols) // of ones, the columns have 6667, 6667 and 6666
 		for i := range rows {
 			in.Set(tensor.FloatScalar(1), i, i%cols)
 		}

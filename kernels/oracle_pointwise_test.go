@@ -54,14 +54,14 @@ func checkPointwiseOracle(t *testing.T, dir string, g *graph.Graph) {
 		t.Fatal(err)
 	}
 	inputs, outputs := pointwiseArrays(dir)
-	refused := g.InferAll()
+	rejected := g.InferAll()
 	for _, n := range g.Nodes {
 		v := n.Out[0]
 		w, ok := want.Values[v.Name]
-		if (refused[n] != nil) == ok {
-			t.Errorf("%s: error %v, want %q", describeNode(n), refused[n], want.Errors[n.Name])
+		if (rejected[n] != nil) == ok {
+			t.Errorf("%s: error %v, want %q", describeNode(n), rejected[n], want.Errors[n.Name])
 		}
-		if !ok || refused[n] != nil {
+		if !ok || rejected[n] != nil {
 			continue
 		}
 		if v.Meta.DType.String() != w.DType || v.Meta.Offset != w.Offset || !slices.Equal(v.Meta.Shape, w.Shape) ||
@@ -92,12 +92,12 @@ func checkPointwiseValue(t *testing.T, n *graph.Node, inputs, outputs map[string
 	for i, a := range n.In {
 		if a.Kind == graph.TensorArg {
 			in[i] = tensor.Empty(a.Value.Meta)
-			tensor.CopyElements(in[i], bits16(inputs[a.Value.Name], a.Value.Meta.DType))
+			tensor.CopyElements(in[i], fromNumpy(inputs[a.Value.Name], a.Value.Meta.DType))
 		}
 	}
 	out, err := kerneltest.RunCall(n.Op, n.Call(), in)
 	if err == nil {
-		err = kerneltest.CompareTensors(out[0], bits16(outputs[n.Name], n.Out[0].Meta.DType))
+		err = kerneltest.CompareTensors(out[0], fromNumpy(outputs[n.Name], n.Out[0].Meta.DType))
 	}
 	if err != nil {
 		t.Errorf("%s: %v", describeNode(n), err)

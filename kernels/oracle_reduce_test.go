@@ -83,7 +83,7 @@ func checkReduceOracle(t *testing.T, dir string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := g.InferAll()
+	rejected := g.InferAll()
 	var in, out map[string]*tensor.Tensor
 	if in, err = npz.ReadFile(filepath.Join(dir, "inputs.npz")); err == nil {
 		if out, err = npz.ReadFile(filepath.Join(dir, "outputs.npz")); err != nil {
@@ -91,7 +91,7 @@ func checkReduceOracle(t *testing.T, dir string) int {
 		}
 	}
 	for _, n := range g.Nodes {
-		if err := refused[n]; err != nil {
+		if err := rejected[n]; err != nil {
 			if msg, ok := want.Errors[n.Name]; !ok || !strings.HasPrefix(msg, err.Err.Error()) {
 				t.Errorf("%s %s %v %+v: rejected with %q, PyTorch: %q", n.Name, n.Op.Name, callMetas(n), n.Attrs, err.Err,
 					want.Errors[n.Name])
@@ -164,12 +164,4 @@ func torchTolerance(op string) float64 {
 		return 40
 	}
 	return 4
-}
-
-// fromNumpy reinterprets the uint16 in which .npz files hold bfloat16.
-func fromNumpy(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
-	if d == tensor.BFloat16 && t.DType == tensor.Uint16 {
-		return tensor.Must(tensor.FromStorage(t.Meta.WithDType(d), t.Storage()))
-	}
-	return t
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // oracleFolders unpacks PyTorch's results of random calls from testdata/oracle, one folder per family, and adds the
@@ -25,4 +27,12 @@ func oracleFolders(t *testing.T, families ...string) []string {
 		dirs = append(dirs, dir)
 	}
 	return append(dirs, filepath.SplitList(os.Getenv("GRAPHRUN_ORACLE"))...)
+}
+
+// fromNumpy returns an array of an .npz file, which has bfloat16 values as uint16, as a tensor of dtype d.
+func fromNumpy(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
+	if d != tensor.BFloat16 || t.DType != tensor.Uint16 {
+		return t
+	}
+	return tensor.Must(t.View(t.WithDType(d)))
 }

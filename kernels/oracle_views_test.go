@@ -58,7 +58,7 @@ var ownOps = strings.Fields(
 
 // checkOracle returns the number of results it compared.
 func checkOracle(t *testing.T, dir string, data []byte) int {
-	g, refused := parseOracle(t, dir, data)
+	g, rejected := parseOracle(t, dir, data)
 	raw, err := os.ReadFile(filepath.Join(dir, "expected.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,15 +74,15 @@ func checkOracle(t *testing.T, dir string, data []byte) int {
 		}
 	}
 	for _, n := range g.Nodes {
-		if e := refused[n]; e != nil {
+		if e := rejected[n]; e != nil {
 			if _, ok := want.Errors[n.Name]; !ok {
-				report("%s (%s) is refused: %v", n.Name, n.Op.Name, e.Err)
+				report("%s (%s) is rejected: %v", n.Name, n.Op.Name, e.Err)
 			}
 			agreed++
 			continue
 		}
 		if why, ok := want.Errors[n.Name]; ok {
-			report("%s (%s) is not refused: %s", n.Name, n.Op.Name, why)
+			report("%s (%s) is not rejected: %s", n.Name, n.Op.Name, why)
 		}
 		for _, v := range n.Out {
 			if w, ok := want.Values[v.Name]; ok {
@@ -95,7 +95,7 @@ func checkOracle(t *testing.T, dir string, data []byte) int {
 	}
 	t.Logf("%d answers compared, %d differ", agreed, bad)
 	if _, err := os.Stat(filepath.Join(dir, "outputs.npz")); err == nil {
-		checkOracleValues(t, dir, g, refused)
+		checkOracleValues(t, dir, g, rejected)
 	}
 	return agreed
 }
@@ -150,7 +150,7 @@ func oracleDiff(v *graph.Value, w oracleValue) string {
 	return ""
 }
 
-func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*graph.Node]*graph.Error) {
+func checkOracleValues(t *testing.T, dir string, g *graph.Graph, rejected map[*graph.Node]*graph.Error) {
 	in, err := npz.ReadFile(filepath.Join(dir, "inputs.npz"))
 	if err != nil {
 		t.Fatal(err)
@@ -161,12 +161,12 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if v := g.Value(name); v != nil {
-			in[name] = kerneltest.CopyInLayout(bf16Bits(in[name], v.Meta.DType), v.Meta)
+			in[name] = kerneltest.CopyInLayout(fromNumpy(in[name], v.Meta.DType), v.Meta)
 		}
 	}
 	bad := 0
 	for _, n := range g.Nodes {
-		if refused[n] != nil || n.Op.ReadsStorage { // the files do not hold the gaps between elements
+		if rejected[n] != nil || n.Op.ReadsStorage { // the files do not hold the gaps between elements
 			continue
 		}
 		ops := make([]*tensor.Tensor, len(n.In))
@@ -181,19 +181,11 @@ func checkOracleValues(t *testing.T, dir string, g *graph.Graph, refused map[*gr
 			if w == nil {
 				continue
 			}
-			if diff := kerneltest.FirstRelativeDifference(out[i], bf16Bits(w, v.Meta.DType), 2e-6); diff != "" {
+			if diff := kerneltest.FirstRelativeDifference(out[i], fromNumpy(w, v.Meta.DType), 2e-6); diff != "" {
 				if bad++; bad <= 10 {
 					t.Errorf("%s (%s) %v: %s", v.Name, n.Op.Name, v.Meta, diff)
 				}
 			}
 		}
 	}
-}
-
-// bf16Bits reinterprets bfloat16 values, which numpy stores as uint16.
-func bf16Bits(t *tensor.Tensor, d tensor.DType) *tensor.Tensor {
-	if d != tensor.BFloat16 || t.DType != tensor.Uint16 {
-		return t
-	}
-	return tensor.Must(t.View(t.WithDType(d)))
 }

@@ -79,28 +79,28 @@ func TestPackedOperands(t *testing.T) {
 			}
 		}
 	}
-	for _, one := range calls {
-		a, err := one.op.Schema.Decode(one.attrs, nil)
+	for _, call := range calls {
+		a, err := call.op.Schema.Decode(call.attrs, nil)
 		require.NoError(t, err)
 		draw := kerneltest.MixedValues(rand.New(rand.NewPCG(1, 2)))
 		var in []*tensor.Tensor
-		for _, m := range one.in {
+		for _, m := range call.in {
 			var x *tensor.Tensor
 			if m.DType != tensor.Invalid {
 				x = kerneltest.Filled(m, draw)
 			}
 			in = append(in, x)
 		}
-		for i := range one.op.Impls {
-			name := fmt.Sprintf("%s by %s of %v", one.op.Name, one.op.Impls[i].Name, one.in)
-			packed += packedLikeUnpacked(t, name, one.op, &one.op.Impls[i], a, in)
+		for i := range call.op.Impls {
+			name := fmt.Sprintf("%s by %s of %v", call.op.Name, call.op.Impls[i].Name, call.in)
+			packed += comparePacked(t, name, call.op, &call.op.Impls[i], a, in)
 		}
 	}
 	assert.GreaterOrEqual(t, packed, 30, "operands were packed")
 }
 
-// packedLikeUnpacked computes a call with each operand packed and not, and returns the number of packed operands.
-func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any,
+// comparePacked computes a call with each operand packed and not, and returns the number of packed operands.
+func comparePacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, a any,
 	in []*tensor.Tensor) (packed int) {
 	c := &graph.Call{Attrs: a}
 	for _, x := range in {
@@ -126,27 +126,27 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 	for i := range c.Out {
 		c.Out[i] = walks[0].ResultLayout(i, c.Out[i])
 	}
-	want := computed(t, name, c, in)
+	want := lowerAndRun(t, name, c, in)
 	for i := range in {
 		if in[i] == nil {
 			continue
 		}
-		form, ok := m.Pack(c, i)
+		packing, ok := m.Pack(c, i)
 		if !ok {
 			continue
 		}
 		packed++
-		v, err := graph.PackConstant(c.In[i].Value, form)
+		v, err := graph.PackConstant(c.In[i].Value, packing)
 		require.NoError(t, err, name)
 		back := v.Data()
 		require.Equal(t, in[i].DType, back.DType, name)
-		require.Equal(t, numbers(in[i]), numbers(back), "%s: operand %d in the form %q", name, i, form.Format)
+		require.Equal(t, numbers(in[i]), numbers(back), "%s: operand %d in the form %q", name, i, packing.Format)
 		with, data := *c, slices.Clone(in)
 		with.In = slices.Clone(c.In)
 		with.In[i].Value, data[i] = v, v.Const
 		again, ok := m.Pack(&with, i)
-		require.True(t, ok && again.Format == form.Format, "%s: a packed operand is asked for in the same form", name)
-		got := computed(t, name, &with, data)
+		require.True(t, ok && again.Format == packing.Format, "%s: a packed operand is asked for in the same form", name)
+		got := lowerAndRun(t, name, &with, data)
 		for k := range want {
 			a, b := numbers(want[k]), numbers(got[k])
 			if slices.Equal(a, b) {
@@ -154,13 +154,13 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 			}
 			// Small products, of recurrent cells and transposed convolutions, round differently in panels.
 			require.Contains(t, []string{"steps", "spread"}, m.Name, "%s: result %d, operand %d in the form %q",
-				name, k, i, form.Format)
+				name, k, i, packing.Format)
 			for j := range a {
 				require.InDelta(t, real(a[j]), real(b[j]), 1e-5*(1+math.Abs(real(a[j]))),
-					"%s: result %d, operand %d in the form %q", name, k, i, form.Format)
+					"%s: result %d, operand %d in the form %q", name, k, i, packing.Format)
 			}
 		}
-		if !strings.Contains(form.Format, "panels") {
+		if !strings.Contains(packing.Format, "panels") {
 			continue
 		}
 		with.In[i].Value = &graph.Value{Meta: v.Meta, Const: v.Const,
@@ -171,8 +171,8 @@ func packedLikeUnpacked(t *testing.T, name string, op *graph.Op, m *graph.Impl, 
 	return packed
 }
 
-// computed lowers a call and runs it.
-func computed(t *testing.T, name string, c *graph.Call, in []*tensor.Tensor) []*tensor.Tensor {
+// lowerAndRun lowers a call and runs it.
+func lowerAndRun(t *testing.T, name string, c *graph.Call, in []*tensor.Tensor) []*tensor.Tensor {
 	k, err := c.Impl.Lower(c)
 	require.NoError(t, err, name)
 	var outs []*tensor.Tensor

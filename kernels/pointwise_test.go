@@ -93,13 +93,13 @@ func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
 // TestPointwise runs the ops that follow their operands' layouts on random layouts of every supported dtype, alone and
 // mixed, and requests dense layouts other than the inferred one.
 func TestPointwise(t *testing.T) {
-	allowed := readRefused(t)
+	allowed := readRejected(t)
 	for _, op := range kernels.All() {
 		if op.Kind != graph.FollowsOperands {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			got := refusedCalls(t, op)
+			got := rejectedCalls(t, op)
 			if *updateRejected {
 				allowed[op.Name] = got
 				return
@@ -114,7 +114,7 @@ func TestPointwise(t *testing.T) {
 		})
 	}
 	if *updateRejected {
-		writeRefused(t, allowed)
+		writeRejected(t, allowed)
 	}
 }
 
@@ -258,13 +258,13 @@ func TestPointwiseVectors(t *testing.T) {
 	values := map[*graph.Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
 		values[v] = tensor.Empty(v.Meta)
-		tensor.CopyElements(values[v], bits16(inputs[v.Name], v.Meta.DType))
+		tensor.CopyElements(values[v], fromNumpy(inputs[v.Name], v.Meta.DType))
 	}
-	refused, at := g.InferAll(), map[tensor.DType]int{}
+	rejected, at := g.InferAll(), map[tensor.DType]int{}
 	for _, n := range g.Nodes {
 		why, bad := want.Errors[n.Name]
-		if (refused[n] != nil) != bad {
-			t.Errorf("%s: error %v, want %q", describeNode(n), refused[n], why)
+		if (rejected[n] != nil) != bad {
+			t.Errorf("%s: error %v, want %q", describeNode(n), rejected[n], why)
 		}
 		if text, ok := want.Values[n.Name]; ok {
 			checkVector(t, n, text, results, at, values)
@@ -286,7 +286,7 @@ func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*t
 		t.Errorf("%s: got %s, want %s", describeNode(n), got, text)
 		return
 	}
-	flat := bits16(results[d.String()], d)
+	flat := fromNumpy(results[d.String()], d)
 	want := tensor.Must(flat.View(tensor.Meta{DType: d, Shape: v.Meta.Shape,
 		Strides: tensor.ContiguousStrides(v.Meta.Shape), Offset: start}))
 	in := make([]*tensor.Tensor, len(n.In))
@@ -302,14 +302,6 @@ func checkVector(t *testing.T, n *graph.Node, text string, results map[string]*t
 	if err != nil {
 		t.Errorf("%s: %v", describeNode(n), err)
 	}
-}
-
-// bits16 reinterprets bfloat16 values, which npz files hold as uint16.
-func bits16(x *tensor.Tensor, d tensor.DType) *tensor.Tensor {
-	if d == tensor.BFloat16 {
-		return tensor.Must(x.View(x.WithDType(d)))
-	}
-	return x
 }
 
 func describeNode(n *graph.Node) string {

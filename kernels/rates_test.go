@@ -26,7 +26,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("%s has no value", r.Name)
 		}
 		for _, call := range r.Calls {
-			if op := kernels.Lookup(call.Op); op == nil || call.Impl != "" && !has(op, call.Impl) {
+			if op := kernels.Lookup(call.Op); op == nil || call.Impl != "" && !hasImpl(op, call.Impl) {
 				t.Errorf("%s is measured by %s of %s", r.Name, call.Op, call.Impl)
 			}
 		}
@@ -49,7 +49,7 @@ func TestRates(t *testing.T) {
 	})
 }
 
-func has(op *graph.Op, impl string) bool {
+func hasImpl(op *graph.Op, impl string) bool {
 	return slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Name == impl })
 }
 
@@ -82,13 +82,13 @@ func TestWorksAreIndependent(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 22))
 	eachCall(t, func(op *graph.Op, c *graph.Call) {
 		for range 8 {
-			independent(t, op, c, r)
+			checkIndependent(t, op, c, r)
 		}
 	})
 }
 
-// independent compares walks and prices of a call with those for other layouts of its operands.
-func independent(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
+// checkIndependent compares walks and prices of a call with those for other layouts of its operands.
+func checkIndependent(t *testing.T, op *graph.Op, c *graph.Call, r *rand.Rand) {
 	call, other := *c, *c
 	call.In, other.In, other.InPlace = slices.Clone(c.In), slices.Clone(c.In), make([]bool, len(c.In))
 	for i, a := range c.In {

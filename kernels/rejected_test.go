@@ -28,10 +28,10 @@ func mixed(round int) bool { return round%3 == 2 }
 // rounds is the number of calls for each dtype.
 const rounds = 10
 
-// refusedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the
+// rejectedCalls runs the op's examples on operands of every dtype. It returns the rejected ones: a dtype, or one of the
 // examples with that dtype. Rejection must not depend on layouts or shapes.
-func refusedCalls(t *testing.T, op *graph.Op) []string {
-	refused := []string{}
+func rejectedCalls(t *testing.T, op *graph.Op) []string {
+	rejected := []string{}
 	for i, d := range tensor.DTypes() {
 		supported, calls := make([]int, len(op.Examples)), make([]int, len(op.Examples))
 		for round := range rounds {
@@ -64,12 +64,12 @@ func refusedCalls(t *testing.T, op *graph.Op) []string {
 		if len(of) == tried {
 			of = []string{d.String()}
 		}
-		refused = append(refused, of...)
+		rejected = append(rejected, of...)
 	}
-	return refused
+	return rejected
 }
 
-func readRefused(t *testing.T) map[string][]string {
+func readRejected(t *testing.T) map[string][]string {
 	list := map[string][]string{}
 	data, err := os.ReadFile(filepath.Join("testdata", rejectedFile))
 	if os.IsNotExist(err) && *updateRejected {
@@ -84,8 +84,8 @@ func readRefused(t *testing.T) map[string][]string {
 	return list
 }
 
-// writeRefused writes the list, one op per line.
-func writeRefused(t *testing.T, list map[string][]string) {
+// writeRejected writes the list, one op per line.
+func writeRejected(t *testing.T, list map[string][]string) {
 	text := []byte("{")
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if len(list[name]) == 0 {

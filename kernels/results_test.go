@@ -23,8 +23,8 @@ import (
 // bits for all instruction sets and processors. So does Go code, but some of its functions differ from machine code.
 //
 // The digests leave out sums of products of complex128, which Go fuses in spite of conversions (golang/go#36971), and
-// complex128 of composite ops, whose parts may be such sums. Normally distributed numbers are
-// rounded to float32, because the last bits of package math's functions differ between processors.
+// complex128 of composite ops, whose parts may be such sums. Normally distributed numbers are rounded to float32,
+// because the last bits of package math's functions differ between processors.
 func TestResults(t *testing.T) {
 	path := "code"
 	if !loops.CodeAvailable() {

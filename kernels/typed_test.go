@@ -16,7 +16,7 @@ import (
 // TestPointwiseKernelsFitTheirIterations checks that for all dtypes that a pointwise op infers, its kernel has the
 // types of its iteration; the iterator rejects others when the kernel is compiled.
 func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
-	compiled, refused, step := 0, 0, testsize.Of(5, 1)
+	compiled, rejected, step := 0, 0, testsize.Of(5, 1)
 	for _, op := range kernels.All() {
 		if op.Pointwise == nil || op.Compile == nil {
 			continue
@@ -32,7 +32,7 @@ func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 				require.NoError(t, err, op.Name)
 				res, err := op.Infer(c)
 				if err != nil || slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias >= 0 }) {
-					refused++
+					rejected++
 					continue
 				}
 				for _, r := range res {
@@ -47,7 +47,7 @@ func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
 		assert.Positive(t, supported, op.Name)
 	}
 	assert.Greater(t, compiled, 5000/step)
-	assert.Greater(t, refused, 1000/step)
+	assert.Greater(t, rejected, 1000/step)
 }
 
 // dtypeMixes returns the operands with all dtypes: the same for all, and each pair of a dtype for the first operand and

@@ -121,8 +121,8 @@ func (h *hiddenCall) numbers(at sym.Binding) (*graph.Call, error) {
 	return c, all
 }
 
-// others draws sizes other than the hints: some symbols change, or all with the same hint.
-func (h *hiddenCall) others(r *rand.Rand) sym.Binding {
+// drawSizes draws sizes other than the hints: some symbols change, or all with the same hint.
+func (h *hiddenCall) drawSizes(r *rand.Rand) sym.Binding {
 	at := sym.Binding{}
 	change := func(n int) int {
 		return []int{n + 1, 2 * n, 3 * n, n + 2, max(n-1, 0), n}[r.IntN(6)]
@@ -140,8 +140,8 @@ func (h *hiddenCall) others(r *rand.Rand) sym.Binding {
 	return at
 }
 
-// within reports whether all guards hold.
-func (h *hiddenCall) within(at sym.Binding) (bool, error) {
+// guardsHold reports whether all guards hold.
+func (h *hiddenCall) guardsHold(at sym.Binding) (bool, error) {
 	for _, g := range h.env.Guards() {
 		if ok, err := g.At(at); err != nil || !ok {
 			return false, err
@@ -167,9 +167,9 @@ func describe(res []graph.Result, at sym.Binding) (string, error) {
 	return text, nil
 }
 
-// compared infers a call with symbols, and with numbers at the hints and at other sizes for which the guards hold. It
-// returns the number of the latter and the first difference.
-func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err error) {
+// compareSizes infers a call with symbols, and with numbers at the hints and at other sizes for which the guards hold.
+// It returns the number of the latter and the first difference.
+func compareSizes(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err error) {
 	h, err := hideSizes(op, e)
 	if err != nil {
 		return 0, err
@@ -178,15 +178,15 @@ func compared(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err erro
 	if err != nil {
 		return 0, fmt.Errorf("with symbolic sizes: %w", err)
 	}
-	if ok, err := h.within(h.at); err != nil || !ok {
+	if ok, err := h.guardsHold(h.at); err != nil || !ok {
 		return 0, fmt.Errorf("guards %v do not hold at the hints %v: %w", h.env.Guards(), h.at, err)
 	}
 	for i := range 200 {
 		at := h.at
 		if i > 0 {
-			at = h.others(r)
+			at = h.drawSizes(r)
 		}
-		if ok, err := h.within(at); err != nil || !ok {
+		if ok, err := h.guardsHold(at); err != nil || !ok {
 			continue
 		}
 		got, err := describe(res, at)
@@ -221,7 +221,7 @@ func TestUnknownSizes(t *testing.T) {
 		others := 0
 		var failed error
 		for i, e := range op.Examples {
-			n, err := compared(op, e, rand.New(rand.NewPCG(1, uint64(i))))
+			n, err := compareSizes(op, e, rand.New(rand.NewPCG(1, uint64(i))))
 			others += n
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("example %d: %w", i, err))
@@ -247,6 +247,6 @@ func TestUnknownSizesFindsNumbers(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	_, err = compared(op, graph.Example{In: []tensor.Meta{kit.F32(2, 3)}}, rand.New(rand.NewPCG(1, 1)))
+	_, err = compareSizes(op, graph.Example{In: []tensor.Meta{kit.F32(2, 3)}}, rand.New(rand.NewPCG(1, 1)))
 	assert.ErrorContains(t, err, "want")
 }

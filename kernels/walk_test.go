@@ -71,21 +71,21 @@ func nextElements(flat map[string]*tensor.Tensor, at map[string]int, d tensor.DT
 	}
 	m.Offset = at[d.String()]
 	at[d.String()] += m.Numel()
-	return tensor.Must(bits16(flat[d.String()], d).View(m))
+	return tensor.Must(fromNumpy(flat[d.String()], d).View(m))
 }
 
 // TestWalk compares dtypes, layouts, aliasing, errors and values of kernels and references with PyTorch's.
 func TestWalk(t *testing.T) {
 	w := readWalk(t)
-	refused := w.graph.InferAll()
+	rejected := w.graph.InferAll()
 	ops := map[string]int{}
 	for _, n := range w.graph.Nodes {
 		want := w.want(n)
 		if why, bad := w.Errors[n.Name]; bad {
-			if err := refused[n]; err == nil && w.run(n, nil) == nil {
+			if err := rejected[n]; err == nil && w.run(n, nil) == nil {
 				t.Errorf("%s: accepted; PyTorch's error: %s", describeNode(n), why)
 			}
-		} else if err := refused[n]; err != nil {
+		} else if err := rejected[n]; err != nil {
 			t.Errorf("%s: %v", describeNode(n), err)
 		} else if err := errors.Join(w.metas(n), w.run(n, want)); err != nil {
 			t.Errorf("%s: %v", describeNode(n), err)

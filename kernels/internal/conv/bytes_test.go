@@ -32,7 +32,7 @@ func byteOperand(r *rand.Rand, d tensor.DType, span int64, shape ...int) *tensor
 // groups, with and without packed weights.
 func TestConvBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 3))
-	direct := 0
+	compiled := 0
 	for i := range 120 {
 		channels := []int{1, 3, 4, 8, 20}[r.IntN(5)]
 		groups := 1
@@ -56,18 +56,18 @@ func TestConvBytes(t *testing.T) {
 		if i%5 == 0 {
 			in = sumsOf(in)
 		}
-		direct += compareBytes(t, at, in)
+		compiled += compareBytes(t, at, in)
 	}
-	if jit.Available() == nil && tile.SupportsIntegers(machine.HostFeatures()) && direct < 90 {
-		t.Errorf("only %d calls used machine code", direct)
+	if jit.Available() == nil && tile.SupportsIntegers(machine.HostFeatures()) && compiled < 90 {
+		t.Errorf("only %d calls used machine code", compiled)
 	}
 }
 
-// TestConvBytesDepthwise does so for depthwise convolutions: various numbers of channels, padding, windows of several
-// groups of rows, tiles that overlap, and scales that are NaN or saturate all results.
+// TestConvBytesDepthwise does the same for depthwise convolutions: various numbers of channels, padding, windows of
+// several groups of rows, tiles that overlap, and scales that are NaN or saturate all results.
 func TestConvBytesDepthwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 5))
-	coded := 0
+	compiled := 0
 	for i := range 120 {
 		channels, kh, kw := []int{2, 7, 16, 31, 32, 63, 64, 65, 96, 130}[r.IntN(10)], 1+r.IntN(6), 1+r.IntN(6)
 		at := graph.Attrs{"stride": []int{1 + r.IntN(3), 1 + r.IntN(3)}, "groups": channels,
@@ -91,10 +91,10 @@ func TestConvBytesDepthwise(t *testing.T) {
 		if i%7 == 0 {
 			in = sumsOf(in)
 		}
-		coded += compareBytes(t, at, in)
+		compiled += compareBytes(t, at, in)
 	}
-	if jit.Available() == nil && depthwise.SupportsBytes(machine.HostFeatures()) && coded < 120 {
-		t.Errorf("only %d calls used machine code", coded)
+	if jit.Available() == nil && depthwise.SupportsBytes(machine.HostFeatures()) && compiled < 120 {
+		t.Errorf("only %d calls used machine code", compiled)
 	}
 }
 
@@ -121,9 +121,8 @@ func TestConvBytesOfSmallImages(t *testing.T) {
 	}
 }
 
-// compareBytes compares all implementations of a call with the definition, and returns the number that are machine
-// code.
-func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int) {
+// compareBytes compares all implementations of a call with the definition, and returns how many are machine code.
+func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (compiled int) {
 	t.Helper()
 	p, err := kerneltest.NewProductCall("conv2d_bytes", at, in, 1, 2, 3, 4, 5)
 	if err != nil {
@@ -139,7 +138,7 @@ func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int
 			given := append([]*tensor.Tensor(nil), in...)
 			if w.LoopOrder != "" {
 				given[0] = in[0].CopyTo(in[0].Meta.WithStrides(w.LoopOrder.Strides(in[0].Shape)))
-				direct++
+				compiled++
 			}
 			q, err := kerneltest.NewProductCall("conv2d_bytes", at, given, 1, 2, 3, 4, 5)
 			if err != nil {
@@ -153,5 +152,5 @@ func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int
 			}
 		}
 	}
-	return direct
+	return compiled
 }

@@ -14,19 +14,19 @@ import (
 // from each result of the channel. o is an output channel, c is an input channel, and kh and kw are the row and column
 // of a tap.
 type byteWeight struct {
-	conv  *convShape
-	form  string // name of the packed form
-	bytes int    // bytes of the weights without the sums
-	words bool   // whether weights are int16, not int8
-	// channels visits each output channel o with the byte offset of its packed weights. If blocks overlap, it visits
+	conv        *convShape
+	format      string // name of the packed form
+	weightBytes int    // bytes of the weights without the sums
+	hasWords    bool   // whether weights are int16, not int8
+	// eachChannel visits each output channel o with the byte offset of its packed weights. If blocks overlap, it visits
 	// some channels several times.
-	channels func(visit func(o, offset int))
+	eachChannel func(visit func(o, offset int))
 	// offset returns the byte offset of a weight from the beginning of its output channel.
 	offset func(kh, kw, c int) int
 }
 
 // totalBytes returns the number of bytes of weights and sums.
-func (w *byteWeight) totalBytes() int { return w.bytes + w.conv.outChannels*4 }
+func (w *byteWeight) totalBytes() int { return w.weightBytes + w.conv.outChannels*4 }
 
 // offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
 func (w *byteWeight) offsets() []int {
@@ -47,14 +47,14 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 	from := *w.conv
 	from.weightStride = strides
 	terms, offsets := from.channelsLastTerms(), w.offsets()
-	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.outChannels)
-	w.channels(func(o, channelOffset int) {
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.weightBytes])), w.conv.outChannels)
+	w.eachChannel(func(o, channelOffset int) {
 		m.CheckContextAfter(len(terms))
 		row, sum := kit.AddressOf[int8](src, o*strides.n), int32(0)
 		for i, offset := range offsets {
 			weight := *(*int8)(kit.AddressOf[int8](row, terms[i]))
 			to := &dst[channelOffset+offset]
-			if *to = weight; w.words {
+			if *to = weight; w.hasWords {
 				*(*int16)(unsafe.Pointer(to)) = int16(weight)
 			}
 			sum += int32(weight)
@@ -65,14 +65,14 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 
 // packing describes the packed weight to the planner.
 func (w *byteWeight) packing() graph.Packing {
-	return graph.Packing{Format: w.form, DType: tensor.Int8, Len: w.totalBytes(),
+	return graph.Packing{Format: w.format, DType: tensor.Int8, Len: w.totalBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			_, strides := spatial(src.Meta, 2)
+			_, strides := sizesAndStrides(src.Meta, 2)
 			w.fill(&graph.Mem{Context: ctx}, kit.ElementsOf[int8](dst.Pointer(), dst.Numel()), src.Pointer(), strides)
 		},
 		Unpack: func(dst, packed *tensor.Tensor) {
 			from := kit.ElementsOf[int8](packed.Pointer(), packed.Numel())
-			w.channels(func(o, channelOffset int) {
+			w.eachChannel(func(o, channelOffset int) {
 				kit.EachIndex(dst.Shape[1:], func(index []int) {
 					c, kh, kw := index[0], index[1], index[2]
 					weight := from[channelOffset+w.offset(kh, kw, c)] // of words, the low byte
@@ -113,7 +113,7 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 // initialSums returns a function that maps an output channel to the initial value of its sums: the bias minus zeroPoint
 // times the sum of the channel's weights. zeroPoint is the zero point of the input.
 func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int32 {
-	sums := kit.ElementsOf[int32](kit.AddressOf[int8](w.address(m), w.bytes), w.conv.outChannels)
+	sums := kit.ElementsOf[int32](kit.AddressOf[int8](w.address(m), w.weightBytes), w.conv.outChannels)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.outChannels)
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }

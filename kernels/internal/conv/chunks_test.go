@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// kernelOf lowers a channels-last convolution that keeps the image size by the named implementation; nil if that
-// implementation does not support it.
+// kernelOf lowers a channels-last convolution that keeps the image size. The kernel is nil if the named implementation
+// does not support it.
 func kernelOf(t *testing.T, name string, c, size, out, window, groups int) *graph.Kernel {
 	t.Helper()
 	x, err := tensor.NewFormat(tensor.Float32, []int{1, c, size, size}, tensor.ChannelsLast)
@@ -38,7 +38,8 @@ func kernelOf(t *testing.T, name string, c, size, out, window, groups int) *grap
 	return k
 }
 
-// The expensive phases of a Winograd convolution have several chunks, even with few tiles.
+// TestWinogradIsShared checks that the expensive phases of a Winograd convolution have several chunks, even with few
+// tiles.
 func TestWinogradIsShared(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -59,7 +60,8 @@ func TestWinogradIsShared(t *testing.T) {
 	}
 }
 
-// The first half of the chunks of a depthwise convolution computes the first half of the image's rows.
+// TestDepthwiseHalves checks that the first half of the chunks of a depthwise convolution computes the first half of
+// the image's rows.
 func TestDepthwiseHalves(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)

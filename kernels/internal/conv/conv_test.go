@@ -133,15 +133,15 @@ func naiveConv(v [][]float64, n, c, h, w, o, k, stride, pad, groups int) []float
 	var out []float64
 	for e := range n * o {
 		img, ch := e/o, e%o
-		for y := -pad; y+k <= h+pad; y += stride {
-			for z := -pad; z+k <= w+pad; z += stride {
+		for row := -pad; row+k <= h+pad; row += stride {
+			for col := -pad; col+k <= w+pad; col += stride {
 				sum := bias[ch]
 				for ci := range c / groups {
 					plane := x[(img*c+ch/(o/groups)*(c/groups)+ci)*h*w:][:h*w]
 					window := wt[(ch*(c/groups)+ci)*k*k:][:k*k]
-					for i := max(0, -y); i < min(k, h-y); i++ {
-						for j := max(0, -z); j < min(k, w-z); j++ {
-							sum += plane[(y+i)*w+z+j] * window[i*k+j]
+					for i := max(0, -row); i < min(k, h-row); i++ {
+						for j := max(0, -col); j < min(k, w-col); j++ {
+							sum += plane[(row+i)*w+col+j] * window[i*k+j]
 						}
 					}
 				}

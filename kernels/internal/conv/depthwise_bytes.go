@@ -31,7 +31,7 @@ type depthwiseBytes struct {
 	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
 	outElemBytes   int                                   // bytes of an element of the result: 1, or 4 for int32 sums
 	epilogue       *fusion.Epilogue                      // epilogue of int32 results, or nil
-	run            graph.PerWorker[depthwiseBytesRun]
+	workers        graph.PerWorker[depthwiseBytesRun]
 }
 
 // depthwiseBytesRun is the state of a worker that runs a depthwiseBytes. Its args are the arguments of the code:
@@ -155,9 +155,9 @@ func (t *depthwiseBytes) blockBytes() int {
 // weight describes the packed weight, which has blocks of channels in the order of the code.
 func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.RowsPerGroup()
-	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.WordProducts,
-		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
-		channels: func(visit func(outChannel, byteOffset int)) {
+	return &byteWeight{conv: t.conv, weightBytes: t.blocks() * t.blockBytes(), hasWords: t.spec.WordProducts,
+		format: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
+		eachChannel: func(visit func(outChannel, byteOffset int)) {
 			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
 		},
 		offset: func(kh, kw, _ int) int {
@@ -234,7 +234,7 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	conv := t.conv
 	strips := kit.DivUp(conv.h.Results, t.rows)
 	return graph.Phase{Chunks: conv.batch * strips, Run: func(mem *graph.Mem, chunk int) error {
-		worker := t.run.Get(mem)
+		worker := t.workers.Get(mem)
 		args := &worker.args
 		image, first := chunk/strips, chunk%strips*t.rows
 		rows := min(t.rows, conv.h.Results-first)

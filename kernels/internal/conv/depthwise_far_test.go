@@ -61,7 +61,7 @@ func TestFarDepthwiseWindows(t *testing.T) {
 	}
 }
 
-// TestFarByteWindows does so for bytes.
+// TestFarByteWindows checks that windows of bytes whose distances exceed 32 bits are rejected.
 func TestFarByteWindows(t *testing.T) {
 	if jit.Available() != nil || !depthwise.SupportsBytes(machine.HostFeatures()) {
 		t.Skip("no machine code for bytes here")

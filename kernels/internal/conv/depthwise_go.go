@@ -25,9 +25,9 @@ type number interface {
 type depthwiseLoops struct {
 	// plane computes one row of one plane of the result. row is an index over the rows of all planes of all images.
 	plane func(conv *convShape, mem *graph.Mem, row int)
-	// pixels computes one row of the result in all channels. w is the packed weight. row is an index over the rows of all
+	// pixels computes one row of the result in all channels. weight is packed. row is an index over the rows of all
 	// images.
-	pixels func(conv *convShape, mem *graph.Mem, w unsafe.Pointer, row int)
+	pixels func(conv *convShape, mem *graph.Mem, weight unsafe.Pointer, row int)
 }
 
 // depthwiseByDType has the loops by dtype of the computation.

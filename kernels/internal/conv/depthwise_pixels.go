@@ -32,7 +32,7 @@ type depthwiseWindow struct {
 	tilesAcross    []axisTile // tiles of one row
 	specIndex      [][]int    // index in specs, by kind in tilesDown and kind in tilesAcross
 	epilogue       codeEpilogue
-	run            graph.PerWorker[windowRun]
+	workers        graph.PerWorker[windowRun]
 }
 
 // windowRun is the state of a worker that runs a depthwiseWindow. Its args are the arguments of the code: addresses
@@ -73,12 +73,12 @@ func (shape *windowShape) maxKinds(conv *convShape) int {
 // windowPanels returns the panels of the weight, one panel for each vector of channels.
 func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
 	shape, _ := newWindowShape(s, dtype.Size())
-	panels := &multiply.Panels{DType: dtype, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes,
+	panels := &multiply.Panels{DType: dtype, Format: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes,
 		s.outChannels), Width: shape.lanes,
 		Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
 		Terms: s.channelsFirstTerms, Starts: shape.starts()}
 	if s.inPerGroup > 1 {
-		panels.Form += fmt.Sprintf(" of groups of %d", s.inPerGroup)
+		panels.Format += fmt.Sprintf(" of groups of %d", s.inPerGroup)
 	}
 	for i := range panels.Starts {
 		panels.Starts[i] *= s.weightStride.n
@@ -126,7 +126,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	order.Cut(t.work(strips), windowGrain)
 	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
-		worker := t.run.Get(m)
+		worker := t.workers.Get(m)
 		args := &worker.args
 		args.Ptr[depthwise.In], args.Ptr[depthwise.Weights], args.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		args.Ptr[depthwise.Bias] = conv.denseBias(m, t.elemBytes)

@@ -155,10 +155,10 @@ func (t *depthwiseWindow) makeTiles() {
 	}
 	t.tilesAcross, across = axisTiles(&conv.w, kit.DivUp(conv.w.Results, shape.tile[1]))
 	t.tilesDown, down = axisTiles(&conv.h, rows)
-	for _, y := range down {
+	for _, downTile := range down {
 		var codes []int
-		for _, x := range across {
-			spec := t.spec(y, x)
+		for _, acrossTile := range across {
+			spec := t.spec(downTile, acrossTile)
 			code := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
 			if code < 0 {
 				code = len(t.specs)

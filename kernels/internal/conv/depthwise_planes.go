@@ -28,22 +28,22 @@ const minTileCols = 16
 // all rows of a plane's tile as one long row, and so also computes some unused pixels between rows.
 type planeTiles struct {
 	conv                   *convShape
-	elemBytes              int          // bytes of an element
-	sum                    *tapSum      // compiled loops that sum the taps
-	copyRow                *loops.Loop  // copies rows
-	splitRow               *loops.Loop  // splits rows into even and odd elements
-	elem                   strided.Elem // copies elements; its loop is not compiled
-	rows, cols             int          // size of an output tile
-	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
-	planes                 int          // planes of a batch, which one call of the loop computes as its rows
-	batches                int          // number of batches of planes in an image
-	parts                  []*planePart // parts of the input of a tile
-	rowStride              int          // stride of rows of a part, in elements
-	partRows               int          // number of rows of a part
-	planeStride            int          // stride of planes, in bytes
-	tapOffsets             []int        // by tap: byte offset, in worker memory, of the first row that the tap multiplies
-	outOffset, workerBytes int          // offset of the result in worker memory, and size of worker memory, in bytes
-	tapRuns                graph.PerWorker[tapRun]
+	elemBytes              int                     // bytes of an element
+	sum                    *tapSum                 // compiled loops that sum the taps
+	copyRow                *loops.Loop             // copies rows
+	splitRow               *loops.Loop             // splits rows into even and odd elements
+	elemCopier             strided.Elem            // copies elements; its loop is not compiled
+	rows, cols             int                     // size of an output tile
+	tilesDown, tilesAcross int                     // numbers of rows and columns of tiles in a plane
+	planes                 int                     // planes of a batch, which one call of the loop computes as its rows
+	batches                int                     // number of batches of planes in an image
+	parts                  []*planePart            // parts of the input of a tile
+	rowStride              int                     // stride of rows of a part, in elements
+	partRows               int                     // number of rows of a part
+	planeStride            int                     // stride of planes, in bytes
+	tapOffsets             []int                   // by tap: byte offset, in worker memory, of its first row
+	outOffset, workerBytes int                     // in worker memory: offset of the result, and size in bytes
+	workers                graph.PerWorker[tapRun] // arguments of the loops that sum the taps
 }
 
 // planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
@@ -60,7 +60,7 @@ func newPlaneTiles(conv *convShape, dtype tensor.DType) (*planeTiles, error) {
 	if !conv.usesPlaneTiles(dtype) {
 		return nil, nil
 	}
-	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elem: strided.MoverOf(dtype.Size())}
+	t := &planeTiles{conv: conv, elemBytes: dtype.Size(), elemCopier: strided.MoverOf(dtype.Size())}
 	var err error
 	const isUniform = true // a plane has one bias, and one weight for each tap
 	if t.sum, err = newTapSum(dtype, conv.h.Taps*conv.w.Taps, conv.hasBias, isUniform); t.sum == nil || err != nil {
@@ -207,7 +207,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 		conv.w.Taps), machine.DirectMACGrain)
 	return &graph.Kernel{WorkerScratch: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,
 		Run: func(mem *graph.Mem, chunk int) error {
-			worker := t.tapRuns.Get(mem)
+			worker := t.workers.Get(mem)
 			worker.reserve(len(t.tapOffsets))
 			first, end := division.ChunkRange(chunk)
 			for unit := first; unit < end; unit++ {
@@ -234,14 +234,14 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	t.fill(worker, memory, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+group*conv.inStride.c)*t.elemBytes), planes,
 		row, col, rows, cols)
 	for tap, offset := range t.tapOffsets {
-		worker.x[tap] = rowStream{unsafe.Add(memory, offset), t.planeStride}
+		worker.inputs[tap] = rowStream{unsafe.Add(memory, offset), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
 		weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
 		for tap := range t.tapOffsets {
 			tapOffset := tap/conv.w.Taps*conv.weightStride.h + tap%conv.w.Taps*conv.weightStride.w
-			worker.w[tap] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
+			worker.weights[tap] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
 				conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
 		}
 		var bias rowStream
@@ -346,7 +346,7 @@ func (t *planeTiles) copy(worker *tapRun, dst, src unsafe.Pointer, cols, rows, p
 	for i := range planes.N {
 		to, from := unsafe.Add(dst, i*planes.Dst), unsafe.Add(src, i*planes.Src)
 		if cols.Dst != t.elemBytes || cols.Src != t.elemBytes || cols.N*t.elemBytes >= machine.LineBytes {
-			t.elem.CopyBlock(to, from, cols, rows)
+			t.elemCopier.CopyBlock(to, from, cols, rows)
 			continue
 		}
 		worker.ptrs[0], worker.ptrs[1] = to, from

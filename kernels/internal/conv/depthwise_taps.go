@@ -37,26 +37,26 @@ type rowStream struct {
 // tapRun is the state of a worker that runs a tapSum. It is released at the end of each chunk.
 type tapRun struct {
 	loops.State
-	x, w         []rowStream // inputs and weights by tap
-	ptrs         [expr.MaxOperands]unsafe.Pointer
-	strides      [expr.MaxOperands]int
-	operandCount int // number of operands in ptrs and strides
+	inputs, weights []rowStream // inputs and weights by tap
+	ptrs            [expr.MaxOperands]unsafe.Pointer
+	strides         [expr.MaxOperands]int
+	operandCount    int // number of operands in ptrs and strides
 }
 
 // release removes the addresses of a chunk, so that the worker does not keep its memory alive.
 func (r *tapRun) release() {
-	clear(r.x)
-	clear(r.w)
+	clear(r.inputs)
+	clear(r.weights)
 	clear(r.ptrs[:])
 	r.State.Release()
 }
 
-// reserve sets the length of x and w to the number of taps.
+// reserve sets the length of inputs and weights to the number of taps.
 func (r *tapRun) reserve(taps int) {
-	if cap(r.x) < taps {
-		r.x, r.w = make([]rowStream, taps), make([]rowStream, taps)
+	if cap(r.inputs) < taps {
+		r.inputs, r.weights = make([]rowStream, taps), make([]rowStream, taps)
 	}
-	r.x, r.w = r.x[:taps], r.w[:taps]
+	r.inputs, r.weights = r.inputs[:taps], r.weights[:taps]
 }
 
 // hasTapCode reports whether sums of a dtype are compiled to machine code.
@@ -121,7 +121,7 @@ func tapLoop(dtype tensor.DType, taps int, hasStart, isUniform, startIsUniform b
 	return &expr.Loop{Code: code, Uniform: uniform}, err
 }
 
-// run computes `rows` rows of rowLen elements. The inputs and weights are the streams worker.x and worker.w.
+// run computes `rows` rows of rowLen elements. It reads the streams worker.inputs and worker.weights.
 func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 	start := bias
 	for i, part := range t.parts {
@@ -130,11 +130,11 @@ func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 		if t.hasBias || i > 0 {
 			worker.add(start)
 		}
-		for _, x := range worker.x[part.first:part.end] {
-			worker.add(x)
+		for _, input := range worker.inputs[part.first:part.end] {
+			worker.add(input)
 		}
-		for _, w := range worker.w[part.first:part.end] {
-			worker.add(w)
+		for _, weight := range worker.weights[part.first:part.end] {
+			worker.add(weight)
 		}
 		part.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
 		start = out // the next loop adds to this result

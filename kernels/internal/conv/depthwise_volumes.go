@@ -20,11 +20,11 @@ import (
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
-	elem             strided.Elem // copies elements
+	elemCopier       strided.Elem // copies elements
 	sum              *tapSum      // compiled loops that sum the taps
 	paddedRows       int          // rows per plane of the padded channel
 	colsPerRemainder int          // columns per row that have the same remainder modulo the column stride
-	run              graph.PerWorker[tapRun]
+	workers          graph.PerWorker[tapRun]
 }
 
 // maxTapsBytes bounds the worker memory of compiled taps.
@@ -36,7 +36,7 @@ func newVolumeTaps(conv *convShape, dtype tensor.DType) *volumeTaps {
 	if conv.inPerGroup != 1 || !hasTapCode(dtype) || conv.outStride.w != 1 && conv.w.Results > 1 {
 		return nil
 	}
-	t := &volumeTaps{convShape: conv, dtype: dtype, elem: strided.MoverOf(dtype.Size()),
+	t := &volumeTaps{convShape: conv, dtype: dtype, elemCopier: strided.MoverOf(dtype.Size()),
 		paddedRows:       conv.h.Extent(conv.h.Results),
 		colsPerRemainder: kit.DivUp(conv.w.Extent(conv.w.Results), conv.w.Stride)}
 	if t.channelBytes() > maxTapsBytes {
@@ -74,7 +74,7 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {
-				worker := t.run.Get(mem)
+				worker := t.workers.Get(mem)
 				clear(mem.WorkerScratch[:t.channelBytes()])
 				copied := -1 // number of the input channel in worker memory, over all images
 				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {
@@ -113,7 +113,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 				continue
 			}
 			column := remainder*t.colsPerRemainder + (first+t.w.Before)/step // in the copy
-			t.elem.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
+			t.elemCopier.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})
 		}
@@ -129,14 +129,14 @@ func (t *volumeTaps) computeChannel(mem *graph.Mem, worker *tapRun, image, outCh
 		bias.ptr = unsafe.Add(mem.Ptrs[3], outChannel*t.biasStride*size)
 	}
 	for d := range t.d.Results {
-		for tap := range worker.x {
+		for tap := range worker.inputs {
 			kd, kh, kw := t.tap(tap)
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.paddedRows + kh*t.h.Dilation
 			element := row*t.rowStride() + column%t.w.Stride*t.colsPerRemainder + column/t.w.Stride
-			worker.x[tap] = rowStream{unsafe.Add(memory, element*size), t.h.Stride * t.rowStride() * size}
+			worker.inputs[tap] = rowStream{unsafe.Add(memory, element*size), t.h.Stride * t.rowStride() * size}
 			weight := outChannel*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
-			worker.w[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
+			worker.weights[tap] = rowStream{unsafe.Add(mem.Ptrs[2], weight*size), 0}
 		}
 		out := rowStream{unsafe.Add(mem.Ptrs[0], (image*t.outStride.n+outChannel*t.outStride.c+d*t.outStride.d)*size),
 			t.outStride.h * size}

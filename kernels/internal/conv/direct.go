@@ -53,7 +53,7 @@ type directConv struct {
 	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches
 	prefetchesImage    bool // whether the code prefetches pixels of the next tile instead of weights
 	epilogue           codeEpilogue
-	run                graph.PerWorker[directRun]
+	workers            graph.PerWorker[directRun]
 }
 
 // directCall is a call of machine code for adjacent tiles of one image and one block.
@@ -101,7 +101,7 @@ func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv,
 		images:    conv.batch, inImageBytes: conv.inStride.n * dtype.Size(),
 		inPixelBytes:   conv.inPixelStride(byPlanes) * dtype.Size(),
 		outPixelStride: conv.outPixelStride(), outElemBytes: dtype.Size()}
-	if conv.phase != nil {
+	if conv.phase != nil { // a phase of a transposed convolution (transpose_direct.go)
 		t.outPixelStride = conv.outStride.w
 	}
 	t.epilogue = newCodeEpilogue(conv.epilogue, conv.outChannels, tile.FirstEpilogueOperand)
@@ -142,7 +142,7 @@ func (t *directConv) compile() error {
 // result is quantized, of scales and zero points.
 func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
-		worker := t.run.Get(m)
+		worker := t.workers.Get(m)
 		args := &worker.args
 		bind(args, m)
 		args.Ptr[tile.Out], args.Ptr[tile.Prefetched] = m.Ptrs[0], args.Ptr[tile.Vec]

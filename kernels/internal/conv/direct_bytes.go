@@ -61,9 +61,9 @@ type directBytes struct {
 	copiesImages     bool                                  // whether images are copied to scratch memory
 	multipliesSigned bool                                  // whether images are multiplied as signed numbers
 	signMask         uint8                                 // 0 or 128; its exclusive or with a copied byte adds 128
-	widen            *loops.Loop                           // converts bytes to words; nil if elements are bytes
+	widenLoop        *loops.Loop                           // converts bytes to words; nil if elements are bytes
 	scratchOffsets   struct{ sums, zeroPoint, images int } // offsets in scratch memory
-	state            graph.PerWorker[loops.State]
+	workers          graph.PerWorker[loops.State]
 }
 
 // packedShape returns the equivalent convolution of elements, which have `channels` channels each. Its input includes
@@ -215,10 +215,11 @@ func (t *directBytes) weight() *byteWeight {
 	if t.image.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.hasWordElements, offset: t.weightOffset,
-		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
+	return &byteWeight{conv: t.image, weightBytes: t.blocks() * t.panelBytes(), hasWords: t.hasWordElements,
+		offset: t.weightOffset,
+		format: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
 			t.shape.blockChannels(), order, t.elementChannels),
-		channels: func(visit func(o, offset int)) {
+		eachChannel: func(visit func(o, offset int)) {
 			for o := range t.conv.outChannels {
 				visit(o, t.channelOffset(o))
 			}
@@ -249,8 +250,8 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	}
 	if direct.hasWordElements {
 		var err error
-		if direct.widen, err = kit.FormulaLoop("int16(x)", []string{"x"}, []tensor.DType{call.Meta(bytesInput).DType}, nil,
-			tensor.Int16); err != nil {
+		if direct.widenLoop, err = kit.FormulaLoop("int16(x)", []string{"x"},
+			[]tensor.DType{call.Meta(bytesInput).DType}, nil, tensor.Int16); err != nil {
 			return nil, err
 		}
 	}
@@ -266,7 +267,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		pixels := direct.conv.batch * direct.conv.h.Size * direct.conv.w.Size
 		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
 	}
-	if direct.widen != nil {
+	if direct.widenLoop != nil {
 		kernel.WorkerScratch = direct.conv.w.Size * direct.paddedChannels()
 	}
 	if direct.shape.usesUnit {
@@ -314,7 +315,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 		rowBytes := packed.w.Size * t.paddedChannels()
 		for i := (chunk - 1) * rowsPerChunk; i < min(rows, chunk*rowsPerChunk); i++ {
 			image, row := i/packed.h.Size, i%packed.h.Size-conv.h.Before
-			if t.widen == nil {
+			if t.widenLoop == nil {
 				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes), packed.w.Size,
 					mem, image, row, zero, t.copyPixels)
 				continue
@@ -326,7 +327,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 				from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 			}
 			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
-			t.widen.Run(t.state.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
+			t.widenLoop.Run(t.workers.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
 		}
 		return nil
 	}}

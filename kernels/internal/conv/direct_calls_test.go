@@ -50,7 +50,8 @@ func TestDirectCallsAreShort(t *testing.T) {
 	}
 }
 
-// TestUnitCallsAreShort does so for calls of the matrix unit, where partial operands take as long as whole ones.
+// TestUnitCallsAreShort checks that calls of the matrix unit, where partial operands take as long as whole ones, are
+// bounded.
 func TestUnitCallsAreShort(t *testing.T) {
 	for _, c := range []struct{ cg, groups, h, w, o, k, dilation int }{
 		{1, 1, 512, 512, 16, 1, 1}, {4, 1, 512, 512, 32, 1, 1}, {1, 1, 5000, 5, 16, 3, 2}, {1, 1, 20000, 1, 16, 1, 1},

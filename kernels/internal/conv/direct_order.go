@@ -16,15 +16,15 @@ const (
 	// in the L2 cache together while all blocks of the strip are computed.
 	smallWeightBytes = 1 << 16
 	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of
-	// a large weight are computed. A larger weight does not stay there from one image to the next.
+	// a large weight are computed. A weight of more bytes is evicted from the cache between two images.
 	bandInputBytes = 1 << 20
 	// prefetchDistance is how far ahead of their use weights are prefetched, in bytes.
 	prefetchDistance = 8 << 10
 	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the
 	// weight.
 	minStripPixels = 16
-	// maxPrefetch bounds the cache lines that each iteration of the loop over terms prefetches.
-	maxPrefetch = 4
+	// maxPrefetchedLines bounds the cache lines that each iteration of the loop over terms prefetches.
+	maxPrefetchedLines = 4
 )
 
 // blocks returns the number of blocks of output channels in all groups.
@@ -37,7 +37,7 @@ func (t *directConv) panelBytes() int { return t.conv.termsPerOutput() * t.termB
 
 // panelStart returns the byte offset of a block's weight.
 func (t *directConv) panelStart(block int) int {
-	if p := t.conv.phase; p != nil {
+	if p := t.conv.phase; p != nil { // a panel has the terms of all phases of a transposed convolution
 		return (block*p.panelTerms + p.firstTerm) * t.termBytes
 	}
 	return block * t.panelBytes()
@@ -79,13 +79,13 @@ func (t *directConv) chooseOrder() {
 			tiles *= strips
 		}
 		iterations := max(1, tiles*t.order.BandStrips/strips*conv.termsPerOutput()/tile.DefaultUnroll)
-		t.prefetchLines = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
+		t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
 		t.stripPrefetchBytes = kit.DivUp(t.panelBytes(), t.order.BandStrips)
 	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
 		conv.batch*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
-		t.prefetchLines = min(maxPrefetch, kit.DivUp(lines, max(1, conv.inPerGroup/tile.DefaultUnroll)))
+		t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(lines, max(1, conv.inPerGroup/tile.DefaultUnroll)))
 	}
 	pixels := conv.batch * conv.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain

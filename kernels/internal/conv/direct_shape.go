@@ -193,9 +193,8 @@ const (
 	rateDirectTiles    = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles with few
-// sums take the time of larger ones, because they wait for previous multiply-adds or for loads; they are counted as
-// larger tiles.
+// directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. A tile with few
+// sums waits for previous multiply-adds or for loads. It is counted as a larger tile that takes the same time.
 func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
 		s.groupWork(work, dtype)

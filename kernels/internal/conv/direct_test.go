@@ -18,7 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directCase is a convolution by register tiles.
+// directCase is a convolution by register tiles. Strides begin with s, padding with p, and dilation with d; ph1 and pw1
+// pad the ends.
 type directCase struct {
 	n, c, h, w, o, kh, kw, groups    int
 	sh, sw, ph, pw, dh, dw, ph1, pw1 int

@@ -78,7 +78,7 @@ func (t *directConv) spec(rows int) *tile.Spec {
 	return spec
 }
 
-// maxCallMACs returns the maximum number of multiply-adds of a call.
+// maxCallMACs returns the maximum number of multiply-adds of a call, or of products of elements on the matrix unit.
 func (t *directConv) maxCallMACs() int {
 	if t.shape.usesUnit {
 		return tile.UnitCallGroups
@@ -209,7 +209,7 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
 	spec.Tiles = tile.Loop{In: n * conv.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
-	t.windowRow(spec, 0, 0, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
+	t.addWindowRow(spec, 0, 0, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
 	window := tile.Loop{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
 		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}
@@ -233,11 +233,11 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	return append([]tile.Loop{channels}, inner...)
 }
 
-// windowRow adds the runs of a row of the window to a spec. A run ([tile.Run]) is a sequence of terms at constant
+// addWindowRow adds the runs of a row of the window to a spec. A run ([tile.Run]) is a sequence of terms at constant
 // distances. in and vec are the byte offsets of the row's first term in the input and in the panel. isInside reports
 // whether tap kw is inside the image for a row of the tile. Adjacent taps form one run if they are inside the image for
 // the same rows of the tile.
-func (t *directConv) windowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
+func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	begin := len(spec.Runs)
 	step := t.channelBytes()
@@ -245,17 +245,17 @@ func (t *directConv) windowRow(spec *tile.Spec, in, vec int, isInside func(kw, r
 		step = conv.w.Dilation * t.pixelBytes()
 	}
 	for kw := range conv.w.Taps {
-		rows := uint32(0) // bit set of the rows of the tile for which the tap is inside the image
+		rowBits := uint32(0) // bit set of the rows of the tile for which the tap is inside the image
 		for i := range spec.Rows {
 			if isInside(kw, i) {
-				rows |= 1 << i
+				rowBits |= 1 << i
 			}
 		}
 		run := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
-			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rows, Block: t.sums.terms}
+			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.terms}
 		if last := len(spec.Runs) - 1; last >= begin && canMergeRuns(&spec.Runs[last], &run) {
 			spec.Runs[last].Terms += run.Terms
-		} else if rows != 0 {
+		} else if rowBits != 0 {
 			spec.Runs = append(spec.Runs, run)
 		}
 		if last := len(spec.Runs) - 1; last >= begin && t.sums.endsAfter(kw, conv.w.Taps) && spec.Runs[last].Block == 0 {
@@ -292,7 +292,7 @@ func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
 		spec.Out = append(spec.Out, (t.outOffset(first+i)-t.outOffset(first))*t.outElemBytes)
 	}
 	for kh := range conv.h.Taps {
-		t.windowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
+		t.addWindowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
 			func(kw, i int) bool {
 				oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
 				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))

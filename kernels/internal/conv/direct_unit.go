@@ -148,7 +148,7 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 	}
 	spec.Tiles = tile.Loop{In: rows * conv.h.Stride * conv.w.Size * t.pixelBytes(),
 		Out: rows * conv.w.Results * t.outPixelBytes()}
-	t.windowRow(spec, 0, 0, func(_, _ int) bool { return true })
+	t.addWindowRow(spec, 0, 0, func(_, _ int) bool { return true })
 	spec.Loops = []tile.Loop{{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
 		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}}

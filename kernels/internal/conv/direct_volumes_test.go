@@ -27,11 +27,11 @@ func drawVolume(r *rand.Rand) (x, w []int, at graph.Attrs) {
 	}
 	x, w = []int{pick(1, 1, 2), g * c}, []int{g * pick(2, 7, 16, 33, 48), c}
 	var stride, dilation, begin, end []int
-	one := r.IntN(5) == 0
+	pointwise := r.IntN(5) == 0
 	for d := range 3 {
 		k, dl, p, q := pick(1, 2, 3, 5), pick(1, 1, 2), r.IntN(4), r.IntN(4)
 		s := pick(1, 1, 2)
-		if one {
+		if pointwise {
 			k, p, q, s = 1, 0, 0, 1
 		}
 		x, w = append(x, max(1, (k-1)*dl+1-p-q)+[3]int{r.IntN(4), r.IntN(5), r.IntN(20)}[d]), append(w, k)

@@ -49,25 +49,25 @@ func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) 
 	return productKernelByPlanes(conv)
 }
 
-// implNames has the names and descriptions of each algorithm: name and doc for images and sequences, volumes and
+// implNames has the names and descriptions of each algorithm: name and doc for images and sequences, volumesName and
 // volumesDoc for volumes. An empty name means that the algorithm does not support the operand.
-var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
+var implNames = [...]struct{ name, doc, volumesName, volumesDoc string }{
 	depthwiseByPixels: {name: "depthwise_nhwc", doc: "Convolves vectors of channels by depthwise windows; channels " +
 		"last, one input channel per output channel."},
 	depthwiseByPlanes: {name: "depthwise_planes", doc: "Convolves planes by depthwise windows, row by row; one input " +
 		"channel per output channel."},
 	directByPixels: {name: "direct_nhwc", doc: "Multiplies pixels in place by the packed weight, in machine code " +
 		"generated for the window; channels last. Small groups share a vector.",
-		volumes: "direct_ndhwc", volumesDoc: "Multiplies points in place by the packed weight, in machine code generated " +
-			"for the window; channels last."},
+		volumesName: "direct_ndhwc", volumesDoc: "Multiplies points in place by the packed weight, in machine code " +
+			"generated for the window; channels last."},
 	directFromPlanes: {name: "direct_planes", doc: "Multiplies pixels of planes in place by the packed weight, in " +
 		"machine code generated for the window; the result is channels last.",
-		volumes: "direct_ncdhw", volumesDoc: "Multiplies points of planes in place by the packed weight, in machine code " +
-			"generated for the window; the result is channels-last."},
+		volumesName: "direct_ncdhw", volumesDoc: "Multiplies points of planes in place by the packed weight, in machine " +
+			"code generated for the window; the result is channels-last."},
 	productByPixels: {name: "nhwc", doc: "Multiplies windows of pixels by the packed weight, several images at once; " +
 		"channels last."},
 	productByPlanes: {name: "nchw", doc: "Multiplies the packed weight by windows of planes, image by image.",
-		volumes: "planes", volumesDoc: "Multiplies the packed weight by windows of volumes, volume by volume."},
+		volumesName: "planes", volumesDoc: "Multiplies the packed weight by windows of volumes, volume by volume."},
 }
 
 // impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one
@@ -78,7 +78,7 @@ func (op convolution) impls() (list []graph.Impl) {
 	}
 	for i, names := range implNames {
 		if op.dims == 3 {
-			names.name, names.doc = names.volumes, names.volumesDoc
+			names.name, names.doc = names.volumesName, names.volumesDoc
 		}
 		if names.name == "" {
 			continue
@@ -161,9 +161,9 @@ func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidate
 	default:
 		return nil
 	}
-	for _, to := range candidates {
-		if to != "" && to != order && op.writes(algorithm, call.Out[0], to) {
-			list = append(list, graph.Walk{LoopOrder: order, ResultOrders: []tensor.Order{to}})
+	for _, resultOrder := range candidates {
+		if resultOrder != "" && resultOrder != order && op.writes(algorithm, call.Out[0], resultOrder) {
+			list = append(list, graph.Walk{LoopOrder: order, ResultOrders: []tensor.Order{resultOrder}})
 		}
 	}
 	return list
@@ -174,13 +174,13 @@ func (op convolution) isDepthwiseCall(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && op.params(c).groups > 1
 }
 
-// writes reports whether an algorithm writes results in dimension order `to`. Products write matrices, so the stride of
-// pixels must be constant.
-func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, to tensor.Order) bool {
-	if to.Rank() != out.Rank() || algorithm.isDepthwise() { // for depthwise algorithms, a transposing copy is faster
-		return false
+// writes reports whether an algorithm writes results in an order of dimensions. Products write matrices, so the stride
+// of pixels must be constant.
+func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, resultOrder tensor.Order) bool {
+	if resultOrder.Rank() != out.Rank() || algorithm.isDepthwise() {
+		return false // for depthwise algorithms, a transposing copy is faster
 	}
-	_, constant := pixelStride(spatial(out.WithStrides(to.Strides(out.Shape)), op.dims))
+	_, constant := pixelStride(sizesAndStrides(out.WithStrides(resultOrder.Strides(out.Shape)), op.dims))
 	return constant
 }
 
@@ -209,7 +209,7 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, m t
 // readsSlice reports whether machine code by pixels reads an input of layout m. The input may be a slice of a larger
 // image along its channels. The code requires contiguous channels and a constant distance between pixels.
 func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, m tensor.Meta) bool {
-	size, stride := spatial(m, op.dims)
+	size, stride := sizesAndStrides(m, op.dims)
 	if multiply.ComputationDType(call) != m.DType || algorithm == depthwiseByPixels &&
 		!hasWindowCode(op.shape(call), m.DType) {
 		return false
@@ -233,13 +233,13 @@ func (s *convShape) inPixelStride(byPlanes bool) int {
 
 // hasOnePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
 func (op convolution) hasOnePixelOrChannel(m tensor.Meta) bool {
-	size, _ := spatial(m, op.dims)
+	size, _ := sizesAndStrides(m, op.dims)
 	return size.c == 1 || size.d*size.h*size.w == 1
 }
 
 // isChannelsLast reports whether an image, batched or not, is dense and channels-last.
 func (op convolution) isChannelsLast(m tensor.Meta) bool {
-	return denseChannelsLast(spatial(m, op.dims))
+	return denseChannelsLast(sizesAndStrides(m, op.dims))
 }
 
 // read reports whether an algorithm reads operand i in layout m without a copy. Images must have the layout of the

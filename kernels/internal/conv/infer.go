@@ -61,8 +61,8 @@ func groupOf(t tensor.Type, dim, groups int) tensor.Type {
 	return inFormat(group, t.SuggestMemoryFormat(false))
 }
 
-// emptyBatch returns the type of the result for an input without elements, which has the shape of the input. PyTorch
-// returns a view of the input times a number, so the result has the strides of the input.
+// emptyBatch returns the type of a result without elements that has the shape of the input. PyTorch returns a view of
+// the input times a number, so the result has the strides of the input.
 func emptyBatch(input tensor.Type) tensor.Type {
 	isSequence := input.Rank() == 3
 	if isSequence {
@@ -291,19 +291,19 @@ func (params convParams) isDilated() bool {
 // checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases of another dtype. The
 // message is the message of the kernel that PyTorch would choose.
 func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type) error {
-	dtype, sameWeight := input.DType, input.DType == weight.DType
-	sameBias := !call.HasOperand(2) || call.Type(2).DType == dtype
+	dtype, weightMatches := input.DType, input.DType == weight.DType
+	biasMatches := !call.HasOperand(2) || call.Type(2).DType == dtype
 	switch {
-	case !sameWeight && dtype.IsComplex():
+	case !weightMatches && dtype.IsComplex():
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same", legacyName(dtype),
 			legacyName(weight.DType))
-	case !sameBias && dtype.IsComplex():
+	case !biasMatches && dtype.IsComplex():
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", legacyName(dtype),
 			legacyName(call.Type(2).DType))
-	case !sameWeight && params.usesMKLDNN(input, weight):
+	case !weightMatches && params.usesMKLDNN(input, weight):
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and "+
 			"weight is a dense tensor", legacyName(dtype), legacyName(weight.DType))
-	case !sameBias && params.usesMKLDNN(input, weight):
+	case !biasMatches && params.usesMKLDNN(input, weight):
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and "+
 			"bias is a dense tensor", legacyName(dtype), legacyName(call.Type(2).DType))
 	case params.isDilated() && !(dtype.IsFloat() || dtype.IsComplex() || dtype == tensor.Int64):
@@ -312,7 +312,7 @@ func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type
 		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", dtype.TorchName())
 	case dtype == tensor.Bool || dtype.IsBareUnsigned():
 		return fmt.Errorf("\"slow_conv2d_cpu\" not implemented for '%s'", dtype.TorchName())
-	case !sameWeight:
+	case !weightMatches:
 		return fmt.Errorf("expected scalar type %s but found %s", dtype.TorchName(), weight.DType.TorchName())
 	}
 	return nil

@@ -14,9 +14,9 @@ const (
 	// maxPixelsPerProduct is the maximum number of output pixels, the rows of A, in one product of several images. Larger
 	// batches are divided into several products, so that packed panels stay small.
 	maxPixelsPerProduct = 8192
-	// rowChannels is the minimum number of channels for which windows are copied pixel by pixel. Windows with fewer
+	// minPixelChannels is the minimum number of channels for which windows are copied pixel by pixel. Windows with fewer
 	// channels are copied row by row.
-	rowChannels = 16
+	minPixelChannels = 16
 )
 
 // productKernelByPixels makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The
@@ -70,11 +70,11 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	}
 	if !conv.isPointwise() {
 		runLength, runsAreRows := pixelRun(conv)
-		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elem: strided.MoverOf(dtype.Size()),
+		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elemCopier: strided.MoverOf(dtype.Size()),
 			runLength: runLength, runsAreRows: runsAreRows}
 		multiplier.Prepare = func(job *multiply.Job) {
 			job.Lanes, job.Windows = make([]unsafe.Pointer, packer.width), make([]multiply.PixelWindow, packer.width)
-			job.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { packer.pack(job, dst, k0, k1, l0, l1) }
+			job.Args.PackA = func(dst []byte, k0, k1, pixel0, pixel1 int) { packer.pack(job, dst, k0, k1, pixel0, pixel1) }
 		}
 	}
 	return weight.kernel(multiplier), nil
@@ -100,14 +100,14 @@ func imagesPerEntry(conv *convShape) int {
 type pixelPacker struct {
 	conv        *convShape
 	width       int          // number of output pixels of a panel
-	elem        strided.Elem // copies elements
+	elemCopier  strided.Elem // copies elements
 	runLength   int          // number of elements of a run
 	runsAreRows bool         // whether a run is a row of the window
 }
 
 // pack packs terms [k0, k1) of output pixels [pixel0, pixel1). It is a gemm.PackFunc.
 func (p *pixelPacker) pack(job *multiply.Job, dst []byte, k0, k1, pixel0, pixel1 int) {
-	termBytes := p.width * p.elem.DstSize
+	termBytes := p.width * p.elemCopier.DstSize
 	for pixel := pixel0; pixel < pixel1; pixel += p.width {
 		lanes := min(p.width, pixel1-pixel)
 		panel := dst[:termBytes*(k1-k0)]
@@ -136,7 +136,7 @@ func (p *pixelPacker) locateWindows(job *multiply.Job, firstPixel, lanes int) {
 	oh, ow := pixel/conv.w.Results, pixel%conv.w.Results
 	for lane := range lanes {
 		job.Windows[lane] = multiply.PixelWindow{Base: unsafe.Add(job.Args.A,
-			image*conv.h.Size*conv.w.Size*conv.inChannels*p.elem.SrcSize),
+			image*conv.h.Size*conv.w.Size*conv.inChannels*p.elemCopier.SrcSize),
 			Row: conv.h.Begin(oh), Col: conv.w.Begin(ow)}
 		if ow++; ow == conv.w.Results {
 			ow = 0
@@ -148,7 +148,8 @@ func (p *pixelPacker) locateWindows(job *multiply.Job, firstPixel, lanes int) {
 	}
 }
 
-// packPixel packs channels [begin, end) of tap (kh, kw). A nil lane, whose tap is in the padding, gives zeros.
+// packPixel packs channels [begin, end) of tap (kh, kw). The address of a lane is nil if its tap is in the padding; the
+// lane is then packed as zeros.
 func (p *pixelPacker) packPixel(job *multiply.Job, to []byte, kh, kw, begin, end, lanes int) {
 	conv := p.conv
 	for lane := range lanes {
@@ -156,16 +157,16 @@ func (p *pixelPacker) packPixel(job *multiply.Job, to []byte, kh, kw, begin, end
 		ih, iw := window.Row+kh*conv.h.Dilation, window.Col+kw*conv.w.Dilation
 		job.Lanes[lane] = nil
 		if conv.h.Contains(ih) && conv.w.Contains(iw) {
-			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+iw)*conv.inChannels+begin)*p.elem.SrcSize)
+			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+iw)*conv.inChannels+begin)*p.elemCopier.SrcSize)
 		}
 	}
-	gemm.Interleave(p.elem.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
+	gemm.Interleave(p.elemCopier.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 }
 
 // packRow packs elements [begin, end) of row kh of the window. For windows that reach into the padding, the elements
 // are first set to zero, and then the pixels inside the image are copied.
 func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lanes int) {
-	conv, size := p.conv, p.elem.SrcSize
+	conv, size := p.conv, p.elemCopier.SrcSize
 	for lane := range lanes {
 		window := &job.Windows[lane]
 		job.Lanes[lane] = nil
@@ -174,7 +175,7 @@ func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lane
 			job.Lanes[lane] = unsafe.Add(window.Base, ((ih*conv.w.Size+window.Col)*conv.inChannels+begin)*size)
 		}
 	}
-	gemm.Interleave(p.elem.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
+	gemm.Interleave(p.elemCopier.SrcSize, to, p.width, job.Lanes[:lanes], end-begin)
 	for lane := range lanes {
 		window := &job.Windows[lane]
 		ih := window.Row + kh*conv.h.Dilation
@@ -185,7 +186,7 @@ func (p *pixelPacker) packRow(job *multiply.Job, to []byte, kh, begin, end, lane
 		first, stop := max(begin, -window.Col*conv.inChannels), min(end, (conv.w.Size-window.Col)*conv.inChannels)
 		if first < stop {
 			from := unsafe.Add(window.Base, ((ih*conv.w.Size+window.Col)*conv.inChannels+first)*size)
-			p.elem.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
+			p.elemCopier.Row(unsafe.Pointer(&to[((first-begin)*p.width+lane)*size]), from, p.width*size, size, stop-first)
 		}
 	}
 }

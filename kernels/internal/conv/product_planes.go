@@ -45,7 +45,7 @@ func productKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	setPlaneEntries(multiplier, conv, weight)
 	if !inPlace {
 		packer := &windowPacker{window: conv.window, inStride: conv.inStride, width: plan.PackCols(),
-			elem: strided.MoverOf(dtype.Size())}
+			elemCopier: strided.MoverOf(dtype.Size())}
 		packer.attachTo(multiplier)
 	}
 	return weight.kernel(multiplier), nil

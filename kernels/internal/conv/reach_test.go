@@ -69,7 +69,7 @@ func TestFarWindows(t *testing.T) {
 	}
 }
 
-// TestFarBytes does so for conv2d_bytes.
+// TestFarBytes does the same for conv2d_bytes.
 func TestFarBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 27))
 	for _, c := range farCases {

@@ -136,9 +136,9 @@ func (s *convShape) tapNames() string {
 func (s *convShape) weightPanels(dtype tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
 	panels := &multiply.Panels{DType: dtype, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.termsPerOutput(), Terms: terms}
-	panels.Form = dtype.String() + " panels of " + strconv.Itoa(width) + " by " + order
+	panels.Format = dtype.String() + " panels of " + strconv.Itoa(width) + " by " + order
 	if s.groups > 1 {
-		panels.Form += " in " + strconv.Itoa(s.groups) + " groups"
+		panels.Format += " in " + strconv.Itoa(s.groups) + " groups"
 	}
 	for group := range s.groups {
 		panels.Starts = append(panels.Starts, group*s.outPerGroup()*s.weightStride.n)
@@ -254,9 +254,9 @@ func (op convolution) shape(call *graph.Call) *convShape {
 	params := op.params(call)
 	conv := &convShape{groups: params.groups, call: call, epilogue: fusion.EpilogueOf(call)}
 	var inputSize, weightSize ncdhw
-	inputSize, conv.inStride = spatial(call.Meta(0), op.dims)
-	weightSize, conv.weightStride = spatial(call.Meta(1), op.dims)
-	_, conv.outStride = spatial(call.Out[0], op.dims)
+	inputSize, conv.inStride = sizesAndStrides(call.Meta(0), op.dims)
+	weightSize, conv.weightStride = sizesAndStrides(call.Meta(1), op.dims)
+	_, conv.outStride = sizesAndStrides(call.Out[0], op.dims)
 	conv.batch, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
 	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], params.stride,
 		kit.KnownSizes(params.padding), params.dilation))

@@ -246,7 +246,7 @@ func (op transposedConv) windows(c *graph.Call) *transposedWindows {
 // transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
 // output channels.
 func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
-	rows, depth := windows.rows(), windows.inChannels/windows.groups
+	rows, depth := windows.weightRows(), windows.inChannels/windows.groups
 	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, 1, depth, rows,
 		entryOffsets(1, 0, windows.groups, depth*rows))
 }
@@ -267,12 +267,12 @@ func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 // gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
 // dtype is the dtype of sums.
 func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
-	conv, builder := op.windows(c), copies.NewKernelBuilder(c)
+	windows, builder := op.windows(c), copies.NewKernelBuilder(c)
 	operands := builder.Operands(dtype)
 	out := builder.Result(0, dtype)
 	// In transposedWindows, pixelsOut returns the number of pixels of the input.
-	inputPixels, inPerGroup, rows := conv.pixelsOut(), conv.inChannels/conv.groups, conv.rows()
-	panels := transposedPanels(conv, dtype)
+	inputPixels, inPerGroup, rows := windows.pixelsOut(), windows.inChannels/windows.groups, windows.weightRows()
+	panels := transposedPanels(windows, dtype)
 	packed, err := multiply.IsPackedIn(c, 1, panels)
 	if err != nil {
 		return nil, err
@@ -281,13 +281,13 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if err != nil {
 		return nil, err
 	}
-	windowBytes := kit.BoundedProduct(conv.groups, rows, inputPixels, dtype.Size())
+	windowBytes := kit.BoundedProduct(windows.groups, rows, inputPixels, dtype.Size())
 	if windowBytes > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
-	images := min(conv.images, max(1, maxProductBytes/windowBytes))
-	products := builder.NewScratch(dtype, images*conv.groups*rows*inputPixels)
-	adder, err := newWindowAdder(conv, dtype)
+	images := min(windows.images, max(1, maxProductBytes/windowBytes))
+	products := builder.NewScratch(dtype, images*windows.groups*rows*inputPixels)
+	adder, err := newWindowAdder(windows, dtype)
 	if err != nil {
 		return nil, err
 	}
@@ -295,30 +295,30 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if adder != nil {
 		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
 	}
-	for firstImage := 0; firstImage < conv.images; firstImage += images {
-		imageCount := min(images, conv.images-firstImage)
-		multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * conv.groups,
+	for firstImage := 0; firstImage < windows.images; firstImage += images {
+		imageCount := min(images, windows.images-firstImage)
+		multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * windows.groups,
 			MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
-			A:    entryOffsets(imageCount, 0, conv.groups, inPerGroup*rows),
-			B:    entryOffsets(imageCount, conv.inChannels*inputPixels, conv.groups, inPerGroup*inputPixels),
-			C:    entryOffsets(imageCount, conv.groups*rows*inputPixels, conv.groups, rows*inputPixels)}
+			A:    entryOffsets(imageCount, 0, windows.groups, inPerGroup*rows),
+			B:    entryOffsets(imageCount, windows.inChannels*inputPixels, windows.groups, inPerGroup*inputPixels),
+			C:    entryOffsets(imageCount, windows.groups*rows*inputPixels, windows.groups, rows*inputPixels)}
 		if packed {
 			multiplier.A = panels.PackedOffsets(multiplier.A)
 		}
 		multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
 			job.C, job.A = mem.Ptrs[0], mem.Ptrs[2]
-			job.B = unsafe.Add(mem.Ptrs[1], firstImage*conv.inChannels*inputPixels*dtype.Size())
+			job.B = unsafe.Add(mem.Ptrs[1], firstImage*windows.inChannels*inputPixels*dtype.Size())
 		}
 		phases, scratch, worker := multiplier.Phases(0)
 		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
 		buffers := []kit.Buffer{out, products}
-		if conv.hasBias {
+		if windows.hasBias {
 			buffers = append(buffers, operands[2])
 		}
-		channelCost := kit.BoundedProduct(inputPixels, conv.taps()) + conv.pixelsIn()
-		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*conv.outChannels, channelCost,
+		channelCost := kit.BoundedProduct(inputPixels, windows.taps()) + windows.pixelsIn()
+		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*windows.outChannels, channelCost,
 			func(mem *graph.Mem, begin, end int) error {
-				add(conv, adder, mem, firstImage*conv.outChannels, begin, end)
+				add(windows, adder, mem, firstImage*windows.outChannels, begin, end)
 				return nil
 			}))
 	}
@@ -398,7 +398,7 @@ func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 		return work
 	}
 	windows := op.windows(call)
-	inputPixels, rows := windows.pixelsOut(), windows.rows() // see transposedWindows
+	inputPixels, rows := windows.pixelsOut(), windows.weightRows() // see transposedWindows
 	multiply.ReclassifyPanels(&work, call, 1, inputPixels)
 	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)

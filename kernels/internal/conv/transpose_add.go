@@ -29,8 +29,8 @@ type transposedWindows struct {
 	hasBias                 bool
 }
 
-// rows returns the number of elements in the windows of a group's output channels.
-func (s *transposedWindows) rows() int { return s.outChannels / s.groups * s.taps() }
+// weightRows returns the number of rows of a group's transposed weight: one for each output channel and tap.
+func (s *transposedWindows) weightRows() int { return s.outChannels / s.groups * s.taps() }
 
 // windowAdder sums overlapping windows by machine code. It divides the result into phases (polyphase decomposition;
 // these are not the phases of a kernel). A phase is the set of elements whose indices have the same remainder modulo
@@ -43,7 +43,7 @@ type windowAdder struct {
 	elemBytes int         // bytes of an element
 	phases    [3]int      // number of phases of depth, height and width
 	phaseSize [3]int      // depth, height and width of a phase, in elements
-	run       graph.PerWorker[adderRun]
+	workers   graph.PerWorker[adderRun]
 }
 
 // adderRun is the state of a worker that runs a windowAdder.
@@ -81,12 +81,12 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 	return adder, nil
 }
 
-// inPlace reports whether there is a single phase. The windows are then summed in the result.
-func (a *windowAdder) inPlace() bool { return a.phases == [3]int{1, 1, 1} }
+// isInPlace reports whether there is a single phase. The windows are then summed in the result.
+func (a *windowAdder) isInPlace() bool { return a.phases == [3]int{1, 1, 1} }
 
 // workerBytes returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
 func (a *windowAdder) workerBytes() int {
-	if a == nil || a.inPlace() {
+	if a == nil || a.isInPlace() {
 		return 0
 	}
 	return a.elements() * a.elemBytes
@@ -120,9 +120,9 @@ func (t *tapTarget) count() int { return t.end - t.first }
 // products is the address of the products, tap by tap: one product for each input element and tap. phases is worker
 // memory for the phases.
 func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Pointer, bias float64) {
-	worker := a.run.Get(mem)
+	worker := a.workers.Get(mem)
 	worker.state.Context = mem.Context
-	if a.inPlace() {
+	if a.isInPlace() {
 		phases = out
 	}
 	elements := a.elements()
@@ -137,7 +137,7 @@ func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Po
 	}
 	worker.state.Release()
 	worker.ptrs = [3]unsafe.Pointer{}
-	if !a.inPlace() {
+	if !a.isInPlace() {
 		a.join(mem, worker, out, phases)
 	}
 }
@@ -150,12 +150,12 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 		return
 	}
 	phase := unsafe.Add(phases, ((d.phase*a.phases[1]+h.phase)*a.phases[2]+w.phase)*a.phaseElements()*a.elemBytes)
-	phaseRow, productRow := a.phaseSize[2]*a.elemBytes, a.w.Results*a.elemBytes
-	worker.strides = [3]int{phaseRow, phaseRow, productRow}
+	phaseRowBytes, productRowBytes := a.phaseSize[2]*a.elemBytes, a.w.Results*a.elemBytes
+	worker.strides = [3]int{phaseRowBytes, phaseRowBytes, productRowBytes}
 	for plane := d.first; plane < d.end; plane++ {
 		row := (plane+d.shift)*a.phaseSize[1] + h.first + h.shift
-		address := unsafe.Add(phase, row*phaseRow+(w.first+w.shift)*a.elemBytes)
-		from := unsafe.Add(products, (plane*a.h.Results+h.first)*productRow+w.first*a.elemBytes)
+		address := unsafe.Add(phase, row*phaseRowBytes+(w.first+w.shift)*a.elemBytes)
+		from := unsafe.Add(products, (plane*a.h.Results+h.first)*productRowBytes+w.first*a.elemBytes)
 		worker.ptrs = [3]unsafe.Pointer{address, address, from} // the sum, and its two operands
 		mem.CheckContextAfter(w.count() * h.count())
 		a.addRow.Run(&worker.state, worker.ptrs[:], worker.strides[:], w.count(), h.count())

@@ -105,9 +105,9 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	if conv.hasBias {
 		conv.biasStride = call.Meta(2).Strides[0]
 	}
-	_, conv.inStride = spatial(call.Meta(0), op.dims)
-	_, conv.weightStride = spatial(call.Meta(1), op.dims)
-	_, conv.outStride = spatial(call.Out[0], op.dims)
+	_, conv.inStride = sizesAndStrides(call.Meta(0), op.dims)
+	_, conv.weightStride = sizesAndStrides(call.Meta(1), op.dims)
+	_, conv.outStride = sizesAndStrides(call.Out[0], op.dims)
 	// The weight of a transposed convolution is [input channel, output channel, taps].
 	conv.weightStride.n, conv.weightStride.c = conv.weightStride.c, conv.weightStride.n
 	// setAxis sets an axis of the phase, the result, from an axis of the whole convolution. It multiplies the strides of
@@ -180,11 +180,11 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 			}
 			return work, convolution{dims: op.dims}.isChannelsLast(operandMeta)
 		},
-		Writes: func(c *graph.Call, _ graph.Walk, _ int, operandMeta tensor.Meta) bool {
-			_, stride := spatial(operandMeta, op.dims)
+		Writes: func(c *graph.Call, _ graph.Walk, _ int, resultMeta tensor.Meta) bool {
+			_, stride := sizesAndStrides(resultMeta, op.dims)
 			vertical := op.windows(c).h
-			return multiply.ComputationDType(c) == operandMeta.DType && stride.c == 1 &&
-				kit.BoundedProduct(tileRowsBound, vertical.Stride, max(stride.h, stride.w), operandMeta.DType.Size()) < maxReach
+			return multiply.ComputationDType(c) == resultMeta.DType && stride.c == 1 &&
+				kit.BoundedProduct(tileRowsBound, vertical.Stride, max(stride.h, stride.w), resultMeta.DType.Size()) < maxReach
 		},
 		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 			list, ok := op.phaseShapes(c, c.Out[0].DType, byPlanes)

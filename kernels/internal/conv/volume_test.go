@@ -108,10 +108,10 @@ func TestConvTranspose(t *testing.T) {
 			if dims < 3 && i%4 == 0 { // large enough for machine code
 				size = 12 + r.IntN(8)
 			}
-			most := (size-1)*s + dl*(k-1) + 1 - 1
+			maxPadding := (size-1)*s + dl*(k-1) // leaves one element
 			x, w = append(x, size), append(w, k)
 			stride, dilation = append(stride, s), append(dilation, dl)
-			padding, output = append(padding, min(r.IntN(6), most/2)), append(output, r.IntN(max(s, dl)))
+			padding, output = append(padding, min(r.IntN(6), maxPadding/2)), append(output, r.IntN(max(s, dl)))
 			terms *= k
 		}
 		if r.IntN(5) == 0 {

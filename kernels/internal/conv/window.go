@@ -82,9 +82,9 @@ func (w *window) maxDistance() int {
 // for the output channels and c for the input channels per group.
 type ncdhw struct{ n, c, d, h, w int }
 
-// spatial returns the sizes and strides of a value with dims spatial dimensions. Missing dimensions have size 1 and
-// stride 0.
-func spatial(m tensor.Meta, dims int) (size, stride ncdhw) {
+// sizesAndStrides returns the sizes and strides of a value with dims spatial dimensions. Missing dimensions have size 1
+// and stride 0.
+func sizesAndStrides(m tensor.Meta, dims int) (size, stride ncdhw) {
 	lead := m.Rank() - dims // number of dimensions before the spatial dimensions: 1 if there is no batch, else 2
 	byName := func(list []int, missing int) ncdhw {
 		all := [5]int{missing, missing, missing, missing, missing}

@@ -14,9 +14,9 @@ import (
 // Planes, rows and columns are od, oh, ow for an output, id, ih, iw for an input element, and kd, kh, kw for a tap.
 type windowPacker struct {
 	window
-	inStride ncdhw        // strides of the input, in elements
-	width    int          // number of outputs of a panel
-	elem     strided.Elem // copies elements
+	inStride   ncdhw        // strides of the input, in elements
+	width      int          // number of outputs of a panel
+	elemCopier strided.Elem // copies elements
 }
 
 // attachTo makes a product pack its operand B with the packer.
@@ -31,7 +31,7 @@ func (p *windowPacker) attachTo(product *multiply.Multiplier) {
 // pack packs rows [k0, k1) of the panels of outputs [out0, out1). It is a gemm.PackFunc. The moves, which are copies of
 // runs of elements, are the same for all channels, and are planned once per panel.
 func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
-	taps, size := p.taps(), p.elem.DstSize
+	taps, size := p.taps(), p.elemCopier.DstSize
 	step, rowBytes := p.w.Stride*p.inStride.w, p.width*size // step: distance in the input between neighbouring lanes
 	for out := out0; out < out1; out += p.width {
 		panel := dst[:rowBytes*(k1-k0)]
@@ -46,7 +46,7 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 			}
 			for i := job.TapStart[tap]; i < job.TapStart[tap+1]; i++ {
 				move := &job.Moves[i]
-				copyPixels(&p.elem, row[move.Lane*size:], move.Count, unsafe.Add(channel, move.From*size), step)
+				copyPixels(&p.elemCopier, row[move.Lane*size:], move.Count, unsafe.Add(channel, move.From*size), step)
 			}
 			if tap++; tap == taps {
 				tap = 0
@@ -59,12 +59,12 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 }
 
 // copyPixels copies n elements that are step elements apart. Adjacent elements are copied inline, because runs are
-// short: calls of elem.Row took 10% of the time of a convolution with 64 channels.
-func copyPixels(elem *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
-	dst = dst[:n*elem.DstSize]
+// short: calls of elemCopier.Row took 10% of the time of a convolution with 64 channels.
+func copyPixels(elemCopier *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
+	dst = dst[:n*elemCopier.DstSize]
 	switch {
 	case step != 1:
-		elem.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, elem.DstSize, step*elem.SrcSize, n)
+		elemCopier.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, elemCopier.DstSize, step*elemCopier.SrcSize, n)
 	case len(dst) == 128: // the compiler copies arrays of constant length inline
 		*(*[128]byte)(dst) = *(*[128]byte)(from)
 	default:

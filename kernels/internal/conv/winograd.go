@@ -27,7 +27,7 @@ import (
 // into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
 	conv *convShape
-	form winograd.Form    // has the size m of a tile's results
+	form winograd.Form    // transforms: M is m, the size of a tile's results, and N() is m+2
 	cpu  machine.Features // instruction set of the code
 
 	tilesDown, tilesAcross int // rows and columns of tiles in an image
@@ -89,7 +89,7 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	w := &winogradConv{conv: conv, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(conv.h.Results, m),
 		tilesAcross: kit.DivUp(conv.w.Results, m), blockChannels: 2 * lanes,
 		tileStride: kit.DivUp(conv.inChannels, lanes) * lanes, stripTiles: maxRows(2, registers)}
-	// With so few tiles, loading weights takes most of the time. A single strip with all tiles reads the weights once and
+	// If all tiles fit in one strip, loading weights takes most of the time. One strip reads the weights once and
 	// sequentially.
 	if oneStrip := maxRows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
@@ -226,7 +226,7 @@ func (op convolution) winogradImpls() []graph.Impl {
 			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
 				switch i { // input and bias must have contiguous channels
 				case 0:
-					_, stride := spatial(t, op.dims)
+					_, stride := sizesAndStrides(t, op.dims)
 					return w, stride.c == 1 || t.Shape[1] == 1
 				case 2:
 					return w, t.Strides[0] == 1 || t.Shape[0] == 1

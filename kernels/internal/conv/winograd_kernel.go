@@ -35,14 +35,14 @@ type winogradRun struct {
 
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
 	inverseTransforms map[resultCode]*winograd.Transform    // from the products of a tile to results
-	products          map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
+	productCodes      map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
 
-	pointStride   int // bytes between two points of a section's tiles
-	productStride int // bytes between two points of the products
-	blockStride   int // bytes between two blocks of products, with pointSchedule; else 0
-	prefetch      int // cache lines of the next weights to prefetch per step of the product code
-	epilogue      codeEpilogue
-	args          graph.PerWorker[winogradArgs]
+	pointStride     int // bytes between two points of a section's tiles
+	productStride   int // bytes between two points of the products
+	blockStride     int // bytes between two blocks of products, with pointSchedule; else 0
+	prefetchedLines int // cache lines of the next weights to prefetch per step of the product code
+	epilogue        codeEpilogue
+	workers         graph.PerWorker[winogradArgs]
 }
 
 // resultCode identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
@@ -82,7 +82,7 @@ const (
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[resultCode]*winograd.Transform{},
-		products: map[int]*jit.Func{}}
+		productCodes: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.FirstEpilogueOperand)
 	var err error
 	if r.isPacked, err = w.weightIsPacked(); err != nil {
@@ -135,8 +135,8 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	return list
 }
 
-// sizeParts returns the maximum number of tiles per section and per part. It also sets r.prefetch. Each strip of a
-// section prefetches an equal share of the next weights, because loading all weights takes longer than one strip.
+// sizeParts returns the maximum number of tiles per section and per part. It also sets r.prefetchedLines. Each strip of
+// a section prefetches an equal share of the next weights, because loading all weights takes longer than one strip.
 func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	minStrips := math.MaxInt
 	for i := range r.sections.n {
@@ -148,7 +148,7 @@ func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 		minStrips = min(minStrips, strips)
 	}
 	if r.schedule != chunkSchedule && minStrips > 1 {
-		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*floatBytes/machine.LineBytes, minStrips)
+		r.prefetchedLines = kit.DivUp(tile.DefaultUnroll*r.blockChannels*floatBytes/machine.LineBytes, minStrips)
 	}
 	return r.sections.maxTiles(), partTiles
 }
@@ -169,7 +169,7 @@ func (r *winogradRun) compile() error {
 			strips := r.strips(parts.at(k))
 			for strip := range strips.n {
 				tiles := strips.at(strip).n
-				if err := generateOnce(r.products, tiles, func() (*jit.Func, error) { return r.product(tiles) }); err != nil {
+				if err := generateOnce(r.productCodes, tiles, func() (*jit.Func, error) { return r.product(tiles) }); err != nil {
 					return err
 				}
 			}
@@ -193,8 +193,8 @@ func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 	return list
 }
 
-// insideImage returns the range of the rows or columns of tile i that are inside the image. It returns 0 and 0 if the
-// tile is outside the image.
+// insideImage returns the range of the rows or columns of tile i, form.N() in number, that are inside the image. It
+// returns 0 and 0 if the tile is outside the image.
 func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 	start := i*r.form.M - pad // index in the image of the tile's first row or column
 	if first, end = max(0, -start), min(r.form.N(), size-start); first >= end {
@@ -234,7 +234,7 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*
 // register tile are the strip's tiles.
 func (r *winogradRun) product(tiles int) (*jit.Func, error) {
 	spec := &tile.Spec{ElemBytes: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
-		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetch,
+		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetchedLines,
 		Runs:  []tile.Run{{InStep: floatBytes, VecStep: floatBytes * r.blockChannels, Terms: r.conv.inChannels}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range tiles {
@@ -282,11 +282,11 @@ func (r *winogradRun) parts(section tileSpan) spans {
 
 // listings returns the generated code.
 func (r *winogradRun) listings() (list []expr.Listing) {
-	tileCounts := slices.Collect(maps.Keys(r.products))
+	tileCounts := slices.Collect(maps.Keys(r.productCodes))
 	sorted.Ints(tileCounts)
 	for _, tiles := range tileCounts {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", tiles),
-			Assembly: r.products[tiles].Listing})
+			Assembly: r.productCodes[tiles].Listing})
 	}
 	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.inputTransforms)),
 		slices.Collect(maps.Values(r.inverseTransforms))} {

@@ -14,7 +14,7 @@ import (
 // This file runs a Winograd convolution: it transforms tiles of pixels to points, multiplies at each point, and
 // transforms the products back (see [winogradConv]). A section is a sequence of the batch's tiles whose points are in
 // memory together. A section is divided into parts, and a part into strips. The products of a strip fit in one register
-// tile.
+// tile. The arguments of machine code are addresses (Ptr), byte offsets from them (Row), and strides (Step).
 
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
@@ -28,7 +28,7 @@ func (r *winogradRun) packPhase() graph.Phase {
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Get(m)
+		args := r.workers.Get(m)
 		defer args.release()
 		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
@@ -108,7 +108,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.n
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Get(m)
+		args := r.workers.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
@@ -123,7 +123,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 // the products back.
 func (r *winogradRun) chunkPhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(mem *graph.Mem, chunk int) error {
-		args := r.args.Get(mem)
+		args := r.workers.Get(mem)
 		defer args.release()
 		section := r.sections.at(chunk)
 		if err := r.eachRun(section, func(t tileRun) error {
@@ -180,7 +180,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 			if strips.n == 1 { // prefetch this part's share of the next block
 				args.Row[tile.Prefetched] = points*matrixBytes + (points*share.index+point)*matrixBytes/share.count
 			}
-			if err := r.products[strip.n].Call(args); err != nil {
+			if err := r.productCodes[strip.n].Call(args); err != nil {
 				return err
 			}
 		}
@@ -192,7 +192,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Get(m)
+		args := r.workers.Get(m)
 		defer args.release()
 		call := &args.product
 		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
@@ -223,7 +223,7 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 			args.Row[tile.In] = point*r.pointStride + floatBytes*indexInSection*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + floatBytes*indexInSection*r.blockChannels
 			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
-			if err := r.products[strip.n].Call(args); err != nil {
+			if err := r.productCodes[strip.n].Call(args); err != nil {
 				return err
 			}
 		}
@@ -235,7 +235,7 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 	division := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.args.Get(m)
+		args := r.workers.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		first, end := division.ChunkRange(chunk)

@@ -227,7 +227,7 @@ func TestWinogradPacking(t *testing.T) {
 // TestWinogradUnoffered checks that unsupported calls get no Winograd implementation.
 func TestWinogradUnoffered(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 26))
-	of := func(d tensor.DType, k int, at graph.Attrs, consts ...int) int {
+	implsOf := func(d tensor.DType, k int, at graph.Attrs, consts ...int) int {
 		c := 4
 		if at["groups"] != nil {
 			c = 2
@@ -244,15 +244,15 @@ func TestWinogradUnoffered(t *testing.T) {
 		want = 0
 	}
 	for what, c := range map[string]struct{ is, want int }{
-		"float32":  {of(tensor.Float32, 3, nil, 1), want},
-		"float64":  {of(tensor.Float64, 3, nil, 1), 0},
-		"float16":  {of(tensor.Float16, 3, nil, 1), 0},
-		"int32":    {of(tensor.Int32, 3, nil, 1), 0},
-		"5x5":      {of(tensor.Float32, 5, nil, 1), 0},
-		"stride":   {of(tensor.Float32, 3, graph.Attrs{"stride": 2}, 1), 0},
-		"dilation": {of(tensor.Float32, 3, graph.Attrs{"dilation": 2}, 1), 0},
-		"groups":   {of(tensor.Float32, 3, graph.Attrs{"groups": 2}, 1), 0},
-		"variable": {of(tensor.Float32, 3, nil), 0},
+		"float32":  {implsOf(tensor.Float32, 3, nil, 1), want},
+		"float64":  {implsOf(tensor.Float64, 3, nil, 1), 0},
+		"float16":  {implsOf(tensor.Float16, 3, nil, 1), 0},
+		"int32":    {implsOf(tensor.Int32, 3, nil, 1), 0},
+		"5x5":      {implsOf(tensor.Float32, 5, nil, 1), 0},
+		"stride":   {implsOf(tensor.Float32, 3, graph.Attrs{"stride": 2}, 1), 0},
+		"dilation": {implsOf(tensor.Float32, 3, graph.Attrs{"dilation": 2}, 1), 0},
+		"groups":   {implsOf(tensor.Float32, 3, graph.Attrs{"groups": 2}, 1), 0},
+		"variable": {implsOf(tensor.Float32, 3, nil), 0},
 	} {
 		if c.is != c.want {
 			t.Errorf("%s: %d implementations, want %d", what, c.is, c.want)

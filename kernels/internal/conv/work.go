@@ -71,9 +71,9 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 			work.AddUnits(multiply.RatePackRow, elements)
 			return work
 		}
-		run, _ := pixelRun(conv)
+		runLength, _ := pixelRun(conv)
 		work.AddUnits(multiply.RatePackWindow, elements)
-		work.AddUnits(multiply.RatePackRun, elements/float64(run))
+		work.AddUnits(multiply.RatePackRun, elements/float64(runLength))
 		return work
 	}
 	multiply.AddProduct(&work, dtype, float64(conv.batch*conv.groups), conv.outPerGroup(), conv.pixelsOut(),
@@ -141,8 +141,8 @@ func (s *convShape) windowWork(work *graph.Work, elemBytes int) {
 
 // pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
 // run has the channels of one pixel. If wholeRows is true, it has the channels of a whole row of the window.
-func pixelRun(conv *convShape) (run int, wholeRows bool) {
-	if conv.groups == 1 && conv.w.Dilation == 1 && conv.inChannels < rowChannels {
+func pixelRun(conv *convShape) (runLength int, wholeRows bool) {
+	if conv.groups == 1 && conv.w.Dilation == 1 && conv.inChannels < minPixelChannels {
 		return conv.w.Taps * conv.inChannels, true
 	}
 	return conv.inPerGroup, false

@@ -16,13 +16,13 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 	asDense := func(packed *tensor.Tensor) *tensor.Tensor {
 		return tensor.Must(tensor.FromStorage(dense, packed.Storage()))
 	}
-	return graph.Packing{Format: denseForm(d), DType: d, Len: dense.Numel(),
+	return graph.Packing{Format: denseFormat(d), DType: d, Len: dense.Numel(),
 		Fill:   func(ctx context.Context, dst, src *tensor.Tensor) { kit.CopyInto(ctx, asDense(dst), src) },
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(dst, asDense(packed)) }}
 }
 
-// denseForm returns the name of the packed form of densePacking.
-func denseForm(d tensor.DType) string { return d.String() }
+// denseFormat returns the name of the packed form of densePacking.
+func denseFormat(d tensor.DType) string { return d.String() }
 
 // PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. pack returns the
 // packing of an operand in the dtype of the computation, or false if the kernel does not pack the operand. pack may be

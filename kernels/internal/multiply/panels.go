@@ -20,7 +20,7 @@ import (
 // is divided into panels of Width lanes (rows of A, columns of B). A term is an index along a lane, the dimension that
 // the product sums. In a panel, the elements of one term are contiguous. All offsets and strides are in elements.
 type Panels struct {
-	Form       string       // the name of the form, as in [graph.Packing]
+	Format     string       // the name of the packed form, as in [graph.Packing]
 	DType      tensor.DType // the dtype of the computation
 	Width      int          // number of lanes of a panel
 	Lanes      int          // number of lanes of a matrix
@@ -140,7 +140,7 @@ func PackingOf(list ...*Panels) graph.Packing {
 		if i > 0 {
 			packing.Format += " and "
 		}
-		packing.Format, packing.Len = packing.Format+p.Form, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
+		packing.Format, packing.Len = packing.Format+p.Format, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	forEachMatrix := func(packed, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := dtype.Size()
@@ -178,14 +178,14 @@ func PackingOf(list ...*Panels) graph.Packing {
 func IsPackedIn(c *graph.Call, i int, required *Panels) (bool, error) {
 	packed := c.Packed(i)
 	switch {
-	case packed == nil || packed.Format == denseForm(packed.Meta.DType):
+	case packed == nil || packed.Format == denseFormat(packed.Meta.DType):
 		return false, nil
-	case required != nil && required.Form == packed.Format:
+	case required != nil && required.Format == packed.Format:
 		return true, nil
 	case required == nil:
 		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, packed.Format)
 	}
-	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Format, required.Form)
+	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Format, required.Format)
 }
 
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
@@ -194,12 +194,12 @@ func IsPackedIn(c *graph.Call, i int, required *Panels) (bool, error) {
 func MatrixPanels(d tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
 	p := &Panels{DType: d, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
 		Starts: []int{0}}
-	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, laneStride, termStride)
+	p.Format = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, laneStride, termStride)
 	if offsets != nil {
 		p.Starts = slices.Clone(offsets)
 		sorted.Ints(p.Starts)
 		p.Starts = slices.Compact(p.Starts)
-		p.Form += fmt.Sprintf(" at %s", startsText(p.Starts))
+		p.Format += fmt.Sprintf(" at %s", startsText(p.Starts))
 	}
 	return p
 }

@@ -16,10 +16,10 @@ import (
 // Requantizer converts rows of int32 sums to bytes, with one scale for each column. With AVX-512, machine code keeps
 // the scales in registers. Otherwise the loop of a [SumConversion] is used.
 type Requantizer struct {
-	dtype tensor.DType
-	code  *jit.Func
-	loop  *loops.Loop
-	run   graph.PerWorker[requantizerRun]
+	dtype   tensor.DType // dtype of the results
+	code    *jit.Func    // machine code, or nil
+	loop    *loops.Loop  // the loop that is used without machine code, else nil
+	workers graph.PerWorker[requantizerRun]
 }
 
 // requantizerRun is the state of a worker that runs a Requantizer.
@@ -41,14 +41,14 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	return r, err
 }
 
-// ConvertRows converts rows of sums to bytes: `rows` rows of `columns` sums. pitch and sumsPitch are the strides
-// between rows of results and of sums, in bytes. zeroPoint is the address of the zero point, a single element in the
+// ConvertRows converts rows of sums to bytes: `rows` rows of `columns` sums. outStride and sumsStride are the
+// strides of rows of results and of sums, in bytes. zeroPoint is the address of the zero point, a single element in the
 // dtype of the results.
-func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
-	rows int) error {
-	worker := r.run.Get(m)
+func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, outStride, sumsStride,
+	columns, rows int) error {
+	worker := r.workers.Get(m)
 	if r.loop != nil {
-		r.loop.Run(&worker.state, []unsafe.Pointer{out, sums, scales, zeroPoint}, []int{pitch, sumsPitch, 0, 0},
+		r.loop.Run(&worker.state, []unsafe.Pointer{out, sums, scales, zeroPoint}, []int{outStride, sumsStride, 0, 0},
 			columns, rows)
 		worker.state.Release()
 		return nil
@@ -60,15 +60,15 @@ func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint uns
 	args := &worker.args
 	defer clear(args.Ptr[:])
 	args.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&worker.zeroPoint)
-	args.Step[requantize.NextOut], args.Step[requantize.NextSums] = pitch, sumsPitch
+	args.Step[requantize.NextOut], args.Step[requantize.NextSums] = outStride, sumsStride
 	for first := 0; first < columns; first += requantize.Columns {
 		// One bit for each of the remaining columns, up to requantize.Columns.
 		args.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
 		args.Ptr[requantize.Scales] = kit.AddressOf[float32](scales, first)
 		for row := 0; row < rows; row += requantize.CallRows {
 			args.Rows = min(rows-row, requantize.CallRows)
-			args.Ptr[requantize.Out] = kit.AddressOf[uint8](out, row*pitch+first)
-			args.Ptr[requantize.Sums] = kit.AddressOf[uint8](sums, row*sumsPitch+4*first)
+			args.Ptr[requantize.Out] = kit.AddressOf[uint8](out, row*outStride+first)
+			args.Ptr[requantize.Sums] = kit.AddressOf[uint8](sums, row*sumsStride+4*first)
 			if err := r.code.Call(args); err != nil {
 				return err
 			}

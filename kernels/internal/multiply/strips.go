@@ -12,7 +12,7 @@ type StripOrder struct {
 	Blocks     int // number of blocks of columns
 	Strips     int // strips per image
 	BandStrips int // strips per band
-	cut        machine.Division
+	division   machine.Division
 }
 
 // Units returns the number of units.
@@ -20,17 +20,17 @@ func (order *StripOrder) Units() int { return order.Images * order.Blocks * orde
 
 // Cut divides the units into chunks. work is the work of a unit, and grain the desired work of a chunk.
 func (order *StripOrder) Cut(work, grain int) {
-	order.cut = machine.DivideUnits(order.Units(), work, grain)
+	order.division = machine.DivideUnits(order.Units(), work, grain)
 }
 
 // Chunks returns the number of chunks.
-func (order *StripOrder) Chunks() int { return order.cut.Chunks }
+func (order *StripOrder) Chunks() int { return order.division.Chunks }
 
 // Completed returns the progress after the given chunk and all earlier chunks. images is the number of complete images.
 // strips is the number of strips of the next image that are complete in all blocks. These are the strips of complete
 // bands, and the strips of the current band that are computed for the last block.
 func (order *StripOrder) Completed(chunk int) (images, strips int) {
-	_, end := order.cut.ChunkRange(chunk)
+	_, end := order.division.ChunkRange(chunk)
 	images, band, indexInBand, bandStrips := order.locate(end)
 	return images, band*order.BandStrips + max(0, indexInBand-(order.Blocks-1)*bandStrips)
 }
@@ -38,7 +38,7 @@ func (order *StripOrder) Completed(chunk int) (images, strips int) {
 // Started returns the index of the image in which the given chunk ends. strips is the number of strips of this image
 // that are computed for at least one block by this chunk and all earlier chunks.
 func (order *StripOrder) Started(chunk int) (image, strips int) {
-	_, end := order.cut.ChunkRange(chunk)
+	_, end := order.division.ChunkRange(chunk)
 	image, band, indexInBand, bandStrips := order.locate(end - 1)
 	return image, band*order.BandStrips + min(bandStrips, indexInBand+1)
 }
@@ -55,7 +55,7 @@ func (order *StripOrder) locate(unit int) (image, band, indexInBand, bandStrips 
 
 // EachUnit visits the units of a chunk in order. It stops at the first error and returns it.
 func (order *StripOrder) EachUnit(chunk int, visit func(image, block, strip int) error) error {
-	for unit, end := order.cut.ChunkRange(chunk); unit < end; unit++ {
+	for unit, end := order.division.ChunkRange(chunk); unit < end; unit++ {
 		image, band, indexInBand, bandStrips := order.locate(unit)
 		block, strip := indexInBand/bandStrips, band*order.BandStrips+indexInBand%bandStrips
 		if err := visit(image, block, strip); err != nil {

@@ -64,11 +64,11 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 	"Multiplies each element x by the probability that a standard normal number is less than x, or by an "+
 		"approximation of it with tanh. Supports floats only.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
-				return geluTanhBodies.kernelNamed("GeluKernelImpl", it)
+				return geluTanhBodies.kernelNamed("GeluKernelImpl", iteration)
 			}
-			return geluBodies.kernelNamed("GeluKernelImpl", it)
+			return geluBodies.kernelNamed("GeluKernelImpl", iteration)
 		}},
 	func(c *graph.Call) kit.ScalarFunc {
 		if kit.Attrs[geluAttrs](c).Approximate == "tanh" {

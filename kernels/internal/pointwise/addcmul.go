@@ -74,14 +74,14 @@ func addcdivCheck(c *graph.Call) error {
 func scaledTernary(torchKernel, text string, dtypes ...[]tensor.DType) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
 	scaledFormula, supported := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
-	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		value := kit.Attrs[valueAttrs](c).Value
-		if err := kit.CheckNumberFits(value, it.CommonDType()); err != nil {
+		if err := kit.CheckNumberFits(value, iteration.CommonDType()); err != nil {
 			return rule.Kernel{}, err
 		}
-		if !slices.Contains(supported, it.DType(1)) {
-			return rule.Kernel{}, kit.NotImplementedBy(torchKernel, it.CommonDType())
+		if !slices.Contains(supported, iteration.DType(1)) {
+			return rule.Kernel{}, kit.NotImplementedBy(torchKernel, iteration.CommonDType())
 		}
-		return kernelWith(scaledFormula, it, numbers{"value": value}), nil
+		return kernelWith(scaledFormula, iteration, numbers{"value": value}), nil
 	}
 }

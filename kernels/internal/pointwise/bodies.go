@@ -29,16 +29,16 @@ func mergeTables(tables ...bodies) (out bodies) {
 
 // kernelFor returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it
 // returns PyTorch's error, which names the kernel name_cpu.
-func (t *bodies) kernelFor(name string, it *rule.Rule) (rule.Kernel, error) {
-	return t.kernelNamed(name+"_cpu", it)
+func (t *bodies) kernelFor(name string, iteration *rule.Rule) (rule.Kernel, error) {
+	return t.kernelNamed(name+"_cpu", iteration)
 }
 
 // kernelNamed is kernelFor with the full name of PyTorch's kernel, torchKernel.
-func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, error) {
-	if kernel := t[it.DType(it.NumOutputs())]; !kernel.IsZero() {
+func (t *bodies) kernelNamed(torchKernel string, iteration *rule.Rule) (rule.Kernel, error) {
+	if kernel := t[iteration.DType(iteration.NumOutputs())]; !kernel.IsZero() {
 		return kernel, nil
 	}
-	return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
+	return rule.Kernel{}, rule.NotImplemented(torchKernel, iteration)
 }
 
 // bodyByDType returns the function [graph.Pointwise.Body] of an op whose kernels do not depend on
@@ -51,7 +51,9 @@ func bodyByDType(name string, kernels bodies) func(*graph.Call, *rule.Rule) (rul
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func namedBody(torchKernel string, kernels bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return kernels.kernelNamed(torchKernel, it) }
+	return func(_ *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+		return kernels.kernelNamed(torchKernel, iteration)
+	}
 }
 
 // unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.

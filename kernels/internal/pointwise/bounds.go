@@ -36,7 +36,7 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 	}
 	// setBounds sets the results from bounds that are plain numbers, and ok to false if a bound is an operand.
 	setBounds := func(bounds clampBounds) {
-		if ok = !bounds.hasLower && !bounds.hasUpper; !ok {
+		if ok = !bounds.lowerIsOperand && !bounds.upperIsOperand; !ok {
 			return
 		}
 		if bounds.min.IsSet() {
@@ -57,11 +57,12 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 		lower, upper, ok = attrs.Min.Float(), attrs.Max.Float(), true
 	case Clamp:
 		attrs := kit.Attrs[clampAttrs](call)
-		setBounds(clampBounds{min: attrs.Min, max: attrs.Max, hasLower: call.HasOperand(1), hasUpper: call.HasOperand(2)})
+		setBounds(clampBounds{min: attrs.Min, max: attrs.Max, lowerIsOperand: call.HasOperand(1),
+			upperIsOperand: call.HasOperand(2)})
 	case ClampMin:
-		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, hasLower: call.HasOperand(1)})
+		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, lowerIsOperand: call.HasOperand(1)})
 	case ClampMax:
-		setBounds(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, hasUpper: call.HasOperand(1)})
+		setBounds(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, upperIsOperand: call.HasOperand(1)})
 	}
 	return lower, upper, ok && lower == lower && upper == upper // no range with a NaN
 }

@@ -27,7 +27,7 @@ var (
 				// NaN.
 				attrs.Min, attrs.Max = infinityForNaN(attrs.Min, -1), infinityForNaN(attrs.Max, 1)
 			}
-			return clampBounds{min: attrs.Min, max: attrs.Max, hasLower: c.HasOperand(1), hasUpper: c.HasOperand(2)}
+			return clampBounds{min: attrs.Min, max: attrs.Max, lowerIsOperand: c.HasOperand(1), upperIsOperand: c.HasOperand(2)}
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
@@ -35,13 +35,13 @@ var (
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
 		"Clamps self to at least `min`.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.HasOperand(1)}
+			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, lowerIsOperand: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most `max`.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.HasOperand(1)}
+			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, upperIsOperand: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
@@ -65,7 +65,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 			}
 			return given.config(c, outs)
 		},
-		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) { return bounds(c).body(name, it) },
+		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) { return bounds(c).body(name, iteration) },
 	}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{

@@ -15,13 +15,13 @@ import (
 // clampBounds has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain
 // numbers).
 type clampBounds struct {
-	min, max           tensor.Scalar // bounds given as attributes; unset if absent
-	hasLower, hasUpper bool          // whether the lower and the upper bound are operands
+	min, max                       tensor.Scalar // bounds given as attributes; unset if absent
+	lowerIsOperand, upperIsOperand bool          // whether the lower and the upper bound are operands
 }
 
 // check rejects calls without bounds, calls with bounds of both forms, and complex operands.
 func (bounds clampBounds) check(c *graph.Call) error {
-	operands, numbers := bounds.hasLower || bounds.hasUpper, bounds.min.IsSet() || bounds.max.IsSet()
+	operands, numbers := bounds.lowerIsOperand || bounds.upperIsOperand, bounds.min.IsSet() || bounds.max.IsSet()
 	switch {
 	case operands && numbers:
 		return errors.New("clamp: bounds must be all operands or all attributes")
@@ -38,7 +38,7 @@ func (bounds clampBounds) check(c *graph.Call) error {
 // config returns the configuration of the iteration. In type promotion, bounds that are attributes count as plain
 // numbers.
 func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
-	if bounds.hasLower || bounds.hasUpper {
+	if bounds.lowerIsOperand || bounds.upperIsOperand {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
 			EnforceSafeCastingToOutput(true).OpMath(true)
 		for _, arg := range call.In {
@@ -64,19 +64,19 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 }
 
 // body returns the kernel for the given forms of bounds. name is the op in errors.
-func (bounds clampBounds) body(name string, it *rule.Rule) (rule.Kernel, error) {
+func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, error) {
 	switch {
-	case bounds.hasLower && bounds.hasUpper:
-		return clampBodies.kernelFor(name, it)
-	case bounds.hasLower:
-		return maximumBodies.kernelFor(name, it)
-	case bounds.hasUpper:
-		return minimumBodies.kernelFor(name, it)
+	case bounds.lowerIsOperand && bounds.upperIsOperand:
+		return clampBodies.kernelFor(name, iteration)
+	case bounds.lowerIsOperand:
+		return maximumBodies.kernelFor(name, iteration)
+	case bounds.upperIsOperand:
+		return minimumBodies.kernelFor(name, iteration)
 	}
-	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
-		return clampKernel(it, bounds.min, bounds.max), nil
+	if iteration.DType(1) == tensor.Bool && iteration.DType(0) == tensor.Int64 {
+		return clampKernel(iteration, bounds.min, bounds.max), nil
 	}
-	return clampBetween(name, it, bounds.min, bounds.max)
+	return clampBetween(name, iteration, bounds.min, bounds.max)
 }
 
 var (
@@ -88,24 +88,24 @@ var (
 )
 
 // clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
-func clampBetween(name string, it *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
-	if dtype := it.DType(1); !slices.Contains(clampTypes, dtype) {
+func clampBetween(name string, iteration *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
+	if dtype := iteration.DType(1); !slices.Contains(clampTypes, dtype) {
 		return rule.Kernel{}, kit.NotImplemented(name, dtype)
 	}
-	return clampKernel(it, lo, hi), nil
+	return clampKernel(iteration, lo, hi), nil
 }
 
 // clampKernel is clampBetween without the check of the dtype.
-func clampKernel(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
-	dtype := it.DType(1)
+func clampKernel(iteration *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
+	dtype := iteration.DType(1)
 	bounds := numbers{"lo": toIntegerOrFloat(dtype, lo), "hi": toIntegerOrFloat(dtype, hi)}
 	switch {
 	case !hi.IsSet():
-		return kernelWith(lowerClampFormula, it, bounds)
+		return kernelWith(lowerClampFormula, iteration, bounds)
 	case !lo.IsSet():
-		return kernelWith(upperClampFormula, it, bounds)
+		return kernelWith(upperClampFormula, iteration, bounds)
 	}
-	return kernelWith(clampFormula, it, bounds)
+	return kernelWith(clampFormula, iteration, bounds)
 }
 
 // fitsNumber returns an error if a plain number overflows an integer dtype (c10::checked_convert). A negative number
@@ -141,10 +141,10 @@ func wrapBound(dtype tensor.DType, bound tensor.Scalar, neutral int64) int64 {
 // operands.
 func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 	lo, hi := bounds.min, bounds.max
-	if bounds.hasLower {
+	if bounds.lowerIsOperand {
 		lo = operands[1]
 	}
-	if bounds.hasUpper {
+	if bounds.upperIsOperand {
 		hi = operands[len(operands)-1]
 	}
 	switch {

@@ -50,14 +50,14 @@ var division = graph.Pointwise{
 				mode)
 		}
 	},
-	Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		switch kit.Attrs[divAttrs](c).mode() {
 		case "floor":
-			return floorDivBodies.kernelFor("div_floor", it)
+			return floorDivBodies.kernelFor("div_floor", iteration)
 		case "trunc":
-			return truncDivBodies.kernelFor("div_trunc", it)
+			return truncDivBodies.kernelFor("div_trunc", iteration)
 		}
-		return trueDivBodies.kernelFor("div_true", it)
+		return trueDivBodies.kernelFor("div_true", iteration)
 	},
 }
 
@@ -98,11 +98,11 @@ func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	if err != nil {
 		return nil
 	}
-	it, err := cfg.Rule()
+	iteration, err := cfg.Rule()
 	if err != nil {
 		return nil
 	}
-	return roundTo(it.CommonDType())
+	return roundTo(iteration.CommonDType())
 }
 
 // floorRef returns the reference of a division that rounds down. checkedReference rejects integer divisors of 0.

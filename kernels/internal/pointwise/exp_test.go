@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defined returns the reference of an op as a function of a float64.
-func defined(t *testing.T, name string) func(float64) float64 {
+// referenceFunc returns the reference of an op as a function of a float64.
+func referenceFunc(t *testing.T, name string) func(float64) float64 {
 	op, x := kernels.Lookup(name), tensor.Empty(tensor.New(tensor.Float64, 1))
 	c, err := kerneltest.CallOf(op, nil, []tensor.Meta{x.Meta})
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func defined(t *testing.T, name string) func(float64) float64 {
 // TestLargeExponentials checks references up to the overflow threshold: exp(x) is twice exp(x - log(2)).
 func TestLargeExponentials(t *testing.T) {
 	for _, name := range []string{"exp", "sinh", "cosh"} {
-		f := defined(t, name)
+		f := referenceFunc(t, name)
 		for _, x := range []float64{700, 709.01, 709.45, 709.78} {
 			if got, want := f(x), 2*f(x-math.Ln2); !(math.Abs(got/want-1) < 1e-12) {
 				t.Errorf("%s of %v is %v, want %v", name, x, got, want)
@@ -42,7 +42,8 @@ func TestLargeExponentials(t *testing.T) {
 			t.Errorf("%s of NaN and infinity is %v and %v", name, f(math.NaN()), f(math.Inf(1)))
 		}
 	}
-	if sinh, cosh := defined(t, "sinh"), defined(t, "cosh"); sinh(-710) != -sinh(710) || cosh(-710) != cosh(710) {
+	sinh, cosh := referenceFunc(t, "sinh"), referenceFunc(t, "cosh")
+	if sinh(-710) != -sinh(710) || cosh(-710) != cosh(710) {
 		t.Error("sinh is not odd, or cosh not even")
 	}
 }

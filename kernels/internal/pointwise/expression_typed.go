@@ -62,7 +62,7 @@ type typedOperand struct {
 	number    tensor.Scalar // unset for a tensor
 }
 
-// typedOperandOf returns the properties of operand a.
+// typedOperandOf returns the properties of an operand.
 func typedOperandOf(operand *graph.Arg) typedOperand {
 	if operand.Kind == graph.NumberArg {
 		return typedOperand{number: operand.Number}

@@ -67,11 +67,11 @@ func TestManyExpressions(t *testing.T) {
 
 // TestExpressionInferenceAllocates checks that inference with a cached typing allocates no more than for other ops.
 func TestExpressionInferenceAllocates(t *testing.T) {
-	n := inferred(t)
+	n := expressionNode(t)
 	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { require.NoError(t, n.Infer()) }), 20.0)
 }
 
-func inferred(t testing.TB) *graph.Node {
+func expressionNode(t testing.TB) *graph.Node {
 	g := graphrun.New("g")
 	x, y := g.Input("x", tensor.Float32, 8, 8), g.Input("y", tensor.Float32, 8)
 	v := g.Apply("pointwise", graph.Attrs{"expr": "where(x > 0, x * sigmoid(x), alpha * y)", "alpha": 0.5}, x, y)[0]
@@ -80,7 +80,7 @@ func inferred(t testing.TB) *graph.Node {
 }
 
 func BenchmarkExpressionInference(b *testing.B) {
-	n := inferred(b)
+	n := expressionNode(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := n.Infer(); err != nil {

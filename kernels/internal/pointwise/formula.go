@@ -67,24 +67,24 @@ type numbers = map[string]tensor.Scalar
 
 // kernelWith returns the kernel of a formula that uses the numbers attrs, for the dtypes in which an iteration
 // computes.
-func kernelWith(expression *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
-	types := make([]tensor.DType, it.Len())
+func kernelWith(expression *expr.Formula, iteration *rule.Rule, attrs numbers) rule.Kernel {
+	types := make([]tensor.DType, iteration.Len())
 	for i := range types {
-		types[i] = it.DType(i)
+		types[i] = iteration.DType(i)
 	}
-	return kit.FormulaKernel(expression, attrs, it.NumOutputs(), types...)
+	return kit.FormulaKernel(expression, attrs, iteration.NumOutputs(), types...)
 }
 
 // attrBody returns the Body function of an op whose expression uses attributes. attrs returns their values by name.
 // dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the kernel, for errors.
 func attrBody(torchKernel string, expression *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	all := slices.Concat(dtypes...)
-	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-		if !slices.Contains(all, it.DType(it.NumOutputs())) {
-			return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
+	supported := slices.Concat(dtypes...)
+	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+		if !slices.Contains(supported, iteration.DType(iteration.NumOutputs())) {
+			return rule.Kernel{}, rule.NotImplemented(torchKernel, iteration)
 		}
-		return kernelWith(expression, it, attrs(c)), nil
+		return kernelWith(expression, iteration, attrs(c)), nil
 	}
 }
 

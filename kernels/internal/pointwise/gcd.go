@@ -39,7 +39,8 @@ func mapPairs[T integer](f func(a, b T) T) rule.Kernel {
 	})
 }
 
-// gcd is calc_gcd of PyTorch. The magnitude of the least integer is itself, and the result may be negative then.
+// gcd is calc_gcd of PyTorch. The magnitude of the least integer wraps to the integer itself, so the result may be
+// negative.
 func gcd[T integer](a, b T) T {
 	a, b = absolute(a), absolute(b)
 	for a != 0 {

@@ -93,7 +93,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		rule.OperandOfType(comparison)))
 }
 
-// magnitudeAgainstInf returns the layout of a comparison of t.abs() with infinity.
+// magnitudeAgainstInf returns the layout of a comparison of the operand's magnitude with infinity.
 func magnitudeAgainstInf(operand tensor.Type) (tensor.Type, error) {
 	abs, err := kit.FirstResultType(rule.Unary(rule.UndefinedOutput(), rule.OperandOfType(operand)))
 	if err != nil {

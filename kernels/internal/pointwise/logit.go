@@ -19,11 +19,11 @@ var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
 	"Returns log(x / (1 - x)) of each element, clamped to [eps, 1-eps] if "+
 		"eps is given.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
-		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[logitAttrs](c).Eps == nil {
-				return logitBodies.kernelFor("logit", it)
+				return logitBodies.kernelFor("logit", iteration)
 			}
-			return boundedLogit(c, it)
+			return boundedLogit(c, iteration)
 		}},
 	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[logitAttrs](c)))(c) },
 	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTransposed))

@@ -97,17 +97,17 @@ func powInfer(call *graph.Call) ([]graph.Result, error) {
 
 // powBody returns the kernel of pow. A plain exponent is the constant e of the formula. Exponents such as 2 and 0.5
 // have cheaper formulas (pow_tensor_scalar_optimized_kernel), and powers of integers are repeated multiplications.
-func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	body, err := powBodies.kernelNamed("pow", it)
+func powBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+	body, err := powBodies.kernelNamed("pow", iteration)
 	exponent := c.In[1]
 	if err != nil || exponent.Kind != graph.NumberArg {
 		return body, err
 	}
-	value := exponent.Number.Tensor(it.DType(1)).At()     // in the dtype of the computation
-	if it.DType(1).IsIntegral(false) && value.Int() < 0 { // the exponent was too large for the dtype and wrapped
+	value := exponent.Number.Tensor(iteration.DType(1)).At()     // in the dtype of the computation
+	if iteration.DType(1).IsIntegral(false) && value.Int() < 0 { // the exponent was too large for the dtype and wrapped
 		return body, nil
 	}
-	return kernelWith(constantPower, it, numbers{"e": value}), nil
+	return kernelWith(constantPower, iteration, numbers{"e": value}), nil
 }
 
 // powRef is the reference function of pow. Powers of integers wrap.

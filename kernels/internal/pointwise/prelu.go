@@ -76,21 +76,21 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 		Doc:    "Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			a, b, err := gluHalves(c)
+			left, right, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
-			if !a.DType.IsFloat() {
-				return nil, kit.NotImplemented("glu", a.DType)
+			if !left.DType.IsFloat() {
+				return nil, kit.NotImplemented("glu", left.DType)
 			}
-			return c.NewResult(kit.ElementwiseType(a, b)), nil
+			return c.NewResult(kit.ElementwiseType(left, right)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			a, b, err := gluHalves(c)
+			leftType, rightType, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
-			left, right := tensor.Must(in[0].View(kit.KnownMeta(a))), tensor.Must(in[0].View(kit.KnownMeta(b)))
+			left, right := tensor.Must(in[0].View(kit.KnownMeta(leftType))), tensor.Must(in[0].View(kit.KnownMeta(rightType)))
 			out := tensor.Zeros(left.DType, left.Shape...)
 			kit.EachIndex(left.Shape, func(i []int) {
 				out.Set(tensor.FloatScalar(left.At(i...).Float()*kit.Sigmoid(right.At(i...).Float())), i...)
@@ -102,18 +102,18 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			a, _, err := gluHalves(c)
+			leftType, _, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
 			builder, dim := compose.NewBuilder(parts, c), kit.Attrs[gluAttrs](c).Dim
 			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
-				size := kit.SizeOf(kit.KnownMeta(a), dim)
+				size := kit.SizeOf(kit.KnownMeta(leftType), dim)
 				return builder.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * size, "length": size}, c.In[0])
 			}
 			// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.
-			left, right := half(0), builder.Convert(a.DType.OpMath(), half(1))
+			left, right := half(0), builder.Convert(leftType.DType.OpMath(), half(1))
 			return builder.Result(builder.Add(Mul, nil, left, builder.Add(Sigmoid, nil, right)))
 		},
 	},

@@ -26,8 +26,8 @@ func complexLog(z complex128) complex128 {
 	return complex(logWithSubnormals(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// divideParts divides both parts of z by d. A division by complex(d, 0) would return NaN if a part of z is infinite,
-// because it multiplies that part by 0.
+// divideParts divides both parts of z by divisor. A division by complex(divisor, 0) would return NaN if a part of z is
+// infinite, because it multiplies that part by 0.
 func divideParts(z complex128, divisor float64) complex128 {
 	return complex(real(z)/divisor, imag(z)/divisor)
 }

@@ -55,9 +55,9 @@ func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call
 		}
 	}
 	pointwise := &graph.Pointwise{Config: withCheck(unary, check),
-		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 			low, high := bounds(c)
-			return clampBetween("clamp_scalar", it, low, high)
+			return clampBetween("clamp_scalar", iteration, low, high)
 		}}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{

@@ -81,14 +81,14 @@ var (
 )
 
 // roundBody returns the kernel for the sign of decimals.
-func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+func roundBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	switch decimals := kit.Attrs[roundAttrs](c).Decimals; {
 	case decimals > 0:
-		return roundToDecimals(c, it)
+		return roundToDecimals(c, iteration)
 	case decimals < 0:
-		return roundToTens(c, it)
+		return roundToTens(c, iteration)
 	}
-	return roundBodies.kernelNamed("round_vml_cpu", it)
+	return roundBodies.kernelNamed("round_vml_cpu", iteration)
 }
 
 // Frac is self minus trunc(self).
@@ -100,9 +100,9 @@ var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
 // rounded to the dtype of the op by the function round.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
-	up, down := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
+	scaleUp, scaleDown := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
 	if decimals < 0 {
-		down = round(float32(math.Pow10(-decimals)))
+		scaleDown = round(float32(math.Pow10(-decimals)))
 	}
-	return float32(math.RoundToEven(float64(round(x/down*up)))) / up * down
+	return float32(math.RoundToEven(float64(round(x/scaleDown*scaleUp)))) / scaleUp * scaleDown
 }

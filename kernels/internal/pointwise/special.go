@@ -146,14 +146,17 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &nanReplacement},
 })
 
-var nanReplacement = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	if !it.DType(1).IsFloat() {
-		return copyBodies.kernelNamed("nan_to_num", it)
-	}
-	byClass := replacements(c, it.Type(0).DType)
-	return kernelWith(replaceFormula, it, numbers{"n": tensor.FloatScalar(byClass[0]),
-		"up": tensor.FloatScalar(byClass[1]), "down": tensor.FloatScalar(byClass[2])}), nil
-}}
+var nanReplacement = graph.Pointwise{
+	Config: unary,
+	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+		if !iteration.DType(1).IsFloat() {
+			return copyBodies.kernelNamed("nan_to_num", iteration)
+		}
+		byClass := replacements(c, iteration.Type(0).DType)
+		return kernelWith(replaceFormula, iteration, numbers{"n": tensor.FloatScalar(byClass[0]),
+			"up": tensor.FloatScalar(byClass[1]), "down": tensor.FloatScalar(byClass[2])}), nil
+	},
+}
 
 var (
 	copyBodies     = bodiesOf(formula("x"), bools, integers)

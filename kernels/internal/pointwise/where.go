@@ -102,8 +102,8 @@ func selectBodies(condition tensor.DType) bodies {
 }
 
 // whereBody returns the kernel for the dtypes of the iteration.
-func whereBody(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	result, condition := it.DType(0), it.DType(1)
+func whereBody(_ *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
+	result, condition := iteration.DType(0), iteration.DType(1)
 	if condition == result {
 		return convertedConditionBodies[result], nil
 	}

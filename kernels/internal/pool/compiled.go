@@ -24,7 +24,7 @@ const (
 type tapLoops struct {
 	*sizedPooling
 	dtype, sumDType tensor.DType // dtypes of elements and sums
-	perLoop         int          // number of taps that each of firstLoop and nextLoop folds
+	tapsPerLoop     int          // number of taps that each of firstLoop and nextLoop folds
 	isSingle        bool         // whether firstLoop folds all taps
 	firstLoop       *loops.Loop  // folds the first taps of windows
 	nextLoop        *loops.Loop  // folds more taps
@@ -35,13 +35,13 @@ type tapLoops struct {
 // maxLoopTaps taps, and where there is no machine code.
 func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 	dtype := p.meta.DType
-	compiled := &tapLoops{sizedPooling: p, dtype: dtype, sumDType: dtype.OpMath(), perLoop: p.taps,
+	compiled := &tapLoops{sizedPooling: p, dtype: dtype, sumDType: dtype.OpMath(), tapsPerLoop: p.taps,
 		isSingle: p.taps <= maxLoopTaps}
-	if !loops.CodeAvailable() || p.kind == reduceNorm || p.indices && !compiled.isSingle {
+	if !loops.CodeAvailable() || p.kind == reduceNorm || p.returnsIndices && !compiled.isSingle {
 		return nil, nil
 	}
 	if !compiled.isSingle {
-		compiled.perLoop = tapsPerPartialLoop
+		compiled.tapsPerLoop = tapsPerPartialLoop
 		if dtype.IsFloat() {
 			compiled.sumDType = tensor.Float64
 		}
@@ -52,9 +52,9 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 		isFirst, isLast bool
 		isNeeded        bool
 	}{
-		{loop: &compiled.firstLoop, taps: compiled.perLoop, isFirst: true, isLast: compiled.isSingle || p.kind == reduceMax,
-			isNeeded: true},
-		{loop: &compiled.nextLoop, taps: compiled.perLoop, isLast: p.kind == reduceMax, isNeeded: !compiled.isSingle},
+		{loop: &compiled.firstLoop, taps: compiled.tapsPerLoop, isFirst: true,
+			isLast: compiled.isSingle || p.kind == reduceMax, isNeeded: true},
+		{loop: &compiled.nextLoop, taps: compiled.tapsPerLoop, isLast: p.kind == reduceMax, isNeeded: !compiled.isSingle},
 		{loop: &compiled.divideLoop, isLast: true, isNeeded: !compiled.isSingle && p.kind == reduceAvg},
 	} {
 		if !spec.isNeeded {
@@ -91,7 +91,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 	}
 	scalarOperand := -1
 	switch {
-	case t.indices:
+	case t.returnsIndices:
 		scalarOperand = add(tensor.Int64, true)
 	case t.kind == reduceAvg && isLast:
 		scalarOperand = add(t.sumDType, true)
@@ -100,7 +100,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 	tap := func(k int) expr.Value { return builder.Convert(t.sumDType, builder.Load(firstTap+k)) }
 	var out []expr.Output
 	switch {
-	case t.indices:
+	case t.returnsIndices:
 		out = t.maximumIndex(builder, tap, builder.Load(scalarOperand))
 	case t.kind == reduceMax:
 		out = t.maximum(builder, tap, taps, isFirst)
@@ -185,7 +185,7 @@ func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps
 // several equal maxima, the first counts. NaN is greater than all numbers, and of several NaNs the last counts.
 func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, firstIndex expr.Value) []expr.Output {
 	best, index := tap(0), builder.Int(tensor.Int32, 0)
-	for k := 1; k < t.perLoop; k++ {
+	for k := 1; k < t.tapsPerLoop; k++ {
 		element := tap(k)
 		isBetter := builder.Emit(expr.Lt, best, element)
 		if t.dtype.IsFloat() {

@@ -29,10 +29,10 @@ const loopCallCost = 64
 // of tapsPerPartialLoop taps.
 type compiledPixels struct {
 	*tapLoops
-	elemBytes     int  // bytes of an element
-	maxRunResults int  // maximum number of results of a run
-	mergeable     bool // whether horizontally adjacent pixels are contiguous in operand and result
-	state         graph.PerWorker[loopState]
+	elemBytes           int  // bytes of an element
+	maxRunResults       int  // maximum number of results of a run
+	pixelsAreContiguous bool // whether horizontally adjacent pixels are contiguous in operand and result
+	state               graph.PerWorker[loopState]
 }
 
 // tapStream gives the addresses of one tap for all results of a run.
@@ -74,7 +74,7 @@ func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 	if pixels.tapLoops, err = newTapLoops(p); pixels.tapLoops == nil || err != nil {
 		return nil, err
 	}
-	pixels.mergeable = !p.indices && p.inStrides[columnDim] == p.channels*pixels.elemBytes &&
+	pixels.pixelsAreContiguous = !p.returnsIndices && p.inStrides[columnDim] == p.channels*pixels.elemBytes &&
 		p.outStrides[0][columnDim] == p.inStrides[columnDim]
 	pixels.maxRunResults = max(1, maxRunElements/(p.channels*min(p.taps, maxLoopTaps)))
 	if !pixels.isSingle && p.kind == reduceAvg {
@@ -148,7 +148,7 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 		}
 		allInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
 			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
-		if p.indices {
+		if p.returnsIndices {
 			worker.index = int64(p.planeIndex(tapDepth, tapRow, tapColumn))
 			p.runIndices(mem, worker, dst, resultAddress(1, run.First), run)
 			continue
@@ -206,7 +206,7 @@ func (p *compiledPixels) runSingle(worker *loopState, dst unsafe.Pointer, run ge
 	if p.kind == reduceAvg {
 		worker.add(unsafe.Pointer(&worker.divisor), 0)
 	}
-	if allInside && p.mergeable && run.Step == 1 {
+	if allInside && p.pixelsAreContiguous && run.Step == 1 {
 		worker.run(p.firstLoop, p.channels*run.Results, 1)
 		return
 	}

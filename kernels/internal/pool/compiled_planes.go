@@ -38,7 +38,7 @@ type compiledPlanes struct {
 // indices, operands or results that are not row-major, windows that newColumns or newRowLoops rejects, too many
 // divisors, or no machine code.
 func compilePlanes(pooling *sizedPooling) (*graph.Kernel, error) {
-	if pooling.indices || !pooling.meta.IsContiguous() || !pooling.results[0].IsContiguous() {
+	if pooling.returnsIndices || !pooling.meta.IsContiguous() || !pooling.results[0].IsContiguous() {
 		return nil, nil
 	}
 	dtype, windowRows := pooling.meta.DType, kit.BoundedProduct(pooling.maxTaps[0], pooling.maxTaps[1])

@@ -13,18 +13,18 @@ import (
 // the partial results. Steps are in bytes. An index is the row-major index of an element in its plane, and an index
 // step is a difference of such indices.
 type windowFold interface {
-	// size returns the number of bytes of partials for n results.
-	size(n int) int
+	// partialBytes returns the number of bytes of partials for n results.
+	partialBytes(n int) int
 	// begin initializes partials. The index of the first tap of result i is index + i*indexStep.
 	begin(partials unsafe.Pointer, n, index, indexStep int)
-	// foldTap folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
-	foldTap(partials, x unsafe.Pointer, n, step, index, indexStep int)
-	// foldWindow folds the taps of a grid, which belong to a single result. The first tap is at x and has the given index.
-	foldWindow(partials, x unsafe.Pointer, grid tapGrid, index int)
-	// end writes the results to contiguous memory; area is the divisor of an average: a number of taps.
-	end(to, partials unsafe.Pointer, n int, area float64)
-	// indices writes the indices of maxima to contiguous memory.
-	indices(to, partials unsafe.Pointer, n int)
+	// foldTap folds one tap of each result. That of result i is at first + i*step and has the index index + i*indexStep.
+	foldTap(partials, first unsafe.Pointer, n, step, index, indexStep int)
+	// foldWindow folds the taps of a grid, which belong to a single result. first has the given index.
+	foldWindow(partials, first unsafe.Pointer, grid tapGrid, index int)
+	// writeResults writes the results to contiguous memory; area is the divisor of an average: a number of taps.
+	writeResults(dst, partials unsafe.Pointer, n int, area float64)
+	// writeIndices writes the indices of maxima to contiguous memory.
+	writeIndices(dst, partials unsafe.Pointer, n int)
 }
 
 // tapGrid describes the taps of a window at one depth.
@@ -37,7 +37,7 @@ type tapGrid struct {
 func newWindowFold(dtype tensor.DType, fold *foldSpec) windowFold {
 	switch {
 	case fold.kind == reduceMax:
-		return newMaxFold(dtype, fold.indices)
+		return newMaxFold(dtype, fold.returnsIndices)
 	case dtype == tensor.Int64:
 		return &sumFold[int64, int64]{foldSpec: fold}
 	case dtype == tensor.Float32:
@@ -82,7 +82,9 @@ func (f maxFold[T]) split(partials unsafe.Pointer, n int) (best []T, bestIndex [
 	return best, bestIndex
 }
 
-func (f maxFold[T]) size(n int) int { return kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))) + n*8 } // an index has 8 bytes
+func (f maxFold[T]) partialBytes(n int) int {
+	return kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))) + n*8 // an index has 8 bytes
+}
 
 func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
 	best, bestIndex := f.split(partials, n)
@@ -94,11 +96,11 @@ func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
 	}
 }
 
-func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, results, step, index, indexStep int) {
+func (f maxFold[T]) foldTap(partials, first unsafe.Pointer, results, step, index, indexStep int) {
 	best, bestIndex := f.split(partials, results)
 	if !f.tracksIndex {
 		for i := range best {
-			if element := *(*T)(unsafe.Add(x, i*step)); element > best[i] || element != element { // also for NaN
+			if element := *(*T)(unsafe.Add(first, i*step)); element > best[i] || element != element { // also for NaN
 				best[i] = element
 			}
 		}
@@ -106,18 +108,18 @@ func (f maxFold[T]) foldTap(partials, x unsafe.Pointer, results, step, index, in
 	}
 	bestIndex = bestIndex[:len(best)]
 	for i := range best {
-		if element := *(*T)(unsafe.Add(x, i*step)); element > best[i] || element != element {
+		if element := *(*T)(unsafe.Add(first, i*step)); element > best[i] || element != element {
 			best[i], bestIndex[i] = element, int64(index+i*indexStep)
 		}
 	}
 }
 
-func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, index int) {
+func (f maxFold[T]) foldWindow(partials, first unsafe.Pointer, grid tapGrid, index int) {
 	best, bestIndex := f.split(partials, 1)
 	maximum, maximumIndex := best[0], -1 // index -1: the maximum has not changed
 	for row := range grid.rows {
 		for column := range grid.columns {
-			if element := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep)); element > maximum ||
+			if element := *(*T)(unsafe.Add(first, row*grid.rowStep+column*grid.columnStep)); element > maximum ||
 				element != element {
 				maximum, maximumIndex = element, index+row*grid.rowIndexStep+column*grid.columnIndexStep
 			}
@@ -128,12 +130,12 @@ func (f maxFold[T]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, index i
 	}
 }
 
-func (f maxFold[T]) end(dst, partials unsafe.Pointer, results int, _ float64) {
+func (f maxFold[T]) writeResults(dst, partials unsafe.Pointer, results int, _ float64) {
 	best, _ := f.split(partials, results)
 	copy(unsafe.Slice((*T)(dst), results), best)
 }
 
-func (f maxFold[T]) indices(dst, partials unsafe.Pointer, results int) {
+func (f maxFold[T]) writeIndices(dst, partials unsafe.Pointer, results int) {
 	_, bestIndex := f.split(partials, results)
 	copy(unsafe.Slice((*int64)(dst), results), bestIndex)
 }
@@ -163,35 +165,35 @@ func newSumFold[T float32 | float64](fold *foldSpec) windowFold {
 	return sums
 }
 
-func (f *sumFold[T, A]) size(n int) int { return n * 8 } // a sum has 8 bytes
+func (f *sumFold[T, A]) partialBytes(n int) int { return n * 8 } // a sum has 8 bytes
 
 func (f *sumFold[T, A]) begin(partials unsafe.Pointer, n, _, _ int) {
 	clear(unsafe.Slice((*A)(partials), n))
 }
 
-func (f *sumFold[T, A]) foldTap(partials, x unsafe.Pointer, results, step, _, _ int) {
+func (f *sumFold[T, A]) foldTap(partials, first unsafe.Pointer, results, step, _, _ int) {
 	sums := unsafe.Slice((*A)(partials), results)
 	switch {
 	case f.power != nil:
 		for i := range sums {
-			sums[i] += A(f.power(float64(*(*T)(unsafe.Add(x, i*step)))))
+			sums[i] += A(f.power(float64(*(*T)(unsafe.Add(first, i*step)))))
 		}
 	case step == int(unsafe.Sizeof(T(0))):
-		for i, element := range unsafe.Slice((*T)(x), results) {
+		for i, element := range unsafe.Slice((*T)(first), results) {
 			sums[i] += A(element)
 		}
 	default:
 		for i := range sums {
-			sums[i] += A(*(*T)(unsafe.Add(x, i*step)))
+			sums[i] += A(*(*T)(unsafe.Add(first, i*step)))
 		}
 	}
 }
 
-func (f *sumFold[T, A]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, _ int) {
+func (f *sumFold[T, A]) foldWindow(partials, first unsafe.Pointer, grid tapGrid, _ int) {
 	sum := *(*A)(partials)
 	for row := range grid.rows {
 		for column := range grid.columns {
-			element := *(*T)(unsafe.Add(x, row*grid.rowStep+column*grid.columnStep))
+			element := *(*T)(unsafe.Add(first, row*grid.rowStep+column*grid.columnStep))
 			if f.power != nil {
 				sum += A(f.power(float64(element)))
 			} else {
@@ -202,7 +204,7 @@ func (f *sumFold[T, A]) foldWindow(partials, x unsafe.Pointer, grid tapGrid, _ i
 	*(*A)(partials) = sum
 }
 
-func (f *sumFold[T, A]) end(dst, partials unsafe.Pointer, results int, area float64) {
+func (f *sumFold[T, A]) writeResults(dst, partials unsafe.Pointer, results int, area float64) {
 	averages, sums := unsafe.Slice((*T)(dst), results), unsafe.Slice((*A)(partials), results)
 	if f.root != nil {
 		for i, sum := range sums {
@@ -216,4 +218,4 @@ func (f *sumFold[T, A]) end(dst, partials unsafe.Pointer, results int, area floa
 	}
 }
 
-func (f *sumFold[T, A]) indices(_, _ unsafe.Pointer, _ int) { panic("pool: sums have no indices") }
+func (f *sumFold[T, A]) writeIndices(_, _ unsafe.Pointer, _ int) { panic("pool: sums have no indices") }

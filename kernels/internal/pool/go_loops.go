@@ -25,8 +25,8 @@ const minRunResults = 4
 type goPooling struct {
 	*sizedPooling
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
-	load       axes.Loader           // converts elements to the dtype of the loops; load.Direct: no conversion is needed
-	store      [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
+	loader     axes.Loader           // converts elements to the dtype of the loops; loader.Direct: it is not needed
+	converters [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
 	fold       windowFold            // reduction of windows
 	maxResults int                   // maximum number of results of a vector
 }
@@ -39,13 +39,14 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 	length := sizes[vectorDim]
 	sizes[vectorDim] = 1
 	opDType := p.meta.DType.OpMath()
-	pooled := &goPooling{sizedPooling: p, vectorDim: vectorDim, load: axes.NewLoader(p.meta.DType, p.meta.DType, opDType),
-		fold: newWindowFold(opDType, &p.foldSpec), maxResults: min(length, axes.BlockLen)}
-	pooled.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, opDType), // values
+	pooled := &goPooling{sizedPooling: p, vectorDim: vectorDim,
+		loader: axes.NewLoader(p.meta.DType, p.meta.DType, opDType), fold: newWindowFold(opDType, &p.foldSpec),
+		maxResults: min(length, axes.BlockLen)}
+	pooled.converters = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, opDType), // values
 		tensor.Converter(tensor.Int64, tensor.Int64)} // indices
 	division := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
-		WorkerScratch: kit.AlignUp(pooled.fold.size(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
+		WorkerScratch: kit.AlignUp(pooled.fold.partialBytes(pooled.maxResults)) + 2*kit.AlignUp(axes.BlockBytes) +
 			kit.AlignUp(pooled.maxResults*8),
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 			first, end := division.ChunkRange(chunk)
@@ -95,7 +96,7 @@ type resultVector struct {
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
 func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
 	region := kit.RegionOf(mem.WorkerScratch)
-	vector := resultVector{goPooling: g, partials: region.Take(g.fold.size(g.maxResults)),
+	vector := resultVector{goPooling: g, partials: region.Take(g.fold.partialBytes(g.maxResults)),
 		block:       region.Take(axes.BlockBytes),
 		loadScratch: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}
 	if g.vectorDim == channelDim {
@@ -119,7 +120,7 @@ func (v *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
 	channel := unsafe.Add(mem.Ptrs[len(v.results)],
 		index[batchDim]*v.inStrides[batchDim]+index[channelDim]*v.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
-		if v.n == 1 && v.load.Direct {
+		if v.n == 1 && v.loader.Direct {
 			v.foldPlane(channel, d)
 			continue
 		}
@@ -155,7 +156,7 @@ func (v *resultVector) foldPlane(channel unsafe.Pointer, depth int) {
 // element in the plane.
 func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
 	columnRange, columnStride := &v.windows[2], v.inStrides[columnDim]
-	if v.load.Direct {
+	if v.loader.Direct {
 		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
 			v.fold.foldTap(v.partials, unsafe.Add(row, column*columnStride), v.n, v.step, index+column, v.indexStep)
 		}
@@ -163,18 +164,18 @@ func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
 	}
 	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a
 	// block.
-	span := (v.n-1)*v.indexStep + columnRange.End - columnRange.Start
-	if v.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
-		v.load.Load(v.block, v.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, span)
+	elements := (v.n-1)*v.indexStep + columnRange.End - columnRange.Start
+	if v.vectorDim == columnDim && elements > 0 && elements <= axes.BlockLen {
+		v.loader.Load(v.block, v.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, elements)
 		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
-			from := unsafe.Add(v.block, (column-columnRange.Start)*v.load.Size)
-			v.fold.foldTap(v.partials, from, v.n, v.indexStep*v.load.Size, index+column, v.indexStep)
+			from := unsafe.Add(v.block, (column-columnRange.Start)*v.loader.Size)
+			v.fold.foldTap(v.partials, from, v.n, v.indexStep*v.loader.Size, index+column, v.indexStep)
 		}
 		return
 	}
 	for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
-		v.load.Load(v.block, v.loadScratch, unsafe.Add(row, column*columnStride), v.step, v.n)
-		v.fold.foldTap(v.partials, v.block, v.n, v.load.Size, index+column, v.indexStep)
+		v.loader.Load(v.block, v.loadScratch, unsafe.Add(row, column*columnStride), v.step, v.n)
+		v.fold.foldTap(v.partials, v.block, v.n, v.loader.Size, index+column, v.indexStep)
 	}
 }
 
@@ -183,21 +184,21 @@ func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
 func (v *resultVector) writeOutput(output int, to unsafe.Pointer) {
 	step, size := v.sizedPooling.outStrides[output][v.vectorDim], tensor.Int64.Size()
 	if output == 0 {
-		size = v.load.Size
+		size = v.loader.Size
 	}
-	dst, inPlace := to, (v.load.Direct || output > 0) && (step == size || v.n == 1)
+	dst, inPlace := to, (v.loader.Direct || output > 0) && (step == size || v.n == 1)
 	if !inPlace {
 		dst = v.out
 	}
 	switch {
 	case output > 0:
-		v.fold.indices(dst, v.partials, v.n)
+		v.fold.writeIndices(dst, v.partials, v.n)
 	case v.kind == reduceAvg:
-		v.fold.end(dst, v.partials, v.n, v.area(v.windows))
+		v.fold.writeResults(dst, v.partials, v.n, v.area(v.windows))
 	default:
-		v.fold.end(dst, v.partials, v.n, 1)
+		v.fold.writeResults(dst, v.partials, v.n, 1)
 	}
 	if !inPlace {
-		v.store[output](to, dst, step, size, v.n)
+		v.converters[output](to, dst, step, size, v.n)
 	}
 }

@@ -20,8 +20,7 @@ const (
 
 // Names of rates in the machine profile. A rate is the time of one unit of work. A tap is an element of a window.
 var (
-	// goTapRates and compiledTapRates name the rates for one tap: goTapRates for loops in Go, compiledTapRates for
-	// compiled loops.
+	// goTapRates names the rates of a tap in loops in Go, and compiledTapRates the rates of a tap in compiled loops.
 	goTapRates = map[reduction][2]string{
 		reduceMax:  {byPlanes: "pool.max.planes", byPixels: "pool.max.pixels"},
 		reduceAvg:  {byPlanes: "pool.avg.planes", byPixels: "pool.avg.pixels"},
@@ -51,7 +50,7 @@ func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) grap
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	results := float64(call.Out[0].Numel())
-	if p.compiles(call, order, walk, taps) {
+	if p.usesCompiledLoops(call, order, walk, taps) {
 		// Memory access does not overlap with computation, because the rows of an image are not adjacent.
 		elemCost := float64(max(4, call.Out[0].DType.Size())) / 4 // the rates are for float32
 		work.AddUnoverlapped(compiledTapRates[order][p.kind], results*taps*elemCost)
@@ -74,10 +73,10 @@ func windowsAreStrided(c *graph.Call) bool {
 	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
 }
 
-// compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
-// loops by planes require windows of few taps, which are one element apart or, for floats, at most two. taps is the
-// typical number of taps.
-func (p *pooling) compiles(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
+// usesCompiledLoops predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order.
+// Compiled loops by planes require windows of few taps, which are one element apart or, for floats, at most two. taps
+// is the typical number of taps.
+func (p *pooling) usesCompiledLoops(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
 	if order == byPlanes && (len(c.Out) > 1 || taps > maxCompiledTaps || windowsAreFarApart(c)) {
 		return false
 	}

@@ -22,7 +22,7 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	switch {
 	case p.adaptive:
 		return p.inferAdaptive(call)
-	case p.kind == reduceMax && p.dims == 1 && !p.indices:
+	case p.kind == reduceMax && p.dims == 1 && !p.returnsIndices:
 		return p.inferMaxPool1d(call)
 	}
 	args, input := p.args(call), call.Type(0)
@@ -76,7 +76,7 @@ func (p *pooling) results(call *graph.Call, input tensor.Type, shape []sym.Int) 
 	if err != nil {
 		return nil, err
 	}
-	if p.indices {
+	if p.returnsIndices {
 		return kit.WithIndices(call, out), nil
 	}
 	return call.NewResult(out), nil
@@ -141,7 +141,7 @@ func (p *pooling) checkRank(input tensor.Type) error {
 // shape checks the windows of images or volumes and returns the shape of the result (pool2d_shape_check,
 // pool3d_shape_check).
 func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPadding bool) ([]sym.Int, error) {
-	lead := input.Rank() - len(windows)
+	leadDims := input.Rank() - len(windows)
 	shape := slices.Clone(input.Shape)
 	for i, window := range windows {
 		switch pad := min(window.Before, window.After); {
@@ -153,25 +153,26 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad,
 				window.Taps)
 		}
-		shape[lead+i] = window.Results(input.Shape[lead+i])
+		shape[leadDims+i] = window.Results(input.Shape[leadDims+i])
 	}
 	if err := checkPositive(windows); err != nil {
 		return nil, err
 	}
-	if err := p.checkNotEmpty(input, lead); err != nil {
+	if err := p.checkNotEmpty(input, leadDims); err != nil {
 		return nil, err
 	}
 	for i, window := range windows {
-		padded := input.Shape[lead+i].Add(sym.Of(window.Before + window.After))
+		padded := input.Shape[leadDims+i].Add(sym.Of(window.Before + window.After))
 		if p.kind == reduceAvg && p.dims == 3 && !kit.SizeAtLeast(padded, window.Taps) {
 			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
-				input.Shape[lead], input.Shape[lead+1], input.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
+				input.Shape[leadDims], input.Shape[leadDims+1], input.Shape[leadDims+2],
+				windows[0].Taps, windows[1].Taps, windows[2].Taps)
 		}
 	}
-	for _, n := range shape[lead:] {
+	for _, n := range shape[leadDims:] {
 		if !kit.SizeAtLeast(n, 1) {
 			return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
-				joinSizes(input.Shape[lead-1:]), joinSizes(shape[lead-1:]))
+				joinSizes(input.Shape[leadDims-1:]), joinSizes(shape[leadDims-1:]))
 		}
 	}
 	return shape, nil
@@ -203,9 +204,9 @@ func checkPositive(windows []geometry.Window) error {
 	return nil
 }
 
-// checkNotEmpty rejects operands with an empty dimension other than the batch. lead is the first pooled dimension.
-func (p *pooling) checkNotEmpty(input tensor.Type, lead int) error {
-	for d := lead - 1; d < input.Rank(); d++ {
+// checkNotEmpty rejects operands with an empty dimension other than the batch.
+func (p *pooling) checkNotEmpty(input tensor.Type, firstPooledDim int) error {
+	for d := firstPooledDim - 1; d < input.Rank(); d++ {
 		switch {
 		case !kit.SizeIs(input.Shape[d], 0):
 			continue
@@ -217,7 +218,7 @@ func (p *pooling) checkNotEmpty(input tensor.Type, lead int) error {
 			name += "_with_indices_out_cpu_template"
 		}
 		return fmt.Errorf("%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s "+
-			"and non-batch dimension %d has length zero!", name, tensor.Sizes(input.Shape), d-(lead-1))
+			"and non-batch dimension %d has length zero!", name, tensor.Sizes(input.Shape), d-(firstPooledDim-1))
 	}
 	return nil
 }

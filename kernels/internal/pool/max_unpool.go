@@ -67,15 +67,15 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 				if resultMeta.Numel() == 0 { // PyTorch does not check the indices
 					return []*tensor.Tensor{out}, nil
 				}
-				lead := resultMeta.Rank() - dims // batch, if any, and channels
-				plane := resultMeta.Shape[lead:]
+				leadDims := resultMeta.Rank() - dims // batch, if any, and channels
+				plane := resultMeta.Shape[leadDims:]
 				kit.EachIndex(in[0].Shape, func(index []int) {
 					target := int(in[1].At(index...).Int()) // row-major index in the plane of the result
 					if target < 0 || target >= tensor.Numel(plane) {
 						err = maxUnpoolRangeError(target, plane)
 						return
 					}
-					out.Set(in[0].At(index...), append(slices.Clone(index[:lead]), kit.Unravel(target, plane)...)...)
+					out.Set(in[0].At(index...), append(slices.Clone(index[:leadDims]), kit.Unravel(target, plane)...)...)
 				})
 				return []*tensor.Tensor{out}, err
 			},
@@ -144,9 +144,9 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	buffers := []kit.Buffer{builder.Result(0, out.DType), builder.ToRowMajor(builder.Operand(0), out.DType),
 		builder.ToRowMajor(builder.Operand(1), tensor.Int64)}
-	lead := out.Rank() - dims
-	unpool := unpooling{size: out.Shape[lead:], outElements: tensor.Numel(out.Shape[lead:]),
-		inElements: tensor.Numel(call.Meta(0).Shape[lead:])}
+	leadDims := out.Rank() - dims
+	unpool := unpooling{size: out.Shape[leadDims:], outElements: tensor.Numel(out.Shape[leadDims:]),
+		inElements: tensor.Numel(call.Meta(0).Shape[leadDims:])}
 	run := unpoolPlanes[uint16] // elements are only copied: any type of their size suffices
 	switch out.DType.Size() {
 	case 4:
@@ -154,7 +154,7 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]),
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:leadDims]),
 		unpool.inElements+unpool.outElements,
 		func(m *graph.Mem, begin, end int) error {
 			return run(&unpool, m, begin, end)

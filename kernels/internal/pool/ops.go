@@ -118,7 +118,7 @@ func define[A any, P interface {
 	if p.dims == 2 {
 		op.Kind, op.ImageRole = graph.RequiresLayout, graph.ImageOp
 	}
-	if p.indices {
+	if p.returnsIndices {
 		op.Outputs = []string{"out", "indices"}
 	}
 	return kit.Define[A](withPooling(op, func(*graph.Call) *pooling { return &p }))
@@ -166,21 +166,21 @@ var (
 		"Returns the maximum of each window of self [N, C, L] or [C, L]. The result is row-major.",
 		rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
 	MaxPool1dWithIndices = define[maxPoolAttrs]("max_pool1d_with_indices",
-		pooling{name: "max_pool1d_with_indices", dims: 1, kind: reduceMax, indices: true},
+		pooling{name: "max_pool1d_with_indices", dims: 1, kind: reduceMax, returnsIndices: true},
 		"Returns the maximum of each window of self [N, C, L] or [C, L], and its index in the sequence.",
 		maxExamples(2, 2, 5)...)
 	MaxPool2d = define[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, H, W] or [C, H, W]. The result has the memory format "+
 			"that the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	MaxPool2dWithIndices = define[maxPoolAttrs]("max_pool2d_with_indices",
-		pooling{name: "max_pool2d", dims: 2, kind: reduceMax, indices: true},
+		pooling{name: "max_pool2d", dims: 2, kind: reduceMax, returnsIndices: true},
 		"Returns the maximum of each window and its index in the plane. The results have the memory format that "+
 			"the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
 	MaxPool3d = define[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
 		maxExamples(2, 2, 5, 6, 4)...)
 	MaxPool3dWithIndices = define[maxPoolAttrs]("max_pool3d_with_indices",
-		pooling{name: "max_pool3d", dims: 3, kind: reduceMax, indices: true},
+		pooling{name: "max_pool3d", dims: 3, kind: reduceMax, returnsIndices: true},
 		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
 		maxExamples(2, 2, 5, 6, 4)...)
 )
@@ -222,16 +222,16 @@ var (
 // Adaptive max poolings take the maximum of windows that divide the operand evenly among the results, and its index.
 var (
 	AdaptiveMaxPool1d = define[adaptivePoolAttrs]("adaptive_max_pool1d",
-		pooling{name: "adaptive_max_pool1d", dims: 1, kind: reduceMax, indices: true, adaptive: true},
+		pooling{name: "adaptive_max_pool1d", dims: 1, kind: reduceMax, returnsIndices: true, adaptive: true},
 		"Returns the maximum, and its index in the sequence, of windows that divide self evenly among "+
 			"`output_size` results.", rowMajorExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
 	AdaptiveMaxPool2d = define[adaptivePoolAttrs]("adaptive_max_pool2d",
-		pooling{name: "adaptive_max_pool2d", dims: 2, kind: reduceMax, indices: true, adaptive: true},
+		pooling{name: "adaptive_max_pool2d", dims: 2, kind: reduceMax, returnsIndices: true, adaptive: true},
 		"Returns the maximum, and its index in the plane, of windows that divide self evenly among `output_size` "+
 			"results. Both results have the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
 	AdaptiveMaxPool3d = define[adaptivePoolAttrs]("adaptive_max_pool3d",
-		pooling{name: "adaptive_max_pool3d", dims: 3, kind: reduceMax, indices: true, adaptive: true},
+		pooling{name: "adaptive_max_pool3d", dims: 3, kind: reduceMax, returnsIndices: true, adaptive: true},
 		"Returns the maximum, and its index in the volume, of windows that divide self evenly among `output_size` "+
 			"results.", rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )

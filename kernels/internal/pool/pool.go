@@ -32,11 +32,11 @@ const (
 // foldSpec is the reduction of a pooling with its attributes. A tap is an element of a window. To fold elements is to
 // reduce them to one value.
 type foldSpec struct {
-	kind         reduction
-	indices      bool    // whether the second result is the index of each maximum in its plane
-	countPadding bool    // whether averages count the taps in the padding
-	divisor      int     // divisor of averages; 0 stands for the number of taps
-	exponent     float64 // p of the p-norm, for reduceNorm
+	kind           reduction
+	returnsIndices bool    // whether the second result is the index of each maximum in its plane
+	countPadding   bool    // whether averages count the taps in the padding
+	divisor        int     // divisor of averages; 0 stands for the number of taps
+	exponent       float64 // p of the p-norm, for reduceNorm
 }
 
 // averageCount returns the number of taps of a window along one dimension that an average counts. It returns a float64,
@@ -101,8 +101,8 @@ func newSizedPooling(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedP
 	}
 	for d := range pooled.axes {
 		pooled.axes[d] = geometry.MissingAxis()
-		if lead := maxDims - dims; d >= lead {
-			pooled.axes[d] = axes[d-lead]
+		if leadDims := maxDims - dims; d >= leadDims {
+			pooled.axes[d] = axes[d-leadDims]
 		}
 		pooled.axes[d] = pooled.axes[d].WithWindowTable()
 		pooled.maxTaps[d] = pooled.axes[d].MaxCount()
@@ -115,10 +115,10 @@ func newSizedPooling(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedP
 // byteStrides returns the strides, in bytes, of a layout with dims spatial dimensions: of batch, channel, depth, row
 // and column.
 func byteStrides(meta tensor.Meta, dims int) (strides [2 + maxDims]int) {
-	size, lead := meta.DType.Size(), meta.Rank()-dims
+	size, leadDims := meta.DType.Size(), meta.Rank()-dims
 	for d, stride := range meta.Strides {
-		if d < lead { // the channel is strides[1], and the batch, if any, is strides[0]
-			strides[2-lead+d] = stride * size
+		if d < leadDims { // the channel is strides[1], and the batch, if any, is strides[0]
+			strides[2-leadDims+d] = stride * size
 		} else { // the last spatial dimension is the last element of strides
 			strides[len(strides)-meta.Rank()+d] = stride * size
 		}

@@ -12,12 +12,12 @@ import (
 // pooling describes a pooling op over the last dims dimensions, 1 to 3. The operand has a channel dimension before the
 // pooled dimensions, and may have a batch dimension before the channels.
 type pooling struct {
-	name     string                        // name in error messages
-	dims     int                           // number of pooled dimensions
-	kind     reduction                     // reduction
-	indices  bool                          // whether the op also returns the indices of maxima
-	adaptive bool                          // whether windows divide the operand evenly among the results
-	args     func(c *graph.Call) callAttrs // decodes the attributes of a call
+	name           string                        // name in error messages
+	dims           int                           // number of pooled dimensions
+	kind           reduction                     // reduction
+	returnsIndices bool                          // whether the op also returns the indices of maxima
+	adaptive       bool                          // whether windows divide the operand evenly among the results
+	args           func(c *graph.Call) callAttrs // decodes the attributes of a call
 }
 
 // callAttrs has the attributes of a call of any pooling. A list of one number applies to all dimensions.
@@ -89,7 +89,8 @@ func (p *pooling) callAxes(c *graph.Call) ([]geometry.Axis, error) {
 
 // fold returns the reduction with its attributes.
 func (p *pooling) fold(args callAttrs) foldSpec {
-	fold := foldSpec{kind: p.kind, indices: p.indices, countPadding: args.countPadding, exponent: args.exponent}
+	fold := foldSpec{kind: p.kind, returnsIndices: p.returnsIndices, countPadding: args.countPadding,
+		exponent: args.exponent}
 	if args.divisor != nil {
 		fold.divisor = *args.divisor
 	}

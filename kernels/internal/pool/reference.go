@@ -13,30 +13,30 @@ import (
 // the result. Indices in the plane are row-major over these dimensions.
 func foldReference(input *tensor.Tensor, shape []int, axes []geometry.Axis, fold foldSpec) []*tensor.Tensor {
 	out := []*tensor.Tensor{tensor.Zeros(input.DType, shape...)}
-	if fold.indices {
+	if fold.returnsIndices {
 		out = append(out, tensor.Zeros(tensor.Int64, shape...))
 	}
-	lead := input.Rank() - len(axes)
-	sizes := input.Shape[lead:]
+	leadDims := input.Rank() - len(axes)
+	sizes := input.Shape[leadDims:]
 	kit.EachIndex(shape, func(index []int) {
 		// The taps of the window in each dimension, the index in the plane of its first element, and its area.
 		counts, start, area := make([]int, len(axes)), 0, 1.0
 		for d := range axes {
-			window := axes[d].WindowAt(index[lead+d])
+			window := axes[d].WindowAt(index[leadDims+d])
 			counts[d], start, area = window.Count(), start*sizes[d]+window.Start, area*fold.averageCount(window)
 		}
 		tapIndex, folded := slices.Clone(index), newFoldedWindow(input.DType, start)
 		kit.EachIndex(counts, func(tap []int) {
 			planeIndex := 0
 			for d := range axes {
-				window := axes[d].WindowAt(index[lead+d])
-				tapIndex[lead+d] = window.Start + tap[d]*window.Step
-				planeIndex = planeIndex*sizes[d] + tapIndex[lead+d]
+				window := axes[d].WindowAt(index[leadDims+d])
+				tapIndex[leadDims+d] = window.Start + tap[d]*window.Step
+				planeIndex = planeIndex*sizes[d] + tapIndex[leadDims+d]
 			}
 			folded.add(input.At(tapIndex...), planeIndex, &fold)
 		})
 		out[0].Set(folded.result(&fold, max(area, 1)), index...)
-		if fold.indices {
+		if fold.returnsIndices {
 			out[1].Set(tensor.IntScalar(int64(folded.index)), index...)
 		}
 	})

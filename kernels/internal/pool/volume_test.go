@@ -28,7 +28,7 @@ func TestVolumePools(t *testing.T) {
 		}
 		a := graph.Attrs{"kernel_size": k, "padding": pad, "stride": stride, "ceil_mode": r.IntN(2) == 0}
 		d := kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))]
-		if wide := r.IntN(2) == 0; wide {
+		if r.IntN(2) == 0 { // ONNX's form
 			a["padding"] = append(slices.Clone(pad), pad...)
 			for j := range dims {
 				a["padding"].([]int)[r.IntN(2)*dims+j] = 0

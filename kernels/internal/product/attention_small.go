@@ -42,8 +42,8 @@ func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
 }
 
 // evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key
-// and in all operands of the row program: the product of the sizes of the longest suffix of the batch dimensions with
-// this property.
+// and in all operands of the row program. The entries are those of the longest suffix of the batch dimensions with this
+// property.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for dim := len(spec.Batch) - 1; dim >= 0; dim-- {
@@ -141,11 +141,11 @@ func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsaf
 }
 
 // multiplyEntry computes the product of one entry. It replays recorded calls of code if the plan supports them, which
-// costs less. work is gemm's worker memory.
-func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, work []byte) {
+// costs less. workerMemory is that of gemm.
+func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, workerMemory []byte) {
 	if plan.PrepareReplay(replay, args) {
 		replay.Run()
 	} else {
-		plan.RunAll(args, work)
+		plan.RunAll(args, workerMemory)
 	}
 }

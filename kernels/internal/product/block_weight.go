@@ -23,8 +23,8 @@ const (
 
 // linearBlocksFlops counts a multiplication and an addition for each element of the result and index of the depth.
 func linearBlocksFlops(call *graph.Call) float64 {
-	x := call.Meta(blocksInput)
-	return 2 * float64(call.Out[0].Numel()) * float64(x.Shape[x.Rank()-1])
+	input := call.Meta(blocksInput)
+	return 2 * float64(call.Out[0].Numel()) * float64(input.Shape[input.Rank()-1])
 }
 
 // blockWeight reads the integers of a weight that is quantized by blocks. A block is a number of adjacent elements of a

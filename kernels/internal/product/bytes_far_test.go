@@ -13,8 +13,7 @@ import (
 // unitShape returns the shape of a product on the matrix unit.
 func unitShape() byteShape {
 	return byteShape{m: 40, n: 100, k: 64, groupBytes: 4, groupElements: 4, groups: 16, lanes: 16, vectors: 2,
-		height:   2 * tile.UnitRows,
-		usesUnit: true}
+		height: 2 * tile.UnitRows, usesUnit: true}
 }
 
 // TestFarRowsLeaveTheMatrixUnit checks that vector instructions multiply, with the same panels, if rows of the result

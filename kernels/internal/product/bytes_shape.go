@@ -84,7 +84,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		pairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
 		shape.height = 2 * min(tile.DynamicRows/2, pairs)
 		return shape
-	// a row has a register for several of its groups
+	// A row has a register for several of its groups.
 	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1:
 		maxVectors, perRow, otherRegisters = 4, 1, 0
 	case registers < 32: // 2 vectors

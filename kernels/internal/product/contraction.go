@@ -185,10 +185,10 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 		multiplier.Bias = product.add.offsets(product.batch)
 	} else if product.hasAdd || product.alpha.Complex() != 1 {
 		multiplier.Add = product.add.offsets(product.batch)
-		affine := affineLoops[dtype](&affine{alpha: product.alpha, beta: product.beta, c: product.c, add: product.add,
+		applyAffine := affineLoops[dtype](&affine{alpha: product.alpha, beta: product.beta, c: product.c, add: product.add,
 			hasAdd: product.hasAdd})
 		multiplier.Prepare = func(job *multiply.Job) {
-			job.Args.Epilogue = func(i0, i1, j0, j1 int) { affine(job.Args.C, job.EntryAdd, i0, i1, j0, j1) }
+			job.Args.Epilogue = func(i0, i1, j0, j1 int) { applyAffine(job.Args.C, job.EntryAdd, i0, i1, j0, j1) }
 		}
 	}
 	// Indices in Mem.Ptrs, where the result precedes the operands.

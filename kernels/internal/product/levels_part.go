@@ -18,7 +18,7 @@ type levelPart struct {
 	row, rows int            // first row; number of rows
 	columns   int            // number of columns: the panel's width, or fewer in the last panel
 	dst       unsafe.Pointer // address of the part's first element in the result or, if columns < width, in worker memory
-	rowStep   int            // bytes between rows at `to`
+	rowStep   int            // bytes between rows at dst
 	bias      unsafe.Pointer // bias of the columns, or nil
 	converted unsafe.Pointer // worker memory for converted levels
 }
@@ -90,7 +90,7 @@ func (part *levelPart) setOffsets(worker *levelRun, row, firstTerm, panelColumn 
 }
 
 // multiplyLevels computes the part by tiles that read levels. A call of code computes one tile for some blocks of the
-// depth, which all have part.block terms, or for the shorter last block.
+// depth, which all have part.blockElements terms, or for the shorter last block.
 func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	part.bind(mem, worker)
 	args := &worker.args
@@ -99,7 +99,7 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 	args.Ptr[tile.LevelZeros], args.Rows = part.levelProduct.panel(mem, blocksZero, part.panel), 1
 	callBlocks := max(1, levelCallMACs/(part.height*part.width()*part.blockElements))
 	wholeBlocks := part.k / part.blockElements
-	height, tallTiles := part.stacks(part.rows)
+	height, tallTiles := part.tileHeights(part.rows)
 	for row := 0; row < part.rows; row += height {
 		if tallTiles == 0 { // all tiles of the greater height are computed
 			height--
@@ -137,7 +137,7 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.InnerCount))
 		for column := 0; column < part.width(); column += vectors * part.lanes {
 			args.Row[tile.Vec] = 4 * column
-			height, tiles := part.stacks(part.rows)
+			height, tiles := part.tileHeights(part.rows)
 			for row := 0; row < part.rows; row += args.Rows * height {
 				if tiles == 0 { // all tiles of the greater height are computed
 					height--
@@ -190,7 +190,7 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, firstTerm,
 			if part.hasZeros {
 				ptrs[3], operandCount = unsafe.Add(zeros, block*width+first), 4
 			}
-			part.convert[half].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], columns, terms)
+			part.converters[half].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], columns, terms)
 		}
 		term += terms
 	}

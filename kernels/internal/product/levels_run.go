@@ -42,9 +42,9 @@ type levelProduct struct {
 	bands    int              // number of bands
 	chunks   machine.Division // division of the pairs of a panel and a band into chunks
 
-	codes   map[levelCode]*jit.Func
-	convert [2]*loops.Loop // convert levels to float32: one loop for all columns, or one for each half of a panel
-	workers graph.PerWorker[levelRun]
+	codes      map[levelCode]*jit.Func
+	converters [2]*loops.Loop // convert levels to float32: one loop for all columns, or one for each half of a panel
+	workers    graph.PerWorker[levelRun]
 }
 
 // levelCode identifies the machine code of a tile.
@@ -152,9 +152,9 @@ func (p *levelProduct) chooseRows() {
 	p.chunks = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
 }
 
-// stacks divides rows into tiles as evenly as possible. The first tiles, tallTiles in number, have `height` rows. The
-// other tiles have height-1 rows.
-func (p *levelProduct) stacks(rows int) (height, tallTiles int) {
+// tileHeights divides rows into tiles as evenly as possible. The first tiles, tallTiles in number, have `height` rows.
+// The other tiles have height-1 rows.
+func (p *levelProduct) tileHeights(rows int) (height, tallTiles int) {
 	tiles := kit.DivUp(rows, p.height)
 	height = kit.DivUp(rows, tiles)
 	return height, rows - tiles*(height-1)
@@ -173,7 +173,7 @@ func (p *levelProduct) compileTiles() error {
 		}
 	}
 	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
-		maxHeight, tallTiles := p.stacks(rows)
+		maxHeight, tallTiles := p.tileHeights(rows)
 		for _, height := range []int{maxHeight, maxHeight - 1} {
 			if height == 0 || height < maxHeight && tallTiles*maxHeight == rows { // no tile has this height
 				continue
@@ -230,7 +230,7 @@ func (p *levelProduct) compileConversions() (err error) {
 		if p.hasZeros {
 			formula = fmt.Sprintf("(%s - float32(zero))", formula)
 		}
-		if p.convert[i], err = kit.FormulaLoop(formula+" * scale", names, types, nil, types[1]); err != nil {
+		if p.converters[i], err = kit.FormulaLoop(formula+" * scale", names, types, nil, types[1]); err != nil {
 			return err
 		}
 	}
@@ -308,7 +308,7 @@ func (p *levelProduct) listings() (list []expr.Listing) {
 			}
 		}
 	}
-	for i, loop := range p.convert {
+	for i, loop := range p.converters {
 		if loop != nil {
 			list = append(list, loop.Listing([]string{"convert", "convert the upper half"}[i]))
 		}

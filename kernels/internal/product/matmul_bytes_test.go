@@ -12,9 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// wholeNumbers returns an operand with random integers from the whole range of a dtype or, if span is not 0, from span
-// numbers around 0. One in three operands has only the extremes of the range, for which intermediate saturation would
-// give wrong sums.
+// wholeNumbers returns an operand with span distinct integers, around 0 for signed dtypes. One in three operands has
+// only the extremes, for which intermediate saturation would give wrong sums.
 func wholeNumbers(r *rand.Rand, d tensor.DType, span int64, shape ...int) *tensor.Tensor {
 	t := kerneltest.RandomOperand(r, d, shape...)
 	extremes := r.IntN(3) == 0

@@ -1,6 +1,7 @@
 package product_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestMatmulRandom(t *testing.T) {
 		d := kerneltest.ProductDTypes[r.IntN(len(kerneltest.ProductDTypes))]
 		m, n, k := productSize(r), productSize(r), productSize(r)
 		batch := []int{1 + r.IntN(3), r.IntN(5), 1 + r.IntN(3)}
-		side := func(rank int, core ...int) []int {
+		operandShape := func(rank int, core ...int) []int {
 			if rank == 1 {
 				return []int{k}
 			}
@@ -49,8 +50,8 @@ func TestMatmulRandom(t *testing.T) {
 			}
 			return append(lead, core...)
 		}
-		a := kerneltest.RandomOperand(r, d, side(1+r.IntN(4), m, k)...)
-		b := kerneltest.RandomOperand(r, d, side(1+r.IntN(4), k, n)...)
+		a := kerneltest.RandomOperand(r, d, operandShape(1+r.IntN(4), m, k)...)
+		b := kerneltest.RandomOperand(r, d, operandShape(1+r.IntN(4), k, n)...)
 		checkProduct(t, r, "matmul", nil, k, a, b)
 	}
 }
@@ -139,18 +140,16 @@ func naiveProducts(x, y []float64, b, m, n, k int) []float64 {
 	return out
 }
 
-// TestMatmulNaN checks that no multiplication by 0 is skipped, and that self is not read if beta is 0.
+// TestMatmulNaN checks that self is not read if beta is 0.
 func TestMatmulNaN(t *testing.T) {
-	inf := tensor.Must(tensor.FromSlice([]float32{0, float32(1), 2, 3}, 2, 2))
-	nan := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, float32(nanValue())}, 2, 2))
-	p, err := kerneltest.NewProductCall("addmm", graph.Attrs{"beta": 0}, []*tensor.Tensor{nan, inf, inf})
+	x := tensor.Must(tensor.FromSlice([]float32{0, 1, 2, 3}, 2, 2))
+	nan := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, float32(math.NaN())}, 2, 2))
+	p, err := kerneltest.NewProductCall("addmm", graph.Attrs{"beta": 0}, []*tensor.Tensor{nan, x, x})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Check(t, 2)
 }
-
-func nanValue() float64 { z := 0.0; return z / z }
 
 func TestProductAllocs(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))

@@ -112,8 +112,8 @@ func (product *contraction) supports(c *graph.Call, algorithm gemm.Algorithm) bo
 	merged := *product
 	merged.mergeBatch()
 	spec := merged.spec(multiply.ComputationDType(c))
-	if empty := spec.M == 0 || spec.N == 0 || spec.K == 0; empty || algorithm == gemm.Loops {
-		return algorithm == gemm.Loops && (empty || kit.BoundedProduct(spec.M, spec.N, spec.K) <= tinyMACs)
+	if isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0; isEmpty || algorithm == gemm.Loops {
+		return algorithm == gemm.Loops && (isEmpty || kit.BoundedProduct(spec.M, spec.N, spec.K) <= tinyMACs)
 	}
 	return gemm.Supports(spec, algorithm)
 }

@@ -39,7 +39,7 @@ func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteCo
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, call)
-	groups, matrices := repetition.operands(builder, left)
+	groups, matrices := repetition.addOperands(builder, left)
 	if _, err = builder.Result(); err != nil {
 		return rewrite, err
 	}
@@ -97,11 +97,11 @@ func (r repeatedSlices) joinsRows(left graph.Arg) bool {
 	return isKnown && rows == 1 && r.dim == leftType.Rank()-3
 }
 
-// operands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
+// addOperands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
 // matrices. The view `groups` is the left operand with an additional dimension of size r.times: the left matrices that
 // are multiplied by the same matrix.
-func (r repeatedSlices) operands(builder *compose.Builder, left graph.Arg) (groups, matrices graph.Arg) {
-	groups, matrices = left, r.matrices(builder)
+func (r repeatedSlices) addOperands(builder *compose.Builder, left graph.Arg) (groups, matrices graph.Arg) {
+	groups, matrices = left, r.addMatrices(builder)
 	if r.joinsRows(left) {
 		groups = builder.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
 		matrices = builder.Add(view.Squeeze, graph.Attrs{"dim": []int{r.dim + 1}}, matrices)
@@ -120,13 +120,13 @@ type repeatedSlices struct {
 	lacksUnitDim bool // whether the source does not have this dimension of size 1
 	dim          int  // the repeated dimension of the value
 	times        int  // the number of repetitions
-	// order is the permutation that the method matrices applies after it has inserted the dimension of size 1: for each
+	// order is the permutation that addMatrices applies after it has inserted the dimension of size 1: for each
 	// dimension of its result, the dimension before the permutation. It is nil if dimensions are not permuted.
 	order []int
 }
 
-// matrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
-func (r repeatedSlices) matrices(builder *compose.Builder) graph.Arg {
+// addMatrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
+func (r repeatedSlices) addMatrices(builder *compose.Builder) graph.Arg {
 	distinct := graph.ArgOf(r.source)
 	if r.lacksUnitDim {
 		distinct = builder.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, distinct)

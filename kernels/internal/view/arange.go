@@ -95,16 +95,16 @@ func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error
 		dtype == tensor.Bool || dtype.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
 		return result, false, nil
 	}
-	span, stepSize := end.Sub(start), step.Int()
+	distance, stepSize := end.Sub(start), step.Int()
 	if stepSize < 0 {
-		span, stepSize = span.Neg(), -stepSize
+		distance, stepSize = distance.Neg(), -stepSize
 	}
-	if kit.IsNegative(span) {
+	if kit.IsNegative(distance) {
 		return result, true, errors.New("upper bound and larger bound inconsistent with step sign")
 	}
 	divisor := sym.Of(int(stepSize))
-	// span/divisor, rounded up
-	result, err = kit.FreshType(dtype, []sym.Int{span.Add(divisor).Sub(sym.Of(1)).Div(divisor)})
+	// distance/divisor, rounded up
+	result, err = kit.FreshType(dtype, []sym.Int{distance.Add(divisor).Sub(sym.Of(1)).Div(divisor)})
 	return result, true, err
 }
 

@@ -41,8 +41,8 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts calls partTypes with a list from the pool. Unless visit is nil, it passes the resulting list to visit,
-// which must not keep it. It returns the type of the result and the dimension of concatenation.
+// withParts returns the type of the result and the dimension of concatenation. If visit is not nil, it gets the types
+// of the operands. It must not keep this list, which is from the pool.
 func (j joinOp) withParts(c *graph.Call, visit func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.partTypes((*list)[:0], c)

@@ -34,9 +34,9 @@ var (
 		})
 )
 
-// triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keep
+// triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keptColumns
 // returns the range [from, to) of the columns that a row keeps. cols is the number of columns.
-func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from,
+func triangleOp(attrs *graph.Schema, name, doc string, keptColumns func(c *graph.Call, row, cols int) (from,
 	to int)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
@@ -57,7 +57,7 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 				out := tensor.Zeros(in[0].DType, in[0].Shape...)
 				rank := out.Rank()
 				kit.EachIndex(out.Shape, func(index []int) {
-					if from, to := keep(c, index[rank-2], out.Shape[rank-1]); index[rank-1] >= from && index[rank-1] < to {
+					if from, to := keptColumns(c, index[rank-2], out.Shape[rank-1]); index[rank-1] >= from && index[rank-1] < to {
 						out.Set(in[0].At(index...), index...)
 					}
 				})
@@ -67,13 +67,13 @@ func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, 
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExceptDims(-1, -2), WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
-			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keep), nil },
+			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileTriangle(c, keptColumns), nil },
 		},
 	})
 }
 
 // compileTriangle returns a kernel that writes each row: zeros, then the kept columns, then zeros.
-func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
+func compileTriangle(call *graph.Call, keptColumns func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
 	src, dst := call.Meta(0), call.Out[0]
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}
@@ -102,7 +102,7 @@ func compileTriangle(call *graph.Call, keep func(c *graph.Call, row, cols int) (
 					dstOffset, srcOffset = dstOffset+i*dst.Strides[d], srcOffset+i*src.Strides[d]
 				}
 				dstRow, srcRow := unsafe.Add(mem.Ptrs[0], dstOffset*elementBytes), unsafe.Add(mem.Ptrs[1], srcOffset*elementBytes)
-				first, end := keep(call, row, cols)
+				first, end := keptColumns(call, row, cols)
 				if first > 0 { // step 0 reads the same zero again
 					move(mem, dstRow, zero, dstStep, 0, first)
 				}

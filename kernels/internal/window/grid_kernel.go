@@ -29,7 +29,7 @@ type gridKernel struct {
 	rowGroups, channelBlocks            int                // numbers of groups of a row and of blocks of channels
 	groupSize, maxTaps                  int                // maximum number of positions of a group; of taps of a position
 	blockSize                           int                // maximum number of channels of a unit of work
-	channelsInside                      bool               // whether the inner loop is over channels (smaller stride)
+	loopsOverChannels                   bool               // whether the inner loop is over channels (smaller stride)
 	gridStep, coordinateStep            int                // strides of positions and coordinates in the grid, in bytes
 	inChannelStride                     int                // stride of channels in the operand, in bytes
 	outPositionStride, outChannelStride int                // strides of positions and of channels in the result, in bytes
@@ -39,11 +39,11 @@ type gridKernel struct {
 
 // gridGroup is the memory of a worker for one group.
 type gridGroup struct {
-	points    [maxGroupPositions][3]float64 // the coordinates x, y, z of each position
-	taps      [maxGroupTaps]gridTap         // room for gridKernel.maxTaps taps for each position
-	tapCounts [maxGroupPositions]int        // number of taps of each position
-	along     [3][4]gridTap                 // taps along each axis (see gridSampling.taps)
-	value     float64                       // an element, or a sum, that is converted
+	points     [maxGroupPositions][3]float64 // the coordinates x, y, z of each position
+	taps       [maxGroupTaps]gridTap         // room for gridKernel.maxTaps taps for each position
+	tapCounts  [maxGroupPositions]int        // number of taps of each position
+	tapsByAxis [3][4]gridTap                 // taps along each axis (see gridSampling.storeTaps)
+	value      float64                       // an element, or a sum, that is converted
 }
 
 // newGridKernel returns the kernel of a call for an operand of the given dtype and layout. sampling was made for this
@@ -60,7 +60,7 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta) *gr
 	columnStride := kernel.axes[len(kernel.axes)-1].step
 	kernel.blockSize = maxBlockPlanes
 	if max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride) {
-		kernel.channelsInside, kernel.blockSize = true, maxBlockChannels
+		kernel.loopsOverChannels, kernel.blockSize = true, maxBlockChannels
 	}
 
 	// positions returns an array with one element for each position: in the given array, with the given strides.
@@ -153,11 +153,11 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions i
 	}
 	counts := group.tapCounts[:positions]
 	if clear(counts); k.mode == gridBilinear && len(k.axes) == 2 {
-		k.innerTaps(group.points[:positions], group.taps[:], counts)
+		k.storeInnerTaps(group.points[:positions], group.taps[:], counts)
 	}
 	for i, count := range counts {
 		if count == 0 {
-			counts[i] = k.taps(&group.points[i], &group.along, group.taps[i*k.maxTaps:(i+1)*k.maxTaps])
+			counts[i] = k.storeTaps(&group.points[i], &group.tapsByAxis, group.taps[i*k.maxTaps:(i+1)*k.maxTaps])
 		}
 	}
 }
@@ -177,7 +177,7 @@ const planeBlock = 4
 func sumGroup[From, To float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, positions,
 	channels int) {
 	block := planeBlock
-	if k.channelsInside {
+	if k.loopsOverChannels {
 		block = channels
 	}
 	for channel := 0; channel < channels; channel += block {

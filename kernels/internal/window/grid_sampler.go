@@ -157,9 +157,9 @@ func (s *gridSampling) reference(input, grid *tensor.Tensor) *tensor.Tensor {
 		for axis := range rowMajor.axes {
 			point[axis] = grid.At(append(position, axis)...).Float()
 		}
-		var along [3][4]gridTap
+		var tapsByAxis [3][4]gridTap
 		var taps [16]gridTap
-		count := rowMajor.taps(&point, &along, taps[:])
+		count := rowMajor.storeTaps(&point, &tapsByAxis, taps[:])
 		sum := 0.0
 		for _, tap := range taps[:count] {
 			sum += float64(tap.weight * planes.At(index[0], index[1], tap.offset).Float())

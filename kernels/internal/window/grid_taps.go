@@ -45,35 +45,35 @@ func (s *gridSampling) fractionalIndex(x float64, size int) float64 {
 	return (float64((x+1)*float64(size)) - 1) / 2
 }
 
-// padded maps a fractional index x outside the axis to one inside, as the padding mode requires. Zero padding keeps the
-// index.
-func (s *gridSampling) padded(x float64, size int) float64 {
+// paddedIndex maps a fractional index x outside the axis to one inside, as the padding mode requires. Zero padding
+// keeps the index.
+func (s *gridSampling) paddedIndex(x float64, size int) float64 {
 	switch s.padding {
 	case padBorder:
-		return s.clip(x, size)
+		return s.clippedIndex(x, size)
 	case padReflection:
-		low, span := -0.5, float64(size) // the lower border of reflection, and the distance to the upper border
+		lowerBorder, borderDistance := -0.5, float64(size) // borders of reflection
 		if s.alignCorners {
-			low, span = 0, float64(size-1)
+			lowerBorder, borderDistance = 0, float64(size-1)
 		}
-		if span == 0 {
+		if borderDistance == 0 {
 			return 0
 		}
-		x = math.Abs(x - low)
-		reflections, remainder := math.Floor(x/span), math.Mod(x, span)
+		x = math.Abs(x - lowerBorder)
+		reflections, remainder := math.Floor(x/borderDistance), math.Mod(x, borderDistance)
 		if math.Mod(reflections, 2) == 0 {
-			x = remainder + low
+			x = remainder + lowerBorder
 		} else {
-			x = span - remainder + low
+			x = borderDistance - remainder + lowerBorder
 		}
-		return s.clip(x, size)
+		return s.clippedIndex(x, size)
 	}
 	return x
 }
 
-// clip clamps an index to the axis. NaN becomes the first index of images and the last index of volumes, because
-// PyTorch's vector and scalar comparisons differ.
-func (s *gridSampling) clip(x float64, size int) float64 {
+// clippedIndex clamps an index to the axis. NaN becomes the first index of images and the last index of volumes,
+// because PyTorch's vector and scalar comparisons differ.
+func (s *gridSampling) clippedIndex(x float64, size int) float64 {
 	switch last := float64(size - 1); {
 	case x > last, x != x && len(s.axes) == 3:
 		return last
@@ -102,43 +102,43 @@ func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float
 	return count
 }
 
-// tapsAlong stores the taps of a coordinate along one axis, and returns their number.
-func (s *gridSampling) tapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (count int) {
+// storeTapsAlong stores the taps of a coordinate along one axis, and returns their number.
+func (s *gridSampling) storeTapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (count int) {
 	x := s.fractionalIndex(coordinate, axis.size)
 	switch s.mode {
 	case gridNearest:
-		return axis.appendTap(taps, 0, math.RoundToEven(s.padded(x, axis.size)), 1)
+		return axis.appendTap(taps, 0, math.RoundToEven(s.paddedIndex(x, axis.size)), 1)
 	case gridBicubic:
 		base := math.Floor(x)
 		for tap, weight := range cubicWeights(x-base, torchCubicCoefficient) {
-			count = axis.appendTap(taps, count, s.padded(base-1+float64(tap), axis.size), weight)
+			count = axis.appendTap(taps, count, s.paddedIndex(base-1+float64(tap), axis.size), weight)
 		}
 		return count
 	}
 	if s.padding != padZeros {
-		x = s.padded(x, axis.size)
+		x = s.paddedIndex(x, axis.size)
 	}
 	base := math.Floor(x)
 	count = axis.appendTap(taps, 0, base, 1-(x-base))
 	return axis.appendTap(taps, count, base+1, x-base)
 }
 
-// taps stores the taps of a sample, at most maxTapsOf, and returns their number. along is scratch memory: the taps
-// along depth, height and width.
-func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []gridTap) (count int) {
+// storeTaps stores the taps of a sample, at most maxTapsOf, and returns their number. tapsByAxis is scratch memory:
+// taps along depth, height and width.
+func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, taps []gridTap) (count int) {
 	if s.isUndefined(point) {
 		taps[0] = gridTap{0, math.NaN()}
 		return 1
 	}
-	along[0][0] = gridTap{0, 1} // images have a depth of 1: one tap with weight 1
+	tapsByAxis[0][0] = gridTap{0, 1} // images have a depth of 1: one tap with weight 1
 	counts, last := [3]int{1, 0, 0}, len(s.axes)-1
 	for d := range s.axes {
-		counts[2-d] = s.tapsAlong(point[d], &s.axes[last-d], &along[2-d])
+		counts[2-d] = s.storeTapsAlong(point[d], &s.axes[last-d], &tapsByAxis[2-d])
 	}
-	for _, z := range along[0][:counts[0]] {
-		for _, y := range along[1][:counts[1]] {
+	for _, z := range tapsByAxis[0][:counts[0]] {
+		for _, y := range tapsByAxis[1][:counts[1]] {
 			offset, weight := z.offset+y.offset, z.weight*y.weight
-			for _, x := range along[2][:counts[2]] {
+			for _, x := range tapsByAxis[2][:counts[2]] {
 				taps[count] = gridTap{offset + x.offset, weight * x.weight}
 				count++
 			}
@@ -147,15 +147,15 @@ func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []grid
 	return count
 }
 
-// innerTaps stores the four taps of each bilinear sample of an image, like the method taps, in less than half the time.
+// storeInnerTaps stores the four taps of each bilinear sample of an image in less than half the time of storeTaps.
 // It stores a count of 0 for a sample with a tap outside the image.
-func (s *gridSampling) innerTaps(points [][3]float64, taps []gridTap, counts []int) {
+func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, counts []int) {
 	rows, columns := s.axes[0], s.axes[1]
 	lastRow, lastColumn := float64(rows.size-1), float64(columns.size-1)
 	for i := range points {
 		y, x := s.fractionalIndex(points[i][1], rows.size), s.fractionalIndex(points[i][0], columns.size)
 		if s.padding != padZeros {
-			y, x = s.padded(y, rows.size), s.padded(x, columns.size)
+			y, x = s.paddedIndex(y, rows.size), s.paddedIndex(x, columns.size)
 		}
 		top, left := math.Floor(y), math.Floor(x)
 		if counts[i] = 0; !(top >= 0 && left >= 0 && top < lastRow && left < lastColumn) {

@@ -19,7 +19,7 @@ import (
 // weight. An index whose position is outside the input may have no taps. Results without taps are
 // [resampling.outsideValue].
 type axisTaps struct {
-	out       int  // size of the output dimension
+	outSize   int  // size of the output dimension
 	maxTaps   int  // maximum number of taps per index
 	isNearest bool // whether each index has at most one tap whose weight is not 0, and this weight is 1
 	// eachTap calls add for each tap of index i. element is an index of the input dimension.
@@ -33,7 +33,7 @@ const maxListedTaps = 1 << 16
 // hasStaticTable reports whether the table of taps is computed when the kernel is made, and not by a phase of the
 // kernel.
 func (t *axisTaps) hasStaticTable() bool {
-	return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps
+	return kit.BoundedProduct(t.outSize, t.maxTaps) <= maxListedTaps
 }
 
 // eachNonzero calls add for the taps of index i whose weight is not 0.
@@ -47,12 +47,12 @@ func (t *axisTaps) eachNonzero(i int, add func(element int, weight float64)) {
 
 // isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
 func (t *axisTaps) isSelection() bool {
-	return t.isNearest || t.hasStaticTable() && t.copiesOne(1)
+	return t.isNearest || t.hasStaticTable() && t.hasOnlyUnitTaps(1)
 }
 
-// copiesOne reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
-func (t *axisTaps) copiesOne(step int) bool {
-	for i := 0; i < t.out; i += step {
+// hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
+func (t *axisTaps) hasOnlyUnitTaps(step int) bool {
+	for i := 0; i < t.outSize; i += step {
 		count, hasUnitWeights := 0, true
 		t.eachNonzero(i, func(_ int, weight float64) { count, hasUnitWeights = count+1, hasUnitWeights && weight == 1 })
 		if count != 1 || !hasUnitWeights {
@@ -68,9 +68,9 @@ const sampledIndices = 64
 // estimate examines about sampledIndices indices. It estimates the number of taps per index, and the result of
 // [axisTaps.isSelection].
 func (t *axisTaps) estimate() (tapsPerIndex float64, isSelection bool) {
-	step := max(1, t.out/sampledIndices)
+	step := max(1, t.outSize/sampledIndices)
 	taps, sampled := 0, 0
-	for i := 0; i < t.out; i += step {
+	for i := 0; i < t.outSize; i += step {
 		sampled++
 		if t.maxTaps > maxListedTaps { // listing the taps would take too long
 			taps += t.maxTaps
@@ -78,15 +78,15 @@ func (t *axisTaps) estimate() (tapsPerIndex float64, isSelection bool) {
 		}
 		t.eachNonzero(i, func(int, float64) { taps++ })
 	}
-	return float64(taps) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
+	return float64(taps) / float64(max(1, sampled)), t.isNearest || t.maxTaps <= maxListedTaps && t.hasOnlyUnitTaps(step)
 }
 
-// tapTable lists the taps of all indices whose weight is not 0. The taps of index i are element[k] with weight[k], for
-// k from i*stride to i*stride + count[i] - 1.
+// tapTable lists the taps of all indices whose weight is not 0. The taps of index i are elements[k] with weights[k],
+// for k from i*stride to i*stride + counts[i] - 1.
 type tapTable[T float32 | float64] struct {
-	stride         int
-	count, element []int
-	weight         []T
+	stride           int
+	counts, elements []int
+	weights          []T
 }
 
 // fill lists the taps of the indices from begin to end-1.
@@ -94,10 +94,10 @@ func (t *tapTable[T]) fill(axis *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
 		next := i * t.stride
 		axis.eachNonzero(i, func(element int, weight float64) {
-			t.element[next], t.weight[next] = element, T(weight)
+			t.elements[next], t.weights[next] = element, T(weight)
 			next++
 		})
-		t.count[i] = next - i*t.stride
+		t.counts[i] = next - i*t.stride
 	}
 }
 
@@ -151,7 +151,7 @@ func (r *resampling) shape(in []int) []int {
 	out := slices.Clone(in)
 	for d, taps := range r.taps {
 		if taps != nil {
-			out[d] = taps.out
+			out[d] = taps.outSize
 		}
 	}
 	return out
@@ -316,7 +316,7 @@ func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.
 	input := self.CopyTo(tensor.New(dtype, self.Shape...))
 	for _, axis := range r.passOrder(self.Shape) {
 		operand, shape := input, slices.Clone(input.Shape)
-		shape[axis] = r.taps[axis].out
+		shape[axis] = r.taps[axis].outSize
 		input = tensor.Zeros(dtype, shape...)
 		kit.EachIndex(shape, func(index []int) {
 			source, sum, taps := slices.Clone(index), T(r.outsideValue), 0

@@ -107,7 +107,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 			maxCallRows: rowsPerCall(geometry.outer, geometry.inner), outsideValue: T(resample.outsideValue)}
 		pass.tabulate(kernel)
 		if pass.dst = result; i < len(passes)-1 || !writesResult {
-			pass.dst = scratch([]int{geometry.outer, geometry.taps.out, geometry.inner})
+			pass.dst = scratch([]int{geometry.outer, geometry.taps.outSize, geometry.inner})
 		}
 		if err := pass.compileLoops(); err != nil {
 			return nil, err
@@ -124,17 +124,17 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 
 // tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
 func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
-	entries := p.taps.out * p.taps.maxTaps
+	entries := p.taps.outSize * p.taps.maxTaps
 	if p.taps.hasStaticTable() {
-		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, entries),
-			weight: make([]T, entries)}
-		p.knownTaps.fill(p.taps, 0, p.taps.out)
+		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, counts: make([]int, p.taps.outSize), elements: make([]int, entries),
+			weights: make([]T, entries)}
+		p.knownTaps.fill(p.taps, 0, p.taps.outSize)
 		return
 	}
 	p.tableOffset = kernel.Scratch
 	// The counts, then the elements, then the weights.
-	kernel.Scratch += kit.AlignUp(8*(p.taps.out+entries) + int(unsafe.Sizeof(p.outsideValue))*entries)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTapMoves*p.taps.maxTaps,
+	kernel.Scratch += kit.AlignUp(8*(p.taps.outSize+entries) + int(unsafe.Sizeof(p.outsideValue))*entries)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(p.taps.outSize, tabulatedTapMoves*p.taps.maxTaps,
 		func(mem *graph.Mem, begin, end int) error {
 			table := p.tapsOf(mem)
 			table.fill(p.taps, begin, end)
@@ -150,10 +150,10 @@ func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
 	if p.taps.hasStaticTable() {
 		return p.knownTaps
 	}
-	out, entries := p.taps.out, p.taps.out*p.taps.maxTaps
-	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](mem.Scratch, p.tableOffset, out),
-		element: kit.SliceOf[int](mem.Scratch, p.tableOffset+8*out, entries),
-		weight:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(out+entries), entries)}
+	out, entries := p.taps.outSize, p.taps.outSize*p.taps.maxTaps
+	return tapTable[T]{stride: p.taps.maxTaps, counts: kit.SliceOf[int](mem.Scratch, p.tableOffset, out),
+		elements: kit.SliceOf[int](mem.Scratch, p.tableOffset+8*out, entries),
+		weights:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(out+entries), entries)}
 }
 
 // axisPass has the geometry of a [resamplePass]: the array is [outer, in, inner], and the dimension in the middle is
@@ -174,7 +174,7 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 		i := slices.Index(order, d)
 		list = append(list, axisPass{outer: tensor.Numel(storedShape[:i]), in: storedShape[i],
 			inner: tensor.Numel(storedShape[i+1:]), taps: r.taps[d]})
-		storedShape[i] = r.taps[d].out
+		storedShape[i] = r.taps[d].outSize
 	}
 	return list
 }
@@ -184,12 +184,12 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 // on the layout, so that results do not depend on the layout either.
 func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, taps := range r.taps {
-		if taps != nil && taps.out < shape[d] {
+		if taps != nil && taps.outSize < shape[d] {
 			list = append(list, d)
 		}
 	}
 	for d, taps := range slices.Backward(r.taps) {
-		if taps != nil && taps.out >= shape[d] {
+		if taps != nil && taps.outSize >= shape[d] {
 			list = append(list, d)
 		}
 	}
@@ -222,7 +222,7 @@ func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
 	size := float64(resampleDType(out.DType).Size())
 	passes := r.passes(storedShape, order)
 	for i, pass := range passes {
-		rows := float64(pass.outer) * float64(pass.taps.out)
+		rows := float64(pass.outer) * float64(pass.taps.outSize)
 		taps, _ := pass.taps.estimate()
 		elements := float64(rows * float64(pass.inner))
 		work.Flops += 2 * float64(elements*taps)
@@ -294,14 +294,14 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
 		return p.gatherPhase()
 	}
-	outSize := p.taps.out
+	outSize := p.taps.outSize
 	units := kit.DivUp(p.outer, p.maxCallRows) * outSize
-	grain := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.maxCallRows, p.taps.maxTaps)))
-	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(mem *graph.Mem, chunk int) error {
+	unitsPerChunk := max(1, machine.MoveGrain/max(1, kit.BoundedProduct(p.inner*p.maxCallRows, p.taps.maxTaps)))
+	return graph.Phase{Chunks: kit.DivUp(units, unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		src, dst, table := p.src.Address(mem), p.dst.Address(mem), p.tapsOf(mem)
 		state := p.state.Get(mem)
 		state.Context = mem.Context
-		for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
+		for unit := chunk * unitsPerChunk; unit < min(units, (chunk+1)*unitsPerChunk); unit++ {
 			outer, index := unit/outSize*p.maxCallRows, unit%outSize
 			p.sum(state, &table, kit.AddressOf[T](dst, (outer*outSize+index)*p.inner),
 				kit.AddressOf[T](src, outer*p.in*p.inner), index, min(p.maxCallRows, p.outer-outer))
@@ -316,8 +316,8 @@ func (p *resamplePass[T]) phase() graph.Phase {
 // address of the first result, and src the address of the operand's first row for the first outer index. Each result is
 // a weighted sum of rows of the operand.
 func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
-	begin, outSize := index*table.stride, p.taps.out
-	end := begin + table.count[index]
+	begin, outSize := index*table.stride, p.taps.outSize
+	end := begin + table.counts[index]
 	if begin == end {
 		for row := range rows {
 			result := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*outSize*p.inner)), p.inner)
@@ -333,9 +333,9 @@ func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src uns
 		taps := min(end-firstTap, maxSumTaps)
 		state.ptrs[0], state.rowStrides[0] = dst, dstStride
 		for tap := range taps {
-			state.ptrs[1+2*tap] = kit.AddressOf[T](src, table.element[firstTap+tap]*p.inner)
+			state.ptrs[1+2*tap] = kit.AddressOf[T](src, table.elements[firstTap+tap]*p.inner)
 			state.rowStrides[1+2*tap] = srcStride
-			state.ptrs[2+2*tap], state.rowStrides[2+2*tap] = unsafe.Pointer(&table.weight[firstTap+tap]), 0
+			state.ptrs[2+2*tap], state.rowStrides[2+2*tap] = unsafe.Pointer(&table.weights[firstTap+tap]), 0
 		}
 		if adds > 0 {
 			state.ptrs[1+2*taps], state.rowStrides[1+2*taps] = dst, dstStride
@@ -348,12 +348,13 @@ func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src uns
 
 // gatherPhase returns the phase of a pass over rows that are too short for compiled loops.
 func (p *resamplePass[T]) gatherPhase() graph.Phase {
-	outSize := p.taps.out
+	outSize := p.taps.outSize
 	units := p.outer * outSize
-	grain := max(1, machine.GatherGrain/max(1, kit.BoundedProduct(p.inner, p.taps.maxTaps)))
-	return graph.Phase{Chunks: kit.DivUp(units, grain), Run: func(mem *graph.Mem, chunk int) error {
+	unitsPerChunk := max(1, machine.GatherGrain/max(1, kit.BoundedProduct(p.inner, p.taps.maxTaps)))
+	return graph.Phase{Chunks: kit.DivUp(units, unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 		table := p.tapsOf(mem)
-		p.gather(mem.Context, &table, p.src.Address(mem), p.dst.Address(mem), chunk*grain, min(units, (chunk+1)*grain))
+		p.gather(mem.Context, &table, p.src.Address(mem), p.dst.Address(mem), chunk*unitsPerChunk,
+			min(units, (chunk+1)*unitsPerChunk))
 		return nil
 	}}
 }
@@ -363,7 +364,7 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 func (p *resamplePass[T]) gather(
 	ctx context.Context, table *tapTable[T], operand, result unsafe.Pointer, begin, end int,
 ) {
-	outSize := p.taps.out
+	outSize := p.taps.outSize
 	for row := begin; row < end; {
 		outer, index := row/outSize, row%outSize
 		src := unsafe.Slice((*T)(kit.AddressOf[T](operand, outer*p.in*p.inner)), p.in*p.inner)
@@ -383,8 +384,8 @@ func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], ds
 	inner, position := p.inner, 0
 	for ; index < end; index++ {
 		firstTap := index * table.stride
-		endTap := firstTap + table.count[index]
-		elements, weights := table.element[firstTap:endTap], table.weight[firstTap:endTap]
+		endTap := firstTap + table.counts[index]
+		elements, weights := table.elements[firstTap:endTap], table.weights[firstTap:endTap]
 		switch len(elements) {
 		case 0:
 			dst[position] = p.outsideValue

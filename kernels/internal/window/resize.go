@@ -95,11 +95,11 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if sizes[i] == input.Shape[dim] && scale == 1 && attrs.Coordinates != "tf_crop_and_resize" {
 			continue
 		}
-		axis := resizeAxis{attrs: attrs, in: input.Shape[dim], out: sizes[i], scale: scale, roi: [2]float64{0, 1}}
+		axis := resizeAxis{attrs: attrs, inSize: input.Shape[dim], outSize: sizes[i], scale: scale, roi: [2]float64{0, 1}}
 		if attrs.Coordinates == "tf_crop_and_resize" {
 			axis.roi = [2]float64{attrs.Roi[i], attrs.Roi[len(axes)+i]}
 		}
-		resample.taps[dim] = &axisTaps{out: axis.out, maxTaps: axis.maxTaps(), isNearest: attrs.Mode == "nearest",
+		resample.taps[dim] = &axisTaps{outSize: axis.outSize, maxTaps: axis.maxTaps(), isNearest: attrs.Mode == "nearest",
 			eachTap: axis.taps}
 	}
 	return resample, nil
@@ -198,15 +198,15 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 
 // resizeAxis computes the taps of one dimension. A tap is an element of the input with a weight.
 type resizeAxis struct {
-	attrs   *resizeAttrs
-	in, out int        // sizes of input and output
-	scale   float64    // factor
-	roi     [2]float64 // start and end of the region for tf_crop_and_resize, as fractions of the input
+	attrs           *resizeAttrs
+	inSize, outSize int        // sizes of input and output
+	scale           float64    // factor
+	roi             [2]float64 // start and end of the region for tf_crop_and_resize, as fractions of the input
 }
 
 // position returns the position of index i in the input, in elements.
 func (axis *resizeAxis) position(i int) float64 {
-	in, out := float64(axis.in), float64(axis.scale*float64(axis.in)) // out: the output size before rounding, as in ONNX
+	in, out := float64(axis.inSize), float64(axis.scale*float64(axis.inSize)) // out is not rounded, as in ONNX
 	index := float64(i)
 	switch axis.attrs.Coordinates {
 	case "align_corners":
@@ -228,7 +228,7 @@ func (axis *resizeAxis) position(i int) float64 {
 			return -0.5
 		}
 	case "half_pixel_symmetric":
-		return float64(in/2*(1-float64(axis.out)/out)) + (index+0.5)/axis.scale - 0.5
+		return float64(in/2*(1-float64(axis.outSize)/out)) + (index+0.5)/axis.scale - 0.5
 	}
 	return (index+0.5)/axis.scale - 0.5
 }
@@ -260,14 +260,14 @@ func (axis *resizeAxis) firstStretchedTap(radius float64) int {
 // taps implements [axisTaps.eachTap] for the axis.
 func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	position := axis.position(i)
-	if axis.attrs.Coordinates == "tf_crop_and_resize" && (position < 0 || position > float64(axis.in-1)) {
+	if axis.attrs.Coordinates == "tf_crop_and_resize" && (position < 0 || position > float64(axis.inSize-1)) {
 		return
 	}
 	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
 	base := math.Ceil(position) - 1
 	first, weights := axis.weights(position - base)
-	firstElement := int(max(min(base, float64(axis.in)+4), -4)) + first // bounds make the conversion to int valid
-	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.in }
+	firstElement := int(max(min(base, float64(axis.inSize)+4), -4)) + first // bounds make the conversion to int valid
+	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.inSize }
 	sum := 1.0
 	if axis.attrs.ExcludeOutside {
 		sum = 0
@@ -279,7 +279,7 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	}
 	for tap, weight := range weights {
 		if isInside(tap) || !axis.attrs.ExcludeOutside {
-			add(min(max(firstElement+tap, 0), axis.in-1), weight/sum)
+			add(min(max(firstElement+tap, 0), axis.inSize-1), weight/sum)
 		}
 	}
 }

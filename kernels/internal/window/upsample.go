@@ -170,7 +170,7 @@ func upsampleTaps(mode string, dtype tensor.DType, inSize, outSize int, factor f
 	if mode == "nearest" {
 		sourceOf := nearestIndex(dtype, inSize, outSize, factor)
 		eachTap := func(i int, add func(int, float64)) { add(sourceOf(i), 1) }
-		return &axisTaps{out: outSize, maxTaps: 1, isNearest: true, eachTap: eachTap}
+		return &axisTaps{outSize: outSize, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
 	scale := round(float64(inSize) / float64(outSize)) // distance in the operand between neighbouring results
 	if factor > 0 {
@@ -183,7 +183,7 @@ func upsampleTaps(mode string, dtype tensor.DType, inSize, outSize int, factor f
 		}
 	}
 	maxTaps := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
-	return &axisTaps{out: outSize, maxTaps: maxTaps, isNearest: mode == "exact",
+	return &axisTaps{outSize: outSize, maxTaps: maxTaps, isNearest: mode == "exact",
 		eachTap: func(i int, add func(int, float64)) {
 			if mode == "linear" && inSize == outSize { // PyTorch ignores the factor
 				add(i, 1)

@@ -164,11 +164,11 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	if !copiesPixels {
 		units, unitElements = units*channels, min(width, maxPieceElements)
 	}
-	grain := max(1, machine.MoveGrain/unitElements)
-	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
+	unitsPerChunk := max(1, machine.MoveGrain/unitElements)
+	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(units, unitsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
 			rows, cols := rowTable.indicesOf(mem), colTable.indicesOf(mem)
-			for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
+			for unit := chunk * unitsPerChunk; unit < min(units, (chunk+1)*unitsPerChunk); unit++ {
 				first, rowUnit := unit%pieces*maxPieceElements, unit/pieces
 				offsets := cols[first:min(width, first+maxPieceElements)] // in the row of the operand
 				dstRowIndex, rest := rowUnit%dst.Shape[2], rowUnit/dst.Shape[2]
