@@ -60,9 +60,9 @@ func (a *Attention) Entries(meta tensor.Meta) []int {
 	}
 	rank := len(a.Batch)
 	leading := tensor.Meta{Shape: a.Batch, Strides: slices.Clone(meta.Strides[:rank])}
-	for d := range leading.Strides {
-		if meta.Shape[d] == 1 {
-			leading.Strides[d] = 0
+	for dim := range leading.Strides {
+		if meta.Shape[dim] == 1 {
+			leading.Strides[dim] = 0
 		}
 	}
 	offsets := make([]int, 0, tensor.Numel(a.Batch))

@@ -122,15 +122,15 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 		return false
 	}
 	// Both the given and the default value are decoded into a field of the attribute struct; "none" leaves it zero.
-	got := reflect.New(attrsType(s)).Elem().Field(field.index)
-	byDefault := reflect.New(attrsType(s)).Elem().Field(field.index)
-	if setField(field, got, given, symbols) != nil {
+	givenField := reflect.New(attrsType(s)).Elem().Field(field.index)
+	defaultField := reflect.New(attrsType(s)).Elem().Field(field.index)
+	if setField(field, givenField, given, symbols) != nil {
 		return false
 	}
-	if field.Default != "none" && setField(field, byDefault, field.defaultValue(), nil) != nil {
+	if field.Default != "none" && setField(field, defaultField, field.defaultValue(), nil) != nil {
 		return false
 	}
-	return identical(got, byDefault)
+	return identical(givenField, defaultField)
 }
 
 // decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.

@@ -69,8 +69,8 @@ type Contraction struct {
 	Add         ContractionOperand // if HasAdd
 	HasAdd      bool
 	Alpha, Beta float64
-	// Before is subtracted from the offset that the strides of A give, in elements. It is the offset of A's first element
-	// from the start of the first window, which begins in the padding.
+	// Before is the number of elements from the start of the first window, in the padding, to A's first element. It is
+	// subtracted from the offset that the strides of A give.
 	Before int
 	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. Out is the memory
 	// of an output of the expression, which overwrites it.

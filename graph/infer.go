@@ -95,7 +95,8 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// inferByOp infers a node of g by its op.
+// inferByOp infers a node of g by its op. If sizes are unknown, it infers all paths, unless it is itself called for one
+// of these paths (insideFork).
 func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call

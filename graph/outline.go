@@ -61,10 +61,9 @@ const maxGuessedRank = 5
 
 // Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
 // valid for all operands that match their outlines and that the op accepts. Symbols stand for unknown sizes of
-// operands. Several ranks and dtypes are tried for unknown ranks and dtypes. Outline returns nil if the op rejects
-// them all. Attributes may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a
-// value, with nil for an unknown element. If the shape is unknown, refs returns false, and only the ranks of the
-// results can be inferred.
+// operands. For an unknown rank or dtype, several are tried. Outline returns nil if the op rejects them all. Attributes
+// may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a value, with nil for
+// an unknown element. If the shape is unknown, refs returns false, and only the ranks of the results can be inferred.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []PartialType {
 	if op == nil || op.Schema == nil || op.Infer == nil {
@@ -74,21 +73,21 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 	if !inference.resolve(attrs, refs) {
 		return nil
 	}
-	var all [][]PartialType
+	var alternatives [][]PartialType
 	for _, dtype := range inference.dtypes() {
 		for rank := range inference.ranks() {
 			if outlines := inference.infer(dtype, rank); outlines != nil {
-				all = append(all, outlines)
+				alternatives = append(alternatives, outlines)
 			}
 		}
 	}
-	return joinOutlines(all)
+	return joinOutlines(alternatives)
 }
 
 // joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
 // returns nil if there are no alternatives, or if their lengths differ.
-func joinOutlines(all [][]PartialType) (joined []PartialType) {
-	for k, outlines := range all {
+func joinOutlines(alternatives [][]PartialType) (joined []PartialType) {
+	for k, outlines := range alternatives {
 		switch {
 		case k == 0:
 			joined = slices.Clone(outlines)
@@ -201,17 +200,17 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 		cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
 			return inference.inferEachAttrs(call, symbols), nil
 		})
-		var all [][]PartialType
+		var alternatives [][]PartialType
 		// partial means that inference was tried for a few of the possible sizes or attributes, so that only the ranks of
 		// the results are certain.
 		partial := err != nil || len(inference.attrs) > 1
 		for _, forkCase := range cases {
 			partial = partial || errors.Is(forkCase.Err, sym.ErrNumber)
 			if forkCase.Value != nil {
-				all = append(all, forkCase.Value)
+				alternatives = append(alternatives, forkCase.Value)
 			}
 		}
-		joined := joinOutlines(all)
+		joined := joinOutlines(alternatives)
 		for i := range joined {
 			if partial && joined[i].Sizes != nil { // other numbers may give other sizes
 				joined[i].Sizes = slices.Repeat([]int{-1}, len(joined[i].Sizes))
@@ -270,7 +269,7 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 // inferEachAttrs infers the call with each element of inference.attrs, and joins the outlines. It returns nil if the op
 // rejects them all.
 func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[string]sym.Int) []PartialType {
-	var all [][]PartialType
+	var alternatives [][]PartialType
 	for _, given := range inference.attrs {
 		attrs, err := inference.op.Schema.Decode(given, symbols)
 		if err != nil {
@@ -294,9 +293,9 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 			}
 			outlines[i].Sizes = knownSizes(shape)
 		}
-		all = append(all, outlines)
+		alternatives = append(alternatives, outlines)
 	}
-	return joinOutlines(all)
+	return joinOutlines(alternatives)
 }
 
 // Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of

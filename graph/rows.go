@@ -106,8 +106,8 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 		shape = slices.Concat(shape[:1], []sym.Int{parts, shape[1].Div(parts)}, shape[2:])
 	}
 	length, count := sym.Of(1), sym.Of(1)
-	for d, size := range shape {
-		if r.Mask[d] {
+	for dim, size := range shape {
+		if r.Mask[dim] {
 			length = length.Mul(size)
 		} else {
 			count = count.Mul(size)
@@ -134,8 +134,8 @@ func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 		shape = slices.Concat(shape[:1], []int{r.ChannelGroups, shape[1] / r.ChannelGroups}, shape[2:])
 	}
 	length, count = 1, 1
-	for d, size := range shape {
-		if r.Mask[d] {
+	for dim, size := range shape {
+		if r.Mask[dim] {
 			length *= size
 		} else {
 			count *= size

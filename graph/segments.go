@@ -160,22 +160,22 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 			static[stage.round] = append(static[stage.round], n)
 		}
 	}
-	var all []Segment
+	var segments []Segment
 	for round := range static {
 		if len(static[round]) > 0 {
-			all = append(all, Segment{Nodes: static[round], graph: segmenter.graph})
+			segments = append(segments, Segment{Nodes: static[round], graph: segmenter.graph})
 		}
 		for i := range dynamic[round] {
-			all = append(all, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: segmenter.graph})
+			segments = append(segments, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: segmenter.graph})
 		}
 	}
-	connect(segmenter.graph, all)
-	return all
+	connect(segmenter.graph, segments)
+	return segments
 }
 
 // connect sets In, AttrInputs, Out and After of all segments. If several segments compute a value, a reader gets it
 // from the last of these segments before its own.
-func connect(g *Graph, all []Segment) {
+func connect(g *Graph, segments []Segment) {
 	segmentOf, exportedFrom := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
 	// export adds v to Out of the segment that computes it, unless it is there already. from is the index of this
 	// segment, or -1 if no segment so far computes v.
@@ -183,13 +183,13 @@ func connect(g *Graph, all []Segment) {
 		from = segmentOf.At(v) - 1
 		if from >= 0 && exportedFrom.At(v) != from+1 {
 			exportedFrom.Set(v, from+1)
-			all[from].Out = append(all[from].Out, v)
+			segments[from].Out = append(segments[from].Out, v)
 		}
 		return from
 	}
-	lastReader := make([]int, len(all)) // lastReader[k] is 1 + the last segment whose After contains k
-	for i := range all {
-		segment := &all[i]
+	lastReader := make([]int, len(segments)) // lastReader[k] is 1 + the last segment whose After contains k
+	for i := range segments {
+		segment := &segments[i]
 		segment.readsOffsets = segment.Dynamic // a RunDynamic function may depend on offsets
 		computed, listed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range segment.Nodes {

@@ -136,11 +136,11 @@ func (u *unbacked) typeDynamicResults(results []Result) ([]Result, error) {
 // shape returns a shape with a new symbol for each size that depends on data (-1).
 func (u *unbacked) shape(sizes []int) []sym.Int {
 	shape := sym.Ints(sizes...)
-	for d, size := range sizes {
+	for dim, size := range sizes {
 		if size >= 0 {
 			continue
 		}
-		shape[d] = unknownSize(u.symbolic.Env, fmt.Sprint("u", u.nextSymbol), unbackedHint)
+		shape[dim] = unknownSize(u.symbolic.Env, fmt.Sprint("u", u.nextSymbol), unbackedHint)
 		u.nextSymbol++
 	}
 	return shape

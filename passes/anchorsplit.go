@@ -19,7 +19,7 @@ import (
 // the step of n computes the sum, the result of n is never stored.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
-	prefixNodes := g.prefix(group, v)
+	prefixNodes := g.prefixOf(group, v)
 	switch {
 	case len(prefixNodes) == 0 || !g.reducesTraffic(group, prefixNodes, v):
 		return nil, fmt.Sprintf("the step of %s reduces rows of it", group.nodes[0].Name)
@@ -57,9 +57,9 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 	return epilogue, ""
 }
 
-// prefix returns the pointwise nodes of a group that depend on v but on no row reduction of the group. The nodes are
+// prefixOf returns the pointwise nodes of a group that depend on v but on no row reduction of the group. The nodes are
 // in the order of the graph.
-func (g *grouper) prefix(group *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
+func (g *grouper) prefixOf(group *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
 	dependent := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
 	for _, member := range slices.Backward(group.nodes) {
 		memberSpace, _ := g.spaceOf(member)

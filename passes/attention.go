@@ -49,9 +49,9 @@ func (g *grouper) joinAttentions() {
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
-// host. Transfers of operands and results that the host certainly has or needs count. Devices have no kernel for an
-// attention. The estimate neglects that the attention on the host costs a little less than its nodes. It also neglects
-// transfers of values whose places are chosen later.
+// host. The cost on the device includes the transfers of operands that the host certainly has, and of results that it
+// certainly needs. Devices have no kernel for an attention. The estimate neglects that the attention on the host costs
+// a little less than its nodes. It also neglects transfers of values whose places are chosen later.
 func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	device := g.plan.device
 	if device == nil {
@@ -192,7 +192,7 @@ func (g *grouper) checkAttention(nodes []*graph.Node) error {
 			fits.Holds()
 		}
 		if member.Out[0].Alias != nil && operandRank >= 2 && resultRank >= 2 { // a view must keep the length of rows
-			equal(operandShape[operandRank-1:], resultShape[resultRank-1:]).Holds()
+			shapesEqual(operandShape[operandRank-1:], resultShape[resultRank-1:]).Holds()
 		}
 		member.Out[0].Type.Numel().Gt(sym.Int{}).Holds()
 	}

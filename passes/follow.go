@@ -270,7 +270,7 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 			return err
 		}
 	}
-	g.guard(group)
+	g.recordGuards(group)
 	return nil
 }
 

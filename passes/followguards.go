@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// guard records guards if sizes are unknown: the conditions on sizes under which the nodes of a group from recorded
-// decisions iterate over the same elements. [grouper.checkGroup] has checked these conditions for the hints (typical
-// sizes). A call of Holds on a condition records it as a guard.
-func (g *grouper) guard(group *nodeGroup) {
+// recordGuards records guards if sizes are unknown: the conditions on sizes under which the nodes of a group from
+// recorded decisions iterate over the same elements. [grouper.checkGroup] has checked these conditions for the hints
+// (typical sizes). A call of Holds on a condition records it as a guard.
+func (g *grouper) recordGuards(group *nodeGroup) {
 	if !slices.ContainsFunc(group.nodes, func(n *graph.Node) bool { return !hasNumericSizes(n.Out[0].Type) }) {
 		return
 	}
@@ -28,11 +28,11 @@ func (g *grouper) guard(group *nodeGroup) {
 			fits.Holds()
 			cut.Holds()
 		}
-		same := equal(shape, groupShape)
+		same := shapesEqual(shape, groupShape)
 		if mask := group.space.mask; mask != nil && nodeSpace.mask == nil && group.space.split == 0 {
-			same = same.Or(equal(shape, masked(groupShape, mask, true)))
+			same = same.Or(shapesEqual(shape, masked(groupShape, mask, true)))
 			if group.iteratesOverReduced(space{shape: nodeSpace.shape}, n) {
-				same = same.Or(equal(shape, masked(groupShape, mask, false)))
+				same = same.Or(shapesEqual(shape, masked(groupShape, mask, false)))
 			}
 		}
 		same.Holds()
@@ -68,9 +68,9 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 	}
 }
 
-// guardWritten records, if sizes are unknown, the conditions under which a result in the given order has the strides of
-// the graph as written.
-func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
+// guardWrittenStrides records, if sizes are unknown, the conditions under which a result in the given order has the
+// strides of the graph as written.
+func guardWrittenStrides(v *graph.Value, order tensor.Order, written tensor.Type) {
 	typ := v.Type
 	if hasNumericSizes(typ) && hasNumericSizes(written) {
 		return
@@ -91,8 +91,8 @@ func hasNumericSizes(t tensor.Type) bool {
 	return known
 }
 
-// equal returns the condition that two shapes are the same.
-func equal(a, b []sym.Int) sym.Bool {
+// shapesEqual returns the condition that two shapes are the same.
+func shapesEqual(a, b []sym.Int) sym.Bool {
 	same := sym.BoolOf(len(a) == len(b))
 	for dim := range min(len(a), len(b)) {
 		same = same.And(a[dim].Eq(b[dim]))

@@ -71,8 +71,8 @@ func chooseLayouts(plan *Plan) error {
 // code.
 func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
 	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("strategy %s: %w", p.Strategy, panicError(x))
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("strategy %s: %w", p.Strategy, panicError(panicked))
 		}
 	}()
 	return p.strategy.Choose(problem)
@@ -310,14 +310,14 @@ type writtenLayout struct {
 func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, written writtenLayout) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
-		guardWritten(v, "", written.typ)
+		guardWrittenStrides(v, "", written.typ)
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
 		// meta is the layout of the walk. A result with the addresses of the graph as written gets its strides, too.
 		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
 		asWritten := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
-			guardWritten(v, order, written.typ)
+			guardWrittenStrides(v, order, written.typ)
 		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):

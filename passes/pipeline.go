@@ -333,7 +333,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 		switch {
 		case options.Check:
 			err = check.checkAfter(plan.Graph, properties, pass)
-		case !pass.builtin(): // an invalid node of a caller's pass could read unwritten memory
+		case !pass.isBuiltin(): // an invalid node of a caller's pass could read unwritten memory
 			err = graph.Verify(plan.Graph, graph.Sorted&properties)
 		}
 		if err == nil && options.Check {
@@ -407,8 +407,8 @@ func (p *Plan) dropContexts() {
 	}
 }
 
-// builtin reports whether the pass is one of this package. A caller's pass may have the name of such a pass.
-func (p Pass) builtin() bool {
+// isBuiltin reports whether the pass is one of this package. A caller's pass may have the name of such a pass.
+func (p Pass) isBuiltin() bool {
 	run := reflect.ValueOf(p.Run).Pointer()
 	return slices.ContainsFunc(pipeline, func(builtin Pass) bool {
 		return builtin.Name == p.Name && reflect.ValueOf(builtin.Run).Pointer() == run
@@ -419,7 +419,7 @@ func (p Pass) builtin() bool {
 func (p Pass) withName(err error) error {
 	var nodeErr *graph.Error
 	var nodeErrs graph.Errors
-	if err == nil || p.builtin() || errors.As(err, &nodeErr) || errors.As(err, &nodeErrs) {
+	if err == nil || p.isBuiltin() || errors.As(err, &nodeErr) || errors.As(err, &nodeErrs) {
 		return err
 	}
 	return fmt.Errorf("pass %s: %w", p.Name, err)
@@ -428,8 +428,8 @@ func (p Pass) withName(err error) error {
 // run calls Run. It converts a panic to an error that names the pass, because the pass may be the caller's code.
 func (p Pass) run(plan *Plan) (err error) {
 	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("pass %s: %w", p.Name, panicError(x))
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("pass %s: %w", p.Name, panicError(panicked))
 		}
 	}()
 	return p.withName(p.Run(plan))

@@ -90,7 +90,7 @@ func (placer *placer) placeOperands(n *graph.Node) {
 	for i, sliceType := range n.Places() {
 		slice, known := sliceType.Meta()
 		if v := n.In[i].Value; known && v.Meta.DType == slice.DType && v.Meta.Numel() > 0 {
-			placer.place(v, n.Out[0], slice, producersWrite)
+			placer.tryPlacement(v, n.Out[0], slice, producersWrite)
 		}
 	}
 }
@@ -108,32 +108,32 @@ func (placer *placer) placeResult(n *graph.Node) {
 			operand.BufferOwner() != buffer:
 			return
 		case buffer == nil:
-			// The result begins at its first operand. place checks that the others follow it without gaps: see allInPlace.
+			// The result begins at its first operand. allInPlace checks that the others follow it without gaps.
 			buffer = operand.BufferOwner()
 			meta = meta.WithStrides(buffer.Meta.Strides)
 			meta.Offset = operand.Meta.Offset
 		}
 	}
 	if buffer != nil {
-		placer.place(result, buffer, meta, operandsInPlace)
+		placer.tryPlacement(result, buffer, meta, operandsInPlace)
 	}
 }
 
 // savedLayout is the layout of a value before a trial.
 type savedLayout struct {
-	value  *graph.Value
-	typ    tensor.Type
-	meta   tensor.Meta
-	alias  *graph.Value
-	within *graph.Value
+	value       *graph.Value
+	typ         tensor.Type
+	meta        tensor.Meta
+	alias       *graph.Value
+	containedIn *graph.Value
 }
 
 // placementTrial changes the layout of a value and of its views, and records the affected nodes.
 type placementTrial struct {
-	placer    *placer
-	oldStates []savedLayout // of changed values
-	nodes     []*graph.Node // affected nodes that compute; the first node computes the value
-	views     []*graph.Node
+	placer     *placer
+	oldLayouts []savedLayout // of changed values
+	nodes      []*graph.Node // affected nodes that compute; the first node computes the value
+	views      []*graph.Node
 }
 
 // writer says how a placed value gets its elements.
@@ -144,11 +144,11 @@ const (
 	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
 )
 
-// place sets the layout of v to meta, a slice of value within. All affected nodes must support that layout. The cost
-// must decrease, unless the strategy chose this placement, or the pass replays the decisions of an earlier plan
+// tryPlacement sets the layout of v to meta, a slice of value within. All affected nodes must support that layout. The
+// cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an earlier plan
 // (Plan.decisionsToFollow). With operandsInPlace, the operands of v's concatenation must already be at their positions.
-// If a condition is not met, place changes nothing.
-func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, writtenBy writer) {
+// If a condition is not met, tryPlacement changes nothing.
+func (placer *placer) tryPlacement(v, within *graph.Value, meta tensor.Meta, writtenBy writer) {
 	plan := placer.plan
 	if v.ContainedIn != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
 		v.Place() != tensor.Host || within.Place() != tensor.Host ||
@@ -159,12 +159,12 @@ func (placer *placer) place(v, within *graph.Value, meta tensor.Meta, writtenBy 
 	trial := &placementTrial{placer: placer, nodes: []*graph.Node{v.Node}}
 	trial.addReaders(v)
 	oldCost := trial.oldCost()
-	trial.oldStates = append(trial.oldStates, stateOf(v))
+	trial.oldLayouts = append(trial.oldLayouts, layoutOf(v))
 	if v.ContainedIn = within; v.Meta.SameAddresses(meta) {
 		meta.Strides = v.Meta.Strides // only the offset differs: keep the strides of dimensions of size 1
 	}
 	v.SetMeta(meta)
-	if writtenBy == operandsInPlace && !allInPlace(v.Node) || !trial.check() {
+	if writtenBy == operandsInPlace && !allInPlace(v.Node) || !trial.supportsLayouts() {
 		trial.undo()
 		return
 	}
@@ -201,9 +201,9 @@ func allInPlace(n *graph.Node) bool {
 	return true
 }
 
-// stateOf returns the current layout of v, for undo.
-func stateOf(v *graph.Value) savedLayout {
-	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, within: v.ContainedIn}
+// layoutOf returns the current layout of v, for undo.
+func layoutOf(v *graph.Value) savedLayout {
+	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn}
 }
 
 // addReaders adds the readers of v to the trial, through views.
@@ -281,14 +281,15 @@ func (t *placementTrial) newCosts() (costs []costByPart, ns float64) {
 
 // changesLayout reports whether the trial changes the layout of a value.
 func (t *placementTrial) changesLayout(v *graph.Value) bool {
-	return slices.ContainsFunc(t.oldStates, func(saved savedLayout) bool { return saved.value == v })
+	return slices.ContainsFunc(t.oldLayouts, func(saved savedLayout) bool { return saved.value == v })
 }
 
-// check infers the views again, and reports whether they are still views and all nodes support the new layouts.
-func (t *placementTrial) check() bool {
+// supportsLayouts infers the views again, and reports whether they are still views and all nodes support the new
+// layouts.
+func (t *placementTrial) supportsLayouts() bool {
 	for _, n := range t.views {
 		for _, result := range n.Out {
-			t.oldStates = append(t.oldStates, stateOf(result))
+			t.oldLayouts = append(t.oldLayouts, layoutOf(result))
 		}
 		if infer(n) != nil || !n.IsView() {
 			return false
@@ -309,8 +310,8 @@ func (t *placementTrial) check() bool {
 
 // undo restores the layouts before the trial.
 func (t *placementTrial) undo() {
-	for _, saved := range t.oldStates {
+	for _, saved := range t.oldLayouts {
 		v := saved.value
-		v.Type, v.Meta, v.Alias, v.ContainedIn = saved.typ, saved.meta, saved.alias, saved.within
+		v.Type, v.Meta, v.Alias, v.ContainedIn = saved.typ, saved.meta, saved.alias, saved.containedIn
 	}
 }

@@ -207,28 +207,28 @@ func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	if kind == kindMin {
 		sign = -1
 	}
-	var kept []*expr
+	var remaining []*expr
 	for i, operand := range args {
-		redundant := slices.ContainsFunc(kept, func(other *expr) bool { return env.isAtMost(operand, other, sign) })
+		redundant := slices.ContainsFunc(remaining, func(other *expr) bool { return env.isAtMost(operand, other, sign) })
 		for _, other := range args[i+1:] {
-			// Of equal operands, only the last is kept.
+			// Of equal operands, only the last remains.
 			redundant = redundant || env.isAtMost(operand, other, sign)
 		}
 		if !redundant {
-			kept = append(kept, operand)
+			remaining = append(remaining, operand)
 		}
 	}
-	if len(kept) == 1 {
-		return kept[0]
+	if len(remaining) == 1 {
+		return remaining[0]
 	}
 	// Constants come first, as in Max(1, x).
-	slices.SortFunc(kept, func(a, b *expr) int {
+	slices.SortFunc(remaining, func(a, b *expr) int {
 		if (len(a.terms) == 0) != (len(b.terms) == 0) {
 			return len(a.terms) - len(b.terms)
 		}
 		return a.id - b.id
 	})
-	return env.atom(kind, kept...)
+	return env.atom(kind, remaining...)
 }
 
 // isAtMost reports whether sign*e <= sign*other can be proved for all sizes. sign is 1 or -1.

@@ -47,7 +47,7 @@ const (
 
 // cell is the value of an instruction.
 type cell struct {
-	n         int
+	value     int
 	undefined bool // there is no value, because of a division by zero or an overflow
 	overflows bool // there is no value, because the result or an operand overflows an int
 }
@@ -145,7 +145,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	var buffer [stackCells]cell
 	cells := e.run(values, buffer[:])
 	for i, index := range e.sizeCells {
-		value := cells[index].n
+		value := cells[index].value
 		switch {
 		case cells[index].overflows:
 			var err error
@@ -161,7 +161,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 }
 
 // holds reports whether the cell of a condition is true.
-func (c cell) holds() bool { return !c.undefined && c.n != 0 }
+func (c cell) holds() bool { return !c.undefined && c.value != 0 }
 
 // run computes all cells. It stores them in buffer if they fit, otherwise in new memory.
 func (e *Evaluator) run(values []int, buffer []cell) []cell {
@@ -174,7 +174,7 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 		args := e.operands[inst.from:inst.to]
 		switch inst.op {
 		case opSymbol:
-			cells[i] = cell{n: values[inst.n]}
+			cells[i] = cell{value: values[inst.n]}
 		case opProduct, opSum, opMax, opMin:
 			cells[i] = accumulate(inst, args, cells)
 		case opDiv, opMod:
@@ -183,7 +183,7 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 			switch c := cells[args[0]]; {
 			case c.undefined:
 				cells[i] = c
-			case c.n != 0:
+			case c.value != 0:
 				cells[i] = cells[args[1]]
 			default:
 				cells[i] = cells[args[2]]
@@ -193,8 +193,8 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 		default:
 			x := cells[args[0]]
 			cells[i] = cell{undefined: x.undefined, overflows: x.overflows}
-			if inst.op == opEq && x.n == 0 || inst.op == opNe && x.n != 0 || inst.op == opGe && x.n >= 0 {
-				cells[i].n = 1
+			if inst.op == opEq && x.value == 0 || inst.op == opNe && x.value != 0 || inst.op == opGe && x.value >= 0 {
+				cells[i].value = 1
 			}
 		}
 	}
@@ -203,20 +203,20 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 
 // floorCell returns dividend // divisor. If remainder is set, it returns dividend % divisor instead.
 func floorCell(remainder bool, dividend, divisor cell) cell {
-	overflows := dividend.overflows || divisor.overflows || dividend.n == math.MinInt && divisor.n == -1
-	if overflows || dividend.undefined || divisor.undefined || divisor.n == 0 {
+	overflows := dividend.overflows || divisor.overflows || dividend.value == math.MinInt && divisor.value == -1
+	if overflows || dividend.undefined || divisor.undefined || divisor.value == 0 {
 		return cell{undefined: true, overflows: overflows}
 	}
-	quotient := floorDiv(dividend.n, divisor.n)
+	quotient := floorDiv(dividend.value, divisor.value)
 	if remainder {
-		quotient = dividend.n - divisor.n*quotient
+		quotient = dividend.value - divisor.value*quotient
 	}
-	return cell{n: quotient}
+	return cell{value: quotient}
 }
 
 // accumulate computes a sum, a product, a maximum or a minimum of the cells with the indexes args.
 func accumulate(inst *instruction, args []int32, cells []cell) cell {
-	result := cell{n: inst.n}
+	result := cell{value: inst.n}
 	for k, index := range args {
 		operand := cells[index]
 		result.undefined = result.undefined || operand.undefined
@@ -224,15 +224,15 @@ func accumulate(inst *instruction, args []int32, cells []cell) cell {
 		fits := true
 		switch {
 		case inst.op == opProduct:
-			result.n, fits = mulFits(result.n, operand.n)
+			result.value, fits = mulFits(result.value, operand.value)
 		case inst.op == opSum:
-			result.n, fits = addFits(result.n, operand.n)
+			result.value, fits = addFits(result.value, operand.value)
 		case k == 0:
-			result.n = operand.n
+			result.value = operand.value
 		case inst.op == opMax:
-			result.n = max(result.n, operand.n)
+			result.value = max(result.value, operand.value)
 		default:
-			result.n = min(result.n, operand.n)
+			result.value = min(result.value, operand.value)
 		}
 		if !fits {
 			result.undefined, result.overflows = true, true
@@ -245,14 +245,14 @@ func accumulate(inst *instruction, args []int32, cells []cell) cell {
 // first operand that decides the result. Later operands may be undefined.
 func junctionCell(isOr bool, args []int32, cells []cell) cell {
 	for _, index := range args {
-		if x := cells[index]; x.undefined || (x.n != 0) == isOr {
+		if x := cells[index]; x.undefined || (x.value != 0) == isOr {
 			return x
 		}
 	}
 	if isOr {
 		return cell{}
 	}
-	return cell{n: 1}
+	return cell{value: 1}
 }
 
 // evaluatorBuilder compiles expressions to instructions. Each shared part is compiled once, after its operands. The

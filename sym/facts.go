@@ -157,7 +157,7 @@ func (env *Env) bounds(e *expr) (lo, hi int) {
 	if f := e.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
 	} else if env.facts.sumFacts > 0 && len(e.terms) > 1 {
-		if primitive, factor, constant := env.linear(e); primitive.fact != nil {
+		if primitive, factor, constant := env.primitiveForm(e); primitive.fact != nil {
 			low, high := mulRange(primitive.fact.lo, primitive.fact.hi, factor, factor)
 			lo, hi = max(lo, addLower(low, constant)), min(hi, addUpper(high, constant))
 		}
@@ -197,10 +197,10 @@ func (env *Env) atomBounds(a *atom) (lo, hi int) {
 	return lo, hi
 }
 
-// linear writes e as factor*primitive + constant. The primitive expression has no constant, its first coefficient is
-// positive, and its coefficients have no common divisor. Facts about e are stored in the primitive expression. e must
-// have at least one term.
-func (env *Env) linear(e *expr) (primitive *expr, factor, constant int) {
+// primitiveForm writes e as factor*primitive + constant. The primitive expression has no constant, its first
+// coefficient is positive, and its coefficients have no common divisor. Facts about e are stored in the primitive
+// expression. e must have at least one term.
+func (env *Env) primitiveForm(e *expr) (primitive *expr, factor, constant int) {
 	factor = e.gcd()
 	if e.terms[0].coeff < 0 {
 		factor = -factor
@@ -229,7 +229,7 @@ func (env *Env) residue(e *expr) (m, r int) {
 		m, r = modulo(gcd(m, termModulus), r+termResidue) // sums are equal modulo common divisors
 	}
 	if len(e.terms) > 1 && env.facts.active() && env.facts.sumFacts > 0 {
-		if primitive, factor, constant := env.linear(e); primitive.fact != nil && primitive.fact.mod > 1 &&
+		if primitive, factor, constant := env.primitiveForm(e); primitive.fact != nil && primitive.fact.mod > 1 &&
 			max(factor, -factor, constant, -constant) < maxModulus {
 			if factModulus, factResidue := modulo(primitive.fact.mod*factor,
 				primitive.fact.rem*factor+constant); factModulus > m {
@@ -308,7 +308,7 @@ func (env *Env) findResidue(a *atom) (m, r int) {
 	return 1, 0
 }
 
-// setFact stores the fact of a primitive expression (see linear).
+// setFact stores the fact of a primitive expression (see primitiveForm).
 func (env *Env) setFact(primitive *expr, f fact) {
 	if primitive.fact == nil && len(primitive.terms) > 1 {
 		env.facts.sumFacts++

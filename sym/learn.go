@@ -117,7 +117,7 @@ func (env *Env) assumeRelation(kind condKind, d *expr) {
 	}
 }
 
-// narrow adds the fact that e is from lo to hi. Facts are stored in the primitive expression of e (see linear).
+// narrow adds the fact that e is from lo to hi. Facts are stored in the primitive expression of e (see primitiveForm).
 func (env *Env) narrow(e *expr, lo, hi int) {
 	if len(e.terms) == 0 {
 		if e.constant < lo || e.constant > hi {
@@ -128,7 +128,7 @@ func (env *Env) narrow(e *expr, lo, hi int) {
 	env.facts.spendSteps(1)
 	// e = factor*primitive + constant. For a negative factor, take -e, which is from -hi to -lo. Then primitive is from
 	// ceil((lo-constant)/factor) to floor((hi-constant)/factor).
-	primitive, factor, constant := env.linear(e)
+	primitive, factor, constant := env.primitiveForm(e)
 	if factor < 0 {
 		lo, hi, factor, constant = satNeg(hi), satNeg(lo), -factor, -constant
 	}
@@ -154,7 +154,7 @@ func (env *Env) narrow(e *expr, lo, hi int) {
 
 // exclude adds the fact that d is not 0.
 func (env *Env) exclude(d *expr) {
-	primitive, factor, constant := env.linear(d)
+	primitive, factor, constant := env.primitiveForm(d)
 	if len(d.terms) == 1 && constant == 0 && len(d.terms[0].atoms) > 1 {
 		// No factor of a non-zero product is 0.
 		for _, a := range d.terms[0].atoms {
@@ -198,7 +198,7 @@ func (env *Env) propagateZero(d *expr) {
 }
 
 // propagate derives bounds of the terms, factors or operands of p from the fact that p is from lo to hi. p is primitive
-// (see linear).
+// (see primitiveForm).
 func (env *Env) propagate(p *expr, lo, hi int) {
 	switch {
 	case len(p.terms) > 1:
@@ -314,7 +314,7 @@ func (env *Env) propagateExtreme(a *atom, lo, hi int) {
 
 // narrowResidue adds the fact that e is residue modulo modulus.
 func (env *Env) narrowResidue(e *expr, modulus, residue int) {
-	primitive, factor, constant := env.linear(e)
+	primitive, factor, constant := env.primitiveForm(e)
 	if factor != 1 && factor != -1 || max(constant, -constant) > maxModulus {
 		return
 	}

@@ -341,7 +341,7 @@ func (env *Env) zeroByBounds(d *expr) (truth, known bool) {
 		return false, true
 	}
 	if env.facts.active() && len(d.terms) > 0 {
-		if primitive, factor, constant := env.linear(d); primitive.fact != nil && constant%factor == 0 &&
+		if primitive, factor, constant := env.primitiveForm(d); primitive.fact != nil && constant%factor == 0 &&
 			slices.Contains(primitive.fact.excluded, -constant/factor) {
 			return false, true
 		}

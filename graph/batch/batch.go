@@ -220,7 +220,7 @@ func (p *Proof) follow(n *graph.Node) error {
 			p.Dim(n.In[0].Value), n.In[0].Meta().Shape)
 	}
 	loops := n.Op.ParallelLoops(n.Call())
-	if p.choose(n, loops) {
+	if p.chooseLoop(n, loops) {
 		return nil
 	}
 	if n.Op.Decompose != nil && n.Op.Parallel == nil {
@@ -229,15 +229,15 @@ func (p *Proof) follow(n *graph.Node) error {
 	return p.rejection(n, loops, rowOperands)
 }
 
-// choose finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
-// places of the results. Among several loops it prefers the fewest repeated operands (see fits). It returns false if
-// there is no such loop.
-func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
+// chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
+// places of the results. Among several loops it prefers the fewest repeated operands (see loopFits). It returns false
+// if there is no such loop.
+func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var repeated []int
 	bestBlocks := 0
 	for i := range loops {
-		if operands, blocks, ok := p.fits(n, &loops[i]); ok && (best == nil || len(operands) < len(repeated)) {
+		if operands, blocks, ok := p.loopFits(n, &loops[i]); ok && (best == nil || len(operands) < len(repeated)) {
 			best, repeated, bestBlocks = &loops[i], operands, blocks
 		}
 	}
@@ -253,10 +253,10 @@ func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	return true
 }
 
-// fits reports whether the iterations of a loop are rows of the operands. repeated lists the operands that do not
+// loopFits reports whether the iterations of a loop are rows of the operands. repeated lists the operands that do not
 // depend on the rows and yet have a slice for each iteration: constants whose slices are all equal. blocks is
 // [rowPlace].blocks of the operands.
-func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
+func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
 	for i, arg := range n.In {
 		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
 			continue
@@ -282,9 +282,9 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, block
 }
 
 // placesAfterReshape returns the possible places of the rows of a value after the reshape n. At each place, one
-// dimension contains all rows. The places differ in the other dimensions that this dimension contains as well. Places
-// with fewer slices of a row come first, then places with fewer blocks, then places near the present dimension. If a
-// dimension contains the rows alone, only such places are returned.
+// dimension of the new shape contains all rows, and possibly other dimensions of the old shape. Places with fewer
+// slices of a row come first, then places with fewer blocks, then places near the present dimension. If a dimension
+// contains the rows alone, only such places are returned.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	before, after, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if before.DType.Size() != after.DType.Size() || before.Numel() != after.Numel() || before.Numel() == 0 {
@@ -409,7 +409,7 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []i
 			// Assume that operand i has rows. If the loop then fits, only this operand prevents the proof.
 			assumed := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
 			assumed.places[arg.Value] = rowPlace{loop.OperandDims[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
-			if _, _, ok := assumed.fits(n, &loop); ok {
+			if _, _, ok := assumed.loopFits(n, &loop); ok {
 				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
 					"each row of %s", loop.OperandDims[i], arg.Value.Name, rows)
 			}

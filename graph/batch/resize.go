@@ -58,14 +58,14 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if err := errors.Join(g.Err(), g.Infer()); err != nil {
 		return nil, err
 	}
-	return g, p.check(g, rows)
+	return g, p.checkShapes(g, rows)
 }
 
 // scaled returns the size of a dimension for another number of rows.
 func (p *Proof) scaled(size, rows int) int { return size / p.Rows * rows }
 
-// check compares the shapes of the resized graph with the shapes that follow from the proof.
-func (p *Proof) check(g *graph.Graph, rows int) error {
+// checkShapes compares the shapes of the resized graph with the shapes that follow from the proof.
+func (p *Proof) checkShapes(g *graph.Graph, rows int) error {
 	for i, n := range p.graph.Nodes {
 		for k, v := range n.Out {
 			want := slices.Clone(v.Meta.Shape)

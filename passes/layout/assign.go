@@ -23,7 +23,8 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 		return nil, err
 	}
 	g := m.Problem.Graph
-	// Lost and LostOutputs are missing because of nodes that failed (Failed). Final: no other copy node is removed.
+	// Lost and LostOutputs are the values and outputs that are missing because nodes failed (Failed). Final means that no
+	// other copy node is removed.
 	decoder.assignment = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
 		LostOutputs: make([]bool, len(g.Outputs)), Lost: map[*graph.Value]bool{}, Final: true}
 	decoder.assignment.Failed = m.failed
@@ -122,9 +123,9 @@ type recipe struct {
 // If the value is the result of a view, operandCopies has the copies of the view's operand: see [Model.priceForms].
 func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []operandCopy) recipe {
 	needed := decoder.needed.At(variable.value)
-	var made recipe
+	var formRecipe recipe
 	if needed == 0 {
-		return made
+		return formRecipe
 	}
 	costs := decoder.model.priceForms(variable, roots, operandCopies)
 	existing := roots // the forms from which all other forms are copied
@@ -132,14 +133,14 @@ func (decoder *decoder) recipe(variable *variable, roots uint, operandCopies []o
 		existing = 1 << variable.pin
 		needed |= existing
 	}
-	made.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapest(needed), existing))
-	made.usedForms = needed & existing & roots
-	for _, step := range made.steps {
+	formRecipe.steps = slices.Concat(costs.pinSteps, costs.steps(costs.cheapestSuperset(needed), existing))
+	formRecipe.usedForms = needed & existing & roots
+	for _, step := range formRecipe.steps {
 		if step.from >= 0 {
-			made.usedForms |= 1 << step.from & roots
+			formRecipe.usedForms |= 1 << step.from & roots
 		}
 	}
-	return made
+	return formRecipe
 }
 
 // eachOperandForm calls visit for forms of the operand of a view: each form that is needed to make the needed forms of
@@ -151,14 +152,14 @@ func (decoder *decoder) eachOperandForm(view *viewNode, resultIndex int, visit f
 	if decoder.needed.At(result.value) == 0 {
 		return
 	}
-	made := decoder.recipe(result, view.viewForms(resultIndex, available),
+	formRecipe := decoder.recipe(result, view.viewForms(resultIndex, available),
 		decoder.model.operandCopies(view, resultIndex, available))
 	for resultForm := range result.forms {
-		if made.usedForms>>resultForm&1 != 0 {
+		if formRecipe.usedForms>>resultForm&1 != 0 {
 			visit(view.source(resultIndex, resultForm, available, decoder.needed.At(operand)))
 		}
 	}
-	for _, step := range made.steps {
+	for _, step := range formRecipe.steps {
 		if step.from < 0 {
 			visit(decoder.model.copySource(view, resultIndex, int(step.to), available))
 		}
@@ -308,19 +309,19 @@ func (decoder *decoder) recordSteps(variable *variable, list []step) {
 		}
 		from := decoder.formCopies.At(variable.value)[step.from]
 		form := &variable.forms[step.to]
-		made := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from}
+		stepCopy := &Copy{Value: variable.value, Order: form.order, Place: form.place, From: from}
 		if step.to == 0 {
-			made.Strides = variable.value.Meta.Strides
+			stepCopy.Strides = variable.value.Meta.Strides
 		}
-		made.Why = ReaderNeeds
+		stepCopy.Why = ReaderNeeds
 		switch {
 		case variable.forms[step.to].place == variable.forms[step.from].place: // not a transfer
-		case made.Place == tensor.Host:
-			made.Why = NeededOnHost
+		case stepCopy.Place == tensor.Host:
+			stepCopy.Why = NeededOnHost
 		default:
-			made.Why = NeededOnDevice
+			stepCopy.Why = NeededOnDevice
 		}
-		decoder.setFormCopy(variable, int(step.to), made)
+		decoder.setFormCopy(variable, int(step.to), stepCopy)
 	}
 }
 

@@ -42,42 +42,43 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 			}
 		}
 		for _, step := range recipe.steps {
-			if to := int(step.to); step.from < 0 { // the step copies the operand, not a form of the result
-				source := decoder.model.copySource(view, k, to, available)
-				decoder.setFormCopy(result, to, base.copyFromOperand(decoder, k, source, to))
+			if resultForm := int(step.to); step.from < 0 { // the step copies the operand, not a form of the result
+				source := decoder.model.copySource(view, k, resultForm, available)
+				decoder.setFormCopy(result, resultForm, base.copyFromOperand(decoder, k, source, resultForm))
 			}
 		}
 		decoder.recordSteps(result, recipe.steps)
 	}
 }
 
-// copyFromOperand returns the copy that makes form `to` of result k from the given form of the operand.
-func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, to int) *Copy {
+// copyFromOperand returns the copy that makes form resultForm of result k from the given form of the operand.
+func (base *defaultView) copyFromOperand(decoder *decoder, k, operandForm, resultForm int) *Copy {
 	view, out := base.view, base.view.node.Out[k]
 	from := decoder.formCopies.At(view.node.In[view.operand].Value)[operandForm]
-	if decoder.model.operandCopy(view, k, operandForm, to).byNode {
-		return base.copyOf(decoder, out, from, &view.node.Op.Impls[0], to)
+	if decoder.model.operandCopy(view, k, operandForm, resultForm).byNode {
+		return base.copyOf(decoder, out, from, &view.node.Op.Impls[0], resultForm)
 	}
-	form := &decoder.model.variables.At(out).forms[to]
-	c := &Copy{Value: out, Order: form.order, Place: form.place, From: from,
+	form := &decoder.model.variables.At(out).forms[resultForm]
+	planned := &Copy{Value: out, Order: form.order, Place: form.place, From: from,
 		Why: fmt.Sprintf("%q needs its own buffer", out.Name)}
 	if view.canView[operandForm] { // the op can make a view, which is then copied
-		c.From = base.copyOf(decoder, out, from, nil, to)
+		planned.From = base.copyOf(decoder, out, from, nil, resultForm)
 	}
-	if to == 0 {
-		c.Strides = out.Meta.Strides
+	if resultForm == 0 {
+		planned.Strides = out.Meta.Strides
 	}
-	return c
+	return planned
 }
 
-// copyOf returns the copy that has form `to` of result out: the view's op, applied to `from` instead of the operand. If
-// impl is nil, the copy is a view; otherwise it has its own buffer.
-func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
+// copyOf returns the copy that has form resultForm of result out: the view's op, applied to `from` instead of the
+// operand. If impl is nil, the copy is a view; otherwise it has its own buffer.
+func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, impl *graph.Impl,
+	resultForm int) *Copy {
 	variable := decoder.model.variables.At(out)
-	form := variable.forms[to]
+	form := variable.forms[resultForm]
 	// The node must stay if it is pinned, or if an output needs its exact strides, including dimensions of size 1.
-	mustStay := base.view.node.Pin.SetsLayout() && variable.pin == to || to == 0 && decoder.model.Problem.outputs[out] &&
-		hasAmbiguousStrides(out.Meta)
+	mustStay := base.view.node.Pin.SetsLayout() && variable.pin == resultForm ||
+		resultForm == 0 && decoder.model.Problem.outputs[out] && hasAmbiguousStrides(out.Meta)
 	switch {
 	case base.view.identity && impl == nil && !mustStay: // the operand itself has the form
 		return from
@@ -91,15 +92,15 @@ func (base *defaultView) copyOf(decoder *decoder, out *graph.Value, from *Copy, 
 	case base.from == from && base.impl == nil && impl == nil: // the node of the graph makes this view already
 		return &Copy{Value: out, Original: true}
 	}
-	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
+	planned := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
 	if form.meta.SameAddresses(out.Meta) {
-		c.Strides = out.Meta.Strides
+		planned.Strides = out.Meta.Strides
 	}
 	if impl != nil {
-		c.Order, c.Why = form.order, fmt.Sprintf("%s cannot view %q in its layout", base.view.node.Name,
+		planned.Order, planned.Why = form.order, fmt.Sprintf("%s cannot view %q in its layout", base.view.node.Name,
 			base.view.node.In[base.view.operand].Value.Name)
 	}
-	return c
+	return planned
 }
 
 // hasAmbiguousStrides reports whether other strides of the same shape give the same addresses.

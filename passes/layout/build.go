@@ -30,7 +30,7 @@ func (m *Model) build() error {
 	builder := &builder{model: m, names: map[string][]string{}}
 	for _, variable := range m.variableList {
 		if !isFreeConstant(variable.value) && len(variable.formSets) > 1 {
-			variable.id = builder.addVariable("value "+variable.value.Name, builder.setNames(variable))
+			variable.id = builder.addVariable("value "+variable.value.Name, builder.namesOfSets(variable))
 		}
 	}
 	for _, computed := range m.computedNodes {
@@ -39,12 +39,12 @@ func (m *Model) build() error {
 			for i := range computed.labels {
 				names[i] = computed.labels[i].text()
 			}
-			computed.id = builder.addVariable("node "+computed.node.Name, numberEqual(names))
+			computed.id = builder.addVariable("node "+computed.node.Name, numberDuplicates(names))
 		}
 	}
 	for variable := range m.inputVariables() {
 		costs := m.priceForms(variable, 1<<m.inputForm(variable), nil)
-		builder.copyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
+		builder.addCopyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
 			return costs.leastCost(variable.formSets[i])
 		})
 	}
@@ -82,9 +82,9 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta, place tensor.Place) (_
 	if form < 0 {
 		return nil, fmt.Errorf("the model does not consider the layout %v for %q", meta, v.Name)
 	}
-	other := *m
-	other.forbiddenCopies = map[*variable]uint{restricted: 1 << form}
-	return &other, other.build()
+	restrictedModel := *m
+	restrictedModel.forbiddenCopies = map[*variable]uint{restricted: 1 << form}
+	return &restrictedModel, restrictedModel.build()
 }
 
 // text returns the name of a label in messages and in the problem.
@@ -113,7 +113,7 @@ type builder struct {
 	model         *Model
 	constantCosts [2]cost             // costs that depend on no variable, by kind
 	err           error               // set if the problem is infeasible
-	names         map[string][]string // cache of setNames
+	names         map[string][]string // cache of namesOfSets
 }
 
 // noVariable replaces the index of a variable in a problem, where there is no variable.
@@ -125,8 +125,8 @@ const (
 	copyKind
 )
 
-// setNames returns the names of a value's sets of forms. Values whose forms have equal names share the list.
-func (builder *builder) setNames(variable *variable) []string {
+// namesOfSets returns the names of a value's sets of forms. Values whose forms have equal names share the list.
+func (builder *builder) namesOfSets(variable *variable) []string {
 	var key strings.Builder
 	for i := range variable.forms {
 		key.WriteString(variable.forms[i].text())
@@ -138,16 +138,16 @@ func (builder *builder) setNames(variable *variable) []string {
 	names, known := builder.names[key.String()]
 	if !known {
 		for _, set := range variable.formSets {
-			names = append(names, variable.setName(set))
+			names = append(names, variable.nameOfSet(set))
 		}
-		names = numberEqual(names)
+		names = numberDuplicates(names)
 		builder.names[key.String()] = names
 	}
 	return names
 }
 
-// numberEqual makes names distinct: it appends a number to each repetition of a name.
-func numberEqual(names []string) []string {
+// numberDuplicates makes names distinct: it appends a number to each repetition of a name.
+func numberDuplicates(names []string) []string {
 	for i := range names {
 		name, times := names[i], 1
 		for _, other := range names[:i] {
@@ -169,12 +169,12 @@ func (builder *builder) addVariable(name string, labels []string) int {
 	return len(problem.Variables) - 1
 }
 
-// workFactor adds a factor over two variables for the cost of work, in picoseconds. labelsA and labelsB are the numbers
-// of their labels; ps is called with their labels. A variable with a single label is not part of the problem; its index
-// is noVariable.
-func (builder *builder) workFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
+// addWorkFactor adds a factor over two variables for the cost of work, in picoseconds. labelsA and labelsB are the
+// numbers of their labels; ps is called with their labels. A variable with a single label is not part of the problem;
+// its index is noVariable.
+func (builder *builder) addWorkFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
 	time := builder.model.Weights.Time
-	builder.factor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
+	builder.addFactor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
 		picoseconds := ps(i, j)
 		if picoseconds >= wcsp.Forbidden {
 			return forbidden
@@ -183,13 +183,13 @@ func (builder *builder) workFactor(variableA, variableB, labelsA, labelsB int, p
 	})
 }
 
-// copyFactor adds a factor for the cost of copies: see workFactor.
-func (builder *builder) copyFactor(variableA, variableB, labelsA, labelsB int, costOf func(i, j int) cost) {
-	builder.factor(variableA, variableB, labelsA, labelsB, copyKind, costOf)
+// addCopyFactor adds a factor for the cost of copies: see addWorkFactor.
+func (builder *builder) addCopyFactor(variableA, variableB, labelsA, labelsB int, costOf func(i, j int) cost) {
+	builder.addFactor(variableA, variableB, labelsA, labelsB, copyKind, costOf)
 }
 
-// factor adds a factor of a kind to WCSP and to Weighted.
-func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
+// addFactor adds a factor of a kind to WCSP and to Weighted.
+func (builder *builder) addFactor(variableA, variableB, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
 	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
 		constant := costOf(0, 0)
 		if builder.constantCosts[kind] = builder.constantCosts[kind].plus(constant); constant.weighted >= wcsp.Forbidden &&
@@ -200,18 +200,18 @@ func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int,
 	}
 	factor, weighted := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)},
 		wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
-	zero, infeasible := true, true
+	allZero, allForbidden := true, true
 	for i := range labelsA {
 		for j := range labelsB {
 			entry := costOf(i, j)
 			factor.Costs, weighted.Costs = append(factor.Costs, entry.ps), append(weighted.Costs, entry.weighted)
-			zero, infeasible = zero && entry.weighted == 0, infeasible && entry.weighted >= wcsp.Forbidden
+			allZero, allForbidden = allZero && entry.weighted == 0, allForbidden && entry.weighted >= wcsp.Forbidden
 		}
 	}
-	if infeasible && builder.err == nil {
+	if allForbidden && builder.err == nil {
 		builder.err = errIncompatible
 	}
-	if zero {
+	if allZero {
 		return
 	}
 	for _, id := range []int{variableA, variableB} {
@@ -220,11 +220,11 @@ func (builder *builder) factor(variableA, variableB, labelsA, labelsB, kind int,
 		}
 	}
 	weighted.Scope = factor.Scope
-	builder.add(factor, weighted, kind)
+	builder.appendFactor(factor, weighted, kind)
 }
 
-// add adds a factor to the problem, and its weighted form to the weighted problem.
-func (builder *builder) add(factor, weighted wcsp.Factor, kind int) {
+// appendFactor adds a factor to the problem, and its weighted form to the weighted problem.
+func (builder *builder) appendFactor(factor, weighted wcsp.Factor, kind int) {
 	builder.model.WCSP.Factors, builder.model.isCopyFactor = append(builder.model.WCSP.Factors, factor),
 		append(builder.model.isCopyFactor, kind == copyKind)
 	builder.model.Weighted.Factors = append(builder.model.Weighted.Factors, weighted)
@@ -234,7 +234,7 @@ func (builder *builder) add(factor, weighted wcsp.Factor, kind int) {
 func (builder *builder) addConstantFactor() {
 	for kind, constant := range builder.constantCosts {
 		if constant.weighted > 0 {
-			builder.add(wcsp.Factor{Scope: []int{}, Costs: []int64{constant.ps}},
+			builder.appendFactor(wcsp.Factor{Scope: []int{}, Costs: []int64{constant.ps}},
 				wcsp.Factor{Scope: []int{}, Costs: []int64{constant.weighted}}, kind)
 		}
 	}
@@ -249,7 +249,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 		if isFreeConstant(operand.value) {
 			costs := builder.model.priceForms(result, view.viewForms(k, view.allowed),
 				builder.model.operandCopies(view, k, view.allowed))
-			builder.copyFactor(result.id, noVariable, len(result.formSets), 1, func(i, _ int) cost {
+			builder.addCopyFactor(result.id, noVariable, len(result.formSets), 1, func(i, _ int) cost {
 				return costs.leastCost(result.formSets[i])
 			})
 			continue
@@ -260,7 +260,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 			costs[i] = builder.model.priceForms(result, view.viewForms(k, available),
 				builder.model.operandCopies(view, k, available))
 		}
-		builder.copyFactor(operand.id, result.id, len(operand.formSets), len(result.formSets), func(i, j int) cost {
+		builder.addCopyFactor(operand.id, result.id, len(operand.formSets), len(result.formSets), func(i, j int) cost {
 			return costs[i].leastCost(result.formSets[j])
 		})
 	}
@@ -269,7 +269,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 // addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results, and for reading
 // its operands.
 func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
-	builder.workFactor(computed.id, noVariable, len(computed.labels), 1, func(i, _ int) int64 {
+	builder.addWorkFactor(computed.id, noVariable, len(computed.labels), 1, func(i, _ int) int64 {
 		return computed.labels[i].cost
 	})
 	for k, v := range n.Out {
@@ -285,7 +285,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 				costs[candidate.resultForms[k]] = &formCosts
 			}
 		}
-		builder.copyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
+		builder.addCopyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {
 			written := computed.labels[i].resultForms[k]
 			if slot := result.forms[written].slot; slot != nil && slot.operand >= 0 && result.formSets[j]>>written&1 == 0 {
 				return forbidden // a value that is stored in a slot of another value (see slots.go) must be read from the slot
@@ -299,7 +299,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		}
 		operand := builder.model.variables.At(arg.Value)
 		wrongSlots := builder.model.wrongSlots(computed, operand)
-		builder.workFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
+		builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
 			if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}

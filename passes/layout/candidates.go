@@ -287,7 +287,7 @@ func followsOperands(n *graph.Node) bool {
 func (finder *formFinder) addOperandForms(n *graph.Node, result *variable, resultForm form) {
 	if view := finder.model.viewNodes[finder.model.nodeIndex[n.Number()]]; view != nil {
 		operand := finder.model.variables.At(n.In[view.operand].Value)
-		if meta, ok := view.inverse(result, resultForm); ok && operand != nil && operand.value.Const == nil {
+		if meta, ok := view.operandLayoutFor(result, resultForm); ok && operand != nil && operand.value.Const == nil {
 			finder.addForm(operand, meta)
 		}
 		return
@@ -357,14 +357,14 @@ func (m *Model) markInside(view *viewNode, operand *variable) {
 			if view.viewedForm(resultIndex, operandForm) < 0 {
 				continue
 			}
-			inside := m.isInsideBuffer(operand, operandForm) || metas(operandForm)[resultIndex].Offset != 0
-			changesStorage := inside
+			isInside := m.isInsideBuffer(operand, operandForm) || metas(operandForm)[resultIndex].Offset != 0
+			changesStorage := isInside
 			if out.Alias != nil { // a view in the graph as written
 				changesStorage = operandForm > 0
 			}
 			if resultForm == 0 && isReadAsStorage && changesStorage {
 				view.resultForm[resultIndex][operandForm] = -1
-			} else if inside {
+			} else if isInside {
 				result.insideBuffer |= 1 << resultForm
 			}
 		}
@@ -406,9 +406,9 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 	return call
 }
 
-// inverse returns a layout of the operand with which the view's result has the given form. It returns false if it
-// finds none.
-func (view *viewNode) inverse(result *variable, form form) (tensor.Meta, bool) {
+// operandLayoutFor returns a layout of the operand with which the view's result has the given form. It returns false if
+// it finds none.
+func (view *viewNode) operandLayoutFor(result *variable, form form) (tensor.Meta, bool) {
 	operand := view.node.In[view.operand].Meta()
 	if !form.dense || operand.Numel() < 2 {
 		return operand, false

@@ -35,11 +35,11 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 	return order, nil
 }
 
-// choose sets the cheapest implementation and walk of a node. The cost includes copies of operands that the
+// chooseImpl sets the cheapest implementation and walk of a node. The cost includes copies of operands that the
 // implementation cannot read, and the copy of a result that does not have the wanted order. Of several implementations
 // with equal costs, the first in the op's list is taken. If no order is wanted, implementations that give the inferred
-// layout are preferred. choose returns the results that inference derives from the operands after copying.
-func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results []graph.Result,
+// layout are preferred. chooseImpl returns the results that inference derives from the operands after copying.
+func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, results []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(results) == 0 {
 		return results, nil
@@ -57,7 +57,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results 
 			return results, nil
 		}
 	}
-	best, err := d.best(n, call, wanted)
+	best, err := d.bestOffer(n, call, wanted)
 	if err != nil {
 		return nil, d.Problem.Graph.NodeError(n, err)
 	}
@@ -68,7 +68,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, results 
 	for k, order := range best.copies {
 		v := n.In[k].Value
 		operandCopy := d.Copy(v, order, ReaderNeeds)
-		d.replace(choice, call, k, v, d.copyMeta(operandCopy), operandCopy)
+		d.replaceOperand(choice, call, k, v, d.copyMeta(operandCopy), operandCopy)
 	}
 	if best.results != nil {
 		return best.results, nil
@@ -99,10 +99,10 @@ func (o *offer) betterThan(earlier *offer) bool {
 	return o.ns < earlier.ns*(1-priceTolerance)
 }
 
-// best returns the best offer for a node.
-func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*offer, error) {
+// bestOffer returns the best offer for a node.
+func (d *Draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) (*offer, error) {
 	var list []*offer
-	orders := d.orders(n, wanted)
+	orders := d.requestedOrders(n, wanted)
 	supported := false
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
@@ -112,7 +112,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*off
 		for _, walk := range impl.Walks(call, orders) {
 			supported = true
 			candidate := &offer{impl: impl, walk: walk}
-			if d.price(candidate, n, call, wanted) {
+			if d.priceOffer(candidate, n, call, wanted) {
 				list = append(list, candidate)
 			}
 		}
@@ -136,9 +136,9 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, wanted tensor.Order) (*off
 	return nil, errors.New("no kernel supports these operands")
 }
 
-// orders returns the orders to request from implementations: the wanted order of the result, if any, and the orders of
-// pinned operands.
-func (d *Draft) orders(n *graph.Node, wanted tensor.Order) []tensor.Order {
+// requestedOrders returns the orders to request from implementations: the wanted order of the result, if any, and the
+// orders of pinned operands.
+func (d *Draft) requestedOrders(n *graph.Node, wanted tensor.Order) []tensor.Order {
 	var list []tensor.Order
 	if wanted != "" {
 		list = append(list, wanted)
@@ -189,9 +189,9 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	return "use " + strings.Join(names, " or ")
 }
 
-// price computes the copies and the total cost of an offer. It returns false if an operand can be read neither
-// in its current layout nor in an order that the method readable tries.
-func (d *Draft) price(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
+// priceOffer computes the copies and the total cost of an offer. It returns false if an operand can be read neither in
+// its current layout nor in an order that readableOrder tries.
+func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
 	offer.ns += Price(profile, offer.impl.Work(call, offer.walk))
 	readWork := offer.impl.OperandWorkFunc(call, offer.walk)
@@ -202,7 +202,7 @@ func (d *Draft) price(offer *offer, n *graph.Node, call *graph.Call, wanted tens
 		meta := arg.Meta()
 		read, ok := readWork(operand, meta)
 		if !ok {
-			order, canRead := offer.readable(call, operand, meta)
+			order, canRead := offer.readableOrder(call, operand, meta)
 			if !canRead {
 				return false
 			}
@@ -274,9 +274,9 @@ func (p *Problem) copyNS(source, target tensor.Meta) (ns float64) {
 	return Price(p.Profile, impl.Work(call, graph.Walk{})) + Price(p.Profile, read)
 }
 
-// readable returns an order in which the implementation can read an operand: the order of its walk, or row-major. It
-// returns false if it can read neither.
-func (o *offer) readable(call *graph.Call, operand int, meta tensor.Meta) (tensor.Order, bool) {
+// readableOrder returns an order in which the implementation can read an operand: the order of its walk, or row-major.
+// It returns false if it can read neither.
+func (o *offer) readableOrder(call *graph.Call, operand int, meta tensor.Meta) (tensor.Order, bool) {
 	for _, order := range []tensor.Order{o.walk.LoopOrder, tensor.RowMajorOrder(meta.Rank())} {
 		if order.Rank() != meta.Rank() {
 			continue

@@ -48,12 +48,12 @@ func (s *memorySearch) findClasses() {
 
 // learn records, for the class and the bytes of each node of a plan, the other memory of the plan. runBytes are the
 // bytes that a run of the plan needs.
-func (s *memorySearch) learn(p *pricedPlan, runBytes int64) {
-	for i, bytes := range s.limitsOf(p) {
+func (s *memorySearch) learn(plan *pricedPlan, runBytes int64) {
+	for i, bytes := range s.limitsOf(plan) {
 		if s.bytes[i] != nil {
 			key := classLevel{s.classes[i], bytes}
-			if other, known := s.otherBytes[key]; !known || runBytes-p.bytes < other {
-				s.otherBytes[key] = runBytes - p.bytes
+			if other, known := s.otherBytes[key]; !known || runBytes-plan.bytes < other {
+				s.otherBytes[key] = runBytes - plan.bytes
 			}
 		}
 	}
@@ -61,8 +61,8 @@ func (s *memorySearch) learn(p *pricedPlan, runBytes int64) {
 
 // otherBytesOf returns the other memory that a limit requires, in bytes. If no plan with the limit was examined, it
 // returns the other memory of the plan with the smallest constants.
-func (s *memorySearch) otherBytesOf(l nodeLimit) int64 {
-	if other, known := s.otherBytes[classLevel{s.classes[l.node], l.bytes}]; known {
+func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
+	if other, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
 		return other
 	}
 	return s.limit - s.smallest.unused - s.smallest.bytes
@@ -72,15 +72,15 @@ func (s *memorySearch) otherBytesOf(l nodeLimit) int64 {
 // plan with the smallest constants in one node.
 func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
 	end := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
-	for _, l := range list {
-		if _, known := s.otherBytes[classLevel{s.classes[l.node], l.bytes}]; known {
+	for _, limit := range list {
+		if _, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
 			continue
 		}
 		if len(s.runBytesByLabels) >= end {
 			break
 		}
 		limits := s.limitsOf(s.smallest)
-		limits[l.node] = l.bytes
+		limits[limit.node] = limit.bytes
 		if _, err := s.tryLimits(limits, math.MaxInt64); err != nil {
 			return err
 		}
@@ -101,41 +101,42 @@ type combination struct {
 	otherBytes int64   // the limit on the other memory of each node
 }
 
-// combine returns a plan that fits and is cheaper than all plans so far that fit, or else p. For each limit on the
-// other memory, the remaining memory is for constants: the limits of nodes that cost least within it are a candidate.
-// combine examines the candidates in the order of their predicted costs. A candidate may not fit, because the arena has
-// gaps or the learned numbers are too small. The next candidate then gets less memory for constants, by the bytes by
-// which the plan exceeds the limit. When a plan fits, the skipped combinations are examined in the same order.
-func (s *memorySearch) combine(p *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
+// combine returns a plan that fits and is cheaper than all plans so far that fit, or else the given plan. For each
+// limit on the other memory, the remaining memory is for constants: the limits of nodes that cost least within it are a
+// candidate. combine examines the candidates in the order of their predicted costs. A candidate may not fit, because
+// the arena has gaps or the learned numbers are too small. The next candidate then gets less memory for constants, by
+// the bytes by which the plan exceeds the limit. When a plan fits, the skipped combinations are examined in the same
+// order.
+func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
 	var candidates, skipped []*combination
 	var others []int64
-	for _, l := range list {
-		others = append(others, s.otherBytesOf(l))
+	for _, limit := range list {
+		others = append(others, s.otherBytesOf(limit))
 	}
 	sorted.Func(others, func(a, b int64) int { return cmp.Compare(a, b) })
 	for _, other := range slices.Compact(others) {
-		candidates = s.addCombination(candidates, p, list, other, s.limit-other)
+		candidates = s.addCombination(candidates, plan, list, other, s.limit-other)
 	}
-	best := p
+	best := plan
 	for range maxCombinations {
-		c := removeCheapest(&candidates)
-		if c == nil || c.ps >= s.leastPS || s.exhausted() {
+		candidate := removeCheapest(&candidates)
+		if candidate == nil || candidate.ps >= s.leastPS || s.exhausted() {
 			break
 		}
-		bytes, next, err := s.examine(c, s.leastPS)
+		bytes, next, err := s.examine(candidate, s.leastPS)
 		if err != nil {
 			return nil, err
 		}
-		switch less := c.bytes() - 1; {
-		case next != nil && best == p: // the first plan that fits
+		switch less := candidate.bytes() - 1; {
+		case next != nil && best == plan: // the first plan that fits
 			best, candidates = next, skipped
 		case next != nil:
 			best = next
-		case best == p: // no plan fits yet: reduce the bytes to those of a plan that would fit
-			candidates = s.addCombination(candidates, p, list, c.otherBytes, min(bytes, less))
-			skipped = s.addCombination(skipped, p, list, c.otherBytes, less)
+		case best == plan: // no plan fits yet: reduce the bytes to those of a plan that would fit
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(bytes, less))
+			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, less)
 		default:
-			candidates = s.addCombination(candidates, p, list, c.otherBytes, less)
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, less)
 		}
 	}
 	return best, nil
@@ -147,26 +148,26 @@ func removeCheapest(list *[]*combination) *combination {
 	if len(*list) == 0 {
 		return nil
 	}
-	c := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.ps, b.ps) })
-	k := slices.Index(*list, c)
+	cheapest := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.ps, b.ps) })
+	k := slices.Index(*list, cheapest)
 	*list = slices.Delete(*list, k, k+1)
-	return c
+	return cheapest
 }
 
 // addCombination adds the result of [memorySearch.combination] to a list, unless the list has it.
-func (s *memorySearch) addCombination(to []*combination, p *pricedPlan, list []nodeLimit, other,
+func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, list []nodeLimit, other,
 	bytes int64) []*combination {
-	c := s.combination(p, list, other, bytes)
-	isListed := func(other *combination) bool { return slices.Equal(c.limits, other.limits) }
-	if c == nil || slices.ContainsFunc(to, isListed) {
-		return to
+	added := s.combination(plan, list, other, bytes)
+	isListed := func(other *combination) bool { return slices.Equal(added.limits, other.limits) }
+	if added == nil || slices.ContainsFunc(candidates, isListed) {
+		return candidates
 	}
-	return append(to, c)
+	return append(candidates, added)
 }
 
 // combination returns the limits of least predicted cost whose constants have at most the given bytes, and that require
 // at most the given other memory. It returns nil if there are none.
-func (s *memorySearch) combination(p *pricedPlan, list []nodeLimit, other, bytes int64) *combination {
+func (s *memorySearch) combination(plan *pricedPlan, list []nodeLimit, other, bytes int64) *combination {
 	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > other })
 	countNodes := func(list []nodeLimit) int {
 		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
@@ -174,16 +175,16 @@ func (s *memorySearch) combination(p *pricedPlan, list []nodeLimit, other, bytes
 	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
 		return nil
 	}
-	c := &combination{limits: s.limitsOf(p), ps: p.CostPS, otherBytes: other}
-	best := bestCombination(allowed, c.limits, bytes-p.bytes)
+	chosen := &combination{limits: s.limitsOf(plan), ps: plan.CostPS, otherBytes: other}
+	best := bestCombination(allowed, chosen.limits, bytes-plan.bytes)
 	if best == nil {
 		return nil
 	}
-	for _, l := range best {
-		c.limits[l.node] = l.bytes
-		c.ps += l.ps - p.CostPS
+	for _, limit := range best {
+		chosen.limits[limit.node] = limit.bytes
+		chosen.ps += limit.ps - plan.CostPS
 	}
-	return c
+	return chosen
 }
 
 // bytes returns the bytes of constants that the limits allow.
@@ -197,10 +198,10 @@ func (c *combination) bytes() (sum int64) {
 // examine returns a plan with the limits of a combination that costs less than ps picoseconds and fits. If there is
 // none, it returns the bytes of constants with which a plan would fit. The order of the limits of equal nodes affects
 // the gaps in the arena, so that three orders are examined.
-func (s *memorySearch) examine(c *combination, ps int64) (bytes int64, fitting *pricedPlan, err error) {
+func (s *memorySearch) examine(candidate *combination, ps int64) (bytes int64, fitting *pricedPlan, err error) {
 	bytes = math.MinInt64
 	for _, sign := range []int{0, 1, -1} {
-		next, err := s.tryLimits(s.rearranged(c.limits, sign), ps)
+		next, err := s.tryLimits(s.rearranged(candidate.limits, sign), ps)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -213,7 +214,7 @@ func (s *memorySearch) examine(c *combination, ps int64) (bytes int64, fitting *
 		bytes = max(bytes, next.bytes+next.unused)
 	}
 	if bytes == math.MinInt64 {
-		bytes = c.bytes()
+		bytes = candidate.bytes()
 	}
 	return bytes, nil, nil
 }

@@ -42,8 +42,8 @@ func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 {
 }
 
 // findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
-// and results of these nodes, and the views of these values. Such values may use half of their forms on the host, so
-// that the other half remains for the device.
+// and results of these nodes, and the views of these values. Such a value may have at most maxForms/2 forms on the
+// host, so that the others remain for the device.
 func (m *Model) findDeviceNodes() {
 	g := m.Problem.Graph
 	m.deviceWalks, m.deviceCopies = make([][]graph.Walk, len(g.Nodes)), map[tensor.DType]bool{}
@@ -145,7 +145,7 @@ func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
 	computed, call, impl := m.computedNodes[i], n.Call(), m.Problem.Device.Impl(n.Op)
 	for _, walk := range m.deviceWalks[i] {
 		for _, candidate := range m.walkLabels(n, call, impl, walk) {
-			if !slices.ContainsFunc(computed.labels, candidate.equivalent) {
+			if !slices.ContainsFunc(computed.labels, candidate.isEquivalent) {
 				computed.labels = append(computed.labels, candidate)
 			}
 		}
@@ -196,8 +196,8 @@ func (m *Model) copyImpl(from, to *form) *graph.Impl {
 	return impl
 }
 
-// moveCost returns the cost of a copy of a value from a form to a dense form.
-func (m *Model) moveCost(from, to *form) int64 {
+// formCopyCost returns the cost of a copy of a value from a form to a dense form.
+func (m *Model) formCopyCost(from, to *form) int64 {
 	impl := m.copyImpl(from, to)
 	if impl == nil {
 		return wcsp.Forbidden

@@ -145,7 +145,7 @@ func Solve(problem *Problem, wish Wish) (*Assignment, error) {
 		}
 	}
 	for i := range problem.Graph.Outputs {
-		if err := draft.output(i); err != nil {
+		if err := draft.decideOutput(i); err != nil {
 			return nil, err
 		}
 	}
@@ -172,8 +172,8 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 		return d.decide(i, n, wish)
 	}
 	defer func() {
-		if x := recover(); x != nil {
-			err = fmt.Errorf("internal error: %v\n%s", x, debug.Stack())
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 		}
 		if err == nil {
 			return
@@ -200,7 +200,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 		return d.Problem.Graph.NodeError(n, err)
 	}
 	if len(results) == 0 || results[0].Alias == graph.NoAlias {
-		if results, err = d.choose(n, choice, call, results, wish); err != nil {
+		if results, err = d.chooseImpl(n, choice, call, results, wish); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			if !modified {
 				call.In, modified = slices.Clone(n.In), true
 			}
-			d.replace(choice, call, index, arg.Value, meta, operandCopy)
+			d.replaceOperand(choice, call, index, arg.Value, meta, operandCopy)
 		}
 	}
 	if !modified && !n.Pin.SetsLayout() {
@@ -259,7 +259,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			if operandCopy != nil {
 				meta = d.copyMeta(operandCopy)
 			}
-			d.replace(choice, call, 0, operand, meta, operandCopy)
+			d.replaceOperand(choice, call, 0, operand, meta, operandCopy)
 			if results, err = n.Op.Infer(call); err == nil {
 				break
 			}
@@ -294,9 +294,10 @@ func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	return append(list, d.copyAsWritten(v, why))
 }
 
-// replace makes operand k of a call and of a choice read operandCopy, or v itself if operandCopy is nil. meta is the
-// layout that is read.
-func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta, operandCopy *Copy) {
+// replaceOperand makes operand k of a call and of a choice read operandCopy, or v itself if operandCopy is nil. meta is
+// the layout that is read.
+func (d *Draft) replaceOperand(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta,
+	operandCopy *Copy) {
 	replaced := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: meta, Type: meta.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: replaced}
 	if operandCopy == nil {
@@ -377,8 +378,8 @@ func (d *Draft) unreadOutput(v *graph.Value) bool {
 	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
 }
 
-// output decides which copy of its value output i returns.
-func (d *Draft) output(i int) error {
+// decideOutput decides which copy of its value output i returns.
+func (d *Draft) decideOutput(i int) error {
 	g := d.Problem.Graph
 	output := g.Outputs[i]
 	v := output.Value

@@ -16,11 +16,11 @@ import (
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {
-	model   *Model
-	problem *wcsp.Problem
-	sizes   []int                 // by variable: number of labels
-	sources graph.ByValue[source] // by value
-	nodes   []edgeNode            // by index of the node
+	model       *Model
+	problem     *wcsp.Problem
+	labelCounts []int                     // by variable: number of labels
+	sources     graph.ByValue[formSource] // by value
+	nodes       []edgeNode                // by index of the node
 }
 
 // edgeNode is a node and the variable that determines its label.
@@ -30,8 +30,8 @@ type edgeNode struct {
 	isFollower bool  // whether the variable belongs to another node
 }
 
-// source has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
-type source struct {
+// formSource has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
+type formSource struct {
 	variable int       // index in edgeModel.problem; noVariable if rows has one element
 	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
 }
@@ -41,17 +41,18 @@ type source struct {
 // If follows is nil, each node has a variable.
 func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	g := model.Problem.Graph
-	edges := &edgeModel{model: model, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
-		nodes: make([]edgeNode, len(g.Nodes))}
+	edges := &edgeModel{model: model, problem: &wcsp.Problem{Version: wcsp.Version},
+		sources: graph.NewByValue[formSource](g),
+		nodes:   make([]edgeNode, len(g.Nodes))}
 	for _, v := range g.Constants {
 		variable := model.variables.At(v)
 		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
-			edges.sources.Set(v, source{variable: noVariable, rows: [][]int64{row}})
+			edges.sources.Set(v, formSource{variable: noVariable, rows: [][]int64{row}})
 		}
 	}
 	for variable := range model.inputVariables() {
 		row := edges.costsFromWritten(variable, model.inputForm(variable))
-		edges.sources.Set(variable.value, source{variable: noVariable, rows: [][]int64{row}})
+		edges.sources.Set(variable.value, formSource{variable: noVariable, rows: [][]int64{row}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
@@ -62,7 +63,7 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 		case follows != nil && follows(n) && firstRead(model.computedNodes[i]) >= 0:
 			edges.addFollower(i, model.computedNodes[i])
 		default:
-			edges.addDecided(i, model.computedNodes[i])
+			edges.addNode(i, model.computedNodes[i])
 		}
 	}
 	for _, output := range g.Outputs {
@@ -126,7 +127,7 @@ func (e *edgeModel) addView(view *viewNode) {
 	operandSource := e.sources.At(view.node.In[view.operand].Value)
 	for resultIndex, out := range view.node.Out {
 		result := e.model.variables.At(out)
-		resultSource := source{variable: operandSource.variable}
+		resultSource := formSource{variable: operandSource.variable}
 		for _, costs := range operandSource.rows {
 			row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
 			for operandForm, cost := range costs {
@@ -157,10 +158,10 @@ func (l *label) makeAndReadCost(k int, row []int64) int64 {
 	return best
 }
 
-// addDecided adds a node with its own variable. i is the index of the node in the graph. It omits labels that write
+// addNode adds a node with its own variable. i is the index of the node in the graph. It omits labels that write
 // directly into a concatenation's result (concatName). For these strategies, the later pass "place" decides about such
 // writes.
-func (e *edgeModel) addDecided(i int, computed *computedNode) {
+func (e *edgeModel) addNode(i int, computed *computedNode) {
 	var labels []int
 	for k := range computed.labels {
 		if computed.labels[k].concatName == "" {
@@ -173,7 +174,7 @@ func (e *edgeModel) addDecided(i int, computed *computedNode) {
 		variable.Labels = append(variable.Labels, computed.labels[chosen].text())
 	}
 	e.problem.Variables = append(e.problem.Variables, variable)
-	e.sizes = append(e.sizes, len(labels))
+	e.labelCounts = append(e.labelCounts, len(labels))
 	e.nodes[i] = edgeNode{variable: index, labels: labels}
 	e.addFactor(index, noVariable, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
 	e.addReads(i, computed, noOperand)
@@ -196,7 +197,7 @@ func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 		})
 	}
 	for k, out := range computed.node.Out {
-		resultSource := source{variable: reader.variable}
+		resultSource := formSource{variable: reader.variable}
 		for _, chosen := range reader.labels {
 			row := e.costsFromWritten(e.model.variables.At(out), computed.labels[chosen].resultForms[k])
 			resultSource.rows = append(resultSource.rows, row)
@@ -245,7 +246,7 @@ func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int6
 		if variable < 0 {
 			return 1
 		}
-		return e.sizes[variable]
+		return e.labelCounts[variable]
 	}
 	factor := wcsp.Factor{Scope: []int{}}
 	for _, variable := range []int{variableA, variableB} {
@@ -284,8 +285,8 @@ func (e *edgeModel) chosen(solution []int) []int {
 
 // solve returns the label of each node that a solution of the problem determines. If a heuristic solver finds no
 // permitted solution, the exact solver solves the problem.
-func (e *edgeModel) solve(s wcsp.Solver) ([]int, error) {
-	solution, err := s.Solve(e.problem, e.model.Problem.options())
+func (e *edgeModel) solve(solver wcsp.Solver) ([]int, error) {
+	solution, err := solver.Solve(e.problem, e.model.Problem.options())
 	if errors.Is(err, wcsp.ErrNotFound) {
 		solution, err = wcsp.Exact.Solve(e.problem, e.model.Problem.options())
 	}

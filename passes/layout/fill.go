@@ -25,9 +25,9 @@ type nodeLimit struct {
 	ps    int64 // the cost of the cheapest plan with this limit and no other change
 }
 
-// fill looks for cheaper plans near a plan, which need not fit into the memory limit. The state of the search is a
-// limit for each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit at a
-// time to find the cost of each change. It then makes the changes that together fit and save most: see
+// fill looks for cheaper plans near the given plan, which need not fit into the memory limit. The state of the search
+// is a limit for each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit
+// at a time to find the cost of each change. It then makes the changes that together fit and save most: see
 // [memorySearch.combine]. It repeats this while the plan becomes cheaper, because the costs of changes depend on each
 // other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(plan *pricedPlan) error {

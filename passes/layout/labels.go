@@ -34,7 +34,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 		for _, walk := range distinctWalks(impl.Walks(call, orders), n.Out) {
 			supported = true
 			for _, candidate := range m.walkLabels(n, call, impl, walk) {
-				switch other := slices.IndexFunc(computed.labels, candidate.equivalent); {
+				switch other := slices.IndexFunc(computed.labels, candidate.isEquivalent); {
 				case other < 0:
 					computed.labels = append(computed.labels, candidate)
 				case computed.labels[other].walk.HasInferredLayouts(): // prefer explicit orders: writeSlot needs them
@@ -55,8 +55,8 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// equivalent reports whether two labels have the same implementation, forms and costs.
-func (l label) equivalent(other label) bool {
+// isEquivalent reports whether two labels have the same implementation, forms and costs.
+func (l label) isEquivalent(other label) bool {
 	return l.impl == other.impl && l.cost == other.cost && slices.Equal(l.resultForms, other.resultForms) &&
 		slices.Equal(l.constantForms, other.constantForms) &&
 		slices.EqualFunc(l.readCosts, other.readCosts, slices.Equal[[]int64])
@@ -262,35 +262,35 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 // layoutDependent marks the operands whose layouts affect the inferred results, and the operands with a form that
 // inference rejects. It marks all operands of an op whose result shapes depend on data.
 func (m *Model) layoutDependent(n *graph.Node) []bool {
-	list := make([]bool, len(n.In))
+	dependent := make([]bool, len(n.In))
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {
 			continue
 		}
 		if n.Op.RunDynamic != nil {
-			list[k] = true
+			dependent[k] = true
 			continue
 		}
 		variable := m.variables.At(arg.Value)
-		for i := 1; i < len(variable.forms) && !list[k]; i++ {
+		for i := 1; i < len(variable.forms) && !dependent[k]; i++ {
 			// The corresponding form with its own buffer on the host is tried instead.
 			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
 				continue
 			}
 			results, err := n.Op.Infer(callWith(n, k, variable.forms[i].meta))
 			if err != nil || len(results) != len(n.Out) {
-				list[k] = true
+				dependent[k] = true
 				break
 			}
 			for j, result := range results {
 				if n.Pin.SetsLayout() {
 					continue
 				}
-				list[k] = list[k] || result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta)
+				dependent[k] = dependent[k] || result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta)
 			}
 		}
 	}
-	return list
+	return dependent
 }
 
 // priceViewCopies prices the copies to forms of a view's results that cannot be views of the operand.
@@ -390,7 +390,7 @@ func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
 		if f.dense && !(result.firstMustBeView && j == 0) && f.place == place {
-			costs[j] = m.moveCost(&form{meta: from, place: place}, &f)
+			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &f)
 		}
 	}
 	return costs

@@ -32,12 +32,12 @@ func (m *Model) LiveBytes() int64 {
 			}
 		}
 	}
-	most, liveBytes := int64(0), int64(0) // liveBytes: of the values that are live before node i
+	peak, liveBytes := int64(0), int64(0) // liveBytes: of the values that are live before node i
 	for i, n := range nodes {
 		liveBytes += changes[i]
-		most = max(most, liveBytes+live.newBytes(n))
+		peak = max(peak, liveBytes+live.newBytes(n))
 	}
-	return max(most, liveBytes+changes[len(nodes)])
+	return max(peak, liveBytes+changes[len(nodes)])
 }
 
 // liveValues finds the values whose memory counts, and its size.
@@ -77,14 +77,14 @@ func (live *liveValues) findOwnBytes() {
 
 // disown removes a value, and the values that it is a view of, from the values that have their own memory.
 func (live *liveValues) disown(v *graph.Value) {
-	for ; v != nil; v = live.viewed(v) {
+	for ; v != nil; v = live.viewedValue(v) {
 		live.ownBytes.Set(v, 0)
 		live.inConcatenation.Set(v, true)
 	}
 }
 
-// viewed returns the base of v if v is a view or the copy of a view, or else nil.
-func (live *liveValues) viewed(v *graph.Value) *graph.Value {
+// viewedValue returns the base of v if v is a view or the copy of a view, or else nil.
+func (live *liveValues) viewedValue(v *graph.Value) *graph.Value {
 	if v.Node == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (live *liveValues) viewed(v *graph.Value) *graph.Value {
 	return nil
 }
 
-// smallestBytes returns the size of the smallest form (layout) of a value, in smallestBytes.
+// smallestBytes returns the size of the smallest form (layout) of a value, in bytes.
 func (live *liveValues) smallestBytes(v *graph.Value) int64 {
 	variable, least := live.model.variables.At(v), int64(math.MaxInt64)
 	if variable == nil {
@@ -106,8 +106,8 @@ func (live *liveValues) smallestBytes(v *graph.Value) int64 {
 	return least
 }
 
-// lastReader returns the index of the last node that computes and reads v, the number of nodes for an output, or -1 for
-// neither.
+// lastReader returns the index of the last node that reads v and is not a view, or the number of nodes if v is an
+// output. It returns -1 if there is no reader.
 func (live *liveValues) lastReader(v *graph.Value) int {
 	if variable := live.model.variables.At(v); variable != nil && len(variable.outputs) > 0 {
 		return len(live.model.computedNodes)
@@ -129,7 +129,7 @@ func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil {
 			continue
 		}
-		for v := a.Value; v != nil; v = live.viewed(v) {
+		for v := a.Value; v != nil; v = live.viewedValue(v) {
 			if live.inConcatenation.At(v) {
 				return 0
 			}

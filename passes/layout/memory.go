@@ -212,25 +212,25 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 }
 
 // checkFit reports whether a plan is within the limit, and updates the result.
-func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
+func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 	interrupt.Check(s.options.Context)
-	key := fmt.Sprint(p.Labels)
+	key := fmt.Sprint(plan.Labels)
 	need, known := s.runBytesByLabels[key]
 	if !known {
 		var err error
-		if need, err = s.runBytes(p.Outcome); err != nil {
+		if need, err = s.runBytes(plan.Outcome); err != nil {
 			return false, err
 		}
 		s.runBytesByLabels[key] = need
-		s.learn(p, need)
+		s.learn(plan, need)
 		if need > s.limit {
 			s.result.Rejected++
-		} else if p.CostPS < s.leastPS {
-			s.leastPS, s.result.Best = p.CostPS, p.Outcome
+		} else if plan.CostPS < s.leastPS {
+			s.leastPS, s.result.Best = plan.CostPS, plan.Outcome
 		}
 	}
-	p.unused = s.limit - need
-	return p.unused >= 0, nil
+	plan.unused = s.limit - need
+	return plan.unused >= 0, nil
 }
 
 // cheapest returns up to k plans in the order of their priced costs, and raises the bound.

@@ -212,8 +212,8 @@ func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 			return nil
 		}
 		defer func() {
-			if x := recover(); x != nil {
-				err = m.Problem.Graph.NodeError(n, fmt.Errorf("internal error: %v\n%s", x, debug.Stack()))
+			if panicked := recover(); panicked != nil {
+				err = m.Problem.Graph.NodeError(n, fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack()))
 			}
 			var located *graph.Error
 			if errors.As(err, &located) {
@@ -441,8 +441,8 @@ func (f *form) text() string {
 	return "strides " + tensor.ListString(f.meta.Strides)
 }
 
-// setName returns the name of a set of forms for users.
-func (variable *variable) setName(mask uint) string {
+// nameOfSet returns the name of a set of forms for users.
+func (variable *variable) nameOfSet(mask uint) string {
 	var list []string
 	for i := range variable.forms {
 		if mask>>i&1 == 0 {

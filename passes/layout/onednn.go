@@ -21,7 +21,7 @@ var OneDNN Strategy = &perNode{name: "onednn",
 		if err != nil {
 			return nil, err
 		}
-		solution := make([]int, len(edges.sizes)) // by variable: its label
+		solution := make([]int, len(edges.labelCounts)) // by variable: its label
 		for i, n := range edges.nodes {
 			if n.labels != nil && !n.isFollower {
 				solution[n.variable] = slices.Index(n.labels, fastest[i])

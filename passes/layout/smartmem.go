@@ -60,7 +60,7 @@ func (w wishList) mostWanted(v *graph.Value) int {
 // smartMemLabels returns the labels (implementations and walks) of strategy SmartMem, by index of the node.
 func smartMemLabels(m *Model) ([]int, error) {
 	g := m.Problem.Graph
-	list, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
+	labels, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
 	for _, output := range g.Outputs {
 		wishes.add(output.Value, m.outputForm(m.variables.At(output.Value), output))
 	}
@@ -71,12 +71,12 @@ func smartMemLabels(m *Model) ([]int, error) {
 		case view != nil:
 			wishes.passWishesToOperand(view)
 		case isLayoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
-			list[i] = wishes.dependentLabel(m, m.computedNodes[i])
+			labels[i] = wishes.dependentLabel(m, m.computedNodes[i])
 		default:
-			list[i] = wishes.independentLabel(m, m.computedNodes[i])
+			labels[i] = wishes.independentLabel(m, m.computedNodes[i])
 		}
 	}
-	return list, nil
+	return labels, nil
 }
 
 // passWishesToOperand adds the wishes for the results of a view to the wishes for its operand.

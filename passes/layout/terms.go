@@ -132,7 +132,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 				case variable.firstMustBeView && j == 0 || !f.dense:
 					variable.copyMatrix[i*forms+j] = wcsp.Forbidden
 				default:
-					variable.copyMatrix[i*forms+j] = m.moveCost(&variable.forms[i], &f)
+					variable.copyMatrix[i*forms+j] = m.formCopyCost(&variable.forms[i], &f)
 				}
 			}
 		}
@@ -157,11 +157,11 @@ type cost struct{ weighted, ps int64 }
 var forbidden = cost{wcsp.Forbidden, wcsp.Forbidden}
 
 // plus returns the sum of two costs. The sum is forbidden if one of the costs is forbidden.
-func (c cost) plus(d cost) cost {
-	if c.weighted >= wcsp.Forbidden || d.weighted >= wcsp.Forbidden {
+func (c cost) plus(other cost) cost {
+	if c.weighted >= wcsp.Forbidden || other.weighted >= wcsp.Forbidden {
 		return forbidden
 	}
-	return cost{min(c.weighted+d.weighted, wcsp.Forbidden), min(c.ps+d.ps, wcsp.Forbidden)}
+	return cost{min(c.weighted+other.weighted, wcsp.Forbidden), min(c.ps+other.ps, wcsp.Forbidden)}
 }
 
 // step makes form `to` by a copy of form `from`. If `from` is -1, the value is the result of a view, and the copy is
@@ -195,7 +195,7 @@ func (m *Model) makePinned(variable *variable, roots uint, operandCopies []opera
 	}
 	costs := m.priceSets(variable, roots, operandCopies)
 	if total = costs.leastCost(1 << variable.pin); total.weighted < wcsp.Forbidden {
-		steps = costs.steps(costs.cheapest(1<<variable.pin), roots)
+		steps = costs.steps(costs.cheapestSuperset(1<<variable.pin), roots)
 	}
 	return steps, total
 }
@@ -206,8 +206,8 @@ func (m *Model) makePinned(variable *variable, roots uint, operandCopies []opera
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	forms := len(variable.forms)
 	costs := formCosts{setCosts: make([]cost, 1<<forms), lastStep: make([]step, 1<<forms)}
-	for s := range costs.setCosts {
-		costs.setCosts[s] = forbidden
+	for set := range costs.setCosts {
+		costs.setCosts[set] = forbidden
 	}
 	costs.setCosts[roots] = cost{}
 	var copies []int64
@@ -252,8 +252,8 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 // findSupersets sets superset for the given number of forms. Of equally cheap supersets, it takes the first.
 func (costs *formCosts) findSupersets(forms int) {
 	costs.superset = make([]uint8, 1<<forms)
-	for s := range costs.superset {
-		costs.superset[s] = uint8(s)
+	for set := range costs.superset {
+		costs.superset[set] = uint8(set)
 	}
 	// After step f, superset[set] is the cheapest set that adds only forms up to f.
 	for f := range forms {
@@ -273,16 +273,16 @@ func (costs *formCosts) findSupersets(forms int) {
 // steps returns the steps, in order, that make the forms of set from the forms of the mask existing.
 func (costs *formCosts) steps(set, existing uint) (list []step) {
 	for set != existing {
-		s := costs.lastStep[set]
-		list = append(list, s)
-		set &^= 1 << s.to
+		last := costs.lastStep[set]
+		list = append(list, last)
+		set &^= 1 << last.to
 	}
 	slices.Reverse(list)
 	return list
 }
 
-// cheapest returns the cheapest superset of a set.
-func (costs *formCosts) cheapest(set uint) uint { return uint(costs.superset[set]) }
+// cheapestSuperset returns the cheapest superset of a set.
+func (costs *formCosts) cheapestSuperset(set uint) uint { return uint(costs.superset[set]) }
 
 // operandCopy is a copy of a view's operand into a form of the view's result.
 type operandCopy struct {
@@ -325,9 +325,9 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 		best = operandCopy{cost{weights.Time*ps + units, ps}, true}
 	}
 	if inserted := view.insertedCosts[operandForm]; inserted != nil && inserted[resultForm] < wcsp.Forbidden {
-		if c := (cost{weights.Time*inserted[resultForm] + weights.Copy + units,
-			inserted[resultForm]}); c.weighted < best.weighted {
-			best = operandCopy{cost: c}
+		if insertedCost := (cost{weights.Time*inserted[resultForm] + weights.Copy + units,
+			inserted[resultForm]}); insertedCost.weighted < best.weighted {
+			best = operandCopy{cost: insertedCost}
 		}
 	}
 	return best

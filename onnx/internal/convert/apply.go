@@ -72,7 +72,7 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 		out[i] = &Value{graphValue: v}
 	}
 	if slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) {
-		n.outline(out, values[0].Node.Op, attrs, operands)
+		n.recordOutlines(out, values[0].Node.Op, attrs, operands)
 	}
 	n.inferShapes(values, attrs)
 	return out
@@ -170,11 +170,11 @@ func minOperands(op *graph.Op) int {
 // inferenceArg returns an operand as an argument of inference, and its data. Both are empty for an omitted operand. It
 // returns false if the data are unknown.
 func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
-	x, isVal := operand.(*Value)
+	x, isValue := operand.(*Value)
 	switch {
-	case operand == nil || isVal && x == nil:
+	case operand == nil || isValue && x == nil:
 		return graph.Arg{}, nil, true
-	case isVal:
+	case isValue:
 		if x.kind != tensorKind || x.data == nil {
 			return graph.Arg{}, nil, false
 		}

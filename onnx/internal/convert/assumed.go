@@ -18,7 +18,7 @@ var assumedOperands = [...]func(g *graph.Graph) *Value{
 	assumedInput(tensor.Int64, 2), assumedInput(tensor.Bool, 2), assumedInput(tensor.Uint8, 2),
 	func(g *graph.Graph) *Value {
 		text := assumedInput(tensor.Int64, 1)(g)
-		text.isText = true
+		text.hasStrings = true
 		return text
 	},
 	func(*graph.Graph) *Value { return IntVector(1, 1) },

@@ -181,7 +181,7 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 		}
 		if thenBranch.out[i].kind == sequenceKind && elseBranch.out[i].kind == sequenceKind &&
 			(thenBranch.out[i].packed != nil || elseBranch.out[i].packed != nil) {
-			continue // sequencesOf makes packed sequences of both
+			continue // sequencesOf packs both: see packed.go
 		}
 		if thenBranch.out[i].kind != tensorKind || elseBranch.out[i].kind != tensorKind {
 			return true
@@ -234,7 +234,7 @@ func (b *branch) convertContinuation(n *Node) {
 func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	sequences := n.sequencesOf(thenBranch, elseBranch)
 	for _, branch := range []*branch{thenBranch, elseBranch} {
-		branch.convertPart(n, branch.close)
+		branch.convertPart(n, branch.finish)
 	}
 	switch {
 	case thenBranch.err != nil && elseBranch.err != nil:
@@ -267,7 +267,7 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 		default:
 			result.partialType = thenBranch.outline(i).Join(elseBranch.outline(i))
 		}
-		result.isText = n.isTextResult(thenBranch, elseBranch, i)
+		result.hasStrings = n.isTextResult(thenBranch, elseBranch, i)
 		if dependsOnSizes && result.partialType.Sizes != nil {
 			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
 		}
@@ -279,11 +279,11 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 func (n *Node) isTextResult(thenBranch, elseBranch *branch, i int) bool {
 	switch {
 	case thenBranch.err != nil:
-		return elseBranch.out[i].isText
-	case elseBranch.err == nil && thenBranch.out[i].isText != elseBranch.out[i].isText:
+		return elseBranch.out[i].hasStrings
+	case elseBranch.err == nil && thenBranch.out[i].hasStrings != elseBranch.out[i].hasStrings:
 		n.Failf("result %d has strings in only one branch", i)
 	}
-	return thenBranch.out[i].isText
+	return thenBranch.out[i].hasStrings
 }
 
 // ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an

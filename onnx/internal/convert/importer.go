@@ -106,7 +106,7 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
-	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, isText: v.isText}
+	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
 	im.captures[v] = inner // replaced below if an input is added
 	switch {
 	case v.packed != nil:
@@ -143,7 +143,7 @@ func (im *importer) capture(v *Value) (*Value, error) {
 		if inner, err = im.addCaptured(v); err != nil {
 			return nil, err
 		}
-		inner.isText = v.isText
+		inner.hasStrings = v.hasStrings
 		im.captures[v] = inner
 	}
 	return inner, nil
@@ -205,7 +205,7 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	if err := im.graph.Err(); err != nil {
 		return nil, err
 	}
-	im.labelTexts()
+	im.addStringLabels()
 	return im.graph, nil
 }
 
@@ -225,7 +225,7 @@ func (im *importer) addOutput(name string, v *Value) error {
 		v = v.members[0]
 	case v.kind != tensorKind:
 		return fmt.Errorf("%v is not supported as a result", v.kind)
-	case v.isText && im.outer == nil:
+	case v.hasStrings && im.outer == nil:
 		im.label(name, graph.Labels{Strings: []string{}})
 	}
 	im.graph.Output(name, im.materialise(v))
@@ -295,7 +295,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	}
 	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true
-	input := &Value{name: declared.Name, graphValue: v, isText: isText}
+	input := &Value{name: declared.Name, graphValue: v, hasStrings: isText}
 	if v.Dims != nil && len(im.symbols.Inputs()) > 0 { // Model.Signature binds no symbols
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err

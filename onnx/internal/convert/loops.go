@@ -43,8 +43,8 @@ func loop(n *Node) []*Value {
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, result := range out {
-		result.partialType, result.isText = body.outline(1+i), body.out[1+i].isText
-		if i < len(carried) && carried[i] != nil && carried[i].isText != result.isText {
+		result.partialType, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings
+		if i < len(carried) && carried[i] != nil && carried[i].hasStrings != result.hasStrings {
 			n.Failf("carried value %d has strings only before or only after an iteration", i)
 		}
 		if i >= len(carried) {
@@ -127,7 +127,7 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 		}
 	}
 	for _, list := range collected {
-		isText := slices.ContainsFunc(list, func(x any) bool { return x.(*Value).isText })
+		isText := slices.ContainsFunc(list, func(x any) bool { return x.(*Value).hasStrings })
 		values = append(values, n.MarkStrings(n.Op("stack", graph.Attrs{"dim": 0}, list...), isText))
 	}
 	return values
@@ -175,7 +175,7 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 	for count := n.nodeCount; ; n.nodeCount = count {
 		// The first two inputs are the iteration and the condition. Only their types matter. All others are carried.
 		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
-		body, err := n.trySubgraph(proto, append(start, carried...), func(i int) bool { return i >= 2 })
+		body, err := n.tryConvertBody(proto, append(start, carried...), func(i int) bool { return i >= 2 })
 		if err == nil {
 			tensors, sequences := asTensors(carried)
 			return body, tensors, sequences

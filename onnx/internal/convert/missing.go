@@ -33,25 +33,25 @@ func (m *Model) MissingOperators(t *Table) []MissingOperator {
 }
 
 // collectMissing adds the names of nodes without a converter to found. seen has the functions that were visited.
-func (m *Model) collectMissing(nodes []*pb.NodeProto, t *Table, found map[Operator][]string,
+func (m *Model) collectMissing(nodes []*pb.NodeProto, table *Table, found map[Operator][]string,
 	seen map[*pb.FunctionProto]bool, depth int) {
 	if depth > maxDepth {
 		return // the conversion reports the mistake
 	}
 	for _, n := range nodes {
 		operator := Operator{CanonicalDomain(n.Domain), n.OpType}
-		if f := m.function(n, t); f != nil {
+		if f := m.function(n, table); f != nil {
 			if !seen[f] {
 				seen[f] = true
-				m.collectMissing(f.Node, t, found, seen, depth+1)
+				m.collectMissing(f.Node, table, found, seen, depth+1)
 			}
-		} else if t.Converters[operator] == nil {
+		} else if table.Converters[operator] == nil {
 			found[operator] = append(found[operator], nameOf(n))
 		}
 		for _, a := range n.Attribute {
 			for _, g := range append(slices.Clone(a.Graphs), a.G) {
 				if g != nil {
-					m.collectMissing(g.Node, t, found, seen, depth+1)
+					m.collectMissing(g.Node, table, found, seen, depth+1)
 				}
 			}
 		}

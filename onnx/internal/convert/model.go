@@ -157,7 +157,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		return nil, interrupt.Err(o.Context)
 	case o.SkipErrors:
 		defer best.Graph.SetContext(context.Background())
-		return best, rebindSome(best.Graph, best.Graph.BoundSizes())
+		return best, rebindSkippingErrors(best.Graph, best.Graph.BoundSizes())
 	}
 	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
 	return best, rebind(best.Graph, best.Graph.BoundSizes())
@@ -172,7 +172,7 @@ func (m *Model) importer(o Options) *importer {
 		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*Value{}}
 }
 
-// convertAtHints converts the model's graph at the hints of the importer.
+// convertAtHints converts the model's graph at the importer's hints, which are example sizes of the symbols.
 func (im *importer) convertAtHints(f *frame) (*Conversion, error) {
 	g, err := im.convert(f)
 	for name, limit := range im.symbols.Limits() {

@@ -109,18 +109,18 @@ func (n *Node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	return &nestedGraph{importer: inner}
 }
 
-// subgraph converts the body of a loop. operands are the initial values of the body's inputs. If varies(i) is true, the
-// shape of input i may change between iterations.
-func (n *Node) subgraph(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) *nestedGraph {
-	nested, err := n.trySubgraph(proto, operands, varies)
+// convertBody converts the body of a loop. operands are the initial values of the body's inputs. If varies(i) is true,
+// the shape of input i may change between iterations.
+func (n *Node) convertBody(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) *nestedGraph {
+	nested, err := n.tryConvertBody(proto, operands, varies)
 	if err != nil {
 		n.Failf("%w", err)
 	}
 	return nested
 }
 
-// trySubgraph is [Node.subgraph], but returns the error of the conversion.
-func (n *Node) trySubgraph(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) (*nestedGraph, error) {
+// tryConvertBody is [Node.convertBody], but returns the error of the conversion.
+func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) (*nestedGraph, error) {
 	nested := n.nestedGraph(proto.Name)
 	bodyScope := &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*Value{}}
 	if len(operands) != len(proto.Input) {
@@ -152,7 +152,7 @@ func (n *Node) trySubgraph(proto *pb.GraphProto, operands []*Value, varies func(
 	}
 	n.nodeCount = nested.importer.nodeCount
 	if err == nil {
-		err = nested.close()
+		err = nested.finish()
 	}
 	return nested, err
 }
@@ -171,9 +171,9 @@ func (im *importer) addOperandInput(name string, n *Node, x *Value, varies bool)
 	return im.addInput(name, x, shape)
 }
 
-// close names the graph's results. It also ensures that each used symbol is a size of an input, so that the shapes of
+// finish names the graph's results. It also ensures that each used symbol is a size of an input, so that the shapes of
 // the inputs determine the symbols.
-func (nested *nestedGraph) close() error {
+func (nested *nestedGraph) finish() error {
 	for i, x := range nested.out {
 		name := x.name
 		if name == "" {
@@ -224,7 +224,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 		}
 		hasSymbols = true
 	}
-	input := &Value{name: name, isText: x.isText}
+	input := &Value{name: name, hasStrings: x.hasStrings}
 	if input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); hasSymbols {
 		im.shapes[input.graphValue] = shape
 		im.addSymbolInputs(input, dims)

@@ -39,12 +39,13 @@ func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(form
 
 // convertNode converts one node and adds its outputs to the scope. It returns [Node.finalOutputs]. If mistakes are
 // skipped, a node with a mistake is recorded, and its outputs are unavailable.
-func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
+func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
 	}
-	n := &Node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, continuation: following}
-	domain := CanonicalDomain(p.Domain)
+	n := &Node{importer: im, scope: s, frame: f, proto: proto, attrs: map[string]*pb.AttributeProto{},
+		continuation: following}
+	domain := CanonicalDomain(proto.Domain)
 	n.Opset = f.opsets[domain]
 	out, err := n.convertCatchingMemory(domain)
 	if err == nil && n.finalOutputs == nil {
@@ -54,7 +55,7 @@ func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *
 	case err == nil:
 		return n.finalOutputs, nil
 	case f.canSkip(err):
-		n.skipNode(err, p.Output)
+		n.skipNode(err, proto.Output)
 		return nil, nil
 	}
 	return nil, fmt.Errorf("%s: %w", n.title(), err)
@@ -111,7 +112,7 @@ func (n *Node) readProto() error {
 			if attribute = n.frame.attrs[attribute.RefAttrName]; attribute == nil {
 				continue // the function call omits the attribute
 			}
-			// The attribute of the function call has the function's name for it.
+			// The node may have another name for the attribute than the function.
 			n.attrs[attrName(n.proto, attribute)] = attribute
 			continue
 		}
@@ -120,15 +121,15 @@ func (n *Node) readProto() error {
 	return nil
 }
 
-// attrName returns the name of the attribute of node p that refers to ofFunction, an attribute of the enclosing
+// attrName returns the name of the attribute of node p that refers to functionAttr, an attribute of the enclosing
 // function.
-func attrName(p *pb.NodeProto, ofFunction *pb.AttributeProto) string {
+func attrName(p *pb.NodeProto, functionAttr *pb.AttributeProto) string {
 	for _, own := range p.Attribute {
-		if own.RefAttrName == ofFunction.Name {
+		if own.RefAttrName == functionAttr.Name {
 			return own.Name
 		}
 	}
-	return ofFunction.Name
+	return functionAttr.Name
 }
 
 // convert calls the converter of the node's operator.
@@ -150,8 +151,8 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	if convertOperator == nil {
 		return nil, ErrNoConverter
 	}
-	if n.hasTexts() {
-		return n.convertTexts(convertOperator, Operator{domain, n.proto.OpType}), nil
+	if n.takesStrings() {
+		return n.convertStringNode(convertOperator, Operator{domain, n.proto.OpType}), nil
 	}
 	return convertOperator(n), nil
 }
@@ -170,14 +171,14 @@ func Recover(err *error) {
 
 // call converts the body of a function in place of the node. The attributes of the node replace the function's
 // defaults. The body sees only the function's inputs.
-func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
-	opsets, err := opsetsOf(f.OpsetImport)
+func (n *Node) call(function *pb.FunctionProto) ([]*Value, error) {
+	opsets, err := opsetsOf(function.OpsetImport)
 	if err != nil {
 		return nil, err
 	}
 	bodyFrame := &frame{opsets: opsets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
 		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
-	for _, attribute := range f.AttributeProto {
+	for _, attribute := range function.AttributeProto {
 		bodyFrame.attrs[attribute.Name] = attribute
 	}
 	for name, attribute := range n.attrs {
@@ -186,22 +187,22 @@ func (n *Node) call(f *pb.FunctionProto) ([]*Value, error) {
 			Floats: attribute.Floats, Ints: attribute.Ints, Strings: attribute.Strings, Graphs: attribute.Graphs}
 	}
 	bodyScope := &scope{importer: n.importer, values: map[string]*Value{}}
-	for i, name := range f.Input {
+	for i, name := range function.Input {
 		if i < len(n.In) && n.In[i] != nil {
 			bodyScope.values[name] = n.In[i]
 		} else { // a node of the body that reads it has an omitted operand
 			bodyScope.values[name] = &Value{kind: emptyOptionalKind}
 		}
 	}
-	body := &pb.GraphProto{Node: f.Node} // convertNodes takes a graph
-	for _, name := range f.Output {
+	body := &pb.GraphProto{Node: function.Node} // convertNodes takes a graph
+	for _, name := range function.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
 	}
 	if n.finalOutputs, err = n.convertNodes(body, 0, bodyScope, bodyFrame); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
-	out := make([]*Value, len(f.Output))
-	for i, name := range f.Output {
+	out := make([]*Value, len(function.Output))
+	for i, name := range function.Output {
 		out[i] = bodyScope.values[name]
 	}
 	return out, nil
@@ -216,13 +217,13 @@ func (n *Node) Operator() Operator { return Operator{CanonicalDomain(n.proto.Dom
 // Outputs returns the number of outputs of the node.
 func (n *Node) Outputs() int { return len(n.proto.Output) }
 
-// NodeCount returns the number of nodes that were converted so far, which differs for each node of the model.
+// NodeCount returns the number of nodes that were converted so far. It differs for each node of the model.
 func (n *Node) NodeCount() int { return n.nodeCount }
 
 // Lookup returns an op of the catalogue, or nil.
 func (n *Node) Lookup(op string) *graph.Op { return n.opts.Lookup(op) }
 
-// Weight returns the tensor of a message.
+// Weight returns the tensor of a TensorProto.
 func (n *Node) Weight(t *pb.TensorProto) (*tensor.Tensor, error) { return n.model.file.Tensor(t) }
 
 // HasOperand reports whether operand i is present.

@@ -163,8 +163,8 @@ func (n *Node) checkedPosition(index, count *Value) *Value {
 	index = n.ONNXOp("Where", nil, negative, n.add(index, count), index)
 	// An index that is still negative is out of range. It becomes count, for which Gather fails.
 	index = n.ONNXOp("Where", nil, n.ONNXOp("Less", nil, index, scalarInt(0)), count, index)
-	all := n.ONNXOp("Range", nil, scalarInt(0), count, scalarInt(1))
-	return n.vector(n.ONNXOp("Gather", nil, all, index))
+	allIndices := n.ONNXOp("Range", nil, scalarInt(0), count, scalarInt(1))
+	return n.vector(n.ONNXOp("Gather", nil, allIndices, index))
 }
 
 // scalarOperand returns operand i as a 0-dim value of int64.
@@ -292,9 +292,9 @@ func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
 		Constant(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.toValue()).WithType(p.dtype, p.rank)
 }
 
-// packedSplit returns the slices of x along an axis, whose size is unknown or large, as a sequence. If keep is true,
-// the slices keep the axis, with size 1.
-func (n *Node) packedSplit(x *Value, axis int, keep bool) *packedSequence {
+// packedSplit returns the slices of x along an axis, whose size is unknown or large, as a sequence. If keepAxis is
+// true, the slices keep the axis, with size 1.
+func (n *Node) packedSplit(x *Value, axis int, keepAxis bool) *packedSequence {
 	rank := n.Rank(x)
 	shape := n.ONNXOp("Shape", nil, x)
 	count := n.rowRange(shape, IntVector(axis), IntVector(axis+1))
@@ -306,7 +306,7 @@ func (n *Node) packedSplit(x *Value, axis int, keep bool) *packedSequence {
 	packed := &packedSequence{dtype: x.DType(), rank: rank - 1,
 		data: n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1)}
 	memberShape := n.concatenated(before, after)
-	if keep {
+	if keepAxis {
 		memberShape = n.concatenated(before, IntVector(1), after)
 		packed.rank++
 	}

@@ -86,21 +86,21 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	}
 	// slicesAt returns the operands of the body in iteration i, with the initial states.
 	slicesAt := func(i int) []*Value {
-		part := slices.Clone(operands[:stateCount])
+		bodyOperands := slices.Clone(operands[:stateCount])
 		for k := range scannedCount {
 			index := i
 			if inBackward[k] {
 				index = length - 1 - i
 			}
-			part = append(part, n.Op("select", graph.Attrs{"dim": inAxes[k], "index": index},
+			bodyOperands = append(bodyOperands, n.Op("select", graph.Attrs{"dim": inAxes[k], "index": index},
 				operands[stateCount+k]).WithRank(n.Rank(operands[stateCount+k])-1))
 		}
-		return part
+		return bodyOperands
 	}
 	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(proto.Node), 1) {
 		return n.unrolledScan(proto, length, stateCount, slicesAt, outAxes, outBackward)
 	}
-	body := n.subgraph(proto, slicesAt(0), func(int) bool { return false })
+	body := n.convertBody(proto, slicesAt(0), func(int) bool { return false })
 	attrs := graph.Attrs{"body": body.importer.graph, "states": stateCount, "num_scan_inputs": scannedCount,
 		"scan_input_axes": inAxes, "scan_input_directions": inBackward,
 		"scan_output_axes": outAxes, "scan_output_directions": outBackward}
@@ -173,7 +173,7 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 	}
 	nextState, result := step(inner, operands[0], operands[1:])
 	nested.out = []*Value{nextState, result}
-	if err := nested.close(); err != nil {
+	if err := nested.finish(); err != nil {
 		n.Failf("%w", err)
 	}
 	axes, count := make([]int, len(rows)), len(rows)

@@ -28,11 +28,12 @@ func (n *Node) sequence(i int) *Value {
 }
 
 // packedOperand returns the sequence operand i as a pair of tensors. It returns nil if the members of the sequence and
-// the position in it are known during the import. position is the index of the operand that has the position. That
-// operand may be omitted.
-func (n *Node) packedOperand(i, position int) *packedSequence {
+// the position in it are known during the import. positionOperand is the index of the operand that has the position.
+// That operand may be omitted.
+func (n *Node) packedOperand(i, positionOperand int) *packedSequence {
 	x := n.sequence(i)
-	if x.packed == nil && (position < 0 || !n.HasOperand(position) || n.Operand(position).data != nil) {
+	if x.packed == nil && (positionOperand < 0 || !n.HasOperand(positionOperand) ||
+		n.Operand(positionOperand).data != nil) {
 		return nil
 	}
 	return n.packedOf(x, -1)

@@ -195,9 +195,9 @@ func (im *importer) inferShapes(values []*graph.Value, attrs graph.Attrs) {
 	}
 }
 
-// outline records the outlines of an op's results whose shapes depend on data. The outline of a value has its dtype and
-// known sizes.
-func (n *Node) outline(out []*Value, op *graph.Op, attrs graph.Attrs, operands []any) {
+// recordOutlines records the outlines of an op's results whose shapes depend on data. The outline of a value has its
+// dtype and known sizes.
+func (n *Node) recordOutlines(out []*Value, op *graph.Op, attrs graph.Attrs, operands []any) {
 	outlines := n.outlines(op, attrs, operands)
 	for i, x := range out {
 		if len(outlines) == len(out) {
@@ -218,14 +218,14 @@ func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph
 		case !ok: // a number
 			args[i].Arg, _, _ = inferenceArg(operand)
 		default:
-			args[i] = n.outlined(x)
+			args[i] = n.outlinedOperand(x)
 		}
 	}
 	return op.Outline(args, attrs, n.refElements, n.symbols.Inputs())
 }
 
-// outlined returns the properties of an operand that are known for all sizes.
-func (n *Node) outlined(x *Value) graph.OutlinedArg {
+// outlinedOperand returns the properties of an operand that are known for all sizes.
+func (n *Node) outlinedOperand(x *Value) graph.OutlinedArg {
 	if x.data != nil || x.elements == nil && n.IsStatic(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.Meta(), Const: x.data}}
 		return graph.OutlinedArg{Arg: arg}

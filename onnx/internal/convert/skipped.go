@@ -41,8 +41,8 @@ func (im *importer) skipValue(s *scope, source, name string, err error) {
 
 // withSubject prefixes an error with its subject, unless the error already begins with the subject.
 func withSubject(kind, name string, err error) error {
-	if title := fmt.Sprintf("%s %q: ", kind, name); !strings.HasPrefix(err.Error(), title) {
-		return fmt.Errorf("%s%w", title, err)
+	if prefix := fmt.Sprintf("%s %q: ", kind, name); !strings.HasPrefix(err.Error(), prefix) {
+		return fmt.Errorf("%s%w", prefix, err)
 	}
 	return err
 }
@@ -77,8 +77,8 @@ func (n *Node) skipNode(err error, outputs []string) {
 // [limitError], which concerns the whole model.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
 
-// convertCatchingMemory is [Node.convert] that returns a panic for lack of memory as an error of the node if mistakes
-// are skipped.
+// convertCatchingMemory is [Node.convert]. If mistakes are skipped, a panic for lack of memory becomes an error of the
+// node.
 func (n *Node) convertCatchingMemory(domain string) (out []*Value, err error) {
 	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -112,8 +112,8 @@ func (n *Node) bindOutputs(out []*Value) error {
 	return nil
 }
 
-// weightOf is [modelfile.File.Tensor] that returns a panic for lack of memory as an error of the tensor if mistakes are
-// skipped.
+// weightOf is [modelfile.File.Tensor]. If mistakes are skipped, a panic for lack of memory becomes an error of the
+// tensor.
 func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -121,8 +121,8 @@ func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor,
 	return im.model.file.Tensor(proto)
 }
 
-// rebindSome is [rebind] for a graph with nodes that inference rejects.
-func rebindSome(g *graph.Graph, sizes map[string]int) error {
+// rebindSkippingErrors is [rebind] for a graph with nodes that inference rejects.
+func rebindSkippingErrors(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // This file reads tensors of strings. A string is a code: its index in the list of all strings of the model. A tensor
-// of strings is an int64 tensor of codes ([Value.isText]), so operators that move elements need no special code for
+// of strings is an int64 tensor of codes ([Value.hasStrings]), so operators that move elements need no special code for
 // strings. Callers convert strings and codes with [graph.Labels]. A string of the caller that is not in the list has
 // the code -1, because the model only compares it with its own strings.
 
@@ -26,12 +26,12 @@ func (n *Node) StringCodes(list ...string) *Value {
 
 // MarkStrings records whether x is a tensor of strings, and returns x.
 func (n *Node) MarkStrings(x *Value, isText bool) *Value {
-	x.isText = isText
+	x.hasStrings = isText
 	return x
 }
 
-// convertTexts calls the converter of a node that has operands of strings.
-func (n *Node) convertTexts(convertOperator Converter, operator Operator) []*Value {
+// convertStringNode calls the converter of a node that has operands of strings.
+func (n *Node) convertStringNode(convertOperator Converter, operator Operator) []*Value {
 	// Results of int64 are strings if marksResults is true. Otherwise the converter has marked those that are strings.
 	marksResults, ok := n.opts.Table.Strings[operator.String()]
 	if !ok {
@@ -40,19 +40,19 @@ func (n *Node) convertTexts(convertOperator Converter, operator Operator) []*Val
 	out := convertOperator(n)
 	for _, x := range out {
 		if marksResults && x != nil && x.kind == tensorKind && x.DType() == tensor.Int64 {
-			x.isText = true
+			x.hasStrings = true
 		}
 	}
 	return out
 }
 
-// hasTexts reports whether any operand is a tensor of strings.
-func (n *Node) hasTexts() bool {
-	return slices.ContainsFunc(n.In, func(x *Value) bool { return x != nil && (x.isText || x.kind == mapKind) })
+// takesStrings reports whether any operand is a tensor of strings.
+func (n *Node) takesStrings() bool {
+	return slices.ContainsFunc(n.In, func(x *Value) bool { return x != nil && (x.hasStrings || x.kind == mapKind) })
 }
 
-// labelTexts adds the strings of the model to the labels of inputs and outputs.
-func (im *importer) labelTexts() {
+// addStringLabels adds the strings of the model to the labels of inputs and outputs.
+func (im *importer) addStringLabels() {
 	for name, labels := range im.graph.Labels {
 		if labels.Strings != nil {
 			labels.Strings = slices.Clip(im.model.file.Strings())

@@ -121,11 +121,11 @@ func (c *computation) isSelection() bool {
 
 // evalSelection evaluates an op that selects elements. It runs the op twice on tensors of positions. In the first run,
 // each element of the operands is replaced by its position. In the second run, it is replaced by its position plus
-// shift. A result that differs by shift is a position, and selects the element there. A result that is the same in both
-// runs is a constant of the op.
+// shift. If an element of the results differs by shift between the runs, it is a position: the result is the element at
+// this position. If it is the same in both runs, it is a constant of the op.
 func (c *computation) evalSelection() [][]symbolic.Element {
 	const shift = min(1<<40, math.MaxInt/2) // greater than any position
-	var all []symbolic.Element
+	var allElements []symbolic.Element
 	dtype := tensor.Invalid
 	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
 	for i, elements := range c.in {
@@ -137,9 +137,9 @@ func (c *computation) evalSelection() [][]symbolic.Element {
 			return nil // the op converts elements
 		default:
 			dtype = elements.DType
-			positions[i], shiftedPositions[i] = countFrom(len(all), elements.Shape),
-				countFrom(len(all)+shift, elements.Shape)
-			all = append(all, elements.Elements...)
+			positions[i], shiftedPositions[i] = countFrom(len(allElements), elements.Shape),
+				countFrom(len(allElements)+shift, elements.Shape)
+			allElements = append(allElements, elements.Elements...)
 		}
 	}
 	results := c.node.foldConstants(c.op, c.attrs, positions)
@@ -156,7 +156,7 @@ func (c *computation) evalSelection() [][]symbolic.Element {
 			position, shifted := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
 			case shifted == position+shift && elementType == dtype:
-				lists[i] = append(lists[i], all[position])
+				lists[i] = append(lists[i], allElements[position])
 			case shifted == position && elementType == data.DType && constants != nil:
 				lists[i] = append(lists[i], constants.Elements[k])
 			default:

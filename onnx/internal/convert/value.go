@@ -19,13 +19,13 @@ type Value struct {
 
 	graphValue  *graph.Value
 	data        *tensor.Tensor
-	narrow      pb.DataType       // the element type of a weight if the type has no dtype
+	elementType pb.DataType       // the element type of a weight if the type has no dtype
 	elements    *symbolic.Tensor  // a tensor computed from sizes
 	addToGraph  func() *Value     // adds a tensor with elements to the graph
 	partialType graph.PartialType // the known dtype and sizes of a tensor whose shape depends on data
 
-	isText bool         // whether the elements are codes of strings: see strings.go
-	labels graph.Labels // the keys of maps
+	hasStrings bool         // whether the elements are codes of strings: see strings.go
+	labels     graph.Labels // the keys of maps
 
 	// members are the members of a sequence, if they are known; the keys and the values of a map (mapKind); or the
 	// values of maps (mapsKind).
@@ -62,9 +62,9 @@ func Constant(t *tensor.Tensor) *Value { return &Value{data: t} }
 func WeightValue(proto *pb.TensorProto, t *tensor.Tensor) *Value {
 	weight := Constant(t)
 	if modelfile.IsNarrow(pb.DataType(proto.DataType)) {
-		weight.narrow = pb.DataType(proto.DataType)
+		weight.elementType = pb.DataType(proto.DataType)
 	}
-	weight.isText = pb.DataType(proto.DataType) == pb.String
+	weight.hasStrings = pb.DataType(proto.DataType) == pb.String
 	return weight
 }
 
@@ -90,14 +90,14 @@ func (x *Value) Name() string { return x.name }
 func (x *Value) IsTensor() bool { return x.kind == tensorKind }
 
 // HasStrings reports whether the value is a tensor of strings, whose elements are codes: see strings.go.
-func (x *Value) HasStrings() bool { return x.isText }
+func (x *Value) HasStrings() bool { return x.hasStrings }
 
 // ElementType returns the element type if the type has no dtype (see [modelfile.IsNarrow]), otherwise Undefined.
-func (x *Value) ElementType() pb.DataType { return x.narrow }
+func (x *Value) ElementType() pb.DataType { return x.elementType }
 
 // WithElementType records an element type that has no dtype, and returns the value.
 func (x *Value) WithElementType(t pb.DataType) *Value {
-	x.narrow = t
+	x.elementType = t
 	return x
 }
 
@@ -113,7 +113,8 @@ func Maps(matrix *Value, labels graph.Labels) *Value {
 	return &Value{kind: mapsKind, members: []*Value{matrix}, labels: labels}
 }
 
-// Meta returns the meta of a tensor, at the hints. Shape and strides are undefined if the shape depends on data.
+// Meta returns the meta of a tensor, at the example sizes of the symbols. Shape and strides are undefined if the shape
+// depends on data.
 func (x *Value) Meta() tensor.Meta {
 	switch {
 	case x.data != nil:

@@ -48,9 +48,9 @@ func (c classes) binaryLabels(n *node, isSecond *value) *value {
 // bothScores returns the scores of two classes, [rows, 2]. second has the scores of the second class, [rows, 1]. The
 // score of the first class is scoreSum - second. With post_transform LOGISTIC, the scores are sigmoid(-second) and
 // sigmoid(second). Other transforms are not applied to a single score; PROBIT is an error.
-func bothScores(n *node, second *value, scoreSum float64, post string) *value {
+func bothScores(n *node, second *value, scoreSum float64, transform string) *value {
 	first := n.Op("rsub", nil, second, scoreSum)
-	switch post {
+	switch transform {
 	case "LOGISTIC":
 		first, second = n.Op("sigmoid", nil, n.Op("neg", nil, second)), n.Op("sigmoid", nil, second)
 	case "PROBIT":
@@ -112,7 +112,7 @@ func linearRegressor(n *node) []*value {
 // linearClassifier converts LinearClassifier. There is a score for each intercept or, without intercepts, for each
 // label. A single score belongs to the second class, which it selects if it is positive.
 func linearClassifier(n *node) []*value {
-	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
+	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	count := len(floatsOrTensor(n, "intercepts"))
 	if count == 0 {
 		count = classes.count
@@ -122,13 +122,13 @@ func linearClassifier(n *node) []*value {
 	}
 	scores := linearScores(n, count)
 	if count > 1 {
-		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
+		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 	}
 	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
 	if classes.count == 2 {
-		scores = bothScores(n, scores, 1, post)
+		scores = bothScores(n, scores, 1, transform)
 	} else {
-		scores = postTransform(n, scores, post)
+		scores = postTransform(n, scores, transform)
 	}
 	return []*value{labels, n.Cast(scores, tensor.Float32)}
 }
@@ -137,7 +137,7 @@ func linearClassifier(n *node) []*value {
 // weights, the trees give a single score: the score of the second class.
 func treeEnsembleClassifier(n *node) []*value {
 	lists, classes := readNodeLists(n), readClasses(n, "classlabels_strings", "classlabels_int64s")
-	trees, post, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
+	trees, transform, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
 	weightedClasses, nonNegative := lists.addWeights(trees, "class", "class_ids")
 	scores := evaluate(n, trees, max(classes.count, 1), "sum")
 	isSingle := classes.count <= 2 && len(weightedClasses) == 1
@@ -156,7 +156,7 @@ func treeEnsembleClassifier(n *node) []*value {
 		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
 	}
 	if !isSingle {
-		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, post), tensor.Float32)}
+		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 	}
 	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
 	// in the column of the class with weights.
@@ -167,8 +167,8 @@ func treeEnsembleClassifier(n *node) []*value {
 	if weightedClasses[0] {
 		scores = n.Op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
 		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), threshold))
-		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, post), tensor.Float32)}
+		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, transform), tensor.Float32)}
 	}
 	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), threshold))
-	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
+	return []*value{labels, n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 }

@@ -44,8 +44,8 @@ func checkSameKind(n *node, x, keys *value) {
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
-// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN. It looks up
-// integers in a table if their range is small, and otherwise searches by a decision tree on float64.
+// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN. Integers in a small
+// range are looked up in a table. Other elements are searched by a decision tree on float64.
 func positionOf(n *node, x, keys *value) *value {
 	checkSameKind(n, x, keys)
 	if keys.DType().IsIntegral(false) {
@@ -154,9 +154,8 @@ func valuesAt(n *node, values, positions *value) *value {
 	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
 }
 
-// translated maps each element of x that equals keys[i] to values[i], and other elements to
-// defaultValue.
-func translated(n *node, x, keys, values, defaultValue *value) *value {
+// translateKeys maps each element of x that equals keys[i] to values[i], and other elements to defaultValue.
+func translateKeys(n *node, x, keys, values, defaultValue *value) *value {
 	if keyCount, valueCount := keys.Data().Numel(), values.Data().Numel(); keyCount != valueCount || keyCount == 0 {
 		n.Failf("got %d keys and %d values, want equal numbers, at least 1", keyCount, valueCount)
 	}
@@ -165,8 +164,8 @@ func translated(n *node, x, keys, values, defaultValue *value) *value {
 		n.Failf("want one default of the values' type %v: got %d of type %v", values.DType(), defaults,
 			defaultValue.DType())
 	}
-	all := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(defaultValue, 1))
-	return valuesAt(n, n.MarkStrings(all, values.HasStrings()), positionOf(n, x, keys))
+	valuesAndDefault := n.Op("cat", graph.Attrs{"dim": 0}, values, n.Reshape(defaultValue, 1))
+	return valuesAt(n, n.MarkStrings(valuesAndDefault, values.HasStrings()), positionOf(n, x, keys))
 }
 
 // labelList reads the keys or the values of LabelEncoder from one of four attributes, whose names are the prefix, keys
@@ -220,12 +219,11 @@ func labelEncoder(n *node) []*value {
 		for i := range positions {
 			positions[i] = i
 		}
-		return single(textsAndInts(n, x, classes, convert.IntVector(positions...)))
+		return single(translateTextsOrInts(n, x, classes, convert.IntVector(positions...)))
 	}
 	keys, _ := labelList(n, "keys")
 	values, valuesSuffix := labelList(n, "values")
-	// If no case sets defaultValue, it remains values, which translated rejects unless there is a single value.
-	defaultValue := values
+	defaultValue := values // without another default; translateKeys rejects it unless there is a single value
 	switch {
 	case n.HasAttr("default_tensor"):
 		defaultValue = tensorValue(n, "default_tensor")
@@ -236,22 +234,23 @@ func labelEncoder(n *node) []*value {
 	case valuesSuffix == "_int64s" || values.DType().IsIntegral(false):
 		defaultValue = n.Cast(convert.IntVector(n.Int("default_int64", -1)), values.DType())
 	}
-	return single(translated(n, x, keys, values, defaultValue))
+	return single(translateKeys(n, x, keys, values, defaultValue))
 }
 
-// textsAndInts maps texts[i] to integers[i] if the operand x has strings, and otherwise integers[i] to texts[i].
-func textsAndInts(n *node, x, texts, integers *value) *value {
+// translateTextsOrInts maps texts[i] to integers[i] if the operand x has strings, and otherwise integers[i] to
+// texts[i].
+func translateTextsOrInts(n *node, x, texts, integers *value) *value {
 	if x.HasStrings() {
-		return translated(n, x, texts, integers, convert.IntVector(n.Int("default_int64", -1)))
+		return translateKeys(n, x, texts, integers, convert.IntVector(n.Int("default_int64", -1)))
 	}
-	return translated(n, x, integers, texts, n.StringCodes(n.Text("default_string", "_Unused")))
+	return translateKeys(n, x, integers, texts, n.StringCodes(n.Text("default_string", "_Unused")))
 }
 
 // categoryMapper converts CategoryMapper, which maps strings to integers or integers to strings.
 func categoryMapper(n *node) []*value {
 	texts, _ := n.Strings("cats_strings")
 	integers, _ := n.Ints("cats_int64s")
-	return single(textsAndInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
+	return single(translateTextsOrInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
 }
 
 // oneHotEncoder converts OneHotEncoder: it adds a last dimension with 1 at the position of the category, and 0

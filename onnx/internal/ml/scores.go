@@ -34,20 +34,20 @@ func postTransform(n *node, x *value, name string) *value {
 // softmaxZero is a softmax over the elements of each row that are not 0 (within 1e-7). An element x near 0 becomes
 // x*exp(-max)/sum.
 func softmaxZero(n *node, x *value) *value {
-	most := n.Op("amax", graph.Attrs{"dim": []int{-1}, "keepdim": true}, x)
-	power := n.Op("exp", nil, n.Op("sub", nil, x, most))
-	nearZero := n.Op("mul", nil, x, n.Op("exp", nil, n.Op("neg", nil, most)))
+	rowMaximum := n.Op("amax", graph.Attrs{"dim": []int{-1}, "keepdim": true}, x)
+	exponentials := n.Op("exp", nil, n.Op("sub", nil, x, rowMaximum))
+	nearZero := n.Op("mul", nil, x, n.Op("exp", nil, n.Op("neg", nil, rowMaximum)))
 	isZero := n.Op("le", nil, n.Op("abs", nil, x), 1e-7)
-	y := n.Op("where", nil, isZero, nearZero, power)
-	sum := n.Op("sum", graph.Attrs{"dim": []int{-1}, "keepdim": true}, n.Op("where", nil, isZero, 0.0, power))
+	y := n.Op("where", nil, isZero, nearZero, exponentials)
+	sum := n.Op("sum", graph.Attrs{"dim": []int{-1}, "keepdim": true}, n.Op("where", nil, isZero, 0.0, exponentials))
 	return n.Op("div", nil, y, sum)
 }
 
 // probit is the inverse of the normal distribution function, sqrt(2) erfinv(y) with y = 2x - 1. As ONNX defines it,
 // erfinv is approximated (S. Winitzki, A handy approximation for the error function and its inverse, 2008).
 func probit(n *node, x *value) *value {
-	// erfinv(y) = sign(y) sqrt(sqrt(v² - log/a) - v), with log = ln(1 - y²) and v = 2/(πa) + log/2. In float64, because
-	// sqrt(v² - log/a) - v loses digits by cancellation for y near 0.
+	// erfinv(y) = sign(y) sqrt(sqrt(v² - log/a) - v), with log = ln(1 - y²) and v = 2/(πa) + log/2. It is computed in
+	// float64, because sqrt(v² - log/a) - v loses digits by cancellation for y near 0.
 	const a = 0.147
 	dtype := x.DType()
 	y := n.Op("sub", nil, n.Op("mul", nil, n.Cast(x, tensor.Float64), 2.0), 1.0)

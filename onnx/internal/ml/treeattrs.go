@@ -30,8 +30,8 @@ type nodeLists struct {
 	refs     []treeRef       // the nodes in the treeEnsemble, set by ensemble
 }
 
-// listOf returns a list attribute that must have `count` elements.
-func listOf(n *node, name string, count int) []int {
+// intsOfLength returns a list attribute that must have `count` elements.
+func intsOfLength(n *node, name string, count int) []int {
 	list, _ := n.Ints(name)
 	checkLength(n, name, len(list), count)
 	return list
@@ -49,8 +49,8 @@ func readNodeLists(n *node) *nodeLists {
 	trees, _ := n.Ints("nodes_treeids")
 	count := len(trees)
 	lists := &nodeLists{n: n, keys: make([]nodeKey, count), index: make(map[nodeKey]int, count),
-		yes: listOf(n, "nodes_truenodeids", count), no: listOf(n, "nodes_falsenodeids", count),
-		features: listOf(n, "nodes_featureids", count), values: floatsOrTensor(n, "nodes_values"),
+		yes: intsOfLength(n, "nodes_truenodeids", count), no: intsOfLength(n, "nodes_falsenodeids", count),
+		features: intsOfLength(n, "nodes_featureids", count), values: floatsOrTensor(n, "nodes_values"),
 		refs: make([]treeRef, count)}
 	lists.modes, _ = n.Strings("nodes_modes")
 	checkLength(n, "nodes_values", len(lists.values), count)
@@ -58,7 +58,7 @@ func readNodeLists(n *node) *nodeLists {
 	if lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
 		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
 	}
-	for i, id := range listOf(n, "nodes_nodeids", count) {
+	for i, id := range intsOfLength(n, "nodes_nodeids", count) {
 		lists.keys[i] = nodeKey{trees[i], id}
 		if _, twice := lists.index[lists.keys[i]]; twice {
 			n.Failf("%v is defined twice", lists.keys[i])
@@ -93,22 +93,22 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
 			no: l.child(i, l.no[i], isChild)}
 	}
-	rootOf, previous := map[int]int{}, math.MinInt // by tree; nodes of a tree are usually adjacent
+	rootOf, previousTree := map[int]int{}, math.MinInt // by tree; nodes of a tree are usually adjacent
 	for i, key := range l.keys {
 		if isChild[i] {
 			continue
 		}
-		if first, twice := rootOf[key.tree]; twice {
-			l.n.Failf("%v and %v are both roots", l.keys[first], key)
+		if firstRoot, twice := rootOf[key.tree]; twice {
+			l.n.Failf("%v and %v are both roots", l.keys[firstRoot], key)
 		}
 		rootOf[key.tree] = i
 		trees.roots = append(trees.roots, l.refs[i])
 	}
 	for _, key := range l.keys {
-		if _, ok := rootOf[key.tree]; !ok && key.tree != previous {
+		if _, ok := rootOf[key.tree]; !ok && key.tree != previousTree {
 			l.n.Failf("tree %d has no root: each of its nodes is a child", key.tree)
 		}
-		previous = key.tree
+		previousTree = key.tree
 	}
 	trees.describe = func(current treeRef) string {
 		if len(keys) == 0 { // filled at the first error only
@@ -136,17 +136,18 @@ func (l *nodeLists) child(i, id int, isChild []bool) treeRef {
 // no weight is negative.
 func (l *nodeLists) addWeights(trees *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
 	weights := floatsOrTensor(l.n, prefix+"_weights")
-	treeIDs, nodeIDs := listOf(l.n, prefix+"_treeids", len(weights)), listOf(l.n, prefix+"_nodeids", len(weights))
+	treeIDs := intsOfLength(l.n, prefix+"_treeids", len(weights))
+	nodeIDs := intsOfLength(l.n, prefix+"_nodeids", len(weights))
 	weighted, nonNegative = map[int]bool{}, true
-	for weight, id := range listOf(l.n, idName, len(weights)) {
-		key := nodeKey{treeIDs[weight], nodeIDs[weight]}
+	for weightIndex, id := range intsOfLength(l.n, idName, len(weights)) {
+		key := nodeKey{treeIDs[weightIndex], nodeIDs[weightIndex]}
 		i, ok := l.index[key]
 		if !ok {
-			l.n.Failf("weight %d belongs to %v, which does not exist", weight, key)
+			l.n.Failf("weight %d belongs to %v, which does not exist", weightIndex, key)
 		}
-		weighted[id], nonNegative = true, nonNegative && weights[weight] >= 0
+		weighted[id], nonNegative = true, nonNegative && weights[weightIndex] >= 0
 		if ref := l.refs[i]; ref < 0 {
-			trees.leaves[^ref] = append(trees.leaves[^ref], leafWeight{id, weights[weight]})
+			trees.leaves[^ref] = append(trees.leaves[^ref], leafWeight{id, weights[weightIndex]})
 		}
 	}
 	return weighted, nonNegative
@@ -177,12 +178,12 @@ var postTransforms = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PR
 // treeEnsemble5 converts TreeEnsemble of operator set 5.
 func treeEnsemble5(n *node) []*value {
 	aggregate, post := n.Int("aggregate_function", 1), n.Int("post_transform", 0)
-	names := []string{"mean", "sum", "amin", "amax"}
-	if aggregate < 0 || aggregate >= len(names) || post < 0 || post >= len(postTransforms) {
+	aggregateNames := []string{"mean", "sum", "amin", "amax"}
+	if aggregate < 0 || aggregate >= len(aggregateNames) || post < 0 || post >= len(postTransforms) {
 		n.Failf("aggregate_function %d or post_transform %d is unknown: want 0 to %d and 0 to %d", aggregate, post,
-			len(names)-1, len(postTransforms)-1)
+			len(aggregateNames)-1, len(postTransforms)-1)
 	}
-	scores := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), names[aggregate])
+	scores := evaluate(n, readSplitLists(n).ensemble(), n.Int("n_targets", 1), aggregateNames[aggregate])
 	return single(n.Cast(postTransform(n, scores, postTransforms[post]), n.Operand(0).DType()))
 }
 
@@ -202,8 +203,8 @@ func readSplitLists(n *node) *splitLists {
 	lists := &splitLists{n: n}
 	lists.features, _ = n.Ints("nodes_featureids")
 	count := len(lists.features)
-	lists.yes, lists.no = listOf(n, "nodes_truenodeids", count), listOf(n, "nodes_falsenodeids", count)
-	lists.yesIsLeaf, lists.noIsLeaf = listOf(n, "nodes_trueleafs", count), listOf(n, "nodes_falseleafs", count)
+	lists.yes, lists.no = intsOfLength(n, "nodes_truenodeids", count), intsOfLength(n, "nodes_falsenodeids", count)
+	lists.yesIsLeaf, lists.noIsLeaf = intsOfLength(n, "nodes_trueleafs", count), intsOfLength(n, "nodes_falseleafs", count)
 	if lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
 		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
 	}
@@ -246,7 +247,7 @@ func (l *splitLists) ensemble() *treeEnsemble {
 		}
 		return fmt.Sprintf("node %d", ref)
 	}
-	for i, target := range listOf(l.n, "leaf_targetids", len(l.weights)) {
+	for i, target := range intsOfLength(l.n, "leaf_targetids", len(l.weights)) {
 		trees.leaves[i] = []leafWeight{{target, l.weights[i]}}
 	}
 	for i, mode := range l.modes {
@@ -262,11 +263,11 @@ func (l *splitLists) ensemble() *treeEnsemble {
 		}
 	}
 	roots, _ := l.n.Ints("tree_roots")
-	for _, ref := range roots {
-		if ref < 0 || ref >= len(l.features) {
-			l.n.Failf("tree_roots has %d, want 0 to %d", ref, len(l.features)-1)
+	for _, root := range roots {
+		if root < 0 || root >= len(l.features) {
+			l.n.Failf("tree_roots has %d, want 0 to %d", root, len(l.features)-1)
 		}
-		trees.roots = append(trees.roots, treeRef(ref))
+		trees.roots = append(trees.roots, treeRef(root))
 	}
 	return trees
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // This file converts the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor to the operands of the
-// op tree_ensemble. All comparisons become x <= threshold. An element that is NaN takes its own way: it is missing.
+// op tree_ensemble. All comparisons become x <= threshold. NaN stands for a missing element, which has its own next
+// node.
 
 // treeMode is the comparison of a node. The values are those of the attribute nodes_modes of TreeEnsemble.
 type treeMode uint8
@@ -65,7 +66,7 @@ type treeEnsemble struct {
 func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
 	flat := flatTrees{n: n, ensemble: ensemble, isSingle: dtype == tensor.Float32,
 		positions: make([]int32, len(ensemble.branches)), leafPositions: make([]int32, len(ensemble.leaves))}
-	order := flat.place()
+	order := flat.assignPositions()
 	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
 	flat.children, flat.missing, flat.offsets = make([]int32, 2*flat.count), make([]int32, flat.count),
 		make([]int32, flat.count+1)
@@ -134,9 +135,9 @@ func (f *flatTrees) position(ref treeRef) int32 {
 	return f.positions[ref] - 1
 }
 
-// place sets the positions of all branches and leaves that are reachable from the roots. It returns them in the order
-// of their positions, in which a node precedes its children.
-func (f *flatTrees) place() (order []treeRef) {
+// assignPositions sets the positions of all branches and leaves that are reachable from the roots. It returns them in
+// the order of their positions, in which a node precedes its children.
+func (f *flatTrees) assignPositions() (order []treeRef) {
 	stack := slices.Clone(f.ensemble.roots)
 	slices.Reverse(stack)
 	for len(stack) > 0 {
@@ -200,7 +201,7 @@ func (b *treeBranch) isNaN() bool { return b.mode != branchMember && b.value != 
 // addLeaf adds a leaf as a node whose children are the node itself, so that further steps stay there.
 func (f *flatTrees) addLeaf(ref treeRef, targets int) {
 	node := f.position(ref)
-	f.set(node, 0, math.NaN(), node, node, node)
+	f.setNode(node, 0, math.NaN(), node, node, node)
 	for _, leaf := range f.ensemble.leaves[^ref] {
 		if leaf.target < 0 || leaf.target >= targets {
 			f.n.Failf("%s has a weight for target %d, want 0 to %d", f.ensemble.describe(ref), leaf.target, targets-1)
@@ -210,9 +211,9 @@ func (f *flatTrees) addLeaf(ref treeRef, targets int) {
 	f.offsets[node+1] = int32(len(f.weights))
 }
 
-// set sets one node of the flat trees. no, yes and nan are the next nodes if the comparison is false, if it is true,
-// and for NaN.
-func (f *flatTrees) set(node int32, feature int, threshold float64, no, yes, nan int32) {
+// setNode sets one node of the flat trees. no, yes and nan are the next nodes if the comparison is false, if it is
+// true, and for NaN.
+func (f *flatTrees) setNode(node int32, feature int, threshold float64, no, yes, nan int32) {
 	f.features[node], f.thresholds[node], f.missing[node] = int32(feature), threshold, nan
 	f.children[2*node], f.children[2*node+1] = no, yes
 }
@@ -229,20 +230,20 @@ func (f *flatTrees) addBranch(ref treeRef) {
 		if branch.mode == branchNEQ {
 			no, nan = yes, yes
 		}
-		f.set(node, branch.feature, branch.value, no, no, nan)
+		f.setNode(node, branch.feature, branch.value, no, no, nan)
 		return
 	}
 	// x < value is x <= below(value); x > value and x >= value are the opposites of x <= value and x < value. NaN differs
 	// from each value, so for branchNEQ it continues at yes.
 	switch branch.mode {
 	case branchLEQ:
-		f.set(node, branch.feature, f.atMost(branch.value), no, yes, nan)
+		f.setNode(node, branch.feature, f.atMost(branch.value), no, yes, nan)
 	case branchLT:
-		f.set(node, branch.feature, f.below(branch.value), no, yes, nan)
+		f.setNode(node, branch.feature, f.below(branch.value), no, yes, nan)
 	case branchGT:
-		f.set(node, branch.feature, f.atMost(branch.value), yes, no, nan)
+		f.setNode(node, branch.feature, f.atMost(branch.value), yes, no, nan)
 	case branchGTE:
-		f.set(node, branch.feature, f.below(branch.value), yes, no, nan)
+		f.setNode(node, branch.feature, f.below(branch.value), yes, no, nan)
 	case branchEQ:
 		f.addEqual(node, branch, branch.value, yes, no, nan)
 	case branchNEQ:
@@ -254,15 +255,15 @@ func (f *flatTrees) addBranch(ref treeRef) {
 
 // addEqual adds two nodes, node and node+1, that test whether an element equals a value: x <= value and not x < value.
 func (f *flatTrees) addEqual(node int32, branch *treeBranch, value float64, yes, no, nan int32) {
-	f.set(node, branch.feature, f.atMost(value), no, node+1, nan)
-	f.set(node+1, branch.feature, f.below(value), yes, no, no)
+	f.setNode(node, branch.feature, f.atMost(value), no, node+1, nan)
+	f.setNode(node+1, branch.feature, f.below(value), yes, no, no)
 }
 
 // addMember adds a binary search for an element among the members. A NaN is found at the first node, so the others have
 // any next node for it.
 func (f *flatTrees) addMember(node int32, branch *treeBranch, yes, no, nan int32) {
 	if len(branch.members) == 0 {
-		f.set(node, branch.feature, math.NaN(), no, no, nan)
+		f.setNode(node, branch.feature, math.NaN(), no, no, nan)
 		return
 	}
 	first, free := node, node+1 // free is the next unused node
@@ -278,13 +279,13 @@ func (f *flatTrees) addMember(node int32, branch *treeBranch, yes, no, nan int32
 			toNaN = nan
 		}
 		if interval.low == interval.high { // equality, as in addEqual
-			f.set(interval.node, branch.feature, f.atMost(branch.members[interval.low]), no, free, toNaN)
-			f.set(free, branch.feature, f.below(branch.members[interval.low]), yes, no, no)
+			f.setNode(interval.node, branch.feature, f.atMost(branch.members[interval.low]), no, free, toNaN)
+			f.setNode(free, branch.feature, f.below(branch.members[interval.low]), yes, no, no)
 			free++
 			continue
 		}
 		middle := (interval.low + interval.high) / 2
-		f.set(interval.node, branch.feature, f.atMost(branch.members[middle]), free+1, free, toNaN)
+		f.setNode(interval.node, branch.feature, f.atMost(branch.members[middle]), free+1, free, toNaN)
 		stack = append(stack, search{node: free + 1, low: middle + 1, high: interval.high},
 			search{node: free, low: interval.low, high: middle})
 		free += 2

@@ -14,7 +14,7 @@ import (
 // (gamma*x·v + coef0)^degree (POLY), tanh(gamma*x·v + coef0) (SIGMOID) or exp(-gamma*|x-v|²) (RBF). The attribute
 // kernel_params has gamma, coef0 and degree. vectors are the elements of the attribute `name`. The result is float64
 // [rows, count].
-func kernelProducts(n *node, name string, vectors []float64, count int, kind string) *value {
+func kernelProducts(n *node, name string, vectors []float64, count int, kernelType string) *value {
 	x := n.Cast(rows(n), tensor.Float64)
 	matrix := matrixLike(n, name, vectors, count, x)
 	params := floatsOrTensor(n, "kernel_params")
@@ -25,7 +25,7 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 	gamma, coef0, degree := params[0], params[1], params[2]
 	dot := n.Op("linear", nil, x, matrix)
 	scaled := func() *value { return n.Op("add", nil, n.Op("mul", nil, dot, gamma), coef0) }
-	switch kind {
+	switch kernelType {
 	case "LINEAR":
 		return dot
 	case "POLY":
@@ -42,7 +42,7 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 			n.Op("mul", nil, dot, 2.0))
 		return n.Op("exp", nil, n.Op("mul", nil, n.Op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
 	}
-	n.Failf("kernel_type %q is not supported", kind)
+	n.Failf("kernel_type %q is not supported", kernelType)
 	return nil
 }
 
@@ -50,12 +50,13 @@ func kernelProducts(n *node, name string, vectors []float64, count int, kind str
 // support vectors, the score is x·coefficients + rho. With the attribute one_class, positive scores become 1, others
 // -1.
 func svmRegressor(n *node) []*value {
-	coefficients, rho, kind := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho"), n.Text("kernel_type", "LINEAR")
+	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
+	kernelType := n.Text("kernel_type", "LINEAR")
 	checkLength(n, "rho", len(rho), 1)
 	var scores *value
 	if count := n.Int("n_supports", 0); count > 0 {
 		checkLength(n, "coefficients", len(coefficients), count)
-		products := kernelProducts(n, "support_vectors", floatsOrTensor(n, "support_vectors"), count, kind)
+		products := kernelProducts(n, "support_vectors", floatsOrTensor(n, "support_vectors"), count, kernelType)
 		scores = n.Op("linear", nil, products, n.Reshape(floatsLike(n, coefficients, products), 1, count))
 	} else {
 		scores = kernelProducts(n, "coefficients", coefficients, 1, "LINEAR")
@@ -74,11 +75,11 @@ func svmRegressor(n *node) []*value {
 // attributes prob_a and prob_b, the scores are the probabilities of the classes instead. They are fitted to the
 // probability 1/(1 + exp(prob_a*decision + prob_b)) of the first class in each pair.
 func svmClassifier(n *node) []*value {
-	classes, post := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
+	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
 	counts, _ := n.Ints("vectors_per_class")
 	if len(counts) == 0 {
-		return linearMachine(n, classes, coefficients, rho, post)
+		return linearMachine(n, classes, coefficients, rho, transform)
 	}
 	checkLength(n, "vectors_per_class", len(counts), classes.count)
 	pairs := classes.count * (classes.count - 1) / 2
@@ -93,8 +94,8 @@ func svmClassifier(n *node) []*value {
 	}
 	checkLength(n, "coefficients", len(coefficients), total*(classes.count-1))
 	checkLength(n, "rho", len(rho), pairs)
-	vectors, kernel := floatsOrTensor(n, "support_vectors"), n.Text("kernel_type", "LINEAR")
-	products := kernelProducts(n, "support_vectors", vectors, total, kernel)
+	vectors, kernelType := floatsOrTensor(n, "support_vectors"), n.Text("kernel_type", "LINEAR")
+	products := kernelProducts(n, "support_vectors", vectors, total, kernelType)
 	weights := pairWeights(n, products, coefficients, counts, pairs)
 	decisions := n.Op("add", nil, n.Op("matmul", nil, products, weights), floatsLike(n, rho, products))
 	labels := classes.topLabels(n, votes(n, decisions, classes.count))
@@ -104,7 +105,7 @@ func svmClassifier(n *node) []*value {
 // svmScores returns the scores of SVMClassifier: see [svmClassifier]. count is the number of classes. If there are two
 // classes and no probabilities, bothScores makes two scores of the single decision.
 func svmScores(n *node, decisions *value, count, pairs int) *value {
-	post := n.Text("post_transform", "NONE")
+	transform := n.Text("post_transform", "NONE")
 	slopes, offsets := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
 	checkLength(n, "prob_b", len(offsets), len(slopes))
 	switch {
@@ -115,19 +116,19 @@ func svmScores(n *node, decisions *value, count, pairs int) *value {
 		negLogits := n.Op("add", nil, scaled, floatsLike(n, offsets, decisions))
 		probabilities := n.Op("sigmoid", nil, n.Op("neg", nil, negLogits))
 		probabilities = n.Op("clamp", graph.Attrs{"min": 1e-7, "max": 1 - 1e-7}, probabilities)
-		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), post)
+		return postTransform(n, n.Op("pairwise_probabilities", graph.Attrs{"classes": count}, probabilities), transform)
 	case count > 2:
-		return postTransform(n, decisions, post)
-	case post == "NONE":
-		return bothScores(n, decisions, 0, post)
+		return postTransform(n, decisions, transform)
+	case transform == "NONE":
+		return bothScores(n, decisions, 0, transform)
 	}
-	return bothScores(n, decisions, 1, post)
+	return bothScores(n, decisions, 1, transform)
 }
 
 // linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its
 // coefficients plus rho. The label is the class of the greatest score. As in ONNX Runtime, two classes are special: the
 // label is also the second class if the greatest score is above 0 or, if no coefficient is negative, at least 0.5.
-func linearMachine(n *node, labelled classes, coefficients, rho []float64, post string) []*value {
+func linearMachine(n *node, labelled classes, coefficients, rho []float64, transform string) []*value {
 	if len(rho) == 0 {
 		n.Failf("attribute \"rho\" is missing")
 	}
@@ -146,13 +147,13 @@ func linearMachine(n *node, labelled classes, coefficients, rho []float64, post 
 		isGreater := n.Op("gt", nil, column(n, scores, 1), column(n, scores, 0))
 		labels = labelled.binaryLabels(n, n.Op("logical_or", nil, isSecond, isGreater))
 	}
-	return []*value{labels, n.Cast(postTransform(n, scores, post), tensor.Float32)}
+	return []*value{labels, n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 }
 
 // pairWeights returns the weights of the support vectors in the decision between each pair of classes, as a matrix
-// [vectors, pairs] of like's dtype. The vectors are sorted by class. Row r of the coefficients, [classes-1, vectors],
-// has the weights of the vectors of a class in its decision against the r-th other class.
-func pairWeights(n *node, like *value, coefficients []float64, counts []int, pairs int) *value {
+// [vectors, pairs] of dtypeSource's dtype. The vectors are sorted by class. Row r of the coefficients, [classes-1,
+// vectors], has the weights of the vectors of a class in its decision against the r-th other class.
+func pairWeights(n *node, dtypeSource *value, coefficients []float64, counts []int, pairs int) *value {
 	starts, total := make([]int, len(counts)), 0
 	for i, count := range counts {
 		starts[i] = total
@@ -175,7 +176,7 @@ func pairWeights(n *node, like *value, coefficients []float64, counts []int, pai
 			pair++
 		}
 	}
-	return n.Reshape(floatsLike(n, weights, like), total, pairs)
+	return n.Reshape(floatsLike(n, weights, dtypeSource), total, pairs)
 }
 
 // votes returns the number of decisions in favour of each of `count` classes, [rows, classes]: a positive decision of a

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// external reads the data of a tensor from another file. need is the number of bytes that dtype and shape require. The
-// file is not mapped, because access to a mapping of a truncated file would end the process.
-func (f *File) external(proto *pb.TensorProto, need int) (*tensor.Storage, error) {
+// external reads the data of a tensor from another file. neededBytes is the number of bytes that dtype and shape
+// require. The file is not mapped, because access to a mapping of a truncated file would end the process.
+func (f *File) external(proto *pb.TensorProto, neededBytes int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
 	for _, entry := range proto.ExternalData {
@@ -33,10 +33,10 @@ func (f *File) external(proto *pb.TensorProto, need int) (*tensor.Storage, error
 		return nil, errors.New("external data: the location is missing")
 	}
 	if length < 0 {
-		length = need
+		length = neededBytes
 	}
-	if length != need {
-		return nil, fmt.Errorf("external data: %d bytes, but dtype and shape need %d", length, need)
+	if length != neededBytes {
+		return nil, fmt.Errorf("external data: %d bytes, but dtype and shape need %d", length, neededBytes)
 	}
 	data, err := f.readRange(location, offset, length)
 	if err != nil {

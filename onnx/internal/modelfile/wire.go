@@ -151,8 +151,8 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 // model reads the model without the raw data of its initializers.
 func (w *wire) model() (*pb.ModelProto, error) {
 	proto := &pb.ModelProto{}
-	rest, err := w.fields(span{0, w.size}, func(n protowire.Number, value span) (bool, error) {
-		if n != modelGraph {
+	rest, err := w.fields(span{0, w.size}, func(number protowire.Number, value span) (bool, error) {
+		if number != modelGraph {
 			return false, nil
 		}
 		if proto.Graph == nil {
@@ -168,8 +168,8 @@ func (w *wire) model() (*pb.ModelProto, error) {
 
 // graph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf requires.
 func (w *wire) graph(g *pb.GraphProto, s span) error {
-	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
-		if n != graphInitializer {
+	rest, err := w.fields(s, func(number protowire.Number, value span) (bool, error) {
+		if number != graphInitializer {
 			return false, nil
 		}
 		proto := &pb.TensorProto{}
@@ -185,8 +185,8 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 // tensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
 // fields, the last one is used, as protobuf requires.
 func (w *wire) tensor(proto *pb.TensorProto, s span) error {
-	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
-		if n != tensorRawData {
+	rest, err := w.fields(s, func(number protowire.Number, value span) (bool, error) {
+		if number != tensorRawData {
 			return false, nil
 		}
 		w.data[proto] = value

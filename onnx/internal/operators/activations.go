@@ -214,11 +214,11 @@ func dropout(n *node) []*value {
 	dtype := x.DType()
 	// If training is known only when the graph runs, all elements are kept without it.
 	random := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
-	keep := n.Op("logical_or", nil, n.Op("ge", nil, random, n.Cast(ratio, tensor.Float32)),
+	isKept := n.Op("logical_or", nil, n.Op("ge", nil, random, n.Cast(ratio, tensor.Float32)),
 		n.Op("logical_not", nil, training))
 	factor := n.Op("reciprocal", nil, n.Op("rsub", nil, n.Cast(ratio, dtype), 1.0)) // 1/(1-ratio)
-	y := n.Op("mul", nil, n.Op("mul", nil, x, n.Cast(keep, dtype)), factor)
-	return []*value{n.Op("where", nil, training, y, x), n.Cast(keep, maskType)}
+	y := n.Op("mul", nil, n.Op("mul", nil, x, n.Cast(isKept, dtype)), factor)
+	return []*value{n.Op("where", nil, training, y, x), n.Cast(isKept, maskType)}
 }
 
 // Experimental operators of old models follow. affine converts Affine: alpha*x + beta.

@@ -19,9 +19,10 @@ type attentionNode struct {
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
 // selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
-// the mask, 3 the weights. In the first version of the standard, softcap followed the mask; the meanings of modes 1 and
-// 2 were then exchanged. The weights and the result of a query without a key are 0. Such queries are found from the
-// masks, not from the scores: only the softmax then reads the scores, and the products can be fused.
+// the mask, 3 the weights. The first version of the standard applied softcap after the mask and had modes 1 and 2 in
+// the other order; its models are converted in the same way. The weights and the result of a query without a key are 0.
+// Such queries are found from the masks, not from the scores: only the softmax then reads the scores, and the products
+// can be fused.
 func attention(n *node) []*value {
 	operands := attentionOperands(n)
 	scores := operands.scores(n.HasAttr("scale"))
@@ -138,22 +139,22 @@ func (a *attentionNode) scores(hasScale bool) *value {
 // the keys of a query, a mask of numbers is added. The scores of other keys become -Inf. The second result reports for
 // each query whether it has a key; it is nil if each has one.
 func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
-	var keep *value // whether a query may attend to a key
+	var visible *value // whether a query may attend to a key; nil: to each key
 	restrict := func(condition *value) {
-		if keep != nil {
-			condition = a.Op("logical_and", nil, keep, condition)
+		if visible != nil {
+			condition = a.Op("logical_and", nil, visible, condition)
 		}
-		keep = condition
+		visible = condition
 	}
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
-	leavesKeys := a.restrictPositions(keys, restrict)
+	allHaveKeys := a.restrictPositions(keys, restrict)
 	mask, addend := a.OperandOrNil(3), (*value)(nil)
 	if mask != nil {
 		rank := a.Rank(mask)
 		if rank < 1 {
 			a.Failf("the mask has no dimensions")
 		}
-		// A mask for fewer keys is extended by hidden ones.
+		// If the mask has fewer keys, hidden keys are appended.
 		before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 		if size := a.SymShape(mask)[rank-1]; !size.Same(keys) {
 			after[rank-1] = keys.Sub(size)
@@ -164,41 +165,41 @@ func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
 			addend = padded(a.node, mask, before, after, negInf)
 		}
 	}
-	if keep != nil {
-		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, keep), negInf)
+	if visible != nil {
+		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, visible), negInf)
 	}
 	if addend != nil {
 		scores = a.Op("add", nil, scores, addend)
 		restrict(a.Op("ne", nil, addend, negInf))
 	}
-	if mask == nil && leavesKeys {
+	if mask == nil && allHaveKeys {
 		return scores, nil
 	}
-	return scores, a.Op("any", graph.Attrs{"dim": -1, "keepdim": true}, keep)
+	return scores, a.Op("any", graph.Attrs{"dim": -1, "keepdim": true}, visible)
 }
 
 // restrictPositions calls restrict with conditions of keys and queries: the number of valid keys (operand 6),
-// causality, and windows of keys around the position of a query. It reports whether these leave a key to each query.
-func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition *value)) (leavesKeys bool) {
-	count, leavesKeys := a.OperandOrNil(6), true
-	if count != nil {
-		count = a.Reshape(a.Cast(count, tensor.Int64), -1, 1, 1, 1)
-		restrict(a.Op("lt", nil, a.IndexVector(keys), count))
-		leavesKeys = false
+// causality, and windows of keys around the position of a query. It reports whether every query surely keeps a key.
+func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition *value)) (allHaveKeys bool) {
+	validKeys, allHaveKeys := a.OperandOrNil(6), true
+	if validKeys != nil {
+		validKeys = a.Reshape(a.Cast(validKeys, tensor.Int64), -1, 1, 1, 1)
+		restrict(a.Op("lt", nil, a.IndexVector(keys), validKeys))
+		allHaveKeys = false
 	}
 	isCausal, left, right := a.Flag("is_causal", false), a.Int("left_window_size", -1), a.Int("right_window_size", -1)
 	if left < -1 || right < -1 {
 		a.Failf("left_window_size %d and right_window_size %d: want at least -1", left, right)
 	}
 	if !isCausal && left < 0 && right < 0 {
-		return leavesKeys
+		return allHaveKeys
 	}
-	// The position of query i is i + past. If the keys include unused positions (a count without past keys), the last
-	// query has the position of the last valid key: query i has the position i + count - queries.
+	// The position of query i is i + past. If the keys include unused positions (validKeys without past keys), the last
+	// query has the position of the last valid key: query i has the position i + validKeys - queries.
 	queries := a.SymShape(a.q)[2]
 	position := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
-	if count != nil && a.OperandOrNil(4) == nil {
-		position = a.Op("sub", nil, a.Op("add", nil, position, count), a.SizeOperand(queries))
+	if validKeys != nil && a.OperandOrNil(4) == nil {
+		position = a.Op("sub", nil, a.Op("add", nil, position, validKeys), a.SizeOperand(queries))
 	} else {
 		position = a.Op("add", nil, position, a.SizeOperand(a.past))
 	}
@@ -210,9 +211,9 @@ func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition 
 	}
 	if left >= 0 {
 		restrict(a.Op("ge", nil, a.IndexVector(keys), a.Op("sub", nil, position, left)))
-		leavesKeys = false
+		allHaveKeys = false
 	}
-	return leavesKeys
+	return allHaveKeys
 }
 
 // rotaryEmbedding converts RotaryEmbedding: operands x, cos, sin and optional positions, the rows of the tables cos and
@@ -251,40 +252,41 @@ func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
 // of rotated elements of a head, or 0 for all. The attribute interleaved selects the pairs: see [rotate]. The result
 // has the shape of operand 0.
 func rotatedOperand(n *node, x, cos, sin *value) *value {
-	rotated := n.Int("rotary_embedding_dim", 0)
-	if rotated == 0 {
-		last := []sym.Int{n.SymShape(x)[3]}
+	rotatedCount := n.Int("rotary_embedding_dim", 0)
+	if rotatedCount == 0 {
+		headSize := []sym.Int{n.SymShape(x)[3]}
 		if pairs := n.SymShape(cos); !n.IsStatic(x) { // cos has one angle for each pair of elements
-			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
+			headSize[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
 		}
-		rotated = n.KnownNumbers("the elements of a head", last)[0]
+		rotatedCount = n.KnownNumbers("the elements of a head", headSize)[0]
 	}
-	y := rotate(n, x, cos, sin, rotated, n.Flag("interleaved", false))
+	y := rotate(n, x, cos, sin, rotatedCount, n.Flag("interleaved", false))
 	return n.ReshapeSym(y, n.SymShape(n.Operand(0))...)
 }
 
-// rotate rotates pairs of elements in the last dimension of x by angles: (a, b) becomes
-// (a*cos - b*sin, a*sin + b*cos). The first `rotated` elements form pairs: adjacent elements if interleaved is true,
-// otherwise elements of the two halves. The other elements do not change.
-func rotate(n *node, x, cos, sin *value, rotated int, interleaved bool) *value {
-	if rotated < 0 || rotated%2 != 0 {
-		n.Failf("%d elements are not pairs", rotated)
+// rotate rotates pairs of elements in the last dimension of x by angles: (a, b) becomes (a*cos - b*sin, a*sin + b*cos).
+// The first rotatedCount elements form pairs: adjacent elements if interleaved is true, otherwise elements of the two
+// halves. The other elements do not change.
+func rotate(n *node, x, cos, sin *value, rotatedCount int, interleaved bool) *value {
+	if rotatedCount < 0 || rotatedCount%2 != 0 {
+		n.Failf("%d elements are not pairs", rotatedCount)
 	}
 	part := func(start int, end any, step int) *value {
 		return n.Op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
 	}
-	a, b := part(0, rotated/2, 1), part(rotated/2, rotated, 1)
+	a, b := part(0, rotatedCount/2, 1), part(rotatedCount/2, rotatedCount, 1)
 	if interleaved {
-		a, b = part(0, rotated, 2), part(1, rotated, 2)
+		a, b = part(0, rotatedCount, 2), part(1, rotatedCount, 2)
 	}
 	mul := func(a, b *value) *value { return n.Op("mul", nil, a, b) }
 	a, b = n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))
 	sizes, parts := n.SymShape(x), []any{a, b}
 	if interleaved {
-		parts = []any{n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": 4}, a, b), sizes[0], sizes[1], sizes[2], sym.Of(rotated))}
+		stacked := n.Op("stack", graph.Attrs{"dim": 4}, a, b)
+		parts = []any{n.ReshapeSym(stacked, sizes[0], sizes[1], sizes[2], sym.Of(rotatedCount))}
 	}
-	if !sizes[3].Same(sym.Of(rotated)) {
-		parts = append(parts, part(rotated, n.SizeAttr(sizes[3]), 1))
+	if !sizes[3].Same(sym.Of(rotatedCount)) {
+		parts = append(parts, part(rotatedCount, n.SizeAttr(sizes[3]), 1))
 	}
 	return n.Op("cat", graph.Attrs{"dim": 3}, parts...)
 }

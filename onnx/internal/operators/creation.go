@@ -37,7 +37,7 @@ func constant(n *node) []*value {
 	case n.HasAttr("sparse_value"):
 		n.Failf("sparse tensors are not supported")
 	case n.HasAttr("value_string") || n.HasAttr("value_strings"):
-		return single(constantTexts(n))
+		return single(constantStrings(n))
 	}
 	n.Failf("it has none of the attributes for the value, such as \"value\" or \"value_ints\"")
 	return nil
@@ -243,8 +243,8 @@ func imageScaler(n *node) []*value {
 	return single(n.Op("add", nil, scaled, perChannel))
 }
 
-// constantTexts returns the value of a Constant of strings.
-func constantTexts(n *node) *value {
+// constantStrings returns the value of a Constant of strings.
+func constantStrings(n *node) *value {
 	if list, ok := n.Strings("value_strings"); ok {
 		return n.StringCodes(list...)
 	}

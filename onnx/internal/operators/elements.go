@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// same returns the converter of an operator with one operand and no attributes to an op with the same meaning.
-func same(op string) converter {
+// unary returns the converter of an operator with one operand and no attributes to an op with the same meaning.
+func unary(op string) converter {
 	return func(n *node) []*value { return single(widened(n, op, nil, n.Operand(0))) }
 }
 

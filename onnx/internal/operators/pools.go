@@ -333,6 +333,6 @@ func roiCells(n *node, x *value, from, end [2]int, size, imageSize []int) *value
 			cells = append(cells, n.Op("amax", graph.Attrs{"dim": []int{2, 3}}, part))
 		}
 	}
-	all := n.Op("stack", graph.Attrs{"dim": 2}, cells...)
-	return n.ReshapeSym(all, sym.Of(1), n.SymShape(x)[1], sym.Of(size[0]), sym.Of(size[1]))
+	stacked := n.Op("stack", graph.Attrs{"dim": 2}, cells...)
+	return n.ReshapeSym(stacked, sym.Of(1), n.SymShape(x)[1], sym.Of(size[0]), sym.Of(size[1]))
 }

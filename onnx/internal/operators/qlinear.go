@@ -74,7 +74,7 @@ func leakyReluOf(n *node, x *value) *value {
 }
 
 // softmaxOf normalizes along an axis or, if the attribute opset is below 13, over this axis and all later dimensions
-// together. matrix merges these dimensions.
+// together.
 func softmaxOf(n *node, x *value) *value {
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	if opset := n.Int("opset", 0); opset >= 13 || axis == n.Rank(x)-1 {

@@ -73,9 +73,10 @@ func isQuantized(dtype tensor.DType) bool {
 	return false
 }
 
-// quantizeLinear converts QuantizeLinear: round(x/scale) + zero, clamped to the result's dtype, which is that of the
-// zero point, or output_dtype, or uint8. It uses the op quantize_linear if possible, and otherwise separate ops in the
-// dtype that the attribute precision states; without it, in the dtype of x, but at least float32.
+// quantizeLinear converts QuantizeLinear: round(x/scale) + zero, clamped to the dtype of the result. This is the dtype
+// of the zero point or, without a zero point, output_dtype or uint8. It uses the op quantize_linear if possible, and
+// otherwise separate ops. These compute in the dtype that the attribute precision states or, without it, in the dtype
+// of x, but at least in float32.
 func quantizeLinear(n *node) []*value {
 	x, scale, zero := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	if kind := quantizedElementType(n); kind != pb.Undefined {

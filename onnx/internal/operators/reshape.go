@@ -93,10 +93,10 @@ func expand(n *node) []*value {
 	}
 	// Both shapes are extended by leading ones to the same length. The result has x's size where the shape has 1.
 	resultRank := max(length, rank)
-	want := resizeVector(n, shape, length, resultRank, false, 1)
+	wantedShape := resizeVector(n, shape, length, resultRank, false, 1)
 	xShape := resizeVector(n, n.ShapeVector(x), rank, resultRank, false, 1)
-	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
-	y := n.Op("expand", graph.Attrs{"size": n.IntsAttr(want)}, x).WithRank(resultRank)
+	wantedShape = n.Op("where", nil, n.Op("eq", nil, wantedShape, 1), xShape, wantedShape)
+	y := n.Op("expand", graph.Attrs{"size": n.IntsAttr(wantedShape)}, x).WithRank(resultRank)
 	for i, s := range knownSizes(n, shape) {
 		if s > 1 {
 			y.SetSize(resultRank-length+i, s)
@@ -119,9 +119,9 @@ func expandComputed(n *node, x, shape *value) *value {
 		attrs := graph.Attrs{"pad": n.IntsAttr(widths), "value": 1}
 		return n.Op("constant_pad_nd", attrs, vector).WithType(tensor.Int64, 1)
 	}
-	want, xShape := prependOnes(shape, missing), prependOnes(n.ShapeVector(x), n.Op("neg", nil, missing))
-	want = n.Op("where", nil, n.Op("eq", nil, want, 1), xShape, want)
-	return n.Op("expand", graph.Attrs{"size": n.IntsAttr(want)}, x)
+	wantedShape, xShape := prependOnes(shape, missing), prependOnes(n.ShapeVector(x), n.Op("neg", nil, missing))
+	wantedShape = n.Op("where", nil, n.Op("eq", nil, wantedShape, 1), xShape, wantedShape)
+	return n.Op("expand", graph.Attrs{"size": n.IntsAttr(wantedShape)}, x)
 }
 
 // broadcastTo returns the common shape of x and a shape, as an attribute of expand, in which -1 stands for x's own
@@ -135,18 +135,18 @@ func broadcastTo(n *node, x, shape *value) []any {
 	size := make([]any, max(len(xShape), len(list)))
 	for i := range size { // shapes are aligned at their last dimension; a negative index means that there is none
 		xDim, listDim := i-(len(size)-len(xShape)), i-(len(size)-len(list))
-		want, ok := sym.Of(1), true
+		wantedSize, ok := sym.Of(1), true
 		if listDim >= 0 {
-			want = list[listDim]
+			wantedSize = list[listDim]
 		}
 		switch {
-		case xDim >= 0 && (want.Same(sym.Of(1)) || want.Same(xShape[xDim])):
+		case xDim >= 0 && (wantedSize.Same(sym.Of(1)) || wantedSize.Same(xShape[xDim])):
 			size[i] = -1 // the operand's own size
 			continue
 		case xDim >= 0 && !xShape[xDim].Same(sym.Of(1)):
-			want = broadcast(n, want, xShape[xDim])
+			wantedSize = broadcast(n, wantedSize, xShape[xDim])
 		}
-		if size[i], ok = n.TrySizeAttr(want); !ok {
+		if size[i], ok = n.TrySizeAttr(wantedSize); !ok {
 			return nil
 		}
 	}

@@ -36,26 +36,26 @@ var Microsoft = map[string]converter{
 
 // mergeTables merges tables. It panics if two tables have the same operator.
 func mergeTables(tables ...map[string]converter) map[string]converter {
-	all := map[string]converter{}
+	merged := map[string]converter{}
 	for _, t := range tables {
 		for name, c := range t {
-			if all[name] != nil {
+			if merged[name] != nil {
 				panic(fmt.Sprintf("onnx: operator %s is in two tables", name))
 			}
-			all[name] = c
+			merged[name] = c
 		}
 	}
-	return all
+	return merged
 }
 
 // Elementwise operators.
 var elements = map[string]converter{
-	"Abs": same("abs"), "Acos": same("acos"), "Acosh": same("acosh"), "Asin": same("asin"), "Asinh": same("asinh"),
-	"Atan": same("atan"), "Atanh": same("atanh"), "Ceil": same("ceil"), "Cos": same("cos"), "Cosh": same("cosh"),
-	"Erf": same("erf"), "Exp": same("exp"), "Floor": same("floor"), "IsNaN": same("isnan"), "Log": same("log"),
-	"Neg": same("neg"), "Not": same("logical_not"), "Reciprocal": same("reciprocal"), "Round": same("round"),
-	"Sigmoid": same("sigmoid"), "Sign": same("sign"), "Sin": same("sin"), "Sinh": same("sinh"), "Sqrt": same("sqrt"),
-	"Tan": same("tan"), "Tanh": same("tanh"), "BitwiseNot": same("bitwise_not"), "IsInf": isInf,
+	"Abs": unary("abs"), "Acos": unary("acos"), "Acosh": unary("acosh"), "Asin": unary("asin"), "Asinh": unary("asinh"),
+	"Atan": unary("atan"), "Atanh": unary("atanh"), "Ceil": unary("ceil"), "Cos": unary("cos"), "Cosh": unary("cosh"),
+	"Erf": unary("erf"), "Exp": unary("exp"), "Floor": unary("floor"), "IsNaN": unary("isnan"), "Log": unary("log"),
+	"Neg": unary("neg"), "Not": unary("logical_not"), "Reciprocal": unary("reciprocal"), "Round": unary("round"),
+	"Sigmoid": unary("sigmoid"), "Sign": unary("sign"), "Sin": unary("sin"), "Sinh": unary("sinh"), "Sqrt": unary("sqrt"),
+	"Tan": unary("tan"), "Tanh": unary("tanh"), "BitwiseNot": unary("bitwise_not"), "IsInf": isInf,
 	"Identity": identity, "BitCast": bitCast, "Cast": castOp, "CastLike": castLike, "Clip": clip,
 	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
 	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
@@ -67,7 +67,7 @@ var elements = map[string]converter{
 
 // Activations.
 var activations = map[string]converter{
-	"Relu": same("relu"), "LeakyRelu": leakyRelu, "PRelu": prelu, "Elu": elu, "Celu": celu, "Selu": selu,
+	"Relu": unary("relu"), "LeakyRelu": leakyRelu, "PRelu": prelu, "Elu": elu, "Celu": celu, "Selu": selu,
 	"Gelu": gelu, "HardSigmoid": hardSigmoid, "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
 	"Softsign": softsign, "Shrink": shrink, "ThresholdedRelu": thresholdedRelu, "Softmax": softmax("softmax"),
 	"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": dropout,

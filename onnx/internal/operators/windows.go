@@ -316,7 +316,7 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 // come first, then the second elements of all blocks, and so on.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
-	// extend replaces each index by its sums with the indices of the positions (k0*steps[0], k1*steps[1], ...) in the
+	// extend replaces each index by several: it adds the indices of the positions (k0*steps[0], k1*steps[1], ...) in the
 	// image, for all ki from 0 to counts[i]-1. The last k changes fastest.
 	extend := func(counts, steps []int) {
 		stride := tensor.Numel(b.padded)

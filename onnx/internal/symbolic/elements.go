@@ -102,8 +102,8 @@ func (t *Tensor) Int() (x sym.Int, ok bool) {
 // IndexAt returns the index of the i-th element in row-major order.
 func IndexAt(shape []int, i int) []int {
 	index := make([]int, len(shape))
-	for d := len(shape) - 1; d >= 0; d-- {
-		index[d], i = i%shape[d], i/shape[d]
+	for axis := len(shape) - 1; axis >= 0; axis-- {
+		index[axis], i = i%shape[axis], i/shape[axis]
 	}
 	return index
 }

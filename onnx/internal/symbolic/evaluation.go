@@ -54,7 +54,7 @@ func (e *evaluation) valueAt(v expr.Value, k int) Element {
 	return element
 }
 
-// compute computes a value at position k of the row: see [evaluation.at].
+// compute computes a value at position k of the row: see [evaluation.valueAt].
 func (e *evaluation) compute(v expr.Value, k int) Element {
 	inst := e.code.Insts[v]
 	switch inst.Op {
@@ -259,18 +259,18 @@ func (e *evaluation) division(v expr.Value, k int) (quotient Element, ok bool) {
 // matches reports whether a value of the code is computed like a value of the pattern. Any values of the code may be in
 // place of the operands of the pattern: matches stores them in operands.
 func matches(pattern, code *expr.Code, patternValue, codeValue expr.Value, operands []expr.Value) bool {
-	want, instruction := pattern.Insts[patternValue], code.Insts[codeValue]
-	if want.Op == expr.Load {
-		if operands[want.A] == expr.None {
-			operands[want.A] = codeValue
+	patternInst, inst := pattern.Insts[patternValue], code.Insts[codeValue]
+	if patternInst.Op == expr.Load {
+		if operands[patternInst.A] == expr.None {
+			operands[patternInst.A] = codeValue
 		}
-		return operands[want.A] == codeValue
+		return operands[patternInst.A] == codeValue
 	}
-	if want.Op != instruction.Op || want.DType != instruction.DType || want.Imm != instruction.Imm {
+	if patternInst.Op != inst.Op || patternInst.DType != inst.DType || patternInst.Imm != inst.Imm {
 		return false
 	}
-	uses := instruction.Operands()
-	for k, patternUse := range want.Operands() {
+	uses := inst.Operands()
+	for k, patternUse := range patternInst.Operands() {
 		if !matches(pattern, code, patternUse, uses[k], operands) {
 			return false
 		}

@@ -28,7 +28,7 @@ func (s *Symbols) ResultShapes(node *graph.Node, types []tensor.Type, values []*
 		}
 		return paths.addPath(values, results)
 	})
-	// A path that needs a number, at sizes that are realistic, makes all sizes unknown.
+	// If a path for realistic sizes needs a size as a number, all sizes become unknown.
 	needsNumber := func(path inferencePath) bool {
 		return errors.Is(path.Err, sym.ErrNumber) && !s.excludeUnrealistic(path.If)
 	}

@@ -88,8 +88,8 @@ func rowsOf(op *graph.Op, call *graph.Call, operands []*Tensor) *graph.Rows {
 func broadcastAt(shape, index []int) int {
 	position := 0
 	index = index[len(index)-len(shape):]
-	for d, size := range shape {
-		i := index[d]
+	for dim, size := range shape {
+		i := index[dim]
 		if size == 1 {
 			i = 0
 		}

@@ -26,11 +26,11 @@ func (c *checker) factorsOf(v int) map[int][]int {
 	return c.factorsByPair[v]
 }
 
-// prune checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes it
-// (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour, take the least value
-// of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The factors over
-// the variable alone count as one more neighbour, which has a single label.
-func (c *checker) prune(pruning wcsp.Pruning) error {
+// applyPruning checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes
+// it (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour, take the least
+// value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The factors
+// over the variable alone count as one more neighbour, which has a single label.
+func (c *checker) applyPruning(pruning wcsp.Pruning) error {
 	variable := pruning.Variable
 	if variable < 0 || variable >= len(c.remainingLabels) {
 		return fmt.Errorf("variable %d does not exist", variable)

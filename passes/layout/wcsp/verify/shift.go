@@ -12,12 +12,12 @@ import (
 // checker.functions of the functions that depend on it. A term is a function as a part of a sum: its index is the
 // position in its table of the labels at which forEachEntry has arrived.
 
-// shifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
+// applyShifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
 // variables.
-func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) error {
+func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable) error {
 	received := map[int][]int64{} // by variable and remaining label
 	for i := range list {
-		if err := c.shift(&list[i], functionsOf, received); err != nil {
+		if err := c.applyShift(&list[i], functionsOf, received); err != nil {
 			return fmt.Errorf("shift %d: %w", i, err)
 		}
 	}
@@ -52,9 +52,9 @@ func plus(sum, cost int64) int64 {
 	return sum + cost
 }
 
-// shift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to
+// applyShift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to
 // received.
-func (c *checker) shift(shift *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
+func (c *checker) applyShift(shift *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
 	if len(shift.From) == 0 {
 		return fmt.Errorf("the shift lists no function")
 	}
@@ -93,12 +93,12 @@ func (c *checker) shift(shift *wcsp.Shift, functionsOf functionsByVariable, rece
 			}
 		}
 	}
-	return c.replace(shift, scope, functionsOf)
+	return c.replaceFunctions(shift, scope, functionsOf)
 }
 
-// replace adds the shifted function, the sum of the original functions minus the moved costs, and removes the original
-// functions. It fails if an entry would be negative.
-func (c *checker) replace(shift *wcsp.Shift, scope []int, functionsOf functionsByVariable) error {
+// replaceFunctions adds the shifted function, the sum of the original functions minus the moved costs, and removes the
+// original functions. It fails if an entry would be negative.
+func (c *checker) replaceFunctions(shift *wcsp.Shift, scope []int, functionsOf functionsByVariable) error {
 	terms := make([]term, len(shift.From))
 	for i, functionIndex := range shift.From {
 		terms[i] = c.term(&c.functions[functionIndex], scope)
@@ -149,13 +149,13 @@ type functionGroup struct {
 	least int64 // least entry of the sum, over remaining labels
 }
 
-// cuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. Restricted to the
+// applyCuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. Restricted to the
 // label, the least entries of all groups of functions must therefore add up to at least the cutoff.
-func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVariable) error {
+func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVariable) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff %d is out of range", cutoff)
 	}
-	sum, groupsOf := c.grouped(functionsOf)
+	sum, groupsOf := c.groupFunctions(functionsOf)
 	for i, cut := range list {
 		variable := cut.Variable
 		if _, remains := functionsOf[variable]; !remains || !slices.Contains(c.remainingLabels[variable], cut.Label) ||
@@ -185,8 +185,9 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVar
 	return nil
 }
 
-// grouped returns, by variable, the groups of the remaining functions, and the sum of the least entries of all groups.
-func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[int][]*functionGroup) {
+// groupFunctions returns, by variable, the groups of the remaining functions, and the sum of the least entries of all
+// groups.
+func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTotal, map[int][]*functionGroup) {
 	var sum saturatedTotal
 	groupsOf, groups := map[int][]*functionGroup{}, map[string]*functionGroup{}
 	seen := map[int]bool{}

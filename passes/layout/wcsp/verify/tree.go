@@ -15,8 +15,8 @@ import (
 // functionsByVariable maps each variable that is not eliminated to the numbers of the functions that depend on it.
 type functionsByVariable map[int][]int
 
-// root returns the bound that the proof proves.
-func (c *checker) root(rootNode *wcsp.Node) (int64, error) {
+// checkRoot returns the bound that the proof proves.
+func (c *checker) checkRoot(rootNode *wcsp.Node) (int64, error) {
 	var constant int64
 	functionsOf := functionsByVariable{}
 	for v := range c.remainingLabels {
@@ -30,28 +30,28 @@ func (c *checker) root(rootNode *wcsp.Node) (int64, error) {
 			functionsOf[v] = append(functionsOf[v], i)
 		}
 	}
-	bound, err := c.node(rootNode, functionsOf)
+	bound, err := c.checkNode(rootNode, functionsOf)
 	return add(constant, bound), err
 }
 
-// node checks a node and returns its bound: the sum of its constants, and the least bound of its branches or the sum of
-// the bounds of its parts. It modifies functionsOf.
-func (c *checker) node(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
+// checkNode checks a node and returns its bound: the sum of its constants, and the least bound of its branches or the
+// sum of the bounds of its parts. It modifies functionsOf.
+func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()
-	if err := c.shifts(node.Shifts, functionsOf); err != nil {
+	if err := c.applyShifts(node.Shifts, functionsOf); err != nil {
 		return 0, err
 	}
 	if len(node.Cuts) > 0 {
 		remainingLabels := slices.Clone(c.remainingLabels)
 		defer func() { c.remainingLabels = remainingLabels }()
-		if err := c.cuts(node.Cuts, node.Cutoff, functionsOf); err != nil {
+		if err := c.applyCuts(node.Cuts, node.Cutoff, functionsOf); err != nil {
 			return 0, err
 		}
 	}
 	var bound int64
 	for i := range node.Steps {
-		constants, err := c.step(&node.Steps[i], functionsOf)
+		constants, err := c.checkStep(&node.Steps[i], functionsOf)
 		if err != nil {
 			return 0, fmt.Errorf("variable %d: %w", node.Steps[i].Variable, err)
 		}
@@ -63,9 +63,9 @@ func (c *checker) node(node *wcsp.Node, functionsOf functionsByVariable) (int64,
 	case len(node.Branches) > 0 && len(node.Parts) > 0:
 		err = fmt.Errorf("a node has branches and parts")
 	case len(node.Branches) > 0:
-		childBound, err = c.split(node, functionsOf)
+		childBound, err = c.checkSplit(node, functionsOf)
 	case len(node.Parts) > 0:
-		childBound, err = c.parts(node.Parts, functionsOf)
+		childBound, err = c.checkParts(node.Parts, functionsOf)
 	case len(functionsOf) > 0:
 		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(functionsOf))))
 	}
@@ -75,8 +75,8 @@ func (c *checker) node(node *wcsp.Node, functionsOf functionsByVariable) (int64,
 	return bound, err
 }
 
-// step checks the elimination of a variable and returns the sum of the resulting constants.
-func (c *checker) step(step *wcsp.Step, functionsOf functionsByVariable) (int64, error) {
+// checkStep checks the elimination of a variable and returns the sum of the resulting constants.
+func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (int64, error) {
 	eliminated := step.Variable
 	dependents, remains := functionsOf[eliminated]
 	if !remains {
@@ -111,7 +111,7 @@ func (c *checker) step(step *wcsp.Step, functionsOf functionsByVariable) (int64,
 	var constants int64
 	for i := range step.Buckets {
 		bucket := &step.Buckets[i]
-		if err := c.message(eliminated, bucket); err != nil {
+		if err := c.checkMessage(eliminated, bucket); err != nil {
 			return 0, fmt.Errorf("bucket %d: %w", i, err)
 		}
 		message := function{scope: bucket.Scope, table: bucket.Table}
@@ -127,8 +127,8 @@ func (c *checker) step(step *wcsp.Step, functionsOf functionsByVariable) (int64,
 	return constants, nil
 }
 
-// message checks the message of a bucket of the eliminated variable, entry by entry.
-func (c *checker) message(eliminated int, bucket *wcsp.Bucket) error {
+// checkMessage checks the message of a bucket of the eliminated variable, entry by entry.
+func (c *checker) checkMessage(eliminated int, bucket *wcsp.Bucket) error {
 	if len(bucket.From) == 0 {
 		return fmt.Errorf("the bucket has no functions")
 	}
@@ -238,8 +238,8 @@ func (c *checker) term(f *function, scope []int) term {
 	return created
 }
 
-// split returns the least bound of the branches. There must be one branch for each remaining label.
-func (c *checker) split(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
+// checkSplit returns the least bound of the branches. There must be one branch for each remaining label.
+func (c *checker) checkSplit(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	variable := node.Variable
 	if _, remains := functionsOf[variable]; !remains {
 		return 0, fmt.Errorf("the split is on variable %d, which was eliminated before", variable)
@@ -264,7 +264,7 @@ func (c *checker) split(node *wcsp.Node, functionsOf functionsByVariable) (int64
 			c.countSteps(1 + len(list))
 			branchFunctions[other] = slices.Clone(list)
 		}
-		bound, err := c.node(&branch.Node, branchFunctions)
+		bound, err := c.checkNode(&branch.Node, branchFunctions)
 		if err != nil {
 			return 0, fmt.Errorf("label %d of variable %d: %w", branch.Label, variable, err)
 		}
@@ -273,15 +273,15 @@ func (c *checker) split(node *wcsp.Node, functionsOf functionsByVariable) (int64
 	return least, nil
 }
 
-// parts returns the sum of the bounds of independent parts.
-func (c *checker) parts(nodes []wcsp.Node, functionsOf functionsByVariable) (int64, error) {
+// checkParts returns the sum of the bounds of independent parts.
+func (c *checker) checkParts(nodes []wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	list := c.components(functionsOf)
 	if len(list) != len(nodes) {
 		return 0, fmt.Errorf("the proof has %d parts, but the remaining problem has %d", len(nodes), len(list))
 	}
 	var sum int64
 	for i := range nodes {
-		bound, err := c.node(&nodes[i], list[i])
+		bound, err := c.checkNode(&nodes[i], list[i])
 		if err != nil {
 			return 0, fmt.Errorf("part %d: %w", i, err)
 		}

@@ -39,11 +39,11 @@ func SolutionContext(ctx context.Context, problem *wcsp.Problem, solution *wcsp.
 	}
 	checker := newChecker(ctx, problem)
 	for i, pruning := range solution.Proof.Prunings {
-		if err := checker.prune(pruning); err != nil {
+		if err := checker.applyPruning(pruning); err != nil {
 			return fmt.Errorf("verify: pruning %d: %w", i, err)
 		}
 	}
-	bound, err := checker.root(&solution.Proof.Root)
+	bound, err := checker.checkRoot(&solution.Proof.Root)
 	if err != nil {
 		return fmt.Errorf("verify: the proof: %w", err)
 	}
