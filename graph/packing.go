@@ -141,7 +141,7 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 	case v.Packed != nil:
 		return nil, fmt.Errorf("value %q is already packed", v.Name)
 	case p.Fill == nil || p.Format == "":
-		return nil, errors.New("a packing needs a Form and a Fill function")
+		return nil, errors.New("a packing needs a Format and a Fill function")
 	case p.Unpack == nil && v.Const == nil:
 		return nil, fmt.Errorf("value %q is not a constant, so the packing needs Unpack to restore the value", v.Name)
 	}

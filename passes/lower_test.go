@@ -108,7 +108,7 @@ func TestPackedOtherwiseIsRefused(t *testing.T) {
 	_, err = graph.PackConstant(g.Inputs[0], graph.Packing{})
 	assert.ErrorContains(t, err, "only a constant")
 	_, err = g.Pack(g.Inputs[0], graph.Packing{})
-	assert.ErrorContains(t, err, "a packing needs a Form and a Fill function")
+	assert.ErrorContains(t, err, "a packing needs a Format and a Fill function")
 	_, err = g.Pack(nil, graph.Packing{})
 	assert.ErrorContains(t, err, "the value to pack is not in the graph")
 }
