@@ -81,12 +81,12 @@ type Options struct {
 	Exact bool
 	// Device is the name of a device that may compute nodes. "vulkan" and "cuda" require that the program imports
 	// package gpu of module github.com/graphrun/graphrun/gpu. "auto" is the first device of the machine. Empty and
-	// "cpu" are the host. Strategies that solve the problem of layouts, such as Optimal, choose the place of each value
+	// "cpu" are the host. Strategies that solve the layout problem, such as Optimal, choose the place of each value
 	// by its price; other strategies use the host. Inputs and outputs are on the host. With Exact, a device that does
 	// not round sums and products as IEEE 754 requires is an error.
 	Device string
 	// SolveLimit is the maximum time of a search by strategy Optimal. Optimal searches only if variable elimination,
-	// which takes milliseconds, does not solve the problem of layouts. 0 is [layout.SolveLimit], 10 seconds. A negative
+	// which takes milliseconds, does not solve the layout problem. 0 is [layout.SolveLimit], 10 seconds. A negative
 	// limit disables the search, so that plans do not depend on time. At the limit the best plan found is used, and the
 	// report has a lower bound on the cost of all plans.
 	SolveLimit time.Duration

@@ -40,8 +40,8 @@ type upsampler struct {
 	sums             []int32
 }
 
-// newUpsampler returns the upsampler of an image. As in libjpeg-turbo, only halved dimensions are interpolated, and
-// width is not if there are fewer than three samples.
+// newUpsampler returns the upsampler of an image. As in libjpeg-turbo, only halved dimensions are interpolated, except
+// a width of fewer than three samples.
 func newUpsampler(source *image.YCbCr) *upsampler {
 	u := &upsampler{stride: source.CStride, xFactor: 1, yFactor: 1}
 	switch source.SubsampleRatio {

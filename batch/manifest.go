@@ -29,7 +29,7 @@ func (r *record) valid() bool {
 	return r.Name != "" && r.Run != "" && (r.Output == "") != (r.Error == "")
 }
 
-// outputDir has methods that return the paths of the files in an output directory dir.
+// outputDir gives the paths of the files in the output directory dir.
 type outputDir struct{ dir string }
 
 // stateDir returns the directory of manifests, locks and temporary files.
@@ -91,10 +91,9 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 	return nil
 }
 
-// finishedRecord returns the record that makes another run of an input unnecessary, or nil. records are the records of
-// the input. A record qualifies if it has the given digests (Input and Run), and if its output still exists. If no
-// record qualifies, finishedRecord returns a record of an error with these digests. An empty inputDigest matches every
-// digest.
+// finishedRecord returns the record that makes another run of an input unnecessary, or nil. records are all records of
+// the input. finishedRecord chooses among those with the given digests; an empty inputDigest matches every digest. A
+// record whose output still exists has priority over a record of an error.
 func (d outputDir) finishedRecord(records []record, inputDigest, run string) *record {
 	var failed *record
 	for i := range records {

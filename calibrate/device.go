@@ -29,7 +29,7 @@ type deviceMeasurer struct {
 
 // deviceRun is a measured run. It adds one call to the queue calls times, and then waits for the device.
 type deviceRun struct {
-	kind, unit string     // Point.Of and Point.Unit
+	kind, unit string     // the kind of work and its unit, as in [Point]
 	work       graph.Work // the work of a call
 	callBytes  float64    // bytes that a call accesses
 	calls      int

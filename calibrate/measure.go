@@ -145,8 +145,8 @@ func (b *builder) evictCaches(op string, bytes float64) {
 	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
-// addWarmup adds steps that write and read a value of the layout m. A later value of the same size then gets the
-// memory of this value, which is in the caches.
+// addWarmup adds steps that write and read a value of the size of meta. A later value of this size then gets the
+// memory of the first value, which is in the caches.
 func (b *builder) addWarmup(meta tensor.Meta) {
 	sameBytes := tensor.New(tensor.Float32, max(1, meta.Bytes()/4))
 	written := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(sameBytes, 1)))

@@ -16,8 +16,7 @@ const minPS = 1e-2
 // solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
 // descent. It fits one rate at a time, while all other rates are fixed.
 func (m *measurer) solve() {
-	// A probe fits either a rate, or one point of a memory curve (the price of a byte by footprint). This is the point at
-	// the footprint of the probe.
+	// A probe fits either a rate, or one point of a memory curve: the price of a byte at the footprint of the probe.
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
 	for _, fitted := range m.probes {
 		if fitted.rate != "" {

@@ -61,7 +61,7 @@ func (p *Program) deviceNeed() Need {
 	return need
 }
 
-// constantData identifies the bytes of a constant.
+// constantData returns the key of a constant in [Uploads].
 func (s *storage) constantData() constantData {
 	return constantData{uintptr(s.data.Pointer()), s.bytes}
 }

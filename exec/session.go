@@ -57,7 +57,8 @@ type workerState struct {
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
 // memory.
 func (p *Program) NewSession() *Session {
-	session := &Session{program: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
+	const zeroed = false // steps write memory before they read it
+	session := &Session{program: p, arena: p.pool.Take(p.arena, zeroed), ptrs: make([]unsafe.Pointer, p.pointerCount),
 		outputMemories: make([]outputMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	session.in, session.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	session.sectionRun.prepare(p)
@@ -67,7 +68,7 @@ func (p *Program) NewSession() *Session {
 	}
 	for i := range session.workers {
 		worker := &session.workers[i]
-		worker.mem.WorkerScratch = p.pool.Take(p.workerBytes, false).Bytes()
+		worker.mem.WorkerScratch = p.pool.Take(p.workerBytes, zeroed).Bytes()
 		worker.mem.State = &worker.state
 		worker.index = i
 	}

@@ -136,8 +136,8 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 // side is one of the two compared programs. Every part of a program has a key; matching parts of the two programs
 // have equal keys. A pairing (see matchValues) matches the values of the two graphs.
 type side struct {
-	name    string // first or second
-	binding *program.Binding
+	name    string           // first or second
+	binding *program.Binding // the graph and its plan at the sizes for which Compile planned
 	report  *report.Plan
 	leaves  map[string]string       // for each name of an input or constant: its key
 	nodes   map[string]string       // for each name of a node of the original graph: its key

@@ -20,7 +20,8 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// internals returns the internal program and its first binding. It fails if the program was not compiled.
+// internals returns the internal program and its first binding: the plan and the compiled steps for one set of sizes.
+// It fails if the program was not compiled.
 func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	internal := (*program.Program)(p)
 	if b := internal.FirstBinding(); b != nil {

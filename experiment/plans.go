@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -79,8 +80,8 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 	}
 	choices = make([]Choice, len(list))
 	for i, outcome := range list {
-		choices[i] = Choice{CostNS: float64(outcome.CostPS) / 1000, MoreNS: float64(outcome.CostPS-list[0].CostPS) / 1000,
-			Change: outcome.ChangesSince(list[0]), rank: i + 1,
+		choices[i] = Choice{CostNS: float64(outcome.CostPS) / machine.PSPerNS,
+			MoreNS: float64(outcome.CostPS-list[0].CostPS) / machine.PSPerNS, Change: outcome.ChangesSince(list[0]), rank: i + 1,
 			solution: &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}}
 	}
 	return choices, timedOut, nil
@@ -106,19 +107,19 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 		return nil, err
 	}
 	known := wcsp.Forbidden
-	if ps := math.Ceil(knownNS * 1000); ps < float64(known) { // rounded up, so that no cheaper plan is excluded
+	if ps := math.Ceil(knownNS * machine.PSPerNS); ps < float64(known) { // rounded up, to exclude no cheaper plan
 		known = int64(ps)
 	}
 	found, err := model.CheapestWithin(ctx, int64(limit), known, func(outcome *layout.Outcome) (int64, error) {
 		solution := &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}
-		choice := Choice{CostNS: float64(outcome.CostPS) / 1000, solution: solution}
+		choice := Choice{CostNS: float64(outcome.CostPS) / machine.PSPerNS, solution: solution}
 		bytes, err := need(choice)
 		return int64(bytes), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &MemorySearch{float64(found.BoundPS) / 1000, int(found.LeastBytes), found.Rejected}, nil
+	return &MemorySearch{float64(found.BoundPS) / machine.PSPerNS, int(found.LeastBytes), found.Rejected}, nil
 }
 
 // Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.

@@ -190,7 +190,7 @@ func runsToDiffer(pairs []Pair, session *session) *int {
 	return new((fewestSamples(level)-1)*session.runsPerTurn() + 1) // the last turn needs a single run
 }
 
-// testPower is the probability with which the test finds a difference, for the number of samples of turnsToDetect.
+// testPower is the power of the test in turnsToDetect: the probability that the test finds the difference.
 const testPower = 0.8
 
 // turnsToDetect returns the number of samples on each side with which the Mann-Whitney test finds a relative difference

@@ -45,7 +45,7 @@ type CopiesVerdict struct {
 }
 
 // Verify checks a certificate against a graph as it was loaded. Sizes and pins are those of the certificate. Verify
-// states the problem of layouts with the certificate's profile and compares it with the certificate's problem, entry by
+// states the layout problem with the certificate's profile and compares it with the certificate's problem, entry by
 // entry. It recomputes the cost of the chosen plan, and checks the proof of the bound with code that is independent of
 // the solver. The error says which check fails. The graph is not changed.
 //
@@ -98,15 +98,15 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		return nil, err
 	}
 	solution := c.Solution
-	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / 1000,
-		BoundNS:  float64(solution.Bound) / 1000,
+	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / machine.PSPerNS,
+		BoundNS:  float64(solution.Bound) / machine.PSPerNS,
 		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Sizes: c.sizes(), Variables: len(problem.Variables),
 		Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)
 		}
-		verdict.Optimal, verdict.CostNS = c.Copies.Cost == solution.Bound, float64(c.Copies.Cost)/1000
+		verdict.Optimal, verdict.CostNS = c.Copies.Cost == solution.Bound, float64(c.Copies.Cost)/machine.PSPerNS
 	}
 	return verdict, nil
 }

@@ -10,7 +10,7 @@ import (
 // maxNesting bounds the depth of graphs within graphs.
 const maxNesting = 64
 
-// isGraph reports whether an attribute is a graph, such as the body of a loop.
+// isGraph reports whether the attribute with the given name in schema s is a graph, such as the body of a loop.
 func isGraph(s *graph.Schema, name string) bool {
 	return slices.ContainsFunc(s.Fields, func(f graph.Field) bool { return f.Name == name && f.Type == "graph" })
 }

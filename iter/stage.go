@@ -33,7 +33,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 			return nil
 		})
 	}
-	s := it.newStager(c, true)
+	const needsBlocks = true
+	s := it.newStager(c, needsBlocks)
 	if s.nonTemporal {
 		defer strided.Fence()
 	}
@@ -63,7 +64,8 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 	ops := len(it.ops)
 	c.ptrs = withLen(c.ptrs, ops)
 	c.strides = withLen(c.strides, 2*ops)
-	s := it.newStager(c, false)
+	const needsBlocks = false // blocks only for converted operands
+	s := it.newStager(c, needsBlocks)
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			for i := range ops {

@@ -80,14 +80,14 @@ func nonzeroAttrs[A any](list []A) graph.Attrs {
 		structValue := reflect.ValueOf(&list[i]).Elem()
 		for k := range structValue.NumField() {
 			field := structValue.Field(k)
-			switch x := field.Interface().(type) {
+			switch content := field.Interface().(type) {
 			case map[string]*graph.Value:
-				for name, x := range x {
-					attrs[name] = graph.ValueRef{Value: x}
+				for name, value := range content {
+					attrs[name] = graph.ValueRef{Value: value}
 				}
 			case map[string]tensor.Scalar: // attributes of any name
-				for name, x := range x {
-					attrs[name] = x
+				for name, number := range content {
+					attrs[name] = number
 				}
 			default:
 				if !field.IsZero() {
@@ -159,9 +159,9 @@ func add(g *graph.Graph, op string, count int, attrs graph.Attrs, args []any) []
 func flattenOperands(operands []any) []any {
 	args := make([]any, 0, len(operands))
 	for _, o := range operands {
-		switch x := o.(type) {
+		switch list := o.(type) {
 		case []*graph.Value:
-			for _, v := range x {
+			for _, v := range list {
 				args = append(args, v)
 			}
 		case Absent:

@@ -48,7 +48,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 	reader := http.MaxBytesReader(w, r.Body, maxBody)
 	for capacity := min(length, firstPart); ; capacity = min(length, max(maxReserved, bodyGrowth*len(result.bytes))) {
 		// The additional byte lets the last call of Read return io.EOF, or the error of a body that exceeds MaxBody.
-		storage := s.bodies.Take(padding+capacity+1, false)
+		const zeroed = false
+		storage := s.bodies.Take(padding+capacity+1, zeroed)
 		grown := storage.Bytes()[padding:]
 		received := copy(grown, result.bytes)
 		if result.storage != nil {

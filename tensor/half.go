@@ -42,7 +42,7 @@ func HalfOf(f float32) Half {
 		if magnitude > 0xff<<exponentShift { // a NaN is made quiet, and keeps the upper bits of its payload
 			return sign | 0x7e00 | Half(magnitude>>13&0x3ff)
 		}
-		return sign | 0x7c00
+		return sign | 0x7c00 // infinity
 	}
 	const oneHalf = (127 - 1) << exponentShift // the bits of 0.5; the last bit has the value of the least subnormal half
 	// Rebias the exponent, so that the smallest normal half has exponent 1, and drop 13 bits. Adding half of the last

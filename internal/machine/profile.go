@@ -197,12 +197,15 @@ func (p *Profile) PriceNS(w Work) float64 {
 	if !(total > 0) {
 		return 0
 	}
-	return min(total, maxPS) / 1e3
+	return min(total, maxPS) / PSPerNS
 }
 
 // UnclampedPS returns the price of work in picoseconds, without the bounds 0 and maxPS of [Profile.PricePS]. The price
 // is negative if w is a difference of two Work values and saves time.
 func (p *Profile) UnclampedPS(w Work) float64 { return p.price(&w) }
+
+// PSPerNS converts between picoseconds, the unit of prices, and nanoseconds.
+const PSPerNS = 1000
 
 // maxPS bounds a price by an hour, so that sums of a thousand such steps do not overflow.
 const maxPS = 3600e12

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
@@ -91,8 +92,8 @@ func Advise(p *Problem) (*Advice, error) {
 		advice.Tried++
 		if saved := current.CostPS - changed.CostPS; float64(saved) >= minSavedPart*float64(current.CostPS) && saved > 0 {
 			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex == isInput, Name: candidate.name,
-				Order: candidate.text, SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(current.CostPS),
-				Change: changed.ChangesSince(current)})
+				Order: candidate.text, SavedNS: float64(saved) / machine.PSPerNS,
+				Part: float64(saved) / float64(current.CostPS), Change: changed.ChangesSince(current)})
 		}
 	}
 	sorted.Func(advice.Hints, func(a, b Hint) int { return cmp.Compare(b.SavedNS, a.SavedNS) })

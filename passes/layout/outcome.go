@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -140,7 +141,7 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 			cost = decoder.model.copyCostMatrix(variable)[int(copyStep.from)*len(variable.forms)+int(copyStep.to)]
 		}
 		copied := decoder.describeCopy(variable, int(copyStep.from), int(copyStep.to))
-		copied.CostNS = float64(cost) / 1000
+		copied.CostNS = float64(cost) / machine.PSPerNS
 		if copyStep.from >= 0 || !operandCopies[copyStep.to].byNode {
 			out.Inserted++
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
@@ -43,7 +44,7 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err != nil {
 		return nil, err
 	}
-	sensitivity := &Sensitivity{CopyNS: float64(cheapest.copies) / 1000}
+	sensitivity := &Sensitivity{CopyNS: float64(cheapest.copies) / machine.PSPerNS}
 	for _, c := range cheapest.outcome.Copies {
 		sensitivity.CopiedBytes += c.Bytes
 	}
@@ -170,7 +171,7 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		bytes += copied.Bytes
 	}
 	if ps > 0 && factor > 0 {
-		found.WasGBps = float64(bytes) / float64(ps) * 1000 // bytes per picosecond to GB/s
+		found.WasGBps = float64(bytes) / float64(ps) * machine.PSPerNS // bytes per nanosecond, which are GB/s
 		found.GBps = found.WasGBps / factor
 	}
 	return found, nil

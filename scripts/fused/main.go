@@ -92,8 +92,8 @@ func scan(file string, found map[string]bool) error {
 	return nil
 }
 
-// complexInstances returns the addresses of the instances of generic functions for complex numbers. A conversion of a
-// complex product does not prevent that its parts are fused (golang/go#36971).
+// complexInstances returns the addresses of the instances of generic functions for complex numbers. The conversion of a
+// complex product does not prevent the fusion of its parts (golang/go#36971).
 func complexInstances(f *elf.File) (map[uint64]bool, error) {
 	symbols, err := f.Symbols()
 	if err != nil {

@@ -54,7 +54,7 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 			required = append(required, found.key)
 		}
 	}
-	if len(properties) == 0 { // a struct without keys, such as one that encodes itself, may have any
+	if len(properties) == 0 { // a struct without listed keys, such as one that encodes itself, may have any keys
 		return map[string]any{"type": "object"}
 	}
 	schema := map[string]any{"type": "object", "properties": properties, "required": required,

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/internal/contiguity"
 )
 
-// proveClaim proves or refutes a claim for one rank. This is the rank of --rank or, without --rank, that of the first
-// predicate of the claim that can hold for one rank only. It returns an error if the claim is not proved.
+// proveClaim proves or refutes a claim for one rank, the value of --rank. Without --rank, the first predicate of the
+// claim that is defined for a single rank gives the rank. proveClaim returns an error if the claim is not proved.
 func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	claim, err := contiguity.ParseClaim(text)
 	if err != nil {

@@ -121,7 +121,7 @@ func ProfileText(p report.Profile) string {
 		return fmt.Sprintf("the default profile for %s (%s)", p.Instructions, digest)
 	}
 	date, _, _ := strings.Cut(p.Measured, "T")
-	return fmt.Sprintf("a profile for %s, measured %s (%s)", p.Instructions, cmp.Or(date, "some day"), digest)
+	return fmt.Sprintf("a profile for %s, measured %s (%s)", p.Instructions, cmp.Or(date, "on an unknown date"), digest)
 }
 
 // ShortDigest is the length of digests in text output.

@@ -166,7 +166,7 @@ func (r *Result) setBound(ctx context.Context, p *graphrun.Program, limit time.D
 		return err
 	}
 	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
-	r.BoundNS, r.Optimal = float64(s.Bound)/1000, s.Optimal() // the solver computes in picoseconds
+	r.BoundNS, r.Optimal = float64(s.Bound)/machine.PSPerNS, s.Optimal()
 	r.Certified = verify.SolutionContext(ctx, problem, s) == nil
 	size := &byteCounter{}
 	if err := errors.Join(problem.Write(size), s.Write(size)); err != nil {
