@@ -30,13 +30,13 @@ type committer struct {
 
 // result is the result of an input.
 type result struct {
-	input   Input
-	digest  string // of the input
-	entries []npz.Entry
-	err     error  // the reason why there are no entries
-	bytes   int64  // of the entries, in memory
-	release func() // must be called when the entries are no longer used
-	counted bool   // whether the input was acquired from job.window, the limit of computed but unrecorded inputs
+	input    Input
+	digest   string // of the input
+	entries  []npz.Entry
+	err      error  // the reason why there are no entries
+	bytes    int64  // of the entries, in memory
+	release  func() // must be called when the entries are no longer used
+	inWindow bool   // whether the input was acquired from job.window, the limit of computed but unrecorded inputs
 }
 
 // writers is the number of outputs that are written and synced at the same time. File systems combine simultaneous
@@ -47,7 +47,7 @@ const writers = 16
 const maxErrorText = 4096
 
 // open creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.
-func (c *committer) open(o *Options) (err error) {
+func (c *committer) open(options *Options) (err error) {
 	c.directories = map[string]bool{}
 	for _, dir := range []string{c.outputDir.dir, c.outputDir.stateDir(), c.temporary} {
 		if err := c.makeDirectory(dir); err != nil {
@@ -57,7 +57,7 @@ func (c *committer) open(o *Options) (err error) {
 	if err := c.removeTemporaryFiles(); err != nil {
 		return err
 	}
-	if c.manifest, err = openManifest(c.fsys, c.outputDir.manifestPath(o)); err != nil {
+	if c.manifest, err = openManifest(c.fsys, c.outputDir.manifestPath(options)); err != nil {
 		return err
 	}
 	return c.fsys.syncDirectory(c.outputDir.stateDir())
@@ -119,14 +119,14 @@ func (c *committer) commit(part []*result) (err error) {
 	return c.record(records)
 }
 
-// write writes an output to a new file, and sets the digest and the size of the output in its record r.
+// write writes an output to a new file, and sets the digest and the size of the output in its record.
 func (c *committer) write(path string, entries []npz.Entry, r *record) (err error) {
 	f, err := c.fsys.create(path)
 	if err != nil {
 		return err
 	}
 	hash := sha256.New()
-	counter := &countingWriter{w: io.MultiWriter(f, hash)}
+	counter := &countingWriter{writer: io.MultiWriter(f, hash)}
 	err = npz.WriteNPZ(counter, entries)
 	if err == nil {
 		err = f.Sync()
@@ -140,13 +140,13 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 
 // countingWriter writes to w and counts the bytes.
 type countingWriter struct {
-	w     io.Writer
-	bytes int64
+	writer io.Writer
+	bytes  int64
 }
 
 // Write writes b.
 func (c *countingWriter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
+	n, err := c.writer.Write(b)
 	c.bytes += int64(n)
 	return n, err
 }

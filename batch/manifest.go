@@ -94,12 +94,12 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 // finishedRecord returns the record that makes another run of an input unnecessary, or nil. records are all records of
 // the input. finishedRecord chooses among those with the given digests; an empty inputDigest matches every digest. A
 // record whose output still exists has priority over a record of an error.
-func (d outputDir) finishedRecord(records []record, inputDigest, run string) *record {
+func (d outputDir) finishedRecord(records []record, inputDigest, runDigest string) *record {
 	var failed *record
 	for i := range records {
 		r := &records[i]
 		switch {
-		case r.Run != run || inputDigest != "" && r.Input != inputDigest: // another input or model
+		case r.Run != runDigest || inputDigest != "" && r.Input != inputDigest: // another input or model
 		case r.Error != "":
 			failed = r
 		case d.outputExists(r, records):

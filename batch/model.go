@@ -71,11 +71,11 @@ func (m *model) compile(ctx context.Context, options *Options) (err error) {
 }
 
 // parallelRuns returns the maximum number of simultaneous runs.
-func parallelRuns(o *Options) int {
-	if o.Compile.Threads <= 0 {
+func parallelRuns(options *Options) int {
+	if options.Compile.Threads <= 0 {
 		return 1
 	}
-	return max(1, runtime.GOMAXPROCS(0)/o.Compile.Threads)
+	return max(1, runtime.GOMAXPROCS(0)/options.Compile.Threads)
 }
 
 // run runs the model once on the joined inputs of runs. parts has the outputs for each of the runs. release must be

@@ -28,16 +28,16 @@ import (
 // Run runs a model on the unfinished inputs of a shard, and writes their outputs to the directory dir. It creates dir
 // if necessary. An error of the model, of the directory or of the context ends the run; finished outputs remain, and
 // the summary counts them. If another process runs the same shard, Run returns an error.
-func Run(ctx context.Context, model string, inputs []Input, dir string, o Options) (Summary, error) {
+func Run(ctx context.Context, model string, inputs []Input, dir string, options Options) (Summary, error) {
 	if err := machine.RunError(); err != nil {
 		return Summary{}, err
 	}
-	return run(ctx, model, inputs, dir, o, disk{})
+	return run(ctx, model, inputs, dir, options, disk{})
 }
 
 // Status counts the inputs of a shard without running or reading them. It does not detect changed contents of inputs.
-func Status(ctx context.Context, model string, inputs []Input, dir string, o Options) (Summary, error) {
-	j, err := newJob(ctx, model, inputs, dir, &o)
+func Status(ctx context.Context, model string, inputs []Input, dir string, options Options) (Summary, error) {
+	j, err := newJob(ctx, model, inputs, dir, &options)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -75,11 +75,11 @@ type job struct {
 
 // newJob checks the options and the names of the inputs, loads the model at path, and reads the records of earlier
 // runs.
-func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Options) (*job, error) {
-	if err := o.complete(); err != nil {
+func newJob(ctx context.Context, path string, inputs []Input, dir string, options *Options) (*job, error) {
+	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	j := &job{options: o, outputDir: outputDir{filepath.Clean(dir)}, inputs: o.inShard(inputs)}
+	j := &job{options: options, outputDir: outputDir{filepath.Clean(dir)}, inputs: options.inShard(inputs)}
 	wanted := map[string]bool{}
 	for _, in := range j.inputs {
 		switch {
@@ -95,10 +95,10 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, o *Opt
 		wanted[in.Name] = true
 	}
 	var err error
-	if j.model, err = loadModel(ctx, path, o); err != nil {
+	if j.model, err = loadModel(ctx, path, options); err != nil {
 		return nil, err
 	}
-	j.decoder = decoder{j.model.graph, o.Images}
+	j.decoder = decoder{j.model.graph, options.Images}
 	j.records, err = j.outputDir.readManifests(wanted)
 	return j, err
 }
@@ -117,30 +117,30 @@ func sameFile(output, input string) bool {
 }
 
 // run is [Run] for the model at path, with the file system fsys for outputs.
-func run(ctx context.Context, path string, inputs []Input, dir string, o Options, fsys fileSystem) (_ Summary,
+func run(ctx context.Context, path string, inputs []Input, dir string, options Options, fsys fileSystem) (_ Summary,
 	err error) {
-	j, err := newJob(ctx, path, inputs, dir, &o)
+	j, err := newJob(ctx, path, inputs, dir, &options)
 	if err != nil {
 		return Summary{}, err
 	}
-	if err := j.model.compile(ctx, &o); err != nil {
+	if err := j.model.compile(ctx, &options); err != nil {
 		return Summary{}, err
 	}
 	j.summary.Unjoined = j.model.unjoinedReason
 	c := &committer{
 		fsys: fsys, outputDir: j.outputDir, run: j.model.digest,
-		temporary: j.outputDir.shardPath("writing", &o),
+		temporary: j.outputDir.shardPath("writing", &options),
 	}
 	if err := os.MkdirAll(j.outputDir.stateDir(), 0o777); err != nil {
 		return j.summary, err
 	}
 	j.summary.Missing = len(j.inputs)
-	unlock, err := lock(j.outputDir.shardPath("lock", &o))
+	unlock, err := lock(j.outputDir.shardPath("lock", &options))
 	if err != nil {
 		return j.summary, err
 	}
 	defer unlock()
-	if err := c.open(&o); err != nil {
+	if err := c.open(&options); err != nil {
 		return j.summary, err
 	}
 	defer func() { err = errors.Join(err, c.manifest.Close()) }()
@@ -366,7 +366,7 @@ func (j *job) runTogether(ctx context.Context, items []*item) {
 	var unreleased sync.WaitGroup
 	unreleased.Add(len(items))
 	for i, it := range items {
-		r := &result{input: it.input, digest: it.digest, err: err, counted: true}
+		r := &result{input: it.input, digest: it.digest, err: err, inWindow: true}
 		if err == nil {
 			r.entries, r.release = parts[i], unreleased.Done
 			r.bytes = min(bytesOf(parts[i]), int64(j.options.Memory))
@@ -419,7 +419,7 @@ func (j *job) commitAll(c *committer) (err error) {
 				r.release()
 			}
 			j.computed.Release(r.bytes)
-			if r.counted {
+			if r.inWindow {
 				j.window.Release(1)
 			}
 			switch {

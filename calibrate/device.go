@@ -54,15 +54,15 @@ func checkDevice(ctx context.Context, device graph.Device, options *Options) err
 		name     string
 		operands []tensor.Meta
 	}{{"relu", matrices[:1]}, {"add", matrices}, {"matmul", matrices}} {
-		if err := measuring.check(kernel.name, kernel.operands); err != nil {
+		if err := measuring.runOnce(kernel.name, kernel.operands); err != nil {
 			return fmt.Errorf("%s: %s: %w", device.Describe(), kernel.name, err)
 		}
 	}
 	return nil
 }
 
-// check runs a kernel once.
-func (m *deviceMeasurer) check(name string, operands []tensor.Meta) error {
+// runOnce runs a kernel once.
+func (m *deviceMeasurer) runOnce(name string, operands []tensor.Meta) error {
 	call, err := m.kernel(name, operands...)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (m *deviceMeasurer) check(name string, operands []tensor.Meta) error {
 
 // measureDevice returns the rates of a device, and the runs that determine them. report is called before each
 // measurement.
-func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, what string)) (
+func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, name string)) (
 	machine.DeviceRates, []Point, error) {
 	measuring := newDeviceMeasurer(ctx, device, options)
 	for i, measurement := range [deviceMeasurements]struct {
@@ -158,7 +158,7 @@ func (m *deviceMeasurer) measureStep() error {
 
 // measureUpload measures the copy of a byte to the device.
 func (m *deviceMeasurer) measureUpload() error {
-	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, calls: 1}
+	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, maxCalls: 1}
 	return m.fit(machine.DeviceUpload, "byte", &m.rates.UploadPS, sizes, func(bytes int) (*deviceCall, error) {
 		memory, err := m.device.Alloc(bytes)
 		if err != nil {
@@ -172,7 +172,7 @@ func (m *deviceMeasurer) measureUpload() error {
 
 // measureDownload measures the copy of a byte from the device.
 func (m *deviceMeasurer) measureDownload() error {
-	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, calls: 1}
+	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, maxCalls: 1}
 	return m.fit(machine.DeviceDownload, "byte", &m.rates.DownloadPS, sizes, func(bytes int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, bytes/4)
 		kernel, err := m.device.Download().Lower(&graph.Call{In: []graph.Arg{operandOf(meta)}, Out: []tensor.Meta{meta}})
@@ -201,7 +201,7 @@ func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func
 
 // measureByte measures the memory access of a pointwise kernel.
 func (m *deviceMeasurer) measureByte() error {
-	sizes := deviceSizes{first: 1 << 10, factor: 4, last: m.options.MaxBytes / 12, calls: 256}
+	sizes := deviceSizes{first: 1 << 10, factor: 4, last: m.options.MaxBytes / 12, maxCalls: 256}
 	return m.fit("device.byte", "byte", &m.rates.BytePS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size)
 		call, err := m.kernel("add", meta, meta)
@@ -215,7 +215,7 @@ func (m *deviceMeasurer) measureByte() error {
 // measureTiled measures a byte of a transposed operand of a pointwise kernel. The time of the other operand and of the
 // result is predicted.
 func (m *deviceMeasurer) measureTiled() error {
-	sizes := deviceSizes{first: 32, factor: 2, last: int(math.Sqrt(float64(m.options.MaxBytes) / 12)), calls: 256}
+	sizes := deviceSizes{first: 32, factor: 2, last: int(math.Sqrt(float64(m.options.MaxBytes) / 12)), maxCalls: 256}
 	return m.fit("device.tiled", "byte", &m.rates.TiledPS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size, size)
 		call, err := m.kernel("add", meta, meta.WithStrides([]int{1, size}))
@@ -230,7 +230,7 @@ func (m *deviceMeasurer) measureTiled() error {
 // measureOperation measures an operation of a product of matrices.
 func (m *deviceMeasurer) measureOperation() error {
 	const unit = "multiply-add"
-	sizes := deviceSizes{first: 16, factor: 2, last: 2048, calls: 256}
+	sizes := deviceSizes{first: 16, factor: 2, last: 2048, maxCalls: 256}
 	return m.fit(machine.DeviceOperation, unit, &m.rates.OperationPS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size, size)
 		call, err := m.kernel("matmul", meta, meta)
@@ -242,8 +242,8 @@ func (m *deviceMeasurer) measureOperation() error {
 }
 
 // deviceSizes are the sizes of the calls that determine a rate: first, first*factor and so on up to last, but at least
-// first. A run has at most the given number of calls.
-type deviceSizes struct{ first, factor, last, calls int }
+// first. A run has at most maxCalls calls.
+type deviceSizes struct{ first, factor, last, maxCalls int }
 
 // fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
 // work. It measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest
@@ -251,7 +251,7 @@ type deviceSizes struct{ first, factor, last, calls int }
 func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
 	largest := deviceRun{kind: kernel, unit: unit}
-	measure := func(size int) (more bool, err error) {
+	measure := func(size int) (needsLarger bool, err error) {
 		call, err := prepare(size)
 		if err != nil {
 			return false, err
@@ -262,7 +262,7 @@ func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSiz
 			if err != nil {
 				return false, err
 			}
-			if count*4 > sizes.calls || ns >= float64(m.options.CallTime) {
+			if count*4 > sizes.maxCalls || ns >= float64(m.options.CallTime) {
 				overheadPS := float64(float64(count)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
 				// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited to
 				// half of the time, so that the rate is positive.
@@ -273,12 +273,12 @@ func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSiz
 			}
 		}
 	}
-	for size, more := sizes.first, true; more; size *= sizes.factor {
+	for size, needsLarger := sizes.first, true; needsLarger; size *= sizes.factor {
 		var err error
-		if more, err = measure(size); err != nil {
+		if needsLarger, err = measure(size); err != nil {
 			return err
 		}
-		more = more && size*sizes.factor <= sizes.last
+		needsLarger = needsLarger && size*sizes.factor <= sizes.last
 	}
 	m.runs = append(m.runs, largest)
 	return nil

@@ -141,8 +141,8 @@ const (
 
 // evictCaches adds a step that accesses the given number of bytes.
 func (b *builder) evictCaches(op string, bytes float64) {
-	m := tensor.New(tensor.Float32, max(1, int(bytes)/8))
-	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(m, 1))))
+	operand := tensor.New(tensor.Float32, max(1, int(bytes)/8))
+	b.graph.Output("evicting", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(operand, 1))))
 }
 
 // addWarmup adds steps that write and read a value of the size of meta. A later value of this size then gets the

@@ -120,9 +120,9 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 
 // profileFor returns the profile that predicts the time of a probe. A probe without intervening accesses runs with warm
 // caches, in which a step costs less.
-func (m *measurer) profileFor(p *probe) *machine.Profile {
-	profile := m.profile.WithConstants(p.interveningBytes())
-	if p.interveningBytes() == 0 {
+func (m *measurer) profileFor(fitted *probe) *machine.Profile {
+	profile := m.profile.WithConstants(fitted.interveningBytes())
+	if fitted.interveningBytes() == 0 {
 		profile.StepPS = m.warmStepPS
 	}
 	return profile
@@ -142,4 +142,6 @@ func (p *probe) interveningBytes() float64 {
 }
 
 // priceOf returns the price of work in a probe, in picoseconds.
-func (m *measurer) priceOf(p *probe, w graph.Work) float64 { return m.profileFor(p).UnclampedPS(w) }
+func (m *measurer) priceOf(fitted *probe, work graph.Work) float64 {
+	return m.profileFor(fitted).UnclampedPS(work)
+}

@@ -32,9 +32,9 @@ func (w *stopWatch) EndRun(*exec.Run, error) { w.runTimes = append(w.runTimes, w
 func (w *stopWatch) BeginStep(exec.Position) { w.stepStart = time.Now() }
 
 // EndStep adds the time of the step, without the cost of reading the clock.
-func (w *stopWatch) EndStep(p exec.Position, _ bool) {
+func (w *stopWatch) EndStep(position exec.Position, _ bool) {
 	took := float64(time.Since(w.stepStart)) - w.clockCostNS
-	if w.isTimed(p.Node) {
+	if w.isTimed(position.Node) {
 		w.runNS += max(took, 1)
 	}
 }

@@ -306,9 +306,9 @@ func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []g
 
 // nodeRuntime implements [graph.Runtime]: it gives an op with RunDynamic access to the run that calls the op.
 type nodeRuntime struct {
-	runner *Runner
-	ctx    context.Context
-	run    *Run // nil without a tracer
+	runner    *Runner
+	ctx       context.Context
+	tracedRun *Run // nil without a tracer
 }
 
 // Context returns the context of the run.
@@ -331,7 +331,7 @@ func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*te
 			return nil, fmt.Errorf("input %q: %w", subgraph.Inputs[i].Name, err)
 		}
 	}
-	return rt.runner.runSegments(rt.ctx, rt.run, segmented, inputs, false, nil)
+	return rt.runner.runSegments(rt.ctx, rt.tracedRun, segmented, inputs, false, nil)
 }
 
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.

@@ -95,7 +95,7 @@ type segmentRun struct {
 // [*Incomplete]. Outputs that were not computed are then nil.
 func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmentedGraph, inputs []*tensor.Tensor,
 	keepGoing bool, caller *callerOutputs) (_ []*tensor.Tensor, err error) {
-	run := &segmentRun{nodeRuntime: nodeRuntime{runner: r, ctx: ctx, run: parent}, segmentedGraph: segmented,
+	run := &segmentRun{nodeRuntime: nodeRuntime{runner: r, ctx: ctx, tracedRun: parent}, segmentedGraph: segmented,
 		keepGoing: keepGoing, callerOutputs: caller,
 		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(inputs)), missingValues: map[*graph.Value]bool{}}
 	for i, v := range segmented.graph.Inputs {
@@ -104,8 +104,8 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 	if r.options.Tracer != nil && !segmented.isSingleSegment() {
 		run.beginRun(parent)
 		defer func() {
-			r.options.Tracer.EndRun(run.run, err)
-			err = run.run.tracerPanic.errorOrPanic(err)
+			r.options.Tracer.EndRun(run.tracedRun, err)
+			err = run.tracedRun.tracerPanic.errorOrPanic(err)
 		}()
 	}
 	for i := range segmented.segments {
@@ -189,11 +189,11 @@ func (run *segmentRun) runCompiled(segment *graph.Segment, isCacheable bool) err
 	var outputs []graph.Output
 	if prepared.innerSegments != nil {
 		outputs = prepared.innerSegments.graph.Outputs
-		out, err = run.runner.runSegments(run.ctx, run.run, prepared.innerSegments, inputs, run.keepGoing, nil)
+		out, err = run.runner.runSegments(run.ctx, run.tracedRun, prepared.innerSegments, inputs, run.keepGoing, nil)
 	} else {
 		outputs = prepared.program.outputs
 		out = run.callerOutputs.writableTensors(run.segmentedGraph, segment, prepared.program)
-		err = prepared.program.runInto(run.ctx, run.run, inputs, out)
+		err = prepared.program.runInto(run.ctx, run.tracedRun, inputs, out)
 	}
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {

@@ -134,24 +134,24 @@ func (s *Session) runChunk(worker *workerState, step, phase, chunk int) error {
 
 // beginRun reports a run in segments to the tracer; parent is the enclosing run, or nil.
 func (run *segmentRun) beginRun(parent *Run) {
-	run.run = &Run{Graph: run.graph, Parent: parent, Steps: run.dynamicCount, Workers: 1}
-	run.traced = run.runner.options.Tracer.BeginRun(run.run)
+	run.tracedRun = &Run{Graph: run.graph, Parent: parent, Steps: run.dynamicCount, Workers: 1}
+	run.traced = run.runner.options.Tracer.BeginRun(run.tracedRun)
 }
 
 // dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. dynamicIndex is its index among the
 // dynamic nodes. The error names the node.
-func (run *segmentRun) dynamicNode(s *graph.Segment, dynamicIndex int, isCacheable bool) error {
-	n := s.Nodes[0]
+func (run *segmentRun) dynamicNode(segment *graph.Segment, dynamicIndex int, isCacheable bool) error {
+	n := segment.Nodes[0]
 	var err error
 	if run.traced {
-		t, pos := run.runner.options.Tracer, Position{Run: run.run, Node: n, Step: dynamicIndex}
+		t, pos := run.runner.options.Tracer, Position{Run: run.tracedRun, Node: n, Step: dynamicIndex}
 		t.BeginStep(pos)
 		t.BeginChunk(pos)
-		err = run.runDynamic(s, isCacheable)
+		err = run.runDynamic(segment, isCacheable)
 		t.EndChunk(pos, err)
 		t.EndStep(pos, err == nil || run.keepGoing && run.ctx.Err() == nil)
 	} else {
-		err = run.runDynamic(s, isCacheable)
+		err = run.runDynamic(segment, isCacheable)
 	}
 	if err != nil {
 		return run.graph.NodeError(n, withoutNode(n, err))

@@ -55,7 +55,7 @@ func passNames(plan *report.Plan) []string {
 
 // hashSteps hashes the steps of a program in order: computed nodes, implementation, operands, layouts, buffers and
 // loops.
-func hashSteps(h hash.Hash, binding *program.Binding) {
+func hashSteps(digest hash.Hash, binding *program.Binding) {
 	name := func(v *graph.Value) string {
 		if v == nil {
 			return "-"
@@ -63,44 +63,44 @@ func hashSteps(h hash.Hash, binding *program.Binding) {
 		return strconv.Quote(v.Name)
 	}
 	for _, v := range binding.Plan.Graph.Constants {
-		fmt.Fprintf(h, "\nconstant %s", name(v))
-		hashLayout(h, v)
+		fmt.Fprintf(digest, "\nconstant %s", name(v))
+		hashLayout(digest, v)
 	}
 	for _, step := range binding.Program.Steps() {
 		node := step.Node
-		fmt.Fprintf(h, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, name))
+		fmt.Fprintf(digest, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, name))
 		if node.Impl != nil {
-			fmt.Fprintf(h, " by %q", node.Impl.Name)
+			fmt.Fprintf(digest, " by %q", node.Impl.Name)
 		}
 		if step.Loop == nil {
-			fmt.Fprintf(h, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
+			fmt.Fprintf(digest, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
 		} else { // the order of coalesced dimensions, and of dimensions of size 1, does not matter
-			fmt.Fprintf(h, " loop %v", step.Loop.WalkShape())
+			fmt.Fprintf(digest, " loop %v", step.Loop.WalkShape())
 			for i := range step.Loop.Len() {
-				fmt.Fprintf(h, " %v", step.Loop.WalkStrides(i))
+				fmt.Fprintf(digest, " %v", step.Loop.WalkStrides(i))
 			}
 		}
 		for _, arg := range node.In {
-			fmt.Fprintf(h, "\n in %v %s", arg.Kind, name(arg.Value))
+			fmt.Fprintf(digest, "\n in %v %s", arg.Kind, name(arg.Value))
 			if arg.Kind == graph.NumberArg {
-				fmt.Fprintf(h, " %v:%v", arg.Number.DType(), arg.Number)
+				fmt.Fprintf(digest, " %v:%v", arg.Number.DType(), arg.Number)
 			}
 		}
 		for _, v := range node.Out {
-			fmt.Fprintf(h, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.ContainedIn))
-			hashLayout(h, v)
+			fmt.Fprintf(digest, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.ContainedIn))
+			hashLayout(digest, v)
 		}
 	}
 	for _, output := range binding.Plan.Graph.Outputs {
-		fmt.Fprintf(h, "\noutput %q %s", output.Name, name(output.Value))
+		fmt.Fprintf(digest, "\noutput %q %s", output.Name, name(output.Value))
 	}
 }
 
 // hashLayout hashes the dtype, the layout and the packed form of a value.
-func hashLayout(h hash.Hash, v *graph.Value) {
-	fmt.Fprintf(h, " %v %v %v %d", v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
+func hashLayout(digest hash.Hash, v *graph.Value) {
+	fmt.Fprintf(digest, " %v %v %v %d", v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
 	if v.Packed != nil {
-		fmt.Fprintf(h, " packed %q", v.Packed.Format)
+		fmt.Fprintf(digest, " packed %q", v.Packed.Format)
 	}
 }
 

@@ -44,10 +44,10 @@ func rankSamples(a, b []float64) rankStatistics {
 	return ranks
 }
 
-// countEqual counts the samples at the start of a sorted list that equal x.
-func countEqual(sorted []float64, x float64) int {
+// countEqual counts the samples at the start of a sorted list that equal the least sample.
+func countEqual(sorted []float64, least float64) int {
 	count := 0
-	for count < len(sorted) && sorted[count] == x {
+	for count < len(sorted) && sorted[count] == least {
 		count++
 	}
 	return count

@@ -27,9 +27,9 @@ func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
 // LowerBound returns a lower bound on the cost of any plan of a graph, in nanoseconds. Strategy Optimal proves the
 // bound; the Strategy of the options is ignored. LowerBound returns nil if Optimal proves no bound, and an error if
 // the graph cannot be planned.
-func LowerBound(g *graph.Graph, o graphrun.Options) (*float64, error) {
-	o.Strategy, o.Tracer, o.Check, o.Dump = graphrun.Optimal, nil, false, nil
-	p, err := graphrun.Compile(g, o)
+func LowerBound(g *graph.Graph, options graphrun.Options) (*float64, error) {
+	options.Strategy, options.Tracer, options.Check, options.Dump = graphrun.Optimal, nil, false, nil
+	p, err := graphrun.Compile(g, options)
 	if err != nil {
 		return nil, err
 	}

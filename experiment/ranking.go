@@ -140,15 +140,15 @@ func (r *Ranking) pair(a, b string) *Pair {
 
 // holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
 // below the result for the next smaller p-value, it is raised to that result.
-func holm(values []float64) []float64 {
-	order := make([]int, len(values))
+func holm(pValues []float64) []float64 {
+	order := make([]int, len(pValues))
 	for i := range order {
 		order[i] = i
 	}
-	sort.SliceStable(order, func(i, j int) bool { return values[order[i]] < values[order[j]] })
-	corrected, last := make([]float64, len(values)), 0.0 // last: the result for the next smaller p-value
+	sort.SliceStable(order, func(i, j int) bool { return pValues[order[i]] < pValues[order[j]] })
+	corrected, last := make([]float64, len(pValues)), 0.0 // last: the result for the next smaller p-value
 	for k, i := range order {
-		last = max(last, min(1, values[i]*float64(len(values)-k)))
+		last = max(last, min(1, pValues[i]*float64(len(pValues)-k)))
 		corrected[i] = last
 	}
 	return corrected
@@ -157,13 +157,13 @@ func holm(values []float64) []float64 {
 // runsFor2Percent returns the number of runs that would detect a difference of 2% in the pairs without a significant
 // difference. It is nil if there is no such pair, or if the number cannot be estimated for any of them.
 func runsFor2Percent(pairs []Pair, session *session) *int {
-	turns := map[string][]float64{} // by name of the contender
+	turnMedians := map[string][]float64{} // by name of the contender
 	for _, contender := range session.contenders {
-		turns[contender.name] = contender.turnMedians
+		turnMedians[contender.name] = contender.turnMedians
 	}
 	var largest *int
 	for _, pair := range pairs {
-		turnCount, ok := turnsToDetect(turns[pair.A], turns[pair.B], 0.02, Significance/float64(len(pairs)))
+		turnCount, ok := turnsToDetect(turnMedians[pair.A], turnMedians[pair.B], 0.02, Significance/float64(len(pairs)))
 		runs := turnCount * session.runsPerTurn()
 		if !pair.Significant && ok && (largest == nil || runs > *largest) {
 			largest = &runs

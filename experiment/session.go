@@ -21,14 +21,14 @@ const (
 // first round only warms up.
 type session struct {
 	Options
-	contenders []*contender // the contenders to measure
-	hasSeveral bool         // whether there are several candidates, even if all have the same plan
-	in         map[string]*tensor.Tensor
-	random     *rand.Rand
-	start      time.Time
-	runs       int // number of measured runs of each contender so far
-	nextCheck  int // number of runs at which Until is checked again
-	load       *loadMeter
+	contenders           []*contender // the contenders to measure
+	hasSeveralCandidates bool         // whether there are several candidates, even if all have the same plan
+	in                   map[string]*tensor.Tensor
+	random               *rand.Rand
+	start                time.Time
+	runs                 int // number of measured runs of each contender so far
+	nextCheck            int // number of runs at which Until is checked again
+	load                 *loadMeter
 }
 
 // measure measures until the last round or until ctx ends.
@@ -54,7 +54,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 			switch err := contender.runTurn(ctx, s.in, unmeasured, runs); {
 			case ctx.Err() != nil:
 				return true, nil
-			case err != nil && s.hasSeveral:
+			case err != nil && s.hasSeveralCandidates:
 				return false, fmt.Errorf("%w (strategy %s)", err, contender.name)
 			case err != nil:
 				return false, err

@@ -91,7 +91,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		return nil, err
 	}
 	problem := model.WCSP
-	if err := sameProblem(problem, c.Problem); err != nil {
+	if err := checkSameProblem(problem, c.Problem); err != nil {
 		return nil, fmt.Errorf("the problem of the certificate differs from the problem of the graph: %w", err)
 	}
 	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
@@ -225,8 +225,8 @@ func (c *Certificate) checkDevice() error {
 	return nil
 }
 
-// sameProblem returns the first difference of two problems as an error.
-func sameProblem(rebuilt, certified *wcsp.Problem) error {
+// checkSameProblem returns the first difference of two problems as an error.
+func checkSameProblem(rebuilt, certified *wcsp.Problem) error {
 	if len(rebuilt.Variables) != len(certified.Variables) || len(rebuilt.Factors) != len(certified.Factors) {
 		return fmt.Errorf("the problem of the graph has %d variables and %d factors, not %d and %d", len(rebuilt.Variables),
 			len(rebuilt.Factors), len(certified.Variables), len(certified.Factors))

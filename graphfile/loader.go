@@ -260,8 +260,8 @@ func (l *loader) readOutput(offset int) error {
 }
 
 // checkLayout rejects a memory format together with an order.
-func (l *loader) checkLayout(p graph.Pin, offset int) {
-	if p.Format != tensor.NoFormat && p.Order != "" {
+func (l *loader) checkLayout(pin graph.Pin, offset int) {
+	if pin.Format != tensor.NoFormat && pin.Order != "" {
 		l.failAt(offset, "\"memory_format\" and \"order\" cannot both be given")
 	}
 }

@@ -247,11 +247,11 @@ func (s *saver) writeDims(list []graph.Dim) {
 	s.buf.WriteByte(']')
 }
 
-func (s *saver) writeDim(d graph.Dim) {
-	if d.IsNumber() {
-		fmt.Fprint(&s.buf, d.Size)
+func (s *saver) writeDim(dim graph.Dim) {
+	if dim.IsNumber() {
+		fmt.Fprint(&s.buf, dim.Size)
 	} else {
-		s.buf.WriteString(quote(d.String()))
+		s.buf.WriteString(quote(dim.String()))
 	}
 }
 

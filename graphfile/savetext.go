@@ -35,21 +35,21 @@ func floatText(x float64, bits int) string {
 }
 
 // scalarText returns the JSON of a number. A complex number is a pair.
-func scalarText(x tensor.Scalar) string {
-	switch dtype := x.DType(); {
+func scalarText(number tensor.Scalar) string {
+	switch dtype := number.DType(); {
 	case dtype.IsFloat():
-		return floatText(x.Float(), 64)
+		return floatText(number.Float(), 64)
 	case dtype.IsComplex():
-		z := x.Complex()
+		z := number.Complex()
 		return "[" + floatText(real(z), 64) + ", " + floatText(imag(z), 64) + "]"
 	}
-	return x.String()
+	return number.String()
 }
 
 // writeOperandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a
 // number only if no value has that name.
-func (s *saver) writeOperandNumber(x tensor.Scalar) {
-	text := scalarText(x)
+func (s *saver) writeOperandNumber(number tensor.Scalar) {
+	text := scalarText(number)
 	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
 		text = "{\"number\": " + text + "}"
 	}

@@ -57,8 +57,8 @@ func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
 }
 
 // kindName returns the name of a kind of JSON value for messages.
-func kindName(k jsontext.Kind) string {
-	switch k {
+func kindName(kind jsontext.Kind) string {
+	switch kind {
 	case 'n':
 		return "null"
 	case 't':

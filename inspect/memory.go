@@ -88,18 +88,18 @@ func bufferElements(v *graph.Value) sym.Int {
 	return v.Type.Extent().Simplify()
 }
 
-// addMoment adds sum to list, the operands of a maximum. It drops operands that never exceed another operand. It
-// overwrites list.
-func addMoment(list []sym.Int, sum sym.Int) []sym.Int {
+// addMoment adds the bytes of a moment to list, the operands of a maximum. It drops operands that never exceed another
+// operand. It overwrites list.
+func addMoment(list []sym.Int, moment sym.Int) []sym.Int {
 	neverLess := func(a, b sym.Int) bool { holds, known := a.Ge(b).Known(); return known && holds }
-	kept := list[:0]
+	remaining := list[:0]
 	for i, other := range list {
-		if neverLess(other, sum) {
-			return append(kept, list[i:]...)
+		if neverLess(other, moment) {
+			return append(remaining, list[i:]...)
 		}
-		if !neverLess(sum, other) {
-			kept = append(kept, other)
+		if !neverLess(moment, other) {
+			remaining = append(remaining, other)
 		}
 	}
-	return append(kept, sum)
+	return append(remaining, moment)
 }

@@ -299,12 +299,12 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 
 // checkTensor returns an error for a tensor that does not match operand i.
 func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
-	m := *it.ops[i].Meta
+	meta := *it.ops[i].Meta
 	switch {
 	case t == nil || t.Storage() == nil:
 		return fmt.Errorf("iter: the tensor for %s is nil or has no storage", it.Place(i))
-	case t.DType != m.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(m):
-		return fmt.Errorf("iter: tensor %v was given for %s, but the iteration was built for %v", t.Meta, it.Place(i), m)
+	case t.DType != meta.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(meta):
+		return fmt.Errorf("iter: tensor %v was given for %s, but the iteration was built for %v", t.Meta, it.Place(i), meta)
 	}
 	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
 		return fmt.Errorf("iter: tensor %v for %s exceeds its storage of %d bytes", t.Meta, it.Place(i), t.Storage().Len())

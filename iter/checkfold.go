@@ -73,8 +73,8 @@ func widens(from, to tensor.DType) bool {
 	return from.IsComplex() && to.IsComplex() && to.Size() > from.Size()
 }
 
-// canStore reports whether results of dtype d may be written to an output of dtype `to`. It accepts more than
+// canStore reports whether results of dtype `from` may be written to an output of dtype `to`. It accepts more than
 // [tensor.CanCast]: integers may be narrowed, and may become bool.
-func canStore(d, to tensor.DType) bool {
-	return tensor.CanCast(d, to) || d.IsIntegral(true) && to.IsIntegral(true)
+func canStore(from, to tensor.DType) bool {
+	return tensor.CanCast(from, to) || from.IsIntegral(true) && to.IsIntegral(true)
 }

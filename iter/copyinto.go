@@ -100,9 +100,9 @@ func CopyElements(ctx context.Context, dst, src *tensor.Tensor, workers int) err
 
 // sliceAt returns slice i along the first dimension.
 func sliceAt(t *tensor.Tensor, i int) (*tensor.Tensor, error) {
-	m, err := t.Select(0, i)
+	meta, err := t.Select(0, i)
 	if err != nil {
 		return nil, err
 	}
-	return t.View(m)
+	return t.View(meta)
 }

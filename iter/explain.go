@@ -48,8 +48,8 @@ func (it *Iterator) Explain() string {
 func (it *Iterator) explainEffective(text *strings.Builder) {
 	text.WriteString("effective strides, in elements\n")
 	for i := range it.ops {
-		o := &it.ops[i]
-		if o.RuleChoosesLayout() {
+		operand := &it.ops[i]
+		if operand.RuleChoosesLayout() {
 			fmt.Fprintf(text, "  %s: none yet\n", it.Place(i))
 			continue
 		}

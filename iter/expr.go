@@ -87,7 +87,7 @@ func (it *Iterator) prepareExpr(kernel Kernel) (Prepared, error) {
 const prefetchRows = 8
 
 // loopOptions chooses prefetching for the loop, and whether it uses non-temporal stores (which bypass the caches).
-func (it *Iterator) loopOptions(code *expr.Code, t *tiles, staged []bool) loops.Options {
+func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.outCount], true) {
 		outputBytes := 0
@@ -96,15 +96,15 @@ func (it *Iterator) loopOptions(code *expr.Code, t *tiles, staged []bool) loops.
 		}
 		opts.NonTemporal = outputBytes >= machine.NonTemporalMinBytes
 	}
-	if t == nil && opts.NonTemporal && isComputeBound(code) {
+	if plan == nil && opts.NonTemporal && isComputeBound(code) {
 		opts.Prefetch = it.prefetchInOrder()
 	}
-	if t == nil || !t.transposed || !it.hasLargeOutput() {
+	if plan == nil || !plan.transposed || !it.hasLargeOutput() {
 		return opts
 	}
 	for i := it.outCount; i < len(it.ops); i++ {
 		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.ops)+i.
-		ahead := prefetchRows * it.walkStrides[t.tileDims[1]*len(it.ops)+i]
+		ahead := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.ops)+i]
 		// The first operand that qualifies is prefetched. It is adjacent in memory if a row ends where the next begins.
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
 			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(ahead),

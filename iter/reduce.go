@@ -59,8 +59,8 @@ func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, size := range it.shape {
 		byteStride := func(i int) int {
-			m := it.ops[i].Meta
-			return it.stride(m, d) * m.DType.Size()
+			meta := it.ops[i].Meta
+			return it.stride(meta, d) * meta.DType.Size()
 		}
 		dims[d] = axes.Axis{N: size, In: byteStride(it.outCount)}
 		for i := range it.outCount {
@@ -70,18 +70,18 @@ func (it *Iterator) dims() []axes.Axis {
 	return dims
 }
 
-// reduces reports whether output i is reduced along dimension d: the output has stride 0, or size 1 while the iteration
+// reduces reports whether output i is reduced along a dimension: the output has stride 0, or size 1 while the iteration
 // has another size.
-func (it *Iterator) reduces(i, d int) bool {
-	m := it.ops[i].Meta
-	ownDim := d - (len(it.shape) - len(m.Shape)) // index of the dimension in the output's own shape
+func (it *Iterator) reduces(i, dim int) bool {
+	meta := it.ops[i].Meta
+	ownDim := dim - (len(it.shape) - len(meta.Shape)) // index of the dimension in the output's own shape
 	switch {
-	case ownDim < 0 || m.Shape[ownDim] == 1:
-		return it.shape[d] != 1
-	case m.Shape[ownDim] == 0:
+	case ownDim < 0 || meta.Shape[ownDim] == 1:
+		return it.shape[dim] != 1
+	case meta.Shape[ownDim] == 0:
 		return false
 	}
-	return m.Strides[ownDim] == 0
+	return meta.Strides[ownDim] == 0
 }
 
 // partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
@@ -122,8 +122,8 @@ func (it *Iterator) partPositions(r *Reducer) error {
 			previous = d
 		}
 	}
-	// step is the number of positions between neighbours along d. If the part has only some indices of a dimension (the
-	// dimension is cut), it must have one index in each slower dimension.
+	// step is the number of positions between neighbours along dimension d. If the part has only some indices of a
+	// dimension (the dimension is cut), it must have one index in each slower dimension.
 	step, isCut := 1, false
 	for d, size := range it.walkShape {
 		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {

@@ -61,14 +61,14 @@ func (it *Iterator) coalesce() {
 	it.merge()
 }
 
-// stride returns the operand's stride in elements for dimension d of the broadcast shape. It is 0 if the operand is
-// broadcast along d.
-func (it *Iterator) stride(m *tensor.Meta, d int) int {
-	ownDim := d - (len(it.shape) - len(m.Shape))
-	if ownDim < 0 || m.Shape[ownDim] == 1 && it.shape[d] != 1 {
+// stride returns the operand's stride in elements for a dimension of the broadcast shape. It is 0 if the operand is
+// broadcast along the dimension.
+func (it *Iterator) stride(meta *tensor.Meta, dim int) int {
+	ownDim := dim - (len(it.shape) - len(meta.Shape))
+	if ownDim < 0 || meta.Shape[ownDim] == 1 && it.shape[dim] != 1 {
 		return 0
 	}
-	return m.Strides[ownDim]
+	return meta.Strides[ownDim]
 }
 
 // permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
@@ -79,8 +79,8 @@ func (it *Iterator) permuted() (shape, strides []int) {
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
 		for i := range it.ops {
-			m := it.ops[i].Meta
-			strides[k*ops+i] = it.stride(m, d) * m.DType.Size()
+			meta := it.ops[i].Meta
+			strides[k*ops+i] = it.stride(meta, d) * meta.DType.Size()
 		}
 	}
 	return shape, strides

@@ -234,9 +234,9 @@ type Entry struct {
 }
 
 // EntriesOf returns the arrays of a map sorted by name.
-func EntriesOf(m map[string]*tensor.Tensor) []Entry {
-	out := make([]Entry, 0, len(m))
-	for name, t := range m {
+func EntriesOf(tensors map[string]*tensor.Tensor) []Entry {
+	out := make([]Entry, 0, len(tensors))
+	for name, t := range tensors {
 		out = append(out, Entry{Name: name, Tensor: t})
 	}
 	sorted.Func(out, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })

@@ -17,12 +17,12 @@ type body struct {
 	storage *tensor.Storage // must be released when bytes and the tensors over them are no longer used
 }
 
-// A body whose length is announced gets its memory in steps, so that a client that announces more bytes than it sends
-// occupies little memory: firstPart bytes, and then at most maxReserved bytes or bodyGrowth times the received bytes.
+// A body whose length is announced gets its memory in steps: firstReserved bytes, and then at most maxReserved bytes or
+// bodyGrowth times the received bytes. A client that announces more bytes than it sends thus occupies little memory.
 const (
-	firstPart   = 64 << 10
-	maxReserved = 1 << 20
-	bodyGrowth  = 4
+	firstReserved = 64 << 10
+	maxReserved   = 1 << 20
+	bodyGrowth    = 4
 )
 
 // readBody reads the body of a request. The binary data after the JSON are aligned to [tensor.Align].
@@ -46,7 +46,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 	jsonLength, _ := strconv.Atoi(r.Header.Get(jsonLengthHeader)) // decodeRequest reports errors
 	padding := -jsonLength & (tensor.Align - 1)
 	reader := http.MaxBytesReader(w, r.Body, maxBody)
-	for capacity := min(length, firstPart); ; capacity = min(length, max(maxReserved, bodyGrowth*len(result.bytes))) {
+	for capacity := min(length, firstReserved); ; capacity = min(length, max(maxReserved, bodyGrowth*len(result.bytes))) {
 		// The additional byte lets the last call of Read return io.EOF, or the error of a body that exceeds MaxBody.
 		const zeroed = false
 		storage := s.bodies.Take(padding+capacity+1, zeroed)

@@ -51,10 +51,10 @@ func (t *Tensor) At(index ...int) Scalar {
 	return scalarAt(t.DType, t.element(index))
 }
 
-// scalarAt returns the number of dtype d at an address. It does not use a Converter, because the operands of a
+// scalarAt returns the number of the given dtype at an address. It does not use a Converter, because the operands of a
 // Converter escape to the heap.
-func scalarAt(d DType, address unsafe.Pointer) Scalar {
-	switch d {
+func scalarAt(dtype DType, address unsafe.Pointer) Scalar {
+	switch dtype {
 	case Bool:
 		return BoolScalar(*(*uint8)(address) != 0)
 	case Uint8:

@@ -239,7 +239,7 @@ func (m Meta) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 		return Contiguous
 	}
 	if exactMatch {
-		if st, _ := format.Strides(m.Shape); !slices.Equal(st, m.Strides) {
+		if strides, _ := format.Strides(m.Shape); !slices.Equal(strides, m.Strides) {
 			return Contiguous
 		}
 	}

@@ -32,8 +32,8 @@ func New(d DType, shape ...int) Meta {
 // NewFormat returns a dense meta in the given format. The meta uses the slice shape itself. NewFormat fails where
 // [MemoryFormat.Strides] fails.
 func NewFormat(d DType, shape []int, f MemoryFormat) (Meta, error) {
-	st, err := f.Strides(shape)
-	return Meta{DType: d, Shape: shape, Strides: st}, err
+	strides, err := f.Strides(shape)
+	return Meta{DType: d, Shape: shape, Strides: strides}, err
 }
 
 // Rank returns the number of dimensions.

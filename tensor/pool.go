@@ -92,19 +92,19 @@ var (
 )
 
 // release marks storage as released, and keeps its memory for [Pool.Take].
-func (p *Pool) release(s *Storage) error {
+func (p *Pool) release(storage *Storage) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.released {
+	if storage.released {
 		return errReleased
 	}
-	data := s.data
-	s.data, s.released = nil, true
-	if s.recyclableBytes < minPooledBytes {
+	data := storage.data
+	storage.data, storage.released = nil, true
+	if storage.recyclableBytes < minPooledBytes {
 		return nil
 	}
-	p.entries = append(p.entries, releasedArray{weak.Make(unsafe.SliceData(data)), s.recyclableBytes})
-	p.bytes += s.recyclableBytes
+	p.entries = append(p.entries, releasedArray{weak.Make(unsafe.SliceData(data)), storage.recyclableBytes})
+	p.bytes += storage.recyclableBytes
 	for len(p.entries) > maxPooledArrays || p.bytes > maxPooledBytes && len(p.entries) > 1 {
 		p.removeEntry(0)
 	}

@@ -113,11 +113,11 @@ func (p *Promotion) join(a, b DType) DType {
 	case b == Invalid:
 		return a
 	}
-	d, err := Promote(a, b)
+	dtype, err := Promote(a, b)
 	if err != nil && p.err == nil {
 		p.err = err
 	}
-	return d
+	return dtype
 }
 
 // Result returns the common dtype (at::native::result_type).
@@ -125,11 +125,11 @@ func (p *Promotion) Result() (DType, error) {
 	if p.err != nil {
 		return Invalid, p.err
 	}
-	d, err := combine(p.zeroDimDType, p.numberDType)
+	common, err := combine(p.zeroDimDType, p.numberDType)
 	if err == nil {
-		d, err = combine(p.dimDType, d)
+		common, err = combine(p.dimDType, common)
 	}
-	return d, err
+	return common, err
 }
 
 // combine returns the common dtype of two categories of operands. higher is the dtype of the preceding category, lower

@@ -125,39 +125,39 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 
 // storeDirectly writes the number without a Converter, whose operands would escape to the heap. It returns false and
 // writes nothing for less frequent conversions.
-func (s Scalar) storeDirectly(d DType, p unsafe.Pointer) bool {
+func (s Scalar) storeDirectly(dtype DType, address unsafe.Pointer) bool {
 	isInteger := s.kind == boolScalar || s.kind == intScalar
 	value := real(s.complexValue)
 	if isInteger {
 		value = float64(s.intValue) // not complexValue, which is greater for a uint64 above the greatest int64
 	}
 	switch {
-	case d == Float32 && !isInteger:
-		*(*float32)(p) = float32(value)
-	case d == Float32:
-		*(*float32)(p) = float32(s.intValue) // rounded once
-	case d == Float64:
-		*(*float64)(p) = value
-	case d == Complex64 && !isInteger:
-		*(*complex64)(p) = complex64(s.complexValue)
-	case d == Complex128 && !isInteger:
-		*(*complex128)(p) = s.complexValue
-	case d == Float16 && !isInteger:
-		*(*Half)(p) = HalfOf(float32(value))
-	case d == BFloat16 && !isInteger:
-		*(*BF16)(p) = BF16Of(float32(value))
+	case dtype == Float32 && !isInteger:
+		*(*float32)(address) = float32(value)
+	case dtype == Float32:
+		*(*float32)(address) = float32(s.intValue) // rounded once
+	case dtype == Float64:
+		*(*float64)(address) = value
+	case dtype == Complex64 && !isInteger:
+		*(*complex64)(address) = complex64(s.complexValue)
+	case dtype == Complex128 && !isInteger:
+		*(*complex128)(address) = s.complexValue
+	case dtype == Float16 && !isInteger:
+		*(*Half)(address) = HalfOf(float32(value))
+	case dtype == BFloat16 && !isInteger:
+		*(*BF16)(address) = BF16Of(float32(value))
 	case !isInteger:
 		return false
-	case d == Bool:
-		*(*bool)(p) = s.intValue != 0
-	case d == Uint8 || d == Int8:
-		*(*uint8)(p) = uint8(s.intValue)
-	case d == Int16 || d == Uint16:
-		*(*uint16)(p) = uint16(s.intValue)
-	case d == Int32 || d == Uint32:
-		*(*uint32)(p) = uint32(s.intValue)
-	case d == Int64 || d == Uint64:
-		*(*int64)(p) = s.intValue
+	case dtype == Bool:
+		*(*bool)(address) = s.intValue != 0
+	case dtype == Uint8 || dtype == Int8:
+		*(*uint8)(address) = uint8(s.intValue)
+	case dtype == Int16 || dtype == Uint16:
+		*(*uint16)(address) = uint16(s.intValue)
+	case dtype == Int32 || dtype == Uint32:
+		*(*uint32)(address) = uint32(s.intValue)
+	case dtype == Int64 || dtype == Uint64:
+		*(*int64)(address) = s.intValue
 	default:
 		return false
 	}

@@ -110,17 +110,17 @@ func FromStorage(m Meta, s *Storage) (*Tensor, error) {
 var errUsedAfterRelease = errors.New("used after Release")
 
 // checkExtent returns an error if a checked meta extends beyond the end of the storage, or if the storage was released.
-func checkExtent(m Meta, s *Storage) error {
-	if s != nil && s.released {
+func checkExtent(meta Meta, storage *Storage) error {
+	if storage != nil && storage.released {
 		return errUsedAfterRelease
 	}
-	need := m.Extent() * m.DType.Size()
-	if need <= s.Len() {
+	need := meta.Extent() * meta.DType.Size()
+	if need <= storage.Len() {
 		return nil
 	}
 	return fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d "+
 		"requiring a storage size of %d are out of bounds for storage of size %d",
-		ListString(m.Shape), ListString(m.Strides), m.Offset, m.DType.Size(), need, s.Len())
+		ListString(meta.Shape), ListString(meta.Strides), meta.Offset, meta.DType.Size(), need, storage.Len())
 }
 
 // FromSlice returns a row-major tensor that shares the slice's memory. len(data) must be the product of

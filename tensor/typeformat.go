@@ -95,8 +95,8 @@ func (t Type) IsChannelsLast() bool { return t.isDenseIn(IsChannelsLast, contigu
 // IsChannelsLast3d is [Meta.IsChannelsLast3d].
 func (t Type) IsChannelsLast3d() bool { return t.isDenseIn(IsChannelsLast3d, contiguity.Order3d) }
 
-// isDenseIn decides predicate p: whether the value is dense in an order of the dimensions, fastest first.
-func (t Type) isDenseIn(p Predicate, order []int) bool {
+// isDenseIn decides a predicate: whether the value is dense in an order of the dimensions, fastest first.
+func (t Type) isDenseIn(predicate Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false
 	}
@@ -104,7 +104,7 @@ func (t Type) isDenseIn(p Predicate, order []int) bool {
 	if m, known := t.metaInBuffer(&buf); known {
 		return m.isDenseIn(order)
 	}
-	return t.Holds(p)
+	return t.Holds(predicate)
 }
 
 // Is is [Meta.Is].
@@ -139,8 +139,8 @@ func (t Type) StridesLikeChannelsLast3d() bool {
 	return t.stridesLikeOrder(StridesLikeChannelsLast3d, contiguity.Order3d)
 }
 
-// stridesLikeOrder decides predicate p: whether the strides ascend in an order of the dimensions, fastest first.
-func (t *Type) stridesLikeOrder(p Predicate, order []int) bool {
+// stridesLikeOrder decides a predicate: whether the strides ascend in an order of the dimensions, fastest first.
+func (t *Type) stridesLikeOrder(predicate Predicate, order []int) bool {
 	if len(t.Shape) != len(order) {
 		return false
 	}
@@ -149,7 +149,7 @@ func (t *Type) stridesLikeOrder(p Predicate, order []int) bool {
 	}
 	// This records a single guard. PyTorch's branches would add a guard on the last size, which does not affect the
 	// answer.
-	return t.Condition(p).Holds()
+	return t.Condition(predicate).Holds()
 }
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].

@@ -99,7 +99,7 @@ var (
 )
 
 // acquire returns the model of a key, and loads it if no instance uses it. release must be called after success.
-func acquire(ctx context.Context, key string, o Options) (*model, error) {
+func acquire(ctx context.Context, key string, options Options) (*model, error) {
 	modelsLock.Lock()
 	entry := models[key]
 	if entry == nil {
@@ -109,7 +109,7 @@ func acquire(ctx context.Context, key string, o Options) (*model, error) {
 	entry.users++
 	modelsLock.Unlock()
 	// Without cancellation: the model is used after the Beam bundle of ctx has ended.
-	entry.once.Do(func() { entry.model, entry.err = load(context.WithoutCancel(ctx), o) })
+	entry.once.Do(func() { entry.model, entry.err = load(context.WithoutCancel(ctx), options) })
 	if entry.err != nil {
 		releaseEntry(key, entry)
 	}
@@ -135,42 +135,42 @@ func releaseEntry(key string, entry *modelEntry) {
 }
 
 // load loads and compiles a model, and finds the axis along which elements can be joined.
-func load(ctx context.Context, o Options) (*model, error) {
+func load(ctx context.Context, options Options) (*model, error) {
 	start := time.Now()
-	if err := o.complete(); err != nil {
+	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	loader, name := graphrun.Loader{Sizes: o.Sizes}, o.Model
-	if strings.Contains(o.Model, "://") {
-		loader.FS, name = beamFS{ctx, o.Model[:strings.LastIndexByte(o.Model, '/')]}, path.Base(o.Model)
+	loader, name := graphrun.Loader{Sizes: options.Sizes}, options.Model
+	if strings.Contains(options.Model, "://") {
+		loader.FS, name = beamFS{ctx, options.Model[:strings.LastIndexByte(options.Model, '/')]}, path.Base(options.Model)
 	}
 	source, err := loader.LoadContext(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("the model cannot be loaded: %w", err)
 	}
 	loaded := &model{graph: source}
-	compileOptions := graphrun.Options{Exact: o.Exact, Threads: o.Threads}
+	compileOptions := graphrun.Options{Exact: options.Exact, Threads: options.Threads}
 	var batchSymbol string
 	reasonNotJoined := errors.New("batching is off")
-	if o.Batching != BatchOff {
-		if batchSymbol, reasonNotJoined = batching.Symbol(source); batchSymbol != "" && o.Batching == BatchExact {
-			compileOptions.Hints = []map[string]int{{batchSymbol: min(typicalRows, o.MaxRows)}}
+	if options.Batching != BatchOff {
+		if batchSymbol, reasonNotJoined = batching.Symbol(source); batchSymbol != "" && options.Batching == BatchExact {
+			compileOptions.Hints = []map[string]int{{batchSymbol: min(typicalRows, options.MaxRows)}}
 		}
 	}
 	if loaded.program, err = graphrun.CompileContext(ctx, source, compileOptions); err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Model, err)
+		return nil, fmt.Errorf("%s: %w", options.Model, err)
 	}
 	if batchSymbol != "" {
-		loaded.axis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(loaded.program), source, batchSymbol, o.MaxRows,
-			o.Batching == BatchExact)
+		loaded.axis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(loaded.program), source, batchSymbol,
+			options.MaxRows, options.Batching == BatchExact)
 	}
-	threads := o.Threads
+	threads := options.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	loaded.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
 	if reasonNotJoined != nil {
-		log.Infof(ctx, "%s: elements are not joined: %v", o.Model, reasonNotJoined)
+		log.Infof(ctx, "%s: elements are not joined: %v", options.Model, reasonNotJoined)
 	}
 	modelsLoaded.Inc(ctx, 1)
 	loadTime.Update(ctx, time.Since(start).Milliseconds())

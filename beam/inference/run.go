@@ -56,11 +56,11 @@ func TryRun(s beam.Scope, o Options, elements beam.PCollection) (results, failur
 }
 
 // runScope adds the transform of [Run] or, if try is set, of [TryRun].
-func runScope(s beam.Scope, o Options, elements beam.PCollection, try bool) (results, failures beam.PCollection) {
-	if err := o.complete(); err != nil {
+func runScope(s beam.Scope, options Options, elements beam.PCollection, try bool) (results, failures beam.PCollection) {
+	if err := options.complete(); err != nil {
 		panic(fmt.Errorf("inference: %w", err))
 	}
-	return beam.ParDo2(s.Scope("inference.Run"), &runFn{Options: o, Try: try}, elements)
+	return beam.ParDo2(s.Scope("inference.Run"), &runFn{Options: options, Try: try}, elements)
 }
 
 // maxPendingBytes bounds the inputs that wait for a batch.
@@ -123,18 +123,18 @@ func (f *runFn) clear() {
 
 // ProcessElement runs the element alone, or collects it for a batch. It runs the batch if enough elements are
 // collected.
-func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, t beam.EventTime, e Element,
+func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, eventTime beam.EventTime, e Element,
 	emit func(beam.EventTime, Element), fail func(beam.EventTime, Failure)) error {
 	in, err := f.model.inputs(e)
 	if err != nil {
-		return f.handleError(ctx, e.Name, t, err, fail)
+		return f.handleError(ctx, e.Name, eventTime, err, fail)
 	}
-	element := pendingElement{e.Name, t, f.model.axis.NewRun(ctx, in)}
-	if _, global := w.(window.GlobalWindow); !global || element.run.Rows == 0 { // 0 rows: the run cannot be joined
-		return f.runBatch(ctx, []pendingElement{element}, emit, fail)
+	added := pendingElement{e.Name, eventTime, f.model.axis.NewRun(ctx, in)}
+	if _, global := w.(window.GlobalWindow); !global || added.run.Rows == 0 { // 0 rows: the run cannot be joined
+		return f.runBatch(ctx, []pendingElement{added}, emit, fail)
 	}
-	f.pending = append(f.pending, element)
-	f.pendingRows += element.run.Rows
+	f.pending = append(f.pending, added)
+	f.pendingRows += added.run.Rows
 	for _, t := range in {
 		f.pendingBytes += t.Bytes()
 	}
@@ -207,13 +207,14 @@ func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitE
 
 // handleError handles the error of an element. TryRun emits a Failure; Run returns the error, and so does TryRun if the
 // error does not concern the element alone.
-func (f *runFn) handleError(ctx context.Context, name string, t beam.EventTime, err error, fail emitFailure) error {
+func (f *runFn) handleError(ctx context.Context, name string, eventTime beam.EventTime, err error,
+	fail emitFailure) error {
 	elementsFailed.Inc(ctx, 1)
 	var memory *tensor.MemoryError
 	var need *graphrun.MemoryError
 	if !f.Try || ctx.Err() != nil || errors.As(err, &memory) || errors.As(err, &need) {
 		return fmt.Errorf("element %q: %w", name, err)
 	}
-	fail(t, Failure{name, err.Error()})
+	fail(eventTime, Failure{name, err.Error()})
 	return nil
 }

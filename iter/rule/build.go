@@ -86,15 +86,15 @@ func (r *Rule) decide(c Config, checksOverlap bool) error {
 	return nil
 }
 
-// setMeta sets *m to the operand's type in memory, and o.Meta to m. It reports whether all sizes are numbers.
-func (o *Resolved) setMeta(m *tensor.Meta) bool {
+// setMeta sets *meta to the operand's type in memory, and o.Meta to meta. It reports whether all sizes are numbers.
+func (o *Resolved) setMeta(meta *tensor.Meta) bool {
 	known := true
 	if o.Operand.meta != nil && o.chosenType == nil {
-		*m = o.Operand.meta.WithDType(o.MemoryDType)
+		*meta = o.Operand.meta.WithDType(o.MemoryDType)
 	} else {
-		*m, known = o.memoryType().Meta()
+		*meta, known = o.memoryType().Meta()
 	}
-	o.Meta = m
+	o.Meta = meta
 	return known
 }
 

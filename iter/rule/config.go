@@ -52,8 +52,8 @@ func OperandOfTensor(x *tensor.Tensor) Operand {
 	if x == nil || x.Storage() == nil {
 		return invalidOperand("is a nil tensor, or one without storage")
 	}
-	m := x.Meta
-	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: x.Storage(), source: x}
+	meta := x.Meta
+	return Operand{Type: meta.Type(), meta: &meta, Defined: true, Storage: x.Storage(), source: x}
 }
 
 // Tensor returns the tensor of an operand made by [OperandOfTensor], else nil.

@@ -20,16 +20,17 @@ func Expr(code *expr.Code) Kernel {
 	if err := code.Check(); err != nil {
 		return Kernel{err: err}
 	}
-	k := Kernel{expression: &lazyCode{built: code}, numResults: uint8(len(code.Out)), numOperands: uint8(len(code.In))}
+	kernel := Kernel{expression: &lazyCode{built: code}, numResults: uint8(len(code.Out)),
+		numOperands: uint8(len(code.In))}
 	if n := len(code.Out) + len(code.In); n > maxExprOperands {
 		return Kernel{err: fmt.Errorf("iter: the expression has %d operands and results; the limit is %d", n,
 			maxExprOperands)}
 	}
 	for _, output := range code.Out {
-		k.types = append(k.types, output.DType)
+		kernel.types = append(kernel.types, output.DType)
 	}
-	k.types = append(k.types, code.In...)
-	return k
+	kernel.types = append(kernel.types, code.In...)
+	return kernel
 }
 
 // maxExprOperands is the number of operands and results that compiled loops support.
@@ -174,11 +175,11 @@ func (p pair) part(i int) expr.Value {
 	return p.im
 }
 
-// constantPair returns a plain number as a value of dtype d.
-func constantPair(b *expr.Builder, d tensor.DType, number tensor.Scalar) pair {
-	value := pair{d, b.Number(d, number, 0), expr.None}
-	if d.IsComplex() {
-		value.im = b.Number(d, number, 1)
+// constantPair returns a plain number as a value of the given dtype.
+func constantPair(b *expr.Builder, dtype tensor.DType, number tensor.Scalar) pair {
+	value := pair{dtype, b.Number(dtype, number, 0), expr.None}
+	if dtype.IsComplex() {
+		value.im = b.Number(dtype, number, 1)
 	}
 	return value
 }
@@ -192,19 +193,19 @@ func loadOperand(b *expr.Builder, operand int) pair {
 	return value
 }
 
-// convertPair returns a value converted to dtype d, as c10::convert does. A complex number becomes its real part for a
-// real dtype. For bool, both parts are compared with 0.
-func convertPair(b *expr.Builder, value pair, d tensor.DType) pair {
+// convertPair returns a value converted to dtype `to`, as c10::convert does. A complex number becomes its real part
+// for a real dtype. For bool, both parts are compared with 0.
+func convertPair(b *expr.Builder, value pair, to tensor.DType) pair {
 	switch {
-	case value.dtype == d:
+	case value.dtype == to:
 		return value
-	case value.im != expr.None && d == tensor.Bool:
-		either := b.Emit(expr.Or, b.Convert(d, value.re), b.Convert(d, value.im))
-		return pair{d, either, expr.None}
-	case !d.IsComplex():
-		return pair{d, b.Convert(d, value.re), expr.None}
+	case value.im != expr.None && to == tensor.Bool:
+		either := b.Emit(expr.Or, b.Convert(to, value.re), b.Convert(to, value.im))
+		return pair{to, either, expr.None}
+	case !to.IsComplex():
+		return pair{to, b.Convert(to, value.re), expr.None}
 	case value.im == expr.None:
-		return pair{d, b.Convert(d.ToReal(), value.re), b.Const(d.ToReal(), 0)}
+		return pair{to, b.Convert(to.ToReal(), value.re), b.Const(to.ToReal(), 0)}
 	}
-	return pair{d, b.Convert(d.ToReal(), value.re), b.Convert(d.ToReal(), value.im)}
+	return pair{to, b.Convert(to.ToReal(), value.re), b.Convert(to.ToReal(), value.im)}
 }

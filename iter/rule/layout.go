@@ -140,19 +140,19 @@ func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 	return true
 }
 
-// effectiveStride returns the operand's stride along dimension d of the broadcast shape
+// effectiveStride returns the operand's stride along a dimension of the broadcast shape
 // (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it. Otherwise
 // it is the operand's own stride, even if the size is 1.
-func (r *Rule) effectiveStride(own *tensor.Type, d int) sym.Int {
-	ownDim := d - (len(r.sizes) - len(own.Shape))
+func (r *Rule) effectiveStride(own *tensor.Type, dim int) sym.Int {
+	ownDim := dim - (len(r.sizes) - len(own.Shape))
 	if ownDim < 0 {
 		return sym.Int{}
 	}
-	if own.Shape[ownDim].Same(r.sizes[d]) {
+	if own.Shape[ownDim].Same(r.sizes[dim]) {
 		return own.Strides[ownDim]
 	}
 	one := sym.Of(1)
-	return sym.Where(own.Shape[ownDim].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, own.Strides[ownDim])
+	return sym.Where(own.Shape[ownDim].Eq(one).And(r.sizes[dim].Ne(one)).Decide(), sym.Int{}, own.Strides[ownDim])
 }
 
 // sortDims sorts the dimensions by the strides of the operands in order, outputs first

@@ -79,23 +79,23 @@ func StorageOverlap(storageA *tensor.Storage, a tensor.Meta, storageB *tensor.St
 //
 // A dimension of stride 0 and size above 1 means overlap, as in at::has_internal_overlap. PyTorch does not search for
 // overlap with other strides; InternalOverlap does, and its result is exact unless the search is abandoned.
-func InternalOverlap(m tensor.Meta) Overlap {
-	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
+func InternalOverlap(meta tensor.Meta) Overlap {
+	if meta.Numel() <= 1 || meta.IsNonOverlappingAndDense() {
 		return OverlapNo
 	}
 	// Two elements have the same address if sum(x*stride) = 0 for index differences x that are not all zero. With y = x +
 	// size-1, all terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
 	var terms []term
 	target := 0
-	for d, size := range m.Shape {
+	for d, size := range meta.Shape {
 		if size == 1 {
 			continue
 		}
-		if m.Strides[d] == 0 {
+		if meta.Strides[d] == 0 {
 			return OverlapPartial
 		}
-		terms = append(terms, term{coef: m.Strides[d], max: 2 * (size - 1), trivial: size - 1})
-		target += m.Strides[d] * (size - 1)
+		terms = append(terms, term{coef: meta.Strides[d], max: 2 * (size - 1), trivial: size - 1})
+		target += meta.Strides[d] * (size - 1)
 	}
 	const excludeTrivial = true
 	return findSolution(terms, target, excludeTrivial)

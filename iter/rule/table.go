@@ -80,8 +80,8 @@ func (t *Table) For(iteration *Rule) (Kernel, error) {
 		return Kernel{}, errNilRule
 	}
 	for i := range t.kernels {
-		if k := &t.kernels[i]; !iteration.flags.reduction && k.acceptsAll(iteration) {
-			return *k, nil
+		if kernel := &t.kernels[i]; !iteration.flags.reduction && kernel.acceptsAll(iteration) {
+			return *kernel, nil
 		}
 	}
 	return Kernel{}, t.noKernelError(iteration)

@@ -124,18 +124,18 @@ type retainedOutput struct {
 func (w *worker) run(ctx context.Context, all []*subject) error {
 	for ctx.Err() == nil {
 		s, use := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
-		k := w.rng.IntN(len(s.in))
-		if err := w.runOnce(ctx, s, k, use); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[k]["x"].Shape, resultUses[use], err)
+		inputIndex := w.rng.IntN(len(s.in))
+		if err := w.runOnce(ctx, s, inputIndex, use); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[inputIndex]["x"].Shape, resultUses[use], err)
 		}
 		w.runs[use].Add(1)
 	}
 	return nil
 }
 
-// runOnce runs a program with input k, and checks its results. use is an index of resultUses.
-func (w *worker) runOnce(ctx context.Context, s *subject, k, use int) error {
-	out, err := s.program.Run(ctx, s.in[k])
+// runOnce runs a program with an input of the subject, and checks its results. use is an index of resultUses.
+func (w *worker) runOnce(ctx context.Context, s *subject, inputIndex, use int) error {
+	out, err := s.program.Run(ctx, s.in[inputIndex])
 	if err != nil {
 		return err
 	}
@@ -145,12 +145,12 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, use int) error {
 			meta.Offset = w.rng.IntN(3)
 			out[name] = tensor.Empty(meta)
 		}
-		if err := s.program.RunInto(ctx, s.in[k], out); err != nil {
+		if err := s.program.RunInto(ctx, s.in[inputIndex], out); err != nil {
 			return err
 		}
 	}
 	for name, t := range out {
-		if w.rng.IntN(4) == 0 && hash(t) != s.want[k][name] {
+		if w.rng.IntN(4) == 0 && hash(t) != s.want[inputIndex][name] {
 			return fmt.Errorf("%s has changed", name)
 		}
 	}
@@ -168,8 +168,8 @@ func (w *worker) runOnce(ctx context.Context, s *subject, k, use int) error {
 		if maphash.Bytes(seed, retained.bytes) != retained.sum && retained.bytes != nil {
 			return fmt.Errorf("the bytes of a dropped result have changed")
 		}
-		b := out["y0"].Storage().Bytes()
-		retained.bytes = b[w.rng.IntN(len(b)):]
+		bytes := out["y0"].Storage().Bytes()
+		retained.bytes = bytes[w.rng.IntN(len(bytes)):]
 		retained.sum = maphash.Bytes(seed, retained.bytes)
 	}
 	return nil

@@ -172,8 +172,8 @@ func report(cmd *cobra.Command, summary batch.Summary, err error) error {
 
 // printStatus prints the counts of --status and the errors of failed inputs. dir is the value of --outputs.
 func printStatus(cmd *cobra.Command, job *progress.Job, model string, inputs []batch.Input, dir string,
-	o batch.Options) error {
-	summary, err := batch.Status(cmd.Context(), model, inputs, dir, o)
+	options batch.Options) error {
+	summary, err := batch.Status(cmd.Context(), model, inputs, dir, options)
 	job.End()
 	if err != nil {
 		return exit.InterruptErrorOr(cmd.Context(), exit.UsageError(err))

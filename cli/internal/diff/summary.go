@@ -79,10 +79,10 @@ func (doc *Document) costText(first string) string {
 	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(cost2-cost1), share(cost2/cost1-1), first)
 }
 
-// share is [format.Percent] of x > 0, except that it never gives 0.0%.
-func share(x float64) string {
-	if x < 0.0005 {
+// share is [format.Percent] of a positive fraction, except that it never gives 0.0%.
+func share(fraction float64) string {
+	if fraction < 0.0005 {
 		return "less than 0.1%"
 	}
-	return format.Percent(x)
+	return format.Percent(fraction)
 }

@@ -55,11 +55,11 @@ func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 type TextOrNull string
 
 // MarshalJSONTo writes the string, or null.
-func (s TextOrNull) MarshalJSONTo(e *jsontext.Encoder) error {
+func (s TextOrNull) MarshalJSONTo(encoder *jsontext.Encoder) error {
 	if s == "" {
-		return e.WriteToken(jsontext.Null)
+		return encoder.WriteToken(jsontext.Null)
 	}
-	return e.WriteToken(jsontext.String(string(s)))
+	return encoder.WriteToken(jsontext.String(string(s)))
 }
 
 func (TextOrNull) mayBeNull() {}
@@ -68,11 +68,11 @@ func (TextOrNull) mayBeNull() {}
 type ListOrNull[T any] []T
 
 // MarshalJSONTo writes the list, or null.
-func (l ListOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
+func (l ListOrNull[T]) MarshalJSONTo(encoder *jsontext.Encoder) error {
 	if l == nil {
-		return e.WriteToken(jsontext.Null)
+		return encoder.WriteToken(jsontext.Null)
 	}
-	return json.MarshalEncode(e, []T(l))
+	return json.MarshalEncode(encoder, []T(l))
 }
 
 func (ListOrNull[T]) mayBeNull() {}

@@ -11,8 +11,8 @@ import (
 // struct tag `of:"NAME"`, allowedStrings[NAME] returns the strings that the field may contain. The version of the
 // document is N if t has a field Version with the struct tag `const:"N"`, and otherwise [Version].
 func Schema(t reflect.Type, title string, allowedStrings map[string]func() []string) map[string]any {
-	b := schemaBuilder{defs: map[string]any{}, allowedStrings: allowedStrings}
-	root := b.object(t)
+	builder := schemaBuilder{defs: map[string]any{}, allowedStrings: allowedStrings}
+	root := builder.object(t)
 	version := Version
 	if f, ok := t.FieldByName("Version"); ok && f.Tag.Get("const") != "" {
 		version, _ = strconv.Atoi(f.Tag.Get("const"))
@@ -23,7 +23,7 @@ func Schema(t reflect.Type, title string, allowedStrings map[string]func() []str
 		root["required"] = append([]string{"version"}, required...)
 	}
 	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", title
-	root["$defs"] = b.defs
+	root["$defs"] = builder.defs
 	return root
 }
 
@@ -85,13 +85,13 @@ func isInEmbeddedPointer(t reflect.Type, index []int) bool {
 }
 
 // property returns the schema of the value of a key.
-func (b schemaBuilder) property(m member) map[string]any {
-	t := m.field.Type
+func (b schemaBuilder) property(found member) map[string]any {
+	t := found.field.Type
 	_, nullable := reflect.Zero(t).Interface().(interface{ mayBeNull() })
 	if t.Kind() == reflect.Pointer {
-		t, nullable = t.Elem(), !m.optional // an optional key with a nil pointer is absent
+		t, nullable = t.Elem(), !found.optional // an optional key with a nil pointer is absent
 	}
-	schema := b.value(t, m.field.Tag.Get("of"))
+	schema := b.value(t, found.field.Tag.Get("of"))
 	if nullable {
 		schema = orNull(schema)
 	}
@@ -112,8 +112,8 @@ func orNull(schema map[string]any) map[string]any {
 // value returns the schema of a type. If only some strings are allowed, setName is their key in allowedStrings;
 // otherwise it is empty.
 func (b schemaBuilder) value(t reflect.Type, setName string) map[string]any {
-	if l, ok := reflect.Zero(t).Interface().(anyStream); ok {
-		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(l.Item()).Elem(), setName)}
+	if stream, ok := reflect.Zero(t).Interface().(anyStream); ok {
+		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(stream.Item()).Elem(), setName)}
 	}
 	if custom, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
 		return custom.JSONSchema()

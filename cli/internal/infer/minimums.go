@@ -42,16 +42,16 @@ const (
 	maxRaised = 16
 )
 
-// raisedMinimumsOf finds symbols whose raised minimum makes guards disappear. s is the result of SymbolicOf(g, errs,
-// allBranches), the inference with the present minimums; errs lists the nodes that inference rejected. raisedMinimumsOf
+// raisedMinimumsOf finds symbols whose raised minimum makes guards disappear. symbolic is the inference with the
+// present minimums, SymbolicOf(g, errs, allBranches); errs lists the nodes that inference rejected. raisedMinimumsOf
 // infers the graph again, at first with raised minimums of all symbols. It then restores the minimum of one symbol
-// after the other, and keeps it restored if no guard comes back. It returns nil if s is nil, has no guards or is
-// incomplete (s.IncompleteReason), or if no guard disappears.
-func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
-	if s == nil || s.IncompleteReason != nil {
+// after the other, and keeps it restored if no guard comes back. It returns nil if symbolic is nil, incomplete or
+// without guards, or if no guard disappears.
+func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
+	if symbolic == nil || symbolic.IncompleteReason != nil {
 		return nil
 	}
-	result := &RaisedMinimums{Min: raisedMin, Guards: len(GuardsOf(s))}
+	result := &RaisedMinimums{Min: raisedMin, Guards: len(GuardsOf(symbolic))}
 	if result.Guards == 0 {
 		return nil
 	}

@@ -191,18 +191,18 @@ func Flags() []string {
 	return names
 }
 
-// conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t: the
-// formula of p, simplified. Simplification may miss that a formula is always true or always false, because the
-// comparisons in a formula may depend on each other. conditionOf therefore also evaluates p for every possible
-// combination of the outcomes of its comparisons, unless the simplification took many steps. If p has the same value
-// for all combinations, conditionOf returns this value.
-func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
+// conditionOf returns the condition on sizes under which a layout predicate holds for a tensor of type t: the formula
+// of the predicate, simplified. Simplification may miss that a formula is always true or always false, because the
+// comparisons in a formula may depend on each other. Unless the simplification took many steps, conditionOf therefore
+// also evaluates the predicate for every possible combination of the outcomes of its comparisons. If all combinations
+// give the same value, conditionOf returns this value.
+func conditionOf(env *sym.Env, t tensor.Type, predicate tensor.Predicate) sym.Bool {
 	before := env.Steps()
-	formula := t.Condition(p).Decide()
+	formula := t.Condition(predicate).Decide()
 	if _, known := formula.Known(); known || env.Steps()-before > maxFormulaSteps {
 		return formula
 	}
-	cases, err := sym.Fork(env, maxOutcomes, func() (bool, error) { return t.Holds(p), nil })
+	cases, err := sym.Fork(env, maxOutcomes, func() (bool, error) { return t.Holds(predicate), nil })
 	if err != nil || len(cases) == 0 {
 		return formula
 	}

@@ -54,11 +54,11 @@ type Table struct {
 
 // TableOf returns a table of a command's text output as a table of a page.
 func TableOf(name string, t *term.Table) *Table {
-	p := &Table{Name: name, Rows: t.Rows}
+	converted := &Table{Name: name, Rows: t.Rows}
 	for _, c := range t.Columns {
-		p.Heads, p.Right = append(p.Heads, c.Head), append(p.Right, c.Right)
+		converted.Heads, converted.Right = append(converted.Heads, c.Head), append(converted.Right, c.Right)
 	}
-	return p
+	return converted
 }
 
 // Chart is a picture of data.
@@ -72,27 +72,27 @@ var pageTemplate string
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
-	b := &body{}
-	b.line("<h1>", Escape(p.Title), "</h1>")
+	content := &body{}
+	content.line("<h1>", Escape(p.Title), "</h1>")
 	for _, s := range p.Summary {
-		b.line(`<p class="summary">`, Escape(s), "</p>")
+		content.line(`<p class="summary">`, Escape(s), "</p>")
 	}
 	for _, s := range p.Warnings {
-		b.line(`<p class="warning">Warning: `, Escape(s), "</p>")
+		content.line(`<p class="warning">Warning: `, Escape(s), "</p>")
 	}
-	b.line("<main>")
+	content.line("<main>")
 	for i := range p.Sections {
-		b.section(&p.Sections[i])
+		content.section(&p.Sections[i])
 	}
-	b.line("</main>")
+	content.line("</main>")
 	if len(p.About) > 0 {
-		b.line("<section>\n<h2>About this measurement</h2>\n<dl>")
+		content.line("<section>\n<h2>About this measurement</h2>\n<dl>")
 		for _, f := range p.About {
-			b.line("<dt>", Escape(f.Name), "<dd>", Escape(f.Value))
+			content.line("<dt>", Escape(f.Name), "<dd>", Escape(f.Value))
 		}
-		b.line("</dl></section>")
+		content.line("</dl></section>")
 	}
-	_, err := io.WriteString(w, FillTemplate(pageTemplate, "Title", Escape(p.Title), "Body", b.String()))
+	_, err := io.WriteString(w, FillTemplate(pageTemplate, "Title", Escape(p.Title), "Body", content.String()))
 	return err
 }
 

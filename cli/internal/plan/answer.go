@@ -19,13 +19,13 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	if f.limits.unmet {
 		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs the least of those examined, %s",
 			f.limits.unmetText(doc), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
-	} else if f.limits.memory != "" && len(list) == 0 {
+	} else if f.limits.memoryText != "" && len(list) == 0 {
 		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,
-			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memory))
+			format.Bytes(bytesNeeded(&doc.Plan)), f.limits.memoryText))
 	}
 	if f.limits.hasMaxCopies {
 		list = append(list, fmt.Sprintf("%s inserted, --max-copies allows %d",
-			format.CountIrregular(len(countedCopies(g, doc.Copies)), "copy is", "copies are"), f.limits.copies))
+			format.CountIrregular(len(countedCopies(g, doc.Copies)), "copy is", "copies are"), f.limits.maxCopies))
 	}
 	for i := range doc.ForAll {
 		list = append(list, doc.ForAll[i].Property+": "+proofText(&doc.ForAll[i]))
@@ -104,20 +104,20 @@ func bestText(doc *Document) string {
 }
 
 // moreText formats the additional cost of a plan, absolute and relative to the cheapest plan.
-func moreText(b experiment.Choice, cheapest float64) string {
-	return fmt.Sprintf("%s (%.2g%%)", format.Nanoseconds(b.MoreNS), 100*b.MoreNS/max(cheapest, 1))
+func moreText(choice experiment.Choice, cheapest float64) string {
+	return fmt.Sprintf("%s (%.2g%%)", format.Nanoseconds(choice.MoreNS), 100*choice.MoreNS/max(cheapest, 1))
 }
 
 // sensitivityText says at which bandwidths of copies the cheapest plan changes.
-func sensitivityText(s *layout.Sensitivity) string {
+func sensitivityText(sensitivity *layout.Sensitivity) string {
 	var list []string
 	switch {
-	case s == nil:
+	case sensitivity == nil:
 		return ""
-	case s.Slower == nil && s.Faster == nil:
+	case sensitivity.Slower == nil && sensitivity.Faster == nil:
 		return "the cheapest plan is the same for copies that are up to 1024 times slower or faster"
 	}
-	for _, side := range breakpoints(s) {
+	for _, side := range breakpoints(sensitivity) {
 		text := "the same for copies that are up to 1024 times " + side.direction
 		if side.breakpoint != nil {
 			times, _ := format.DistinctPair(side.factor(), 1)

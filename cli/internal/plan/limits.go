@@ -21,30 +21,30 @@ import (
 
 // limits holds the flags --max-copies and --max-memory.
 type limits struct {
-	copies       int
+	maxCopies    int
 	hasMaxCopies bool   // whether --max-copies is given
-	memory       string // the value of --max-memory as written; empty if it is not given
-	bytes        int    // the value of --max-memory in bytes
+	memoryText   string // the value of --max-memory as written; empty if it is not given
+	maxBytes     int    // the value of --max-memory in bytes
 	unmet        bool   // whether fitMemory found no plan within --max-memory
 	slackIgnored bool   // whether fitMemory compared plans by cost alone although --slack is above 0
 }
 
 func (l *limits) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted (copies of "+
+	cmd.Flags().IntVar(&l.maxCopies, "max-copies", 0, "fail if more than `N` copies are inserted (copies of "+
 		"constants do not count), and list them with their reasons")
-	cmd.Flags().StringVar(&l.memory, "max-memory", "", "reject plans whose run needs more than `BYTES`, such as 64MiB, "+
-		"and take the cheapest plan found within the limit instead")
+	cmd.Flags().StringVar(&l.memoryText, "max-memory", "", "reject plans whose run needs more than `BYTES`, such as "+
+		"64MiB, and take the cheapest plan found within the limit instead")
 }
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
-	if l.hasMaxCopies = cmd.Flags().Changed("max-copies"); l.copies < 0 {
-		return exit.UsageErrorf("--max-copies %d: want at least 0", l.copies)
+	if l.hasMaxCopies = cmd.Flags().Changed("max-copies"); l.maxCopies < 0 {
+		return exit.UsageErrorf("--max-copies %d: want at least 0", l.maxCopies)
 	}
-	if l.memory == "" {
+	if l.memoryText == "" {
 		return nil
 	}
-	if l.bytes, err = parseBytes(l.memory); err != nil {
-		return exit.UsageErrorf("--max-memory %s: %w", l.memory, err)
+	if l.maxBytes, err = parseBytes(l.memoryText); err != nil {
+		return exit.UsageErrorf("--max-memory %s: %w", l.memoryText, err)
 	}
 	return nil
 }
@@ -72,14 +72,14 @@ func bytesNeeded(plan *report.Plan) int { return plan.Memory.Total }
 // document, which lists the rejected plans. If it finds none, it sets unmet and returns the program that needs the
 // least memory.
 func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, requestedProgram *graphrun.Program,
-	g *graph.Graph, o graphrun.Options) (*graphrun.Program, *Document, error) {
+	g *graph.Graph, options graphrun.Options) (*graphrun.Program, *Document, error) {
 	requested := planDocOf(requestedProgram)
-	if l.memory == "" || bytesNeeded(&requested.Plan) <= l.bytes {
+	if l.memoryText == "" || bytesNeeded(&requested.Plan) <= l.maxBytes {
 		return requestedProgram, requested, nil
 	}
-	l.slackIgnored = o.Slack > 0
-	search := memorySearch{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
-		leastMemory: requested, leastProgram: requestedProgram}
+	l.slackIgnored = options.Slack > 0
+	search := memorySearch{ext: ext, limit: l.maxBytes, graph: g, options: options,
+		rejected: []RejectedPlan{rejectedOf(requested)}, leastMemory: requested, leastProgram: requestedProgram}
 	search.options.Dump = nil // --dump prints the graphs of the requested strategy only
 	for _, s := range search.ext.Strategies() {
 		if s.Name() == requested.Strategy {
@@ -118,13 +118,13 @@ type memorySearch struct {
 
 // try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If
 // listed is true, a rejected plan is added to rejected.
-func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (bytes int, err error) {
-	search.options.Strategy = s
-	p, err := search.ext.Compile(ctx, search.graph, search.options)
+func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy, listed bool) (bytes int, err error) {
+	search.options.Strategy = strategy
+	compiled, err := search.ext.Compile(ctx, search.graph, search.options)
 	if err != nil {
 		return 0, err
 	}
-	doc := planDocOf(p)
+	doc := planDocOf(compiled)
 	bytes = bytesNeeded(&doc.Plan)
 	switch {
 	case bytes > search.limit:
@@ -132,10 +132,10 @@ func (search *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed
 			search.rejected = append(search.rejected, rejectedOf(doc))
 		}
 		if bytes < bytesNeeded(&search.leastMemory.Plan) {
-			search.leastMemory, search.leastProgram = doc, p
+			search.leastMemory, search.leastProgram = doc, compiled
 		}
 	case search.best == nil || doc.CostNS < search.bestDoc.CostNS:
-		search.best, search.bestDoc = p, doc
+		search.best, search.bestDoc = compiled, doc
 	}
 	return bytes, nil
 }
@@ -205,11 +205,11 @@ func (l *limits) checkMemory(doc *Document) error {
 // unmetText returns the message that no plan meets --max-memory. If this is proved, the message has the least memory
 // that a plan needs. Otherwise it says that no plan was found.
 func (l *limits) unmetText(doc *Document) string {
-	if w := doc.Within; w != nil && w.LeastBytes > l.bytes {
-		return fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", l.memory,
-			format.Bytes(w.LeastBytes))
+	if within := doc.Within; within != nil && within.LeastBytes > l.maxBytes {
+		return fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", l.memoryText,
+			format.Bytes(within.LeastBytes))
 	}
-	return "no plan was found that needs at most --max-memory " + l.memory
+	return "no plan was found that needs at most --max-memory " + l.memoryText
 }
 
 // rejectedTexts returns sentences about the plan of --strategy if --max-memory rejected it: its memory, the difference
@@ -220,17 +220,17 @@ func (l *limits) rejectedTexts(doc *Document) (list []string) {
 	}
 	requested := doc.Rejected[0]
 	list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, more than --max-memory %s", requested.Strategy,
-		format.Bytes(requested.Bytes), l.memory),
+		format.Bytes(requested.Bytes), l.memoryText),
 		fmt.Sprintf("%s needs %s, for an estimated cost of %s instead of %s: %s", doc.Strategy,
 			format.Bytes(bytesNeeded(&doc.Plan)), format.Nanoseconds(doc.CostNS), format.Nanoseconds(requested.CostNS),
 			format.Difference(requested.CostNS, doc.CostNS, format.Nanoseconds)))
 	if l.slackIgnored {
 		list = append(list, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
 	}
-	if w := doc.Within; w != nil && w.Optimal {
+	if within := doc.Within; within != nil && within.Optimal {
 		list = append(list, "it is the cheapest plan within the limit")
-	} else if w != nil {
-		list = append(list, "a plan within the limit costs at least "+format.Nanoseconds(w.LowerBoundNS))
+	} else if within != nil {
+		list = append(list, "a plan within the limit costs at least "+format.Nanoseconds(within.LowerBoundNS))
 	}
 	return list
 }
@@ -249,7 +249,7 @@ func countedCopies(g *graph.Graph, copies []report.Copy) (list []report.Copy) {
 func (l *limits) checkCopies(g *graph.Graph, copies []report.Copy) error {
 	counted := countedCopies(g, copies)
 	n := len(counted)
-	if !l.hasMaxCopies || n <= l.copies {
+	if !l.hasMaxCopies || n <= l.maxCopies {
 		return nil
 	}
 	text := ""
@@ -258,5 +258,5 @@ func (l *limits) checkCopies(g *graph.Graph, copies []report.Copy) error {
 			format.Ints(c.To), format.Bytes(c.Bytes), format.Nanoseconds(c.CostNS), format.Printable(c.Why))
 	}
 	return fmt.Errorf("%s inserted, --max-copies allows %d:%s", format.CountIrregular(n, "copy is", "copies are"),
-		l.copies, text)
+		l.maxCopies, text)
 }

@@ -62,7 +62,7 @@ const (
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
 // is the tracer of the program. The median and not the minimum: the clock rate falls under load, so no run has the
 // minimum time of every step. The sum of the minima would be too low.
-func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
+func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *
 	start, runs := time.Now(), 0
 	err = job.Do(progress.Running, func() error {
 		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
-			if _, err := p.Run(job.Context, inputSet.Values); err != nil {
+			if _, err := compiled.Run(job.Context, inputSet.Values); err != nil {
 				return inputSet.WithGeneratedHint(err)
 			}
 		}
@@ -86,16 +86,16 @@ func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *
 	doc.Measured = &MeasuredPlan{Runs: runs}
 	var relativeErrors []float64
 	for i := range doc.Steps {
-		s := &doc.Steps[i]
-		stepTimes := timer.samples[s.Name]
+		step := &doc.Steps[i]
+		stepTimes := timer.samples[step.Name]
 		if len(stepTimes) == 0 {
 			continue
 		}
 		ns := *experiment.SpreadOf(stepTimes).Median
-		s.MeasuredNS = &ns
+		step.MeasuredNS = &ns
 		doc.Measured.MeasuredNS += ns
-		doc.Measured.PredictedNS += s.CostNS
-		relativeErrors = append(relativeErrors, math.Abs(s.CostNS/ns-1))
+		doc.Measured.PredictedNS += step.CostNS
+		relativeErrors = append(relativeErrors, math.Abs(step.CostNS/ns-1))
 	}
 	if len(relativeErrors) > 0 {
 		spread := experiment.SpreadOf(relativeErrors)
@@ -106,12 +106,12 @@ func measurePlan(job *progress.Job, p *graphrun.Program, g *graph.Graph, timer *
 
 // measuredPlanText returns the sum of the measured times, the sum of the estimated times, and the errors of the
 // estimates; "" without --measure.
-func measuredPlanText(m *MeasuredPlan) string {
-	if m == nil {
+func measuredPlanText(measured *MeasuredPlan) string {
+	if measured == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s by one worker: measured time of all steps %s, estimated %s; "+
-		"relative error of the estimates: median %s, 90th percentile %s", format.Count(m.Runs, "run"),
-		format.Nanoseconds(m.MeasuredNS), format.Nanoseconds(m.PredictedNS), format.Percent(m.MedianError),
-		format.Percent(m.P90Error))
+		"relative error of the estimates: median %s, 90th percentile %s", format.Count(measured.Runs, "run"),
+		format.Nanoseconds(measured.MeasuredNS), format.Nanoseconds(measured.PredictedNS),
+		format.Percent(measured.MedianError), format.Percent(measured.P90Error))
 }

@@ -157,12 +157,13 @@ func adviceText(advice *experiment.Advice) string {
 }
 
 // hintText describes a change by the caller (an input passed or an output taken in another layout) and its saving.
-func hintText(h layout.Hint) string {
+func hintText(hint layout.Hint) string {
 	verb := "take "
-	if h.Input {
+	if hint.Input {
 		verb = "pass "
 	}
-	return fmt.Sprintf("%s%s in %s: saves %s (%.2g%%)", verb, h.Name, h.Order, format.Nanoseconds(h.SavedNS), 100*h.Part)
+	return fmt.Sprintf("%s%s in %s: saves %s (%.2g%%)", verb, hint.Name, hint.Order, format.Nanoseconds(hint.SavedNS),
+		100*hint.Part)
 }
 
 // writeAdvice prints the changes by the caller that reduce the cost.

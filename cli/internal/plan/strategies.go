@@ -125,17 +125,17 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 // add plans the graph with a strategy.
 func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g *graph.Graph,
 	options graphrun.Options) error {
-	p, err := ext.Compile(ctx, g, options)
+	compiled, err := ext.Compile(ctx, g, options)
 	if err != nil {
 		return err
 	}
-	plan := p.Report()
+	plan := compiled.Report()
 	added := StrategyPlan{Strategy: plan.Strategy, Costs: plan.Costs(), Inserted: document.NotNil(plan.Copies)}
 	for _, c := range plan.Copies {
 		added.CopyNS += c.CostNS
 	}
-	if b := plan.LowerBoundNS; b != nil && (d.LowerBoundNS == nil || *b > *d.LowerBoundNS) {
-		d.LowerBoundNS = b
+	if bound := plan.LowerBoundNS; bound != nil && (d.LowerBoundNS == nil || *bound > *d.LowerBoundNS) {
+		d.LowerBoundNS = bound
 	}
 	d.Plans = append(d.Plans, added)
 	return nil

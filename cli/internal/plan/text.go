@@ -129,12 +129,12 @@ func measuredText(ns *float64) string {
 }
 
 // loopText formats the shape of a loop and the strides of its operands; a dash for no loop.
-func loopText(l *report.Loop) string {
-	if l == nil {
+func loopText(loop *report.Loop) string {
+	if loop == nil {
 		return "-"
 	}
-	parts := []string{format.Ints(l.Shape), "by"}
-	for _, strides := range l.Strides {
+	parts := []string{format.Ints(loop.Shape), "by"}
+	for _, strides := range loop.Strides {
 		parts = append(parts, format.Ints(strides))
 	}
 	return strings.Join(parts, " ")

@@ -92,36 +92,37 @@ func BoundText(plan *report.Plan) string {
 // SlackText returns the number of copies of a plan that was made with --slack, the additional cost, and the proved
 // lower bound on the number of copies. It returns "" for other plans.
 func SlackText(plan *report.Plan) string {
-	c := plan.FewestCopies
-	if c == nil || c.Slack == 0 {
+	fewest := plan.FewestCopies
+	if fewest == nil || fewest.Slack == 0 {
 		return ""
 	}
-	extraCost := format.Nanoseconds(c.ExtraNS)
+	extraCost := format.Nanoseconds(fewest.ExtraNS)
 	if plan.LowerBoundNS != nil && *plan.LowerBoundNS > 0 {
-		extraCost += fmt.Sprintf(" (%.2g%%)", 100*c.ExtraNS / *plan.LowerBoundNS)
+		extraCost += fmt.Sprintf(" (%.2g%%)", 100*fewest.ExtraNS / *plan.LowerBoundNS)
 	}
-	text := fmt.Sprintf("%s for %s more than the lower bound; ", format.CountIrregular(c.Copies, "copy", "copies"),
+	text := fmt.Sprintf("%s for %s more than the lower bound; ", format.CountIrregular(fewest.Copies, "copy", "copies"),
 		extraCost)
-	if c.Proved {
-		return text + fmt.Sprintf("proved: no plan within the slack of %.3g%% has fewer", 100*c.Slack)
+	if fewest.Proved {
+		return text + fmt.Sprintf("proved: no plan within the slack of %.3g%% has fewer", 100*fewest.Slack)
 	}
-	return text + fmt.Sprintf("a plan within the slack of %.3g%% has at least %d", 100*c.Slack, c.AtLeast)
+	return text + fmt.Sprintf("a plan within the slack of %.3g%% has at least %d", 100*fewest.Slack, fewest.AtLeast)
 }
 
 // ProfileText describes the cost profile of a plan.
-func ProfileText(p report.Profile) string {
-	digest := p.Digest
+func ProfileText(profile report.Profile) string {
+	digest := profile.Digest
 	if len(digest) > ShortDigest {
 		digest = digest[:ShortDigest]
 	}
 	switch {
-	case p.Default && p.Estimated:
-		return fmt.Sprintf("the default profile for %s, estimated (%s)", p.Instructions, digest)
-	case p.Default:
-		return fmt.Sprintf("the default profile for %s (%s)", p.Instructions, digest)
+	case profile.Default && profile.Estimated:
+		return fmt.Sprintf("the default profile for %s, estimated (%s)", profile.Instructions, digest)
+	case profile.Default:
+		return fmt.Sprintf("the default profile for %s (%s)", profile.Instructions, digest)
 	}
-	date, _, _ := strings.Cut(p.Measured, "T")
-	return fmt.Sprintf("a profile for %s, measured %s (%s)", p.Instructions, cmp.Or(date, "on an unknown date"), digest)
+	date, _, _ := strings.Cut(profile.Measured, "T")
+	return fmt.Sprintf("a profile for %s, measured %s (%s)", profile.Instructions,
+		cmp.Or(date, "on an unknown date"), digest)
 }
 
 // ShortDigest is the length of digests in text output.
@@ -188,9 +189,9 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 }
 
 // dtypeText returns the name of a dtype, or "?" for nil, which stands for an unknown dtype.
-func dtypeText(d *string) string {
-	if d == nil {
+func dtypeText(dtype *string) string {
+	if dtype == nil {
 		return "?"
 	}
-	return *d
+	return *dtype
 }

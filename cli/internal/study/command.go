@@ -216,9 +216,9 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 	}
 	for i, t := range missing {
 		s.job.ReportWithNotes(cmd, i, len(missing), "task")
-		r, err := s.runner.run(s.job.Context, t)
+		result, err := s.runner.run(s.job.Context, t)
 		if err == nil {
-			err = s.store.save(t, r)
+			err = s.store.save(t, result)
 		}
 		if s.job.Context.Err() != nil {
 			break
@@ -232,29 +232,29 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 
 // document computes the tables from the stored results.
 func (s *session) document(list []*Task, failures []Failure) *Document {
-	d := &Document{Study: s.study.Name, Missing: []string{}, Failures: document.NotNil(failures),
+	doc := &Document{Study: s.study.Name, Missing: []string{}, Failures: document.NotNil(failures),
 		Strategies: s.study.Strategies, Summaries: []Summary{}, Orders: []Order{}, Results: []Result{}}
 	for _, c := range s.study.Conditions {
-		d.Conditions = append(d.Conditions, c.Name)
+		doc.Conditions = append(doc.Conditions, c.Name)
 	}
 	for _, t := range list {
 		if r, err := s.store.load(t); err == nil {
-			d.Results = append(d.Results, *r)
+			doc.Results = append(doc.Results, *r)
 		} else {
-			d.Missing = append(d.Missing, t.String())
+			doc.Missing = append(doc.Missing, t.String())
 		}
 	}
-	d.summarize()
-	return d
+	doc.summarize()
+	return doc
 }
 
 // print prints the document and writes the CSV file.
-func (f *flags) print(cmd *cobra.Command, d *Document) error {
+func (f *flags) print(cmd *cobra.Command, doc *Document) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
-		document.Write(out, d)
+		document.Write(out, doc)
 	} else {
-		d.write(&printer{out, term.StdoutDisplay(cmd), f.markdown})
+		doc.write(&printer{out, term.StdoutDisplay(cmd), f.markdown})
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -262,5 +262,5 @@ func (f *flags) print(cmd *cobra.Command, d *Document) error {
 	if f.csv == "" {
 		return nil
 	}
-	return outfile.Write(context.WithoutCancel(cmd.Context()), f.csv, d.writeCSV)
+	return outfile.Write(context.WithoutCancel(cmd.Context()), f.csv, doc.writeCSV)
 }

@@ -98,15 +98,15 @@ func (d *Document) summarize() {
 // gapTolerance is the largest relative gap that counts as 0, because rounding can cause it.
 const gapTolerance = 1e-9
 
-// summaryOf summarizes the plans of a strategy in list, the results of group g. i is the index of the strategy in the
+// summaryOf summarizes the plans of a strategy in list, the results of group g. strategyIndex is its index in the
 // study, and name its name.
-func summaryOf(g group, i int, name string, list []*Result) Summary {
+func summaryOf(g group, strategyIndex int, name string, list []*Result) Summary {
 	summary := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
 	// The sums of log(cost / bound) and of log(time / least time), and the number of measured graphs.
 	logGaps, logRatios, measuredGraphs := 0.0, 0.0, 0
 	var gaps []float64
 	for _, result := range list {
-		plan := &result.Plans[i]
+		plan := &result.Plans[strategyIndex]
 		logGaps += math.Log1p(plan.Gap)
 		gaps = append(gaps, plan.Gap)
 		if plan.Gap <= gapTolerance {
@@ -227,9 +227,9 @@ func (d *Document) records() [][]string {
 }
 
 // decimal formats a number for programs; empty for nil.
-func decimal(x *float64) string {
-	if x == nil {
+func decimal(number *float64) string {
+	if number == nil {
 		return ""
 	}
-	return strconv.FormatFloat(*x, 'f', -1, 64)
+	return strconv.FormatFloat(*number, 'f', -1, 64)
 }

@@ -80,16 +80,16 @@ func (t *Task) problemName() string {
 }
 
 // writeProblem writes the files of one problem and adds their digests to sums.
-func writeProblem(ctx context.Context, folder string, t *Task, p *wcsp.Problem, s *wcsp.Solution,
+func writeProblem(ctx context.Context, folder string, t *Task, problem *wcsp.Problem, solution *wcsp.Solution,
 	sums io.Writer) error {
-	withoutProof := *s
+	withoutProof := *solution
 	// Proofs are larger than problems. Readers can compute a proof again and check it by verify.Solution.
 	withoutProof.Proof = nil
 	name := t.problemName()
 	for _, file := range []struct {
 		name  string
 		write func(w io.Writer) error
-	}{{name + ".json", p.Write}, {name + ".cfn", func(w io.Writer) error { return p.WriteCFN(w, name) }},
+	}{{name + ".json", problem.Write}, {name + ".cfn", func(w io.Writer) error { return problem.WriteCFN(w, name) }},
 		{name + ".solution.json", withoutProof.Write}} {
 		digest := sha256.New()
 		path, compressed := filepath.Join(folder, file.name), !strings.HasSuffix(file.name, ".solution.json")

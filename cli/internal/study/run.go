@@ -141,14 +141,14 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Resu
 }
 
 // digestOfPlan returns the sha256 of the steps of a plan. Plans with equal digests run the same code.
-func digestOfPlan(p *report.Plan) string {
+func digestOfPlan(plan *report.Plan) string {
 	type step struct {
 		Name, Impl string
 		Ops        []string
 		Strides    any
 	}
-	steps := make([]step, len(p.Steps))
-	for i, s := range p.Steps {
+	steps := make([]step, len(plan.Steps))
+	for i, s := range plan.Steps {
 		steps[i] = step{s.Name, s.Impl, s.Ops, s.Strides}
 	}
 	return machine.DigestOfJSON(steps)
@@ -156,20 +156,20 @@ func digestOfPlan(p *report.Plan) string {
 
 // setBound solves the layout problem of a program and checks the proof of the solution. It sets the lower bound, the
 // properties of the problem and the size of the certificate.
-func (r *Result) setBound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
-	problem, err := experiment.Problem(p)
+func (r *Result) setBound(ctx context.Context, compiled *graphrun.Program, limit time.Duration) error {
+	problem, err := experiment.Problem(compiled)
 	if err != nil {
 		return err
 	}
-	s, err := solve(ctx, problem, limit)
+	solution, err := solve(ctx, problem, limit)
 	if err != nil {
 		return err
 	}
 	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
-	r.BoundNS, r.Optimal = float64(s.Bound)/machine.PSPerNS, s.Optimal()
-	r.Certified = verify.SolutionContext(ctx, problem, s) == nil
+	r.BoundNS, r.Optimal = float64(solution.Bound)/machine.PSPerNS, solution.Optimal()
+	r.Certified = verify.SolutionContext(ctx, problem, solution) == nil
 	size := &byteCounter{}
-	if err := errors.Join(problem.Write(size), s.Write(size)); err != nil {
+	if err := errors.Join(problem.Write(size), solution.Write(size)); err != nil {
 		return err
 	}
 	r.ProofSize = size.bytes

@@ -96,11 +96,11 @@ func (d *Document) summary() string {
 }
 
 // gapText formats a gap in percent, with enough digits that a nonzero gap does not appear as 0.
-func gapText(x float64) string {
-	if x < 0.01 {
-		return strconv.FormatFloat(100*x, 'g', 2, 64)
+func gapText(gap float64) string {
+	if gap < 0.01 {
+		return strconv.FormatFloat(100*gap, 'g', 2, 64)
 	}
-	return percent(x, 1)
+	return percent(gap, 1)
 }
 
 // caption returns a sentence with the numbers of networks, graphs, strategies, conditions and accepted proofs.
@@ -130,8 +130,8 @@ func (d *Document) caption() string {
 }
 
 // percent formats a ratio in percent. A number that rounds to 0 has no minus sign.
-func percent(x float64, digits int) string {
-	text := strconv.FormatFloat(100*x, 'f', digits, 64)
+func percent(fraction float64, digits int) string {
+	text := strconv.FormatFloat(100*fraction, 'f', digits, 64)
 	if strings.Trim(text, "-0.") == "" {
 		return strings.TrimPrefix(text, "-")
 	}

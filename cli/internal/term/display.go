@@ -42,16 +42,16 @@ func (d Display) WriteAnswer(w io.Writer, sentences ...string) {
 // displayOf describes w, an output of cmd. Pipes and files have unlimited width. The environment variable COLUMNS
 // overrides the width of a terminal.
 func displayOf(cmd *cobra.Command, w io.Writer) Display {
-	d := Display{color: colored(ColorMode(cmd), w)}
+	display := Display{color: colored(ColorMode(cmd), w)}
 	if !IsTerminal(w) {
-		return d
+		return display
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		d.width = n
+		display.width = n
 	} else if n, _, err := cwriter.GetSize(int(w.(*os.File).Fd())); err == nil && n > 0 {
-		d.width = n
+		display.width = n
 	}
-	return d
+	return display
 }
 
 // StdoutDisplay describes the standard output of a command.
@@ -101,10 +101,10 @@ const (
 	noteStyle  style = "1;33" // notes
 )
 
-// Paint returns s in a style, if the display supports colors.
-func (d Display) Paint(textStyle style, s string) string {
-	if !d.color || s == "" {
-		return s
+// Paint returns text in a style, if the display supports colors.
+func (d Display) Paint(textStyle style, text string) string {
+	if !d.color || text == "" {
+		return text
 	}
-	return "\x1b[" + string(textStyle) + "m" + s + "\x1b[0m"
+	return "\x1b[" + string(textStyle) + "m" + text + "\x1b[0m"
 }

@@ -16,17 +16,17 @@ import (
 // editors recognize the place. Other messages are printed after the name of the program.
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
-	d := displayOf(cmd, w)
+	display := displayOf(cmd, w)
 	text := strings.TrimSuffix(exit.Message(err), "\n")
 	var located *graph.Error
 	if !errors.As(err, &located) || located.File == "" || placeLength(text, located.File) == 0 {
-		fmt.Fprintln(w, d.Paint(errorStyle, "graphrun:")+" "+text)
+		fmt.Fprintln(w, display.Paint(errorStyle, "graphrun:")+" "+text)
 		return
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := placeLength(line, located.File); n > 0 {
-			line = d.Paint(errorStyle, line[:n]) + line[n:]
+			line = display.Paint(errorStyle, line[:n]) + line[n:]
 		}
 		fmt.Fprintln(w, line)
 	}

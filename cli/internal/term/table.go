@@ -330,16 +330,16 @@ func CutMiddle(s string, width int) string {
 	return head + Ellipsis + tail
 }
 
-// cutList removes items from the middle of a list such as [1,2,3]. A word may precede the list. Texts without a list
-// are cut at the end.
-func cutList(s string, width int) string {
-	if Width(s) <= width {
-		return s
+// cutList removes items from the middle of a list such as [1,2,3]. A word may precede the brackets. Texts without
+// brackets are cut at the end.
+func cutList(list string, width int) string {
+	if Width(list) <= width {
+		return list
 	}
-	head, inner, ok := strings.Cut(s, "[")
+	head, inner, ok := strings.Cut(list, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
 	if !ok || !closed || strings.ContainsAny(inner, "[]") {
-		return CutEnd(s, width)
+		return CutEnd(list, width)
 	}
 	items := strings.Split(inner, ",")
 	best := ""                                 // the longest text that fits
@@ -353,7 +353,7 @@ func cutList(s string, width int) string {
 		best = text
 	}
 	if best == "" {
-		return CutEnd(s, width)
+		return CutEnd(list, width)
 	}
 	return best
 }

@@ -40,27 +40,27 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 			}
 		}
 	}
-	part := &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
+	excerpt := &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
 		len(queue), format.CountIrregular(len(p.boxes), "box", "boxes"))), legend: slices.Clone(p.legend)}
 	excerptIndex := make([]int, len(p.boxes))
 	for i := range p.boxes {
 		if distance[i] >= 0 {
-			excerptIndex[i] = len(part.boxes)
-			part.boxes = append(part.boxes, p.boxes[i])
+			excerptIndex[i] = len(excerpt.boxes)
+			excerpt.boxes = append(excerpt.boxes, p.boxes[i])
 		}
 	}
-	for i := range part.legend {
-		part.legend[i].count = 0
+	for i := range excerpt.legend {
+		excerpt.legend[i].count = 0
 	}
-	part.addExcerptLines(p, distance, excerptIndex)
-	return part, true
+	excerpt.addExcerptLines(p, distance, excerptIndex)
+	return excerpt, true
 }
 
 // valueNames yields the names that [picture.around] finds.
 func (p *picture) valueNames(yield func(string) bool) {
 	for i := range p.boxes {
-		b := &p.boxes[i]
-		for _, names := range [][]string{{b.name}, b.explained, b.values} {
+		box := &p.boxes[i]
+		for _, names := range [][]string{{box.name}, box.explained, box.values} {
 			for _, name := range names {
 				if !yield(name) {
 					return
@@ -70,9 +70,9 @@ func (p *picture) valueNames(yield func(string) bool) {
 	}
 }
 
-// addExcerptLines adds to the excerpt p the lines of the whole picture that begin or end at a box of p. For each box of
-// whole, distance has the number of lines between the box and the value (-1 for a box outside p). excerptIndex has the
-// index of the box in p.
+// addExcerptLines adds lines to the excerpt p: the lines of the whole picture that begin or end at a box of p. distance
+// has, for each box of whole, the number of lines between the box and the value; -1 for a box outside p. excerptIndex
+// has the index of each box in p.
 func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) {
 	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
 	omittedBoxOf := func(box, side int, name string) int {

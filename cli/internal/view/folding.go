@@ -48,11 +48,11 @@ func (f *flags) checkDrawing(cmd *cobra.Command) error {
 
 // groupTree returns the tree of groups of a picture. --depth and --open select the open groups. A small picture has no
 // groups unless one of these flags is given.
-func (f *flags) groupTree(p *picture) (*item, error) {
-	if len(p.boxes) <= maxVisible && f.depth < 0 && len(f.open) == 0 {
-		return p.flat(), nil
+func (f *flags) groupTree(drawing *picture) (*item, error) {
+	if len(drawing.boxes) <= maxVisible && f.depth < 0 && len(f.open) == 0 {
+		return drawing.flat(), nil
 	}
-	root := p.fold()
+	root := drawing.fold()
 	switch {
 	case slices.Contains(f.open, openAll):
 		root.openTo(root.depth())

@@ -116,11 +116,11 @@ type pageLine struct {
 // page returns a self-contained HTML page with the drawings of all groups. explainers has an explainer for each
 // plan of the picture, or one for a graph as written.
 func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, error) {
-	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
+	content := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
 		Legend: []pageLayout{}, Boxes: []pageBox{}, Values: []pageValue{}}
 	for i, layout := range s.legend {
 		color, dash := s.colorOf(i)
-		d.Legend = append(d.Legend, pageLayout{layout.name, layout.count, color, dash})
+		content.Legend = append(content.Legend, pageLayout{layout.name, layout.count, color, dash})
 	}
 	for i := range s.boxes {
 		b := &s.boxes[i]
@@ -138,14 +138,15 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 			}
 			box.Explain = append(box.Explain, explainers[b.side].texts(name)...)
 		}
-		d.Boxes = append(d.Boxes, box)
+		content.Boxes = append(content.Boxes, box)
 	}
 	for i := range s.values {
 		value := &s.values[i]
-		d.Values = append(d.Values, pageValue{value.from, value.to, value.layout, s.lineTip(&line{values: []int{i}})})
+		tip := s.lineTip(&line{values: []int{i}})
+		content.Values = append(content.Values, pageValue{value.from, value.to, value.layout, tip})
 	}
-	s.addGroup(&d, s.root)
-	data, err := json.Marshal(&d) // escapes <, > and &, which could end the script
+	s.addGroup(&content, s.root)
+	data, err := json.Marshal(&content) // escapes <, > and &, which could end the script
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +154,10 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		string(data), "Layout", layoutScript, "Script", viewScript)), nil
 }
 
-// addGroup adds a group and all groups in it to d.Groups. It returns the element of pageGroup.Items for the group.
-func (s *scene) addGroup(d *pageData, it *item) int {
-	index := len(d.Groups)
-	d.Groups = append(d.Groups, pageGroup{})
+// addGroup adds a group and all groups in it to content.Groups. It returns the group's element of pageGroup.Items.
+func (s *scene) addGroup(content *pageData, it *item) int {
+	index := len(content.Groups)
+	content.Groups = append(content.Groups, pageGroup{})
 	created := pageGroup{Label: it.label, Open: it.open, Items: []int{}, Lines: []string{},
 		Drawing: drawingOf(s.levels[it])}
 	if t := s.texts[it]; t != nil {
@@ -164,13 +165,13 @@ func (s *scene) addGroup(d *pageData, it *item) int {
 	}
 	for _, it := range it.items {
 		if it.box < 0 {
-			created.Items = append(created.Items, s.addGroup(d, it))
+			created.Items = append(created.Items, s.addGroup(content, it))
 			continue
 		}
-		d.Boxes[it.box].pageMarkup = s.texts[it].page()
+		content.Boxes[it.box].pageMarkup = s.texts[it].page()
 		created.Items = append(created.Items, it.box)
 	}
-	d.Groups[index] = created
+	content.Groups[index] = created
 	return -1 - index
 }
 
@@ -178,24 +179,24 @@ func (s *scene) addGroup(d *pageData, it *item) int {
 func (b *svgBox) page() pageMarkup { return pageMarkup{b.size.Width, b.size.Height, b.markup()} }
 
 // drawingOf returns a level as JSON data.
-func drawingOf(l *level) pageDrawing {
-	created := pageDrawing{Width: l.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: l.Ranks,
+func drawingOf(drawn *level) pageDrawing {
+	created := pageDrawing{Width: drawn.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: drawn.Ranks,
 		Layers: [][2]float64{},
 		Ports:  [][2]any{}, Lines: []pageLine{}}
-	for i, b := range l.sizes {
-		created.At = append(created.At, [2]float64{l.Corners[i].X, l.Corners[i].Y})
+	for i, b := range drawn.sizes {
+		created.At = append(created.At, [2]float64{drawn.Corners[i].X, drawn.Corners[i].Y})
 		created.Sizes = append(created.Sizes, [2]float64{b.Width, b.Height})
 	}
-	for _, b := range l.Layers {
+	for _, b := range drawn.Layers {
 		created.Layers = append(created.Layers, [2]float64{b.Top, b.Bottom})
 	}
-	for _, p := range l.ports {
+	for _, p := range drawn.ports {
 		created.Ports = append(created.Ports, [2]any{p.line, p.out})
 	}
-	for i, line := range l.lines {
-		r := l.Routes[i]
-		created.Lines = append(created.Lines, pageLine{line.values, line.layout, line.from, line.to, r.LeaveX,
-			append([]float64{}, r.CrossX...), r.ArriveX})
+	for i, line := range drawn.lines {
+		route := drawn.Routes[i]
+		created.Lines = append(created.Lines, pageLine{line.values, line.layout, line.from, line.to, route.LeaveX,
+			append([]float64{}, route.CrossX...), route.ArriveX})
 	}
 	return created
 }
@@ -208,9 +209,10 @@ type explainer struct {
 	named       map[string][]*graph.Value // the results of each node, and inputs and constants, by name
 }
 
-// newExplainer returns an explainer of a graph, and of its program p if p is not nil.
-func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
-	created := &explainer{graph: g, program: p, preRunFacts: program.NewPreRunFacts(g), named: map[string][]*graph.Value{}}
+// newExplainer returns an explainer of a graph, and of its program unless compiled is nil.
+func newExplainer(g *graph.Graph, compiled *graphrun.Program) *explainer {
+	created := &explainer{graph: g, program: compiled, preRunFacts: program.NewPreRunFacts(g),
+		named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
 		created.named[v.Name] = []*graph.Value{v}
 	}

@@ -90,8 +90,8 @@ func sharedPrefixes(names []string) map[string]int {
 	return shared
 }
 
-func reversed(s string) string {
-	runes := []rune(s)
+func reversed(text string) string {
+	runes := []rune(text)
 	slices.Reverse(runes)
 	var b strings.Builder
 	for _, r := range runes {

@@ -138,10 +138,10 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 	return itemIndex
 }
 
-// connect adds the lines and ports of a group to its level l. Values between the same items share a line, unless all
-// these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
-// lineOf maps a value to the index of its line in l.lines. The other parameters have the same meaning as in level.
-func (s *scene) connect(it *item, l *level, values []int,
+// connect adds the lines and ports of a group to its level, drawn. Values between the same items share a line, unless
+// all these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
+// lineOf maps a value to the index of its line in drawn.lines. The other parameters have the same meaning as in level.
+func (s *scene) connect(it *item, drawn *level, values []int,
 	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
 	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
@@ -165,12 +165,12 @@ func (s *scene) connect(it *item, l *level, values []int,
 			}
 		}
 		portAt := func(out bool) int {
-			p := port{outerLine[valueIndex], out}
-			if _, exists := ports[p]; !exists {
-				ports[p] = len(it.items) + len(l.ports)
-				l.ports = append(l.ports, p)
+			wanted := port{outerLine[valueIndex], out}
+			if _, exists := ports[wanted]; !exists {
+				ports[wanted] = len(it.items) + len(drawn.ports)
+				drawn.ports = append(drawn.ports, wanted)
 			}
-			return ports[p]
+			return ports[wanted]
 		}
 		// Readers in the item that computes the value have a line on the level of that item. A value from outside the
 		// group enters at a port. A value of the group that is also read outside leaves at a port.
@@ -181,7 +181,7 @@ func (s *scene) connect(it *item, l *level, values []int,
 			readers = append(readers, portAt(true))
 		}
 		if len(readers) > 0 {
-			lineOf[valueIndex] = s.addLine(it, l, lines, line{[]int{valueIndex}, from, readers, value.layout})
+			lineOf[valueIndex] = s.addLine(it, drawn, lines, line{[]int{valueIndex}, from, readers, value.layout})
 		}
 	}
 	return innerValues, lineOf
@@ -190,18 +190,18 @@ func (s *scene) connect(it *item, l *level, values []int,
 // addLine adds a line to a level. If such a line between the same items exists, and one of the items is a group or a
 // port, the values are added to it instead. It returns the index of the line. lines maps the ends of lines to their
 // indices.
-func (s *scene) addLine(it *item, l *level, lines map[string]int, added line) int {
+func (s *scene) addLine(it *item, drawn *level, lines map[string]int, added line) int {
 	key := fmt.Sprint(added.from, added.to)
 	joinsBoxes := !slices.ContainsFunc(append([]int{added.from}, added.to...), func(i int) bool {
 		return i >= len(it.items) || it.items[i].box < 0
 	})
 	index, exists := lines[key]
 	if !exists || joinsBoxes {
-		lines[key] = len(l.lines)
-		l.lines = append(l.lines, added)
+		lines[key] = len(drawn.lines)
+		drawn.lines = append(drawn.lines, added)
 		return lines[key]
 	}
-	existing := &l.lines[index]
+	existing := &drawn.lines[index]
 	if existing.values = append(existing.values, added.values...); existing.layout != added.layout {
 		existing.layout = -1
 	}

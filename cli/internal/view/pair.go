@@ -210,9 +210,9 @@ func (p *picture) linkPeers() {
 		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
 	}
 	for i := range p.boxes {
-		b := &p.boxes[i]
-		b.peer = -1
-		boxNamed[b.side][key(b)] = i
+		box := &p.boxes[i]
+		box.peer = -1
+		boxNamed[box.side][key(box)] = i
 	}
 	for name, i := range maps.All(boxNamed[0]) {
 		if k, found := boxNamed[1][name]; found {

@@ -240,29 +240,29 @@ func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
 
 // neighbourhood returns the excerpt of a picture around the value that --around names. Without --around it returns the
 // whole picture.
-func (f *flags) neighbourhood(p *picture) (*picture, error) {
+func (f *flags) neighbourhood(drawing *picture) (*picture, error) {
 	if f.around == "" {
-		return p, nil
+		return drawing, nil
 	}
-	part, found := p.around(f.around, f.hops)
+	excerpt, found := drawing.around(f.around, f.hops)
 	if !found {
 		return nil, exit.UsageErrorf("--around %s: no box of the picture has this value%s", f.around,
-			suggest.ForUnknown(f.around, "values", p.valueNames))
+			suggest.ForUnknown(f.around, "values", drawing.valueNames))
 	}
-	return part, nil
+	return excerpt, nil
 }
 
 // encode returns a picture in the format of the output file. explainers has an explainer for each plan of the
 // picture, which only the HTML format uses.
-func (f *flags) encode(ctx context.Context, p *picture, root *item, explainers ...*explainer) ([]byte, error) {
+func (f *flags) encode(ctx context.Context, drawing *picture, root *item, explainers ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
-		if f.around == "" && f.direction != horizontal && p.graph != nil && root.isUnfolded() {
-			return dot.Marshal(p.graph)
+		if f.around == "" && f.direction != horizontal && drawing.graph != nil && root.isUnfolded() {
+			return dot.Marshal(drawing.graph)
 		}
-		return p.dot(root, f.direction == horizontal), nil
+		return drawing.dot(root, f.direction == horizontal), nil
 	}
-	scene, err := p.newScene(root, f.direction == horizontal, ext == ".html")
+	scene, err := drawing.newScene(root, f.direction == horizontal, ext == ".html")
 	if errors.Is(err, graphdraw.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: draw a part with --depth or --around, or let Graphviz draw "+
 			"the file of graphrun view -o OUT.dot", err)
