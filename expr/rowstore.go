@@ -9,7 +9,8 @@ import (
 )
 
 // A row program runs several passes over a row. This file decides which values a pass stores for a later pass: a stored
-// value is loaded there instead of being computed again.
+// value is loaded there instead of being computed again. splitter (rowprogram.go) builds the passes. Its level has the
+// pass that computes each value, and its rowIndex the stored row of each value, or -1.
 
 // recomputeCost is the maximum cost of recomputing an element in a later pass, in simple operations. It is about the
 // cost of storing and loading the element.

@@ -150,7 +150,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	if err != nil {
 		return nil
 	}
-	// the anchor writes the inferred layout
+	// whether the anchor can write the inferred layout
 	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
 	if meta := anchor.Out[0]; !writesInferred {
 		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}

@@ -233,8 +233,8 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 	return total
 }
 
-// read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The layouts of query, key and value
-// are priced by the implementation of the products. An operand of the row program is read in the order of the scores.
+// read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The implementation of the products
+// estimates the work for query, key and value. An operand of the row program is read in the order of the scores.
 func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
 	if i < productOperands && meta.IsContiguous() {

@@ -11,15 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScoreRows is the row program of an attention. It computes weights from a block of consecutive rows of scores. Scores
-// are the products of queries and keys; weights, such as their softmax, multiply the values. ScoreRows is immutable
-// (except for a state per worker) and may be used by several goroutines.
+// ScoreRows computes the weights of an attention, such as a softmax, from a block of consecutive rows of scores. Scores
+// are the products of queries and keys; the weights multiply the values. ScoreRows may be used by several goroutines.
 type ScoreRows struct {
-	plan        *rowprog.Plan
-	inPlace     bool           // weights overwrite the scores
-	operands    []scoreOperand // the operands of the attention after query, key and value
-	weightBytes int            // bytes of the weights if they do not overwrite the scores, else 0
-	state       graph.PerWorker[rowState]
+	plan        *rowprog.Plan             // of the row program, the expression that computes a row of weights
+	inPlace     bool                      // weights overwrite the scores
+	operands    []scoreOperand            // the operands of the attention after query, key and value
+	weightBytes int                       // bytes of the weights if they do not overwrite the scores, else 0
+	state       graph.PerWorker[rowState] // addresses of outputs and operands, and the state of the plan
 }
 
 // scoreOperand describes the memory of an operand of the row program.
@@ -67,7 +66,7 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	if r.plan, err = rowprog.New(a.Code, outs, ins, reduced, direction); err != nil {
 		return nil, err
 	}
-	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0})
+	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0}) // output 0, the weights, may overwrite operand 0
 	if !r.inPlace {
 		r.weightBytes = outs[0].Extent() * outs[0].DType.Size()
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Define makes an op as [graph.Define] does, and completes it for planning and execution. If the op has a Pointwise,
-// but neither Compile nor Impls, it is compiled as the loop of its expression. Implementations without Work are priced
-// by the op's expression. Every op that runs must be made by Define, users' own ops included.
+// but neither Compile nor Impls, it is compiled as the loop of its expression. The work of implementations without Work
+// is estimated from the op's expression. Every op that runs must be made by Define, users' own ops included.
 func Define(op graph.Op) (*graph.Op, error) {
 	if pointwise := op.Pointwise; pointwise != nil && op.Compile == nil && len(op.Impls) == 0 {
 		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(pointwise, call) }
@@ -25,8 +25,8 @@ func Define(op graph.Op) (*graph.Op, error) {
 	return defined, err
 }
 
-// pricing prices the calls of an op. It counts the operations in the expression of one call, the op's first example
-// (Semantics.Examples): expressions for other attributes and dtypes have similar length.
+// pricing estimates the work of the calls of an op. It counts the operations in the expression of one call, the op's
+// first example (Semantics.Examples): expressions for other attributes and dtypes have similar length.
 type pricing struct {
 	op     *graph.Op
 	effort func() (counts OpCounts, ok bool) // ok is false if there is no expression, or if it does not compile

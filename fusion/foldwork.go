@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file prices loops that fold (reduce) dimensions of an operand. A row is a run along the folded dimensions. A
-// loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and folds many
-// adjacent columns at the same time. The price has a cost for each element and a cost for each row or contiguous run of
+// This file estimates the work of loops that fold (reduce) dimensions of an operand. A row is a run along the folded
+// dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and
+// folds many adjacent columns at the same time. There is work for each element, and for each row or contiguous run of
 // columns.
 
 // folding describes the folded dimensions of an operand.
@@ -33,7 +33,7 @@ func (e OpCounts) foldKernel(single, several string) string {
 	return single
 }
 
-// addRowLoops adds the work of starting and ending loops along rows. elements is their number in all rows together.
+// addRowLoops adds the work of starting and ending loops along rows. elements is the number of elements of all rows.
 func (e OpCounts) addRowLoops(work *graph.Work, elements, rows float64) {
 	if rows <= 0 || elements <= 0 || !loops.CodeAvailable() {
 		return
@@ -95,8 +95,8 @@ func (fold *folding) foldsFastest(meta tensor.Meta) bool {
 	return dim < 0 || fold.isFolded(dim) // dim is negative if meta has one element
 }
 
-// isFolded reports whether dimension d of the operand is folded. A split dimension counts as folded if the second of
-// the two dimensions that it is split into is folded.
+// isFolded reports whether a dimension of the operand is folded. A split dimension counts as folded if the second of
+// its two parts is folded.
 func (fold *folding) isFolded(dim int) bool {
 	if fold.split > 0 && dim >= 1 {
 		dim++
@@ -145,7 +145,7 @@ func (fold *folding) firstFullResult(call *graph.Call) int {
 }
 
 // work adds the work of the elements to total. If a result determines the direction of loops, it also adds the work of
-// starting the rows or runs of this result.
+// starting the rows or runs of this result. walk has the loop order and the layouts of the results.
 func (fold *folding) work(total *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
 	counts.AddTo(total, float64(tensor.Numel(fold.operandShape)), 0)
 	if i := fold.firstFullResult(call); i >= 0 && counts.Folds > 0 {

@@ -209,7 +209,7 @@ func (f *Fusion) rowsOf(call *graph.Call) (*graph.Rows, error) {
 	return rows, err
 }
 
-// fusedForms implements [graph.Impl.Forms].
+// fusedForms implements [graph.Impl.Forms]: it describes the computation for compilers of devices.
 func fusedForms(call *graph.Call) ([]graph.Form, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	switch {
@@ -296,7 +296,7 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 	return work
 }
 
-// fusedPricing prices the reads of operands of a fused node. The implementation states its Work itself.
+// fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
 type fusedPricing struct{}
 
 // Work implements [graph.Pricing].

@@ -122,10 +122,10 @@ func rowsOf(n *graph.Node) *graph.Rows {
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. The order of the nodes must permit this. Nodes outside a group that
-// compute its operands must be before the group's last node, and nodes outside that read its results after it. keep
-// reports whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the
-// error names the last node of a group, and the graph is unchanged.
+// of the groups. No node may be in two groups. A node outside a group must be before the group's last node if it
+// computes an operand of the group, and after it if it reads a result. keep reports whether a value of a group remains
+// a result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
+// graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
@@ -338,7 +338,7 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 	}
 	code, err := exprBuilder.Build(results...)
 	builder.fusion.code = code
-	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 {
+	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 { // no result has room for the anchor's result
 		err = errNoRoom
 	}
 	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })

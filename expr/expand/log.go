@@ -95,8 +95,8 @@ func (e *expander) log(x expr.Value) expr.Value {
 	return e.logSpecial(x, x, r)
 }
 
-// splitConstant returns hi + lo as a sum of two constants of the dtype. For float32, the low constant is the rounding
-// error of hi.
+// splitConstant returns hi + lo as a sum of two constants of the dtype. lo is the rounding error of hi in float64. For
+// float32, the low constant is the rounding error of hi in float32.
 func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
 	if e.dtype == tensor.Float32 {
 		rounded := float64(float32(hi))

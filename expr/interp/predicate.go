@@ -8,7 +8,8 @@ import (
 )
 
 // A predicated range has the instructions whose values only one side of a selection needs. These instructions run
-// directly before the selection. They are skipped in a block of elements whose mask never selects that side.
+// directly before the selection. They are skipped in a block of elements whose mask never selects that side. preparer
+// (prepare.go) makes the steps of a loop from instructions, and a step for each mask test.
 
 // predicatedRange is a range of instructions, first to end-1, that are needed only for elements whose mask equals
 // maskBit.
@@ -129,7 +130,7 @@ func workOfOp(op expr.Op) int {
 	case op.Primitive():
 		return 1
 	}
-	return 10
+	return 10 // an elementary function
 }
 
 // order builds the new code, in which branches with enough work are predicated ranges. The two selections of a pair

@@ -11,8 +11,9 @@ import (
 // Sums and differences of products are single loops: a*b + c*d is a part of a complex product, and a + b*c an
 // interpolation. Each product is rounded. A single loop takes two thirds of the time of separate loops.
 
-// sumLoops makes the loops of the sums of products of one [mixedOp] of Add. The signs are 1 or -1. Integers have no
-// such loops, because multiplications by signs would take as long as a second loop.
+// sumLoops makes the loops of the sums of products of one [mixedOp] of Add: an addition with the dtypes of its
+// operands, computation and result. The signs are 1 or -1. Integers have no such loops, because multiplications by
+// signs would take as long as a second loop.
 type sumLoops struct {
 	ofProducts  func(sign int) loop              // a*b + sign * c*d
 	withProduct func(sign, productSign int) loop // sign*a + productSign * b*c
@@ -78,9 +79,9 @@ func sumWithProduct[T, W, R float](sign, productSign int) loop {
 }
 
 // joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
-// that the loop reads. The loop includes the products among v's operands that only v reads. joinProducts returns nil if
-// there is no such loop. By value, readers has the number of readers, and narrow the operands before their conversion
-// to the dtype of the operation.
+// that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
+// such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion to
+// the dtype of the operation.
 func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
 	[]expr.Value) {
 	inst, sign := prep.code.Insts[v], 1

@@ -9,7 +9,7 @@ import (
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
 	slots  []unsafe.Pointer         // the addresses of the slots of the Runner
-	mem    []uint64                 // cells, then temporary blocks
+	mem    []uint64                 // constants, then temporary blocks
 	totals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
 	accs   []unsafe.Pointer         // indexed by fold: the address in totals
 	runner *Runner                  // the Runner that made it

@@ -125,7 +125,7 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 
 // inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
 // uint64, by the loop uint64s, and other or remaining elements by the loop elements. isConstA and isConstB report
-// whether an operand is a constant, whose cell repeats its bits in all 8 bytes.
+// whether an operand is a constant, which is stored as 8 bytes that repeat its bits.
 func inWords(elements, uint64s loop, size int, isConstA, isConstB bool) loop {
 	return func(o operands) {
 		words := o.n * size / 8

@@ -114,8 +114,8 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
 		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
 	}
-	// The product is divided into parts of rows × cols elements and depth terms, of at most checkMACs
-	// multiplications.
+	// The product is divided into parts of rows × cols elements and depth terms. A part has at most checkMACs
+	// multiplications, the number between two calls of Args.Check.
 	depth, cols, rows := max(spec.K, 1), j1-j0, i1-i0
 	if depth > checkMACs/cols/rows {
 		depth = min(depth, checkMACs)

@@ -60,7 +60,7 @@ func (p *Plan) recordCalls() {
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
 	t := tileState{execution: &run, kc: spec.K, first: true} // last is false: RunReplay calls the epilogue
-	var a, b operandView
+	var a, b operandView                                     // read in place, hence without packed panels or PackFunc
 	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)
 	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)
 	var args jit.Args

@@ -33,8 +33,8 @@ const minTilesPerPass = 4
 // this length was slower with a pipeline.
 const minPipelinedRow = 512
 
-// canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. No
-// operand may be staged, and no row may be scanned or cut. A chunk must have enough tiles.
+// canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. Loops
+// must use all operands in place. No row may be scanned, or cut into parts. A chunk must have enough tiles.
 func (p *Plan) canFuse() bool {
 	if !p.severalRowsPerCall || p.hasStaged() || p.program.Scans() || p.partsPerRow > 1 || len(p.program.Passes) < 2 ||
 		min(p.tilesPerChunk, p.tiles) < minTilesPerPass*len(p.program.Passes) {

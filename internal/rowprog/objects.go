@@ -11,9 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// object is memory that the loops of a tile read or write. It is an output or operand of the caller, or memory of the
-// worker. Memory of the worker holds a staged copy, a stored row, one number for each row, or accumulators. An object
-// is identified by its index in Plan.objects.
+// object is memory that the loops of a tile read or write: an output or operand of the caller, or memory of the worker.
+// Memory of the worker holds a staged copy, a stored row, one number for each row, or accumulators. An object is
+// identified by its index in Plan.objects. Axes are reduced axes, along a row, or kept axes, from row to row; kept[0]
+// is the fastest kept axis.
 type object struct {
 	argument       int   // index among outputs and operands, or -1 for memory of the worker
 	offset         int   // byte offset in the worker's memory

@@ -7,7 +7,8 @@ import (
 )
 
 // rowsFunc copies n rows of `bytes` bytes, at least 64. dstStep and srcStep are the strides of rows. src is prefetched
-// `ahead` bytes in advance. A rowsFunc with non-temporal stores requires rows of whole cache lines and an aligned dst.
+// `ahead` bytes in advance. The variables vectorRows and streamRows are nil, or the rowsFunc of this processor with
+// normal and with non-temporal stores. streamRows requires rows of whole cache lines and an aligned dst.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // hardwarePrefetchBytes is the minimum row length in bytes for which hardware prefetching suffices.

@@ -9,7 +9,7 @@ import (
 // They use roots of 1+z and 1-z, because the difference 1-z*z would lose digits for numbers near 1 and for small and
 // large numbers. The functions of math/cmplx lose digits by cancellation, and return infinities for some numbers of
 // magnitude 1e8 or more. The sign of a zero selects the side of a branch cut. In each function, z = a + bi, and p and q
-// are the two roots.
+// are the two roots. The square of a part does not overflow if both parts are in bounds, below squareLimit.
 
 // logOfTwice returns log(2|a + bi|) for a large complex number.
 func logOfTwice(a, b float64) float64 { return Log(Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }

@@ -17,7 +17,7 @@ type asStridedScatterAttrs struct {
 	Offset *sym.Int  `attr:"storage_offset" default:"none" doc:"offset of the view in the storage of the result, in elements; default: 0"`
 }
 
-// AsStridedScatter is torch.as_strided_scatter.
+// AsStridedScatter is torch.as_strided_scatter. Its function applies other ops (steps.go) and returns the result.
 var AsStridedScatter = defineOne(graph.Semantics{
 	Name: "as_strided_scatter", Doc: "Copies self and writes `src`, converted to the dtype of self, to a view of the " +
 		"copy's storage. `size`, `stride` and `storage_offset` define the view. If self is dense, the copy has the layout " +

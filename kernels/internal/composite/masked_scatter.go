@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaskedScatter is torch.masked_scatter.
+// MaskedScatter is torch.masked_scatter. Its function applies other ops (steps.go) and returns the result.
 var MaskedScatter = defineOne(graph.Semantics{
 	Name: "masked_scatter", Doc: "Replaces the elements of self for which `mask` is true by the first elements of " +
 		"`source`, in row-major order.",

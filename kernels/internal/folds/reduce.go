@@ -1,9 +1,9 @@
 // Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
 //
-// A [Spec] describes a call: the reduced dimensions, the dtypes, and the [Computation] of a result as an expression
-// over a row. A row has the elements along the reduced dimensions that one result is computed from. A loop in Go
-// (iter.Fold) replaces the expression if the interpreter of expressions would take longer, or if there is no
-// expression. The package comment of reduce has measurements.
+// A [Spec] describes a call: the reduced dimensions, the dtypes, and the [Computation] of the results of a row. A row
+// has the elements along the reduced dimensions that one result is computed from. The computation is an expression.
+// Without an expression, or where the interpreter of expressions would be slower, it is a loop in Go (iter.Fold). The
+// package comment of reduce has measurements.
 package folds
 
 import (
@@ -28,9 +28,9 @@ type Spec struct {
 
 // Computation is the computation of a reduction.
 type Computation struct {
-	// Row returns the results as expressions over a row. x is an element of the row, converted to dtype Cast and then
-	// to the dtype of the computation. The caller of Row converts each result to its dtype. Row is nil, or returns nil,
-	// if there is no expression.
+	// Row returns the results as expressions over a row. x is an element of the row: its real and imaginary part,
+	// converted to dtype Cast and then to the dtype of the computation. The caller of Row converts each result to its
+	// dtype. Row is nil, or returns nil, if there is no expression.
 	Row func(b *expr.Builder, x Number) []Number
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.

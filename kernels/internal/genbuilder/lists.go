@@ -9,7 +9,8 @@ import (
 )
 
 // testListFile returns the text of the test file that lists the generated functions by op. A generic function is listed
-// with two instances: the instance for values of the graph and the instance for plain numbers.
+// with two instances: the instance for values of the graph and the instance for plain numbers. declared has the names
+// that hand-written files of package op declare.
 func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
 	functions, err := describeAll(ops, declared)
 	if err != nil {

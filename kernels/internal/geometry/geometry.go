@@ -140,7 +140,7 @@ func (a *Axis) firstClippedEnd() int {
 	return min(lastStart/a.Stride+1, a.Results)
 }
 
-// resultsInside returns the range of results of a sliding axis for which all taps are resultsInside the operand.
+// resultsInside returns the range of results of a sliding axis whose taps are all inside the operand.
 func (a *Axis) resultsInside() (first, end int) {
 	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
 	return first, max(first, a.firstClippedEnd())

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// convertedItem returns the element of dtype from at address p, converted to dtype to. It fails if the element
-// overflows that dtype.
+// convertedItem returns the element at an address, converted from dtype `from` to dtype `to`. It fails if the element
+// overflows `to`.
 func convertedItem(to, from tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(from)
 	const step, n = 0, 1

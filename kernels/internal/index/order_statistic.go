@@ -276,7 +276,7 @@ func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, work []T
 	case stat.kind != kthOf: // the lower median of the numbers
 		rank = (numbers - 1) / 2
 	}
-	// Equal elements are ranked by index: the result is occurrence rank-less of value.
+	// Equal elements are ranked by index: the result is occurrence rank-lesserCount of value.
 	value, less := selectRank(ctx, work, rank)
 	return occurrence(ctx, line, value, rank-less)
 }
@@ -341,9 +341,8 @@ func compareNumbers[T kit.Sortable](a, b T) int {
 // elements.
 const maxPivots, maxSortedLen = 64, 32
 
-// selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN. less is the
-// number of lesser elements. selectRank reorders the line: it partitions the part that contains the rank until it is
-// short.
+// selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN, and the number of
+// lesser elements. It reorders the line: it partitions the part that contains the rank until this part is short.
 func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, less int) {
 	removedCount := 0 // number of elements that were cut off before line
 	for pivots := 0; len(line) > maxSortedLen && pivots < maxPivots; pivots++ {

@@ -10,9 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LikeType returns the type of the result of empty_like for an operand and a memory format. With the format Preserve,
-// the result has the strides of the operand if the operand is non-overlapping and dense. Otherwise only the order of
-// dimensions is preserved.
+// LikeType returns the type of the result of empty_like for an operand and a memory format. The format Preserve keeps
+// the strides of a non-overlapping and dense operand, and only the order of dimensions of other operands.
 func LikeType(t tensor.Type, format tensor.MemoryFormat) (tensor.Type, error) {
 	if format == tensor.Preserve {
 		return rule.PreserveType(t), nil
@@ -70,8 +69,8 @@ func ReshapeRowMajor(ctx context.Context, t *tensor.Tensor, shape ...int) (*tens
 	return t.View(m)
 }
 
-// InferWithLayout returns the Infer function of an op that computes p element by element, but gives the result another
-// layout. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
+// InferWithLayout returns the Infer function of an op that computes element by element, but gives the result another
+// layout. layout returns the type of the result, except for the dtype, which pointwise determines.
 func InferWithLayout(p *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(call *graph.Call) ([]graph.Result, error) {
@@ -87,7 +86,7 @@ func InferWithLayout(p *graph.Pointwise,
 	}
 }
 
-// FirstResultType returns the type of the first result of the iteration that c configures. PyTorch's permutation rule
+// FirstResultType returns the type of the first result of an iteration. PyTorch's permutation rule
 // (package rule) determines its layout. The dtypes of the operands may differ.
 func FirstResultType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()

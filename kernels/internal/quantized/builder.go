@@ -9,10 +9,10 @@ import (
 )
 
 // This file adds the nodes into which quantized ops decompose. A quantized value is an integer q that stands for the
-// number (q - zero point) * scale. If no machine code multiplies bytes, the products and
-// convolutions of quantized values become products and convolutions of floats. Sums of products of integers are exact
-// below 2^24 in float32 and below 2^53 in float64. Nodes that depend only on a constant weight are evaluated when the
-// graph is planned, and their results are packed like any weight.
+// number (q - zero point) * scale. If no machine code multiplies bytes, the products and convolutions of quantized
+// values become products and convolutions of floats. Sums of products of integers are exact below 2^24 in float32 and
+// below 2^53 in float64. Nodes that depend only on a constant weight are evaluated when the graph is planned, and their
+// results are packed like any weight.
 
 // exactDType returns the float dtype in which the sum of products of elements of a and b is exact. a and b are byte
 // dtypes, and terms is the number of products.

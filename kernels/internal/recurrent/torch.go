@@ -323,7 +323,9 @@ func (cell torchCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 	dtype := cellDType(c.Meta(0).DType)
 	meta := copies.InDType(c, dtype).Meta(operand)
 	layer := cell.layer(c, param/attrs.paramsPerLayer()/attrs.dirs())
-	return layer.packing(dtype, param%attrs.paramsPerLayer() == 1, 1, 0, meta.Strides[0], meta.Strides[1])
+	const dirs, dirStride = 1, 0 // each direction has its own operand
+	multipliesState := param%attrs.paramsPerLayer() == 1
+	return layer.packing(dtype, multipliesState, dirs, dirStride, meta.Strides[0], meta.Strides[1])
 }
 
 // ref computes the results of PyTorch's recurrent ops by their definition, layer by layer.
