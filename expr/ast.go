@@ -41,11 +41,11 @@ func positionText(line, column int) string {
 // lineAndColumn returns the line and the column of the character at a position. Line, column and position count from 1.
 func lineAndColumn(text string, position int) (line, column int) {
 	line, column = 1, 1
-	for _, r := range text {
+	for _, char := range text {
 		if position--; position == 0 {
 			break
 		}
-		if column++; r == '\n' {
+		if column++; char == '\n' {
 			line, column = line+1, 1
 		}
 	}
@@ -128,12 +128,12 @@ func (f *Formula) Attrs() []string {
 			names = append(names, name)
 		}
 	}
-	for _, l := range f.lets {
-		l.value.eachName(add)
-		defined[l.name] = true
+	for _, let := range f.lets {
+		let.value.eachName(add)
+		defined[let.name] = true
 	}
-	for _, r := range f.results {
-		r.eachName(add)
+	for _, result := range f.results {
+		result.eachName(add)
 	}
 	return names
 }
@@ -143,8 +143,8 @@ func (n *node) eachName(visit func(name string)) {
 	if n.kind == nameNode {
 		visit(n.text)
 	}
-	for _, a := range n.args {
-		a.eachName(visit)
+	for _, operand := range n.args {
+		operand.eachName(visit)
 	}
 }
 
@@ -153,11 +153,11 @@ func (n *node) eachName(visit func(name string)) {
 func (f *Formula) usedOperands(params []string) int {
 	count := 0
 	visit := func(name string) { count = max(count, slices.Index(params, name)+1) }
-	for _, l := range f.lets {
-		l.value.eachName(visit)
+	for _, let := range f.lets {
+		let.value.eachName(visit)
 	}
-	for _, r := range f.results {
-		r.eachName(visit)
+	for _, result := range f.results {
+		result.eachName(visit)
 	}
 	return count
 }
@@ -165,57 +165,57 @@ func (f *Formula) usedOperands(params []string) int {
 // String returns the canonical text, with spaces around operators and without redundant parentheses. [Parse] parses
 // this text to the same formula.
 func (f *Formula) String() string {
-	var b strings.Builder
-	for _, l := range f.lets {
-		b.WriteString(l.name + " = ")
-		l.value.print(&b, 0)
-		b.WriteString("; ")
+	var text strings.Builder
+	for _, let := range f.lets {
+		text.WriteString(let.name + " = ")
+		let.value.print(&text, 0)
+		text.WriteString("; ")
 	}
 	if f.isTuple {
-		b.WriteByte('(')
+		text.WriteByte('(')
 	}
-	for k, r := range f.results {
+	for k, result := range f.results {
 		if k > 0 {
-			b.WriteString(", ")
+			text.WriteString(", ")
 		}
-		r.print(&b, 0)
+		result.print(&text, 0)
 	}
 	if f.isTuple && len(f.results) == 1 {
-		b.WriteByte(',')
+		text.WriteByte(',')
 	}
 	if f.isTuple {
-		b.WriteByte(')')
+		text.WriteByte(')')
 	}
-	return b.String()
+	return text.String()
 }
 
 // print writes a node. If the node's precedence is below level, print adds parentheses.
-func (n *node) print(b *strings.Builder, level int) {
+func (n *node) print(text *strings.Builder, level int) {
 	precedence := n.precedence()
 	if precedence < level {
-		b.WriteByte('(')
-		defer b.WriteByte(')')
+		text.WriteByte('(')
+		defer text.WriteByte(')')
 	}
 	switch n.kind {
 	case numberNode:
-		b.WriteString(literal(n.num))
+		text.WriteString(literal(n.num))
 	case nameNode:
-		b.WriteString(n.text)
+		text.WriteString(n.text)
 	case callNode:
-		b.WriteString(n.text + "(")
-		for k, a := range n.args {
+		text.WriteString(n.text + "(")
+		for k, operand := range n.args {
 			if k > 0 {
-				b.WriteString(", ")
+				text.WriteString(", ")
 			}
-			a.print(b, 0)
+			operand.print(text, 0)
 		}
-		b.WriteByte(')')
+		text.WriteByte(')')
 	case unaryNode:
-		b.WriteString(n.text)
+		text.WriteString(n.text)
 		if n.text == "not" {
-			b.WriteByte(' ')
+			text.WriteByte(' ')
 		}
-		n.args[0].print(b, precedence)
+		n.args[0].print(text, precedence)
 	case binaryNode:
 		left, right := precedence, precedence+1
 		switch {
@@ -224,9 +224,9 @@ func (n *node) print(b *strings.Builder, level int) {
 		case precedence == compareLevel:
 			left++ // comparisons do not chain
 		}
-		n.args[0].print(b, left)
-		b.WriteString(" " + n.text + " ")
-		n.args[1].print(b, right)
+		n.args[0].print(text, left)
+		text.WriteString(" " + n.text + " ")
+		n.args[1].print(text, right)
 	}
 }
 
@@ -253,11 +253,11 @@ func literal(s tensor.Scalar) string {
 	case s.DType().IsComplex():
 		return strconv.FormatFloat(imag(s.Complex()), 'g', -1, 64) + "j"
 	case s.DType().IsFloat():
-		t := strconv.FormatFloat(s.Float(), 'g', -1, 64)
-		if !strings.ContainsAny(t, ".e") {
-			t += ".0"
+		text := strconv.FormatFloat(s.Float(), 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
 		}
-		return t
+		return text
 	}
 	return strconv.FormatInt(s.Int(), 10)
 }

@@ -21,9 +21,9 @@ type Builder struct {
 // NewBuilder returns a builder of a code. in lists the dtypes of the code's operands in memory.
 func NewBuilder(in ...tensor.DType) *Builder {
 	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
-	for k, d := range in {
-		if !d.Valid() {
-			b.Fail(fmt.Errorf("expr: operand %d has the invalid dtype %v", k, d))
+	for k, dtype := range in {
+		if !dtype.Valid() {
+			b.Fail(fmt.Errorf("expr: operand %d has the invalid dtype %v", k, dtype))
 		}
 	}
 	return b
@@ -96,11 +96,11 @@ func (b *Builder) load(operand int, part uint64) Value {
 	if operand < 0 || operand >= len(b.code.In) {
 		return b.Fail(fmt.Errorf("expr: operand %d does not exist: the code has %d operands", operand, len(b.code.In)))
 	}
-	d := b.code.In[operand]
-	if d.IsComplex() {
-		d = d.ToReal()
+	dtype := b.code.In[operand]
+	if dtype.IsComplex() {
+		dtype = dtype.ToReal()
 	}
-	return b.AddInst(Inst{Op: Load, DType: d, A: Value(operand), B: None, C: None, Imm: part})
+	return b.AddInst(Inst{Op: Load, DType: dtype, A: Value(operand), B: None, C: None, Imm: part})
 }
 
 // Const returns a constant of a dtype. x is rounded to a float dtype, or wrapped to an integer dtype.
@@ -124,51 +124,51 @@ func (b *Builder) Const(dtype tensor.DType, x float64) Value {
 }
 
 // Int returns a constant of a dtype: x wrapped for integers, the nearest number for floats, x != 0 for bool.
-func (b *Builder) Int(d tensor.DType, x int64) Value {
-	if d.IsFloat() {
-		return b.Const(d, float64(x))
+func (b *Builder) Int(dtype tensor.DType, x int64) Value {
+	if dtype.IsFloat() {
+		return b.Const(dtype, float64(x))
 	}
 	imm := uint64(x)
-	if d == tensor.Bool && x != 0 {
+	if dtype == tensor.Bool && x != 0 {
 		imm = 1
 	}
-	if n := 8 * d.Size(); n < 64 {
-		imm &= 1<<n - 1
+	if bits := 8 * dtype.Size(); bits < 64 {
+		imm &= 1<<bits - 1
 	}
-	return b.AddInst(Inst{Op: Const, DType: d, Imm: imm})
+	return b.AddInst(Inst{Op: Const, DType: dtype, Imm: imm})
 }
 
 // Element returns a constant given by the bytes of one element of the dtype.
-func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
+func (b *Builder) Element(dtype tensor.DType, bytes []byte) Value {
 	var imm [8]byte
-	if !d.Valid() || d.IsComplex() || len(bytes) != d.Size() {
-		return b.Fail(fmt.Errorf("expr: %d bytes were given for an element of %v", len(bytes), d))
+	if !dtype.Valid() || dtype.IsComplex() || len(bytes) != dtype.Size() {
+		return b.Fail(fmt.Errorf("expr: %d bytes were given for an element of %v", len(bytes), dtype))
 	}
 	copy(imm[:], bytes)
-	return b.AddInst(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
+	return b.AddInst(Inst{Op: Const, DType: dtype, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
 // Number returns a plain number as a constant of a dtype. part is 1 for the imaginary part of a complex number,
 // otherwise 0.
-func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
-	if !d.Valid() || !s.IsSet() || part < 0 || part > 1 || part == 1 && !d.IsComplex() {
-		return b.Fail(fmt.Errorf("expr: a constant of %v has no part %d", d, part))
+func (b *Builder) Number(dtype tensor.DType, number tensor.Scalar, part int) Value {
+	if !dtype.Valid() || !number.IsSet() || part < 0 || part > 1 || part == 1 && !dtype.IsComplex() {
+		return b.Fail(fmt.Errorf("expr: a constant of %v has no part %d", dtype, part))
 	}
-	bytes := s.Tensor(d).Storage().Bytes()
-	if d.IsComplex() {
-		d = d.ToReal()
+	bytes := number.Tensor(dtype).Storage().Bytes()
+	if dtype.IsComplex() {
+		dtype = dtype.ToReal()
 	}
-	return b.Element(d, bytes[part*d.Size():][:d.Size()])
+	return b.Element(dtype, bytes[part*dtype.Size():][:dtype.Size()])
 }
 
 // Emit applies a primitive operation or an elementary function. The result has the dtype of the last operand, or bool
 // for comparisons.
-func (b *Builder) Emit(o Op, args ...Value) Value {
-	if len(args) != o.ArgCount() || len(args) == 0 {
-		return b.Fail(fmt.Errorf("expr: %v takes %d operands, not %d", o, o.ArgCount(), len(args)))
+func (b *Builder) Emit(op Op, args ...Value) Value {
+	if len(args) != op.ArgCount() || len(args) == 0 {
+		return b.Fail(fmt.Errorf("expr: %v takes %d operands, not %d", op, op.ArgCount(), len(args)))
 	}
-	inst := Inst{Op: o, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
-	if o == Eq || o == Ne || o == Lt || o == Le {
+	inst := Inst{Op: op, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
+	if op == Eq || op == Ne || op == Lt || op == Le {
 		inst.DType = tensor.Bool
 	}
 	if len(args) > 1 {
@@ -181,30 +181,30 @@ func (b *Builder) Emit(o Op, args ...Value) Value {
 }
 
 // Convert returns a value in another dtype, by the rules of c10::convert.
-func (b *Builder) Convert(d tensor.DType, v Value) Value {
-	if b.DType(v) == d {
+func (b *Builder) Convert(dtype tensor.DType, v Value) Value {
+	if b.DType(v) == dtype {
 		return v
 	}
-	return b.AddInst(Inst{Op: Convert, DType: d, A: v})
+	return b.AddInst(Inst{Op: Convert, DType: dtype, A: v})
 }
 
 // Bits reinterprets the bits of a value as another dtype of the same size.
-func (b *Builder) Bits(d tensor.DType, v Value) Value {
-	if b.DType(v) == d {
+func (b *Builder) Bits(dtype tensor.DType, v Value) Value {
+	if b.DType(v) == dtype {
 		return v
 	}
-	return b.AddInst(Inst{Op: Bits, DType: d, A: v})
+	return b.AddInst(Inst{Op: Bits, DType: dtype, A: v})
 }
 
-// Reduce adds the operation [Reduce], which folds a value over all elements of a row by operation o.
-func (b *Builder) Reduce(o Op, v Value) Value {
-	return b.AddInst(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(o)})
+// Reduce adds the operation [Reduce], which folds a value over all elements of a row by operation op.
+func (b *Builder) Reduce(op Op, v Value) Value {
+	return b.AddInst(Inst{Op: Reduce, DType: b.DType(v), A: v, Imm: uint64(op)})
 }
 
-// Scan adds the operation [Scan], which folds a value by operation o over the elements of a row up to the current
+// Scan adds the operation [Scan], which folds a value by operation op over the elements of a row up to the current
 // element.
-func (b *Builder) Scan(o Op, v Value) Value {
-	return b.AddInst(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(o)})
+func (b *Builder) Scan(op Op, v Value) Value {
+	return b.AddInst(Inst{Op: Scan, DType: b.DType(v), A: v, Imm: uint64(op)})
 }
 
 // Position adds the operation [Position], which is the index of the element in its row.
@@ -256,9 +256,9 @@ func (b *Builder) inline(code *Code, load func(operand, part int) Value, add fun
 			newValue[k] = load(int(inst.A), int(inst.Imm))
 			continue
 		case Call:
-			f := code.Funcs[inst.Imm]
-			newValue[k] = b.Call(f, inst.DType, []Value{newValue.of(inst.A), newValue.of(inst.B),
-				newValue.of(inst.C)}[:f.ArgCount]...)
+			function := code.Funcs[inst.Imm]
+			newValue[k] = b.Call(function, inst.DType, []Value{newValue.of(inst.A), newValue.of(inst.B),
+				newValue.of(inst.C)}[:function.ArgCount]...)
 			continue
 		}
 		if inst.Op.ArgCount() > 0 {
@@ -289,8 +289,8 @@ func (mapping valueMap) of(v Value) Value {
 // outputs returns the outputs with their values mapped.
 func (mapping valueMap) outputs(outs []Output) []Output {
 	mapped := make([]Output, len(outs))
-	for k, o := range outs {
-		mapped[k] = Output{o.DType, mapping.of(o.Re), mapping.of(o.Im)}
+	for k, output := range outs {
+		mapped[k] = Output{output.DType, mapping.of(output.Re), mapping.of(output.Im)}
 	}
 	return mapped
 }
@@ -324,17 +324,17 @@ func (b *Builder) Build(out ...Output) (*Code, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	c := &b.code
-	c.Out = out
-	for n, o := range out {
-		if err := c.checkOut(o); err != nil {
+	code := &b.code
+	code.Out = out
+	for n, output := range out {
+		if err := code.checkOut(output); err != nil {
 			return nil, fmt.Errorf("expr: y%d: %w", n, err)
 		}
 	}
 	if len(out) == 0 {
 		return nil, errors.New("expr: the code has no outputs")
 	}
-	return c.prune(), nil
+	return code.prune(), nil
 }
 
 // prune removes dead instructions and renumbers values. Operands keep their numbers.
@@ -345,9 +345,9 @@ func (c *Code) prune() *Code {
 			live[v] = true
 		}
 	}
-	for _, o := range c.Out {
-		mark(o.Re)
-		mark(o.Im)
+	for _, output := range c.Out {
+		mark(output.Re)
+		mark(output.Im)
 	}
 	for v := len(c.Insts) - 1; v >= 0; v-- {
 		if live[v] {

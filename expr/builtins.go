@@ -282,9 +282,9 @@ func elementaryFunction(op Op) func(t *typer, x []value) value {
 		if !dtype.IsComplex() {
 			return t.eachPart(op, dtype, x...)
 		}
-		if f, ok := complexCalls[op.String()]; ok {
-			return value{dtype: dtype, re: t.b.Call(f[0], dtype.ToReal(), x[0].re, x[0].im),
-				im: t.b.Call(f[1], dtype.ToReal(), x[0].re, x[0].im)}
+		if parts, ok := complexCalls[op.String()]; ok {
+			return value{dtype: dtype, re: t.b.Call(parts[0], dtype.ToReal(), x[0].re, x[0].im),
+				im: t.b.Call(parts[1], dtype.ToReal(), x[0].re, x[0].im)}
 		}
 		name := "complex " + op.String()
 		t.reject(dtype, library[name] == nil, op.String())

@@ -24,8 +24,8 @@ func (c *Code) Eval(in ...Number) []Number {
 	values := make([]uint64, len(c.Insts))
 	for k, inst := range c.Insts {
 		var args [3]uint64
-		for n, u := range inst.Operands() {
-			args[n] = values[u]
+		for n, operand := range inst.Operands() {
+			args[n] = values[operand]
 		}
 		switch inst.Op {
 		case Const:
@@ -46,9 +46,9 @@ func (c *Code) Eval(in ...Number) []Number {
 		}
 	}
 	out := make([]Number, len(c.Out))
-	for k, o := range c.Out {
-		if out[k].Re = values[o.Re]; o.Im != None {
-			out[k].Im = values[o.Im]
+	for k, output := range c.Out {
+		if out[k].Re = values[output.Re]; output.Im != None {
+			out[k].Im = values[output.Im]
 		}
 	}
 	return out

@@ -213,28 +213,28 @@ func (d definition) textFor(dtype tensor.DType) (text string, toFloat bool) {
 // call applies a function of the library to operands x.
 func (t *typer) call(name string, x []value) value {
 	definitions := library[name]
-	k := slices.IndexFunc(definitions, func(d definition) bool { return len(d.operandNames()) == len(x) })
-	if k < 0 {
+	arityIndex := slices.IndexFunc(definitions, func(d definition) bool { return len(d.operandNames()) == len(x) })
+	if arityIndex < 0 {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
 	dtype := t.common(x...)
-	if definitions[k].flags&ignoreNumbers != 0 {
+	if definitions[arityIndex].flags&ignoreNumbers != 0 {
 		dtype = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
-	text, toFloat := definitions[k].textFor(dtype)
+	text, toFloat := definitions[arityIndex].textFor(dtype)
 	t.reject(dtype, text == rejected, strings.TrimPrefix(name, "complex "))
 	if toFloat {
 		dtype = t.floatDType
 	}
 	env := scope{}
-	for index, param := range definitions[k].operandNames() {
+	for index, param := range definitions[arityIndex].operandNames() {
 		if env[param] = x[index]; !x[index].isPlainNumber() {
-			v := t.convert(x[index], dtype)
-			v.zeroDim = false // within the function all operands have dimensions
-			env[param] = v
+			converted := t.convert(x[index], dtype)
+			converted.zeroDim = false // within the function all operands have dimensions
+			env[param] = converted
 		}
 	}
 	t.libraryDepth++
 	defer func() { t.libraryDepth-- }()
-	return t.evalFormula(definitions[k].formula(text), env)[0]
+	return t.evalFormula(definitions[arityIndex].formula(text), env)[0]
 }

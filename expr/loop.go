@@ -41,22 +41,22 @@ type Loop struct {
 
 // Key returns a key of the loop. Loops with equal keys have the same machine code.
 func (l *Loop) Key() string {
-	var b strings.Builder
-	b.WriteString(l.Code.Key())
-	for _, s := range l.Uniform {
-		if s {
-			b.WriteByte('s')
+	var key strings.Builder
+	key.WriteString(l.Code.Key())
+	for _, isUniform := range l.Uniform {
+		if isUniform {
+			key.WriteByte('s')
 		} else {
-			b.WriteByte('c')
+			key.WriteByte('c')
 		}
 	}
-	for _, f := range l.Folds {
-		fmt.Fprintf(&b, "+%d.%d", f.Op, f.Value)
+	for _, fold := range l.Folds {
+		fmt.Fprintf(&key, "+%d.%d", fold.Op, fold.Value)
 	}
 	if l.CombinesLanes {
-		b.WriteByte('t')
+		key.WriteByte('t')
 	}
-	return b.String()
+	return key.String()
 }
 
 // Check validates the loop.
@@ -70,12 +70,12 @@ func (l *Loop) Check() error {
 	if len(l.Uniform) != len(l.Code.In) {
 		return fmt.Errorf("expr: Uniform has %d entries for %d operands", len(l.Uniform), len(l.Code.In))
 	}
-	for k, f := range l.Folds {
-		if f.Value < 0 || int(f.Value) >= len(l.Code.Insts) {
-			return fmt.Errorf("expr: fold %d: there is no v%d", k, f.Value)
+	for index, fold := range l.Folds {
+		if fold.Value < 0 || int(fold.Value) >= len(l.Code.Insts) {
+			return fmt.Errorf("expr: fold %d: there is no v%d", index, fold.Value)
 		}
-		if err := checkFold(f.Op, l.Code.Insts[f.Value].DType); err != nil {
-			return fmt.Errorf("expr: fold %d: %w", k, err)
+		if err := checkFold(fold.Op, l.Code.Insts[fold.Value].DType); err != nil {
+			return fmt.Errorf("expr: fold %d: %w", index, err)
 		}
 	}
 	return nil
@@ -92,4 +92,4 @@ func (l *Loop) DType(fold int) tensor.DType {
 // Neutral returns the bits of the neutral element of a fold: 0 for Add, 1 for Mul, the greatest number for Min, the
 // least number for Max, all bits for And, and 0 for Or. For floats the neutral element of Add is -0, which preserves a
 // sum of -0. Neutral returns 0 for dtypes without arithmetic.
-func Neutral(o Op, d tensor.DType) uint64 { return lane.Neutral(lane.Op(o), d) }
+func Neutral(op Op, dtype tensor.DType) uint64 { return lane.Neutral(lane.Op(op), dtype) }

@@ -8,10 +8,10 @@ import (
 )
 
 // WithOperand returns the code with an additional, unused last operand.
-func (c *Code) WithOperand(d tensor.DType) *Code {
-	out := *c
-	out.In = append(slices.Clone(c.In), d)
-	return &out
+func (c *Code) WithOperand(dtype tensor.DType) *Code {
+	extended := *c
+	extended.In = append(slices.Clone(c.In), dtype)
+	return &extended
 }
 
 // Exchanged returns the code with operands i and j exchanged. It panics if i or j is out of range.
@@ -19,11 +19,11 @@ func (c *Code) Exchanged(i, j int) *Code {
 	if min(i, j) < 0 || max(i, j) >= len(c.In) {
 		panic(fmt.Sprintf("expr: cannot exchange operands %d and %d: the code has %d operands", i, j, len(c.In)))
 	}
-	out := *c
-	out.In, out.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
-	out.In[i], out.In[j] = c.In[j], c.In[i]
-	for k := range out.Insts {
-		if inst := &out.Insts[k]; inst.Op == Load {
+	exchanged := *c
+	exchanged.In, exchanged.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
+	exchanged.In[i], exchanged.In[j] = c.In[j], c.In[i]
+	for k := range exchanged.Insts {
+		if inst := &exchanged.Insts[k]; inst.Op == Load {
 			switch inst.A {
 			case Value(i):
 				inst.A = Value(j)
@@ -32,7 +32,7 @@ func (c *Code) Exchanged(i, j int) *Code {
 			}
 		}
 	}
-	return &out
+	return &exchanged
 }
 
 // Positioned replaces each [Position] by a load of an additional last operand of dtype int32, and returns the new code
@@ -41,15 +41,15 @@ func (c *Code) Positioned() (*Code, bool) {
 	if !usesPosition(c) {
 		return c, false
 	}
-	b := NewBuilder(append(slices.Clone(c.In), tensor.Int32)...)
-	out := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
+	builder := NewBuilder(append(slices.Clone(c.In), tensor.Int32)...)
+	out := builder.inline(c, func(operand, part int) Value { return builder.load(operand, uint64(part)) },
 		func(_ Value, inst Inst) Value {
 			if inst.Op == Position {
-				return b.Load(len(c.In))
+				return builder.Load(len(c.In))
 			}
-			return b.AddInst(inst)
+			return builder.AddInst(inst)
 		})
-	positioned, err := b.Build(out...)
+	positioned, err := builder.Build(out...)
 	if err != nil {
 		panic(err)
 	}

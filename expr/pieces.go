@@ -89,16 +89,16 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 	for _, v := range p.folds {
 		c.Out = append(c.Out, Output{DType: c.Insts[v].DType, Re: v, Im: None})
 	}
-	b := NewBuilder(c.In...)
-	first := b.Load(len(c.In) - 1)
-	outs := b.inline(c, func(operand, part int) Value { return b.load(operand, uint64(part)) },
+	builder := NewBuilder(c.In...)
+	first := builder.Load(len(c.In) - 1)
+	outs := builder.inline(c, func(operand, part int) Value { return builder.load(operand, uint64(part)) },
 		func(_ Value, inst Inst) Value {
 			if inst.Op == Position {
-				return b.Emit(Add, b.Position(), first)
+				return builder.Emit(Add, builder.Position(), first)
 			}
-			return b.AddInst(inst)
+			return builder.AddInst(inst)
 		})
-	return b.Build(outs...)
+	return builder.Build(outs...)
 }
 
 // join builds Join.
@@ -108,8 +108,8 @@ func (p *pieceSplitter) join() (*Code, error) {
 		p.builder.code.In = append(p.builder.code.In, p.code.Insts[v].DType)
 	}
 	var outs []Output
-	for _, o := range p.code.Out {
-		outs = append(outs, Output{DType: o.DType, Re: p.valueInJoin(o.Re), Im: p.valueInJoin(o.Im)})
+	for _, output := range p.code.Out {
+		outs = append(outs, Output{DType: output.DType, Re: p.valueInJoin(output.Re), Im: p.valueInJoin(output.Im)})
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -151,8 +151,8 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 		case p.err != nil:
 			return None
 		case inst.Op == Call:
-			f := p.code.Funcs[inst.Imm]
-			p.joined[v] = p.builder.Call(f, inst.DType, args[:f.ArgCount]...)
+			function := p.code.Funcs[inst.Imm]
+			p.joined[v] = p.builder.Call(function, inst.DType, args[:function.ArgCount]...)
 		default:
 			inst.A, inst.B, inst.C = args[0], args[1], args[2]
 			p.joined[v] = p.builder.AddInst(inst)
@@ -175,8 +175,8 @@ func (p *pieceSplitter) operand(i int) int {
 
 // pieceResult returns the operand of Join with the results of fold v of the pieces.
 func (p *pieceSplitter) pieceResult(v Value) Value {
-	for k, f := range p.folds {
-		if f == v {
+	for k, fold := range p.folds {
+		if fold == v {
 			return p.builder.Load(k)
 		}
 	}
@@ -234,8 +234,8 @@ func (p *pieceSplitter) matchEqual(v Value) (extreme, x Value, ok bool) {
 		if fold.Op != Reduce || fold.A != operands[0] || p.dependsOnFold[operands[1]] {
 			continue
 		}
-		switch o := Op(fold.Imm); {
-		case o == Max || o == Min, (o == Or || o == And) && fold.DType == tensor.Bool:
+		switch op := Op(fold.Imm); {
+		case op == Max || op == Min, (op == Or || op == And) && fold.DType == tensor.Bool:
 			return operands[1], operands[0], true
 		}
 	}

@@ -71,24 +71,24 @@ const (
 	AtNumber                   // RowProgram.Numbers[N]
 )
 
-// RowProgram splits the code into passes over a row. uniform marks operands with one element for each row. whole marks
-// outputs with an element for each element of the row. Other outputs must be constant within a row.
-func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
+// RowProgram splits the code into passes over a row. uniform marks operands with one element for each row. perElement
+// marks outputs with an element for each element of the row. Other outputs must be constant within a row.
+func (c *Code) RowProgram(uniform, perElement []bool) (*RowProgram, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if len(uniform) != len(c.In) || len(whole) != len(c.Out) {
-		return nil, fmt.Errorf("expr: uniform has %d entries and whole %d for a code with %d operands and %d outputs",
-			len(uniform), len(whole), len(c.In), len(c.Out))
+	if len(uniform) != len(c.In) || len(perElement) != len(c.Out) {
+		return nil, fmt.Errorf("expr: uniform has %d entries and perElement %d for a code with %d operands and %d outputs",
+			len(uniform), len(perElement), len(c.In), len(c.Out))
 	}
 	if usesPosition(c) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
 	}
-	split := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, PerElement: whole}, code: c}
+	split := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, PerElement: perElement}, code: c}
 	split.setLevels()
 	split.scanRows()
 	for output := range c.Out {
-		if !whole[output] && split.outputVaries(output) {
+		if !perElement[output] && split.outputVaries(output) {
 			return nil, fmt.Errorf("expr: y%d has one element per row, but differs within a row", output)
 		}
 	}

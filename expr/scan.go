@@ -71,12 +71,12 @@ func sumRow[T, A int64 | float32 | float64](carry *A, dst, x []T) {
 	sum, i := *carry, 0
 	dst = dst[:len(x)]
 	for last := len(x) - 4; i <= last; i += 4 {
-		four, terms := fourAt(dst, i), fourAt(x, i)
+		fourResults, terms := fourAt(dst, i), fourAt(x, i)
 		sum0 := sum + A(terms[0])
 		sum1 := sum0 + A(terms[1])
 		sum2 := sum1 + A(terms[2])
 		sum = sum2 + A(terms[3])
-		four[0], four[1], four[2], four[3] = T(sum0), T(sum1), T(sum2), T(sum)
+		fourResults[0], fourResults[1], fourResults[2], fourResults[3] = T(sum0), T(sum1), T(sum2), T(sum)
 	}
 	for ; i < len(x); i++ {
 		sum += A(x[i])
@@ -89,12 +89,12 @@ func productRow[T, A int64 | float32 | float64](carry *A, dst, x []T) {
 	product, i := *carry, 0
 	dst = dst[:len(x)]
 	for last := len(x) - 4; i <= last; i += 4 {
-		four, factors := fourAt(dst, i), fourAt(x, i)
+		fourResults, factors := fourAt(dst, i), fourAt(x, i)
 		product0 := product * A(factors[0])
 		product1 := product0 * A(factors[1])
 		product2 := product1 * A(factors[2])
 		product = product2 * A(factors[3])
-		four[0], four[1], four[2], four[3] = T(product0), T(product1), T(product2), T(product)
+		fourResults[0], fourResults[1], fourResults[2], fourResults[3] = T(product0), T(product1), T(product2), T(product)
 	}
 	for ; i < len(x); i++ {
 		product *= A(x[i])
@@ -109,11 +109,11 @@ func sumColumns[T, A int64 | float32 | float64](carries []A, dst, x []T) {
 	i := 0
 	dst, x = dst[:len(carries)], x[:len(carries)]
 	for last := len(carries) - 4; i <= last; i += 4 {
-		fourSums, four, terms := fourAt(carries, i), fourAt(dst, i), fourAt(x, i)
+		fourSums, fourResults, terms := fourAt(carries, i), fourAt(dst, i), fourAt(x, i)
 		sum0, sum1, sum2, sum3 := fourSums[0]+A(terms[0]), fourSums[1]+A(terms[1]), fourSums[2]+A(terms[2]),
 			fourSums[3]+A(terms[3])
 		fourSums[0], fourSums[1], fourSums[2], fourSums[3] = sum0, sum1, sum2, sum3
-		four[0], four[1], four[2], four[3] = T(sum0), T(sum1), T(sum2), T(sum3)
+		fourResults[0], fourResults[1], fourResults[2], fourResults[3] = T(sum0), T(sum1), T(sum2), T(sum3)
 	}
 	for ; i < len(carries); i++ {
 		carries[i] += A(x[i])
@@ -125,11 +125,11 @@ func productColumns[T, A int64 | float32 | float64](carries []A, dst, x []T) {
 	i := 0
 	dst, x = dst[:len(carries)], x[:len(carries)]
 	for last := len(carries) - 4; i <= last; i += 4 {
-		fourProducts, four, factors := fourAt(carries, i), fourAt(dst, i), fourAt(x, i)
+		fourProducts, fourResults, factors := fourAt(carries, i), fourAt(dst, i), fourAt(x, i)
 		product0, product1, product2, product3 := fourProducts[0]*A(factors[0]), fourProducts[1]*A(factors[1]),
 			fourProducts[2]*A(factors[2]), fourProducts[3]*A(factors[3])
 		fourProducts[0], fourProducts[1], fourProducts[2], fourProducts[3] = product0, product1, product2, product3
-		four[0], four[1], four[2], four[3] = T(product0), T(product1), T(product2), T(product3)
+		fourResults[0], fourResults[1], fourResults[2], fourResults[3] = T(product0), T(product1), T(product2), T(product3)
 	}
 	for ; i < len(carries); i++ {
 		carries[i] *= A(x[i])

@@ -36,12 +36,12 @@ func (b *Builder) isConst(v Value, x float64) bool {
 	if !ok {
 		return false
 	}
-	switch d := b.DType(v); {
-	case d == tensor.Float32:
+	switch dtype := b.DType(v); {
+	case dtype == tensor.Float32:
 		return uint32(imm) == math.Float32bits(float32(x))
-	case d == tensor.Float64:
+	case dtype == tensor.Float64:
 		return imm == math.Float64bits(x)
-	case d.IsReducedFloat():
+	case dtype.IsReducedFloat():
 		return false
 	}
 	return float64(imm) == x && !math.Signbit(x)
@@ -70,12 +70,12 @@ func (b *Builder) foldConstant(inst Inst) Value {
 		}
 		args[k] = single.AddInst(Inst{Op: Const, DType: b.DType(operand), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := single.Build(single.Real(single.AddInst(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
+	code, err := single.Build(single.Real(single.AddInst(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
 		C: args[2], Imm: inst.Imm})))
 	if err != nil {
 		return None
 	}
-	return b.AddInst(Inst{Op: Const, DType: inst.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
+	return b.AddInst(Inst{Op: Const, DType: inst.DType, A: None, B: None, C: None, Imm: code.Eval()[0].Re})
 }
 
 // foldComparison evaluates comparisons of integers whose result does not depend on the operands: a comparison of a
@@ -84,12 +84,12 @@ func (b *Builder) foldComparison(inst Inst) (result, known bool) {
 	if inst.Op != Eq && inst.Op != Ne && inst.Op != Lt && inst.Op != Le {
 		return false, false
 	}
-	d := b.DType(inst.A)
+	dtype := b.DType(inst.A)
 	switch {
-	case d.IsFloat(): // x == x depends on whether x is NaN
+	case dtype.IsFloat(): // x == x depends on whether x is NaN
 	case inst.A == inst.B:
 		return inst.Op == Eq || inst.Op == Le, true
-	case inst.Op == Lt && !d.IsSigned() && b.isConst(inst.B, 0):
+	case inst.Op == Lt && !dtype.IsSigned() && b.isConst(inst.B, 0):
 		return false, true
 	}
 	return false, false

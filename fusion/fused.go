@@ -121,8 +121,8 @@ func (f *Fusion) visitParts(operands []graph.Arg, visit func(part *FusedPart, ca
 }
 
 // inferredTypes returns the types that a part infers.
-func inferredTypes(p *FusedPart, call *graph.Call) ([]tensor.Type, error) {
-	results, err := p.Op.Infer(call)
+func inferredTypes(part *FusedPart, call *graph.Call) ([]tensor.Type, error) {
+	results, err := part.Op.Infer(call)
 	if err != nil {
 		return nil, err
 	}

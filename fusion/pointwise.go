@@ -15,19 +15,19 @@ import (
 // This file makes the kernels of pointwise calls: the iteration over the operands, with the expression of an element
 // compiled as its loop.
 
-// buildIteration builds the iteration of a call. An output with a layout in outs keeps that layout.
-func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel,
+// buildIteration builds the iteration of a call. An output with a layout in outputs keeps that layout.
+func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outputs []rule.Operand) (*iter.Iterator, rule.Kernel,
 	error) {
-	cfg, err := pointwise.Config(call, outs)
+	config, err := pointwise.Config(call, outputs)
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	it, err := iter.Build(cfg)
+	iteration, err := iter.Build(config)
 	if err != nil {
 		return nil, rule.Kernel{}, err
 	}
-	body, err := pointwise.Body(call, &it.Rule)
-	return it, body, err
+	body, err := pointwise.Body(call, &iteration.Rule)
+	return iteration, body, err
 }
 
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
@@ -37,31 +37,31 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	outs, err := pointwise.Undefined(call)
+	outputs, err := pointwise.Undefined(call)
 	if err != nil {
 		return nil, err
 	}
-	it, body, err := buildIteration(pointwise, call, outs)
+	iteration, body, err := buildIteration(pointwise, call, outputs)
 	if err != nil {
 		return nil, err
 	}
-	if len(call.Out) != len(outs) {
-		return nil, fmt.Errorf("the op has %d results, the call %d", len(outs), len(call.Out))
+	if len(call.Out) != len(outputs) {
+		return nil, fmt.Errorf("the op has %d results, the call %d", len(outputs), len(call.Out))
 	}
 	sameLayouts := true
 	for i, meta := range call.Out {
-		sameLayouts = sameLayouts && it.Meta(i).SameLayout(meta)
+		sameLayouts = sameLayouts && iteration.Meta(i).SameLayout(meta)
 	}
 	if !sameLayouts {
-		outs := make([]rule.Operand, len(call.Out))
+		outputs := make([]rule.Operand, len(call.Out))
 		for i, meta := range call.Out {
-			outs[i] = rule.OperandOfMeta(meta)
+			outputs[i] = rule.OperandOfMeta(meta)
 		}
-		if it, body, err = buildIteration(pointwise, call, outs); err != nil {
+		if iteration, body, err = buildIteration(pointwise, call, outputs); err != nil {
 			return nil, err
 		}
 	}
-	return loopKernel(call, it, body, pointwise.Grain)
+	return loopKernel(call, iteration, body, pointwise.Grain)
 }
 
 // chunkNS is the approximate minimum time in nanoseconds of a chunk of a compiled loop: see compiledGrain.
@@ -90,8 +90,8 @@ func evenGrain(elements, grain int) int {
 
 // loopKernel makes the kernel of a loop over the elements of an iteration. grain is the approximate number of elements
 // of a chunk, unless the loop is compiled. If grain is 0, the grain of an interpreted loop depends on its expression.
-func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
-	loop, err := it.Prepare(body)
+func loopKernel(call *graph.Call, iteration *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
+	loop, err := iteration.Prepare(body)
 	if err != nil {
 		return nil, err
 	}
@@ -100,34 +100,35 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 	case elementNS > 0:
 		grain = compiledGrain(elementNS)
 	case grain == 0:
-		code, _ := it.InMemory(body) // Prepare has returned its error
+		code, _ := iteration.InMemory(body) // Prepare has returned its error
 		grain = grainOf(code)
 	}
-	grain = evenGrain(it.Numel(), grain)
+	grain = evenGrain(iteration.Numel(), grain)
 	phase := graph.Phase{Chunks: loop.Chunks(grain)}
 	if phase.Chunks == 1 {
 		phase.Run = func(m *graph.Mem, _ int) error { return loop.RunAll(cursorOf(m), m.Ptrs) }
 	} else {
 		phase.Run = func(m *graph.Mem, chunk int) error { return loop.RunChunk(cursorOf(m), m.Ptrs, chunk, grain) }
 	}
-	kernel := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: elementNS * float64(it.Numel())}
+	kernel := &graph.Kernel{Loop: iteration, Phases: []graph.Phase{phase},
+		Arithmetic: elementNS * float64(iteration.Numel())}
 	if loop.IsExpression() {
 		kernel.Code = loop.Listings
 	}
-	outputCount := it.NumOutputs()
-	for i, a := range call.In {
-		meta := it.Meta(outputCount + i)
-		if a.Kind == graph.NumberArg {
+	outputCount := iteration.NumOutputs()
+	for i, arg := range call.In {
+		meta := iteration.Meta(outputCount + i)
+		if arg.Kind == graph.NumberArg {
 			if kernel.EmbeddedOperands == nil {
 				kernel.EmbeddedOperands = make([]*tensor.Tensor, len(call.In))
 			}
-			kernel.EmbeddedOperands[i] = a.Number.Tensor(meta.DType)
+			kernel.EmbeddedOperands[i] = arg.Number.Tensor(meta.DType)
 			continue
 		}
 		for result := range outputCount {
 			// An operand with the same addresses as the result may be overwritten, because the loop reads each block of the
 			// operand before it writes this block of the result.
-			if out := it.Meta(result); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {
+			if out := iteration.Meta(result); meta.DType.Size() == out.DType.Size() && meta.SameAddresses(out) {
 				kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: result, In: i})
 			}
 		}
@@ -137,12 +138,12 @@ func loopKernel(call *graph.Call, it *iter.Iterator, body rule.Kernel, grain int
 
 // cursorOf returns the worker's iteration state, which all loops share.
 func cursorOf(m *graph.Mem) *iter.Cursor {
-	c, ok := m.Walk.(*iter.Cursor)
+	cursor, ok := m.Walk.(*iter.Cursor)
 	if !ok {
-		c = new(iter.Cursor)
-		m.Walk = c
+		cursor = new(iter.Cursor)
+		m.Walk = cursor
 	}
-	return c
+	return cursor
 }
 
 // RunChunk runs a chunk of a prepared loop with the worker's iteration state.

@@ -94,22 +94,22 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 
 // runRow computes one row of rowLength elements, block by block.
 func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, row, rowLength int) {
-	for k, p := range ptrs {
-		if p != nil { // an output that is not stored may have no address
-			p = unsafe.Add(p, row*strides[k])
+	for k, address := range ptrs {
+		if address != nil { // an output that is not stored may have no address
+			address = unsafe.Add(address, row*strides[k])
 		}
-		scratch.slots[k] = p
+		scratch.slots[k] = address
 	}
 	scratch.run(runner.row, 1) // the values that are constant within the row
 	for {
-		n := min(rowLength, runner.blockLen)
-		scratch.run(runner.body, n)
-		if rowLength -= n; rowLength == 0 {
+		count := min(rowLength, runner.blockLen)
+		scratch.run(runner.body, count)
+		if rowLength -= count; rowLength == 0 {
 			return
 		}
 		for k, size := range runner.elementSize {
 			if !runner.scalar[k] {
-				scratch.slots[k] = unsafe.Add(scratch.slots[k], n*size)
+				scratch.slots[k] = unsafe.Add(scratch.slots[k], count*size)
 			}
 		}
 	}

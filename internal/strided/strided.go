@@ -81,19 +81,19 @@ func move[T bits](dst, src unsafe.Pointer, dstStep, srcStep, n int) {
 
 // fill sets every element of dst to value, 64 bytes at a time.
 func fill[T bits](dst []T, value T) {
-	const step = 64
+	const blockBytes = 64
 	size := int(unsafe.Sizeof(value))
-	whole := len(dst) * size / step * step
-	if whole >= 2*step {
-		var block [step]byte
-		for i := 0; i < step; i += size {
+	wholeBytes := len(dst) * size / blockBytes * blockBytes
+	if wholeBytes >= 2*blockBytes {
+		var block [blockBytes]byte
+		for i := 0; i < blockBytes; i += size {
 			*(*T)(unsafe.Pointer(&block[i])) = value
 		}
 		base := unsafe.Pointer(unsafe.SliceData(dst))
-		for offset := 0; offset < whole; offset += step {
-			*(*[step]byte)(unsafe.Add(base, offset)) = block
+		for offset := 0; offset < wholeBytes; offset += blockBytes {
+			*(*[blockBytes]byte)(unsafe.Add(base, offset)) = block
 		}
-		dst = dst[whole/size:]
+		dst = dst[wholeBytes/size:]
 	}
 	for i := range dst {
 		dst[i] = value

@@ -38,9 +38,9 @@ var expPowers = func() (t [expSteps]expPower) {
 
 // expReduced returns k and r of an x with |x| <= expLimit.
 func expReduced(x float64) (k uint64, r float64) {
-	t := float64(x*(expSteps*math.Log2E)) + roundingSum
-	n := t - roundingSum // the integer nearest to 128 x / log(2)
-	return math.Float64bits(t), (x - float64(n*expStep)) - float64(n*expStepRest)
+	shifted := float64(x*(expSteps*math.Log2E)) + roundingSum
+	n := shifted - roundingSum // the integer nearest to 128 x / log(2)
+	return math.Float64bits(shifted), (x - float64(n*expStep)) - float64(n*expStepRest)
 }
 
 // expOfParts returns the exponential for k and r. It is s e^r, where s is 2^(k/128). With z = r^2, e^r is
@@ -125,8 +125,8 @@ func Exp32(x float32) float32 {
 		return float32(expExtreme(y))
 	}
 	y = float64(y * (expSteps * math.Log2E))
-	t := y + roundingSum
-	k, r := math.Float64bits(t), float64((y-(t-roundingSum))*(math.Ln2/expSteps))
+	shifted := y + roundingSum
+	k, r := math.Float64bits(shifted), float64((y-(shifted-roundingSum))*(math.Ln2/expSteps))
 	s := math.Float64frombits(expPowers[k%expSteps].bits + k<<expStepsShift)
 	return float32(s + float64(s*(r+float64(r*r*(0.5+float64(r*(1./6)))))))
 }

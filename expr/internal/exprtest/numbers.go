@@ -64,41 +64,41 @@ func Ulps[T Float](y T, want, low float64) float64 {
 	if tensor.DTypeOf[T]() == tensor.Float32 {
 		minExponent, mantissa, overflow = -126, 23, 0x1p128
 	}
-	v, exact := float64(y), float64(T(want)) == want && low == 0
+	got, exact := float64(y), float64(T(want)) == want && low == 0
 	switch {
-	case want != want && v != v:
+	case want != want && got != got:
 		return 0
-	case want != want || v != v || math.Signbit(v) != math.Signbit(want):
+	case want != want || got != got || math.Signbit(got) != math.Signbit(want):
 		return math.Inf(1)
-	case v == want && exact, math.IsInf(v, 0) && math.Abs(want) >= overflow:
+	case got == want && exact, math.IsInf(got, 0) && math.Abs(want) >= overflow:
 		return 0
 	case math.IsInf(want, 0):
 		return math.Inf(1)
-	case math.IsInf(v, 0):
-		v = math.Copysign(overflow, v)
+	case math.IsInf(got, 0):
+		got = math.Copysign(overflow, got)
 	case math.Abs(want) >= overflow:
 		want, low = math.Copysign(overflow, want), 0
 	}
-	return math.Abs((v-want)-low) / math.Ldexp(1, max(math.Ilogb(want), minExponent)-mantissa)
+	return math.Abs((got-want)-low) / math.Ldexp(1, max(math.Ilogb(want), minExponent)-mantissa)
 }
 
 // EachExact reads values that were computed with 113 bits: the name of a function, its operands, the value rounded to
 // float64, and the rounding error.
 func EachExact(t testing.TB, visit func(name string, x, y, want, low float64)) {
 	t.Helper()
-	f, err := exactValues.Open("testdata/elementary.txt")
+	file, err := exactValues.Open("testdata/elementary.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		words := strings.Fields(s.Text())
-		var v [4]float64
-		for k := range v {
-			if v[k], err = strconv.ParseFloat(words[k+1], 64); err != nil {
+	defer file.Close()
+	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+		words := strings.Fields(scanner.Text())
+		var numbers [4]float64
+		for k := range numbers {
+			if numbers[k], err = strconv.ParseFloat(words[k+1], 64); err != nil {
 				t.Fatal(err)
 			}
 		}
-		visit(words[0], v[0], v[1], v[2], v[3])
+		visit(words[0], numbers[0], numbers[1], numbers[2], numbers[3])
 	}
 }

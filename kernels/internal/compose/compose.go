@@ -25,10 +25,10 @@ type Builder struct {
 // NewBuilder starts the decomposition of a call.
 func NewBuilder(parts *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, parts: parts} }
 
-// AddMany adds a node with n results and returns them as operands for other nodes. After an error the operands are
+// AddMany adds a node with resultCount results and returns them as operands for other nodes. After an error the operands are
 // zero.
-func (builder *Builder) AddMany(n int, op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
-	args := make([]graph.Arg, n)
+func (builder *Builder) AddMany(resultCount int, op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
+	args := make([]graph.Arg, resultCount)
 	if builder.err != nil {
 		return args
 	}
@@ -89,14 +89,14 @@ func (builder *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 
 // Result converts each value to the dtype and the layout of the corresponding result of the call. A Decompose function
 // returns the results of Result.
-func (builder *Builder) Result(x ...graph.Arg) ([]*graph.Value, error) {
-	out := make([]*graph.Value, len(x))
-	for i, a := range x {
+func (builder *Builder) Result(args ...graph.Arg) ([]*graph.Value, error) {
+	out := make([]*graph.Value, len(args))
+	for i, arg := range args {
 		want := builder.Call.Out[i]
-		if builder.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
-			a = builder.Add(castWithStrides, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
+		if builder.err == nil && (arg.Meta().DType != want.DType || !arg.Meta().SameLayout(want)) {
+			arg = builder.Add(castWithStrides, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, arg)
 		}
-		out[i] = a.Value
+		out[i] = arg.Value
 	}
 	return out, builder.err
 }

@@ -109,9 +109,9 @@ func stepCall(op *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []g
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &graph.Call{In: in, Attrs: decoded}
-	inferred, err := op.Infer(c)
-	return c, inferred, err
+	call := &graph.Call{In: in, Attrs: decoded}
+	inferred, err := op.Infer(call)
+	return call, inferred, err
 }
 
 // sharing maps a value to the index of the composite op's operand whose storage it shares.
@@ -121,12 +121,12 @@ type sharing map[*graph.Value]int
 func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 	_, inferred, err := stepCall(op, attrs, in)
 	out := make([]graph.Arg, len(inferred))
-	for i, r := range inferred {
-		v := &graph.Value{Name: op.Name, Type: r.Type, Meta: r.Meta()}
-		out[i] = graph.ArgOf(v)
-		if r.Alias >= 0 {
-			if operand, ok := shared[in[r.Alias].Value]; ok {
-				shared[v] = operand
+	for i, result := range inferred {
+		value := &graph.Value{Name: op.Name, Type: result.Type, Meta: result.Meta()}
+		out[i] = graph.ArgOf(value)
+		if result.Alias >= 0 {
+			if operand, ok := shared[in[result.Alias].Value]; ok {
+				shared[value] = operand
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func (s *Steps) TypeOf(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) tensor.
 // evaluateStep runs the reference of a step and stores its results in data.
 func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs graph.Attrs,
 	in []graph.Arg) ([]graph.Arg, error) {
-	c, inferred, err := stepCall(op, attrs, in)
+	call, inferred, err := stepCall(op, attrs, in)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +158,11 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 		}
 	}
 	for _, result := range inferred {
-		c.Out = append(c.Out, result.Meta())
+		call.Out = append(call.Out, result.Meta())
 	}
 	results := make([]*tensor.Tensor, len(inferred))
 	if inferred[0].Alias < 0 { // views are made from their metas below
-		if results, err = op.Ref(c, tensors); err != nil {
+		if results, err = op.Ref(call, tensors); err != nil {
 			return nil, err
 		}
 	}
@@ -195,17 +195,17 @@ func (s *Steps) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []gr
 	return out
 }
 
-// WithLayout gives x the strides of t, which must have the shape of x. It serves ops for which PyTorch allocates the
+// WithLayout gives x the strides of layout, which must have the shape of x. It serves ops for which PyTorch allocates the
 // result in advance.
-func (s *Steps) WithLayout(x graph.Arg, t tensor.Type) graph.Arg {
-	if tensor.SameSizes(x.Type().Strides, t.Strides) {
+func (s *Steps) WithLayout(x graph.Arg, layout tensor.Type) graph.Arg {
+	if tensor.SameSizes(x.Type().Strides, layout.Strides) {
 		return x
 	}
-	if m, known := t.Meta(); known {
-		return s.Apply(castWithStrides, graph.Attrs{"dtype": x.Type().DType, "strides": m.Strides}, x)
+	if meta, known := layout.Meta(); known {
+		return s.Apply(castWithStrides, graph.Attrs{"dtype": x.Type().DType, "strides": meta.Strides}, x)
 	}
-	t.DType = x.Type().DType
-	return graph.ArgOf(&graph.Value{Name: castWithStrides.Name, Type: t}) // unknown sizes occur only in inference
+	layout.DType = x.Type().DType
+	return graph.ArgOf(&graph.Value{Name: castWithStrides.Name, Type: layout}) // unknown sizes occur only in inference
 }
 
 // Check ends the sequence with err, unless err is nil.

@@ -135,8 +135,8 @@ func rot90(s steps, a *rot90Attrs, in []graph.Arg) graph.Arg {
 	s.Reject(rank < 2, "expected total dims >= 2, but got total dims = %d", rank)
 	s.Reject(a.Dims[0] == a.Dims[1] || a.Dims[0]-a.Dims[1] == rank || a.Dims[1]-a.Dims[0] == rank,
 		"expected rotation dims to be different, but got dim0 = %d and dim1 = %d", a.Dims[0], a.Dims[1])
-	for i, d := range a.Dims {
-		s.Reject(d >= rank || d < -rank, "Rotation dim%d out of range, dim%d = %d", i, i, d)
+	for i, dim := range a.Dims {
+		s.Reject(dim >= rank || dim < -rank, "Rotation dim%d out of range, dim%d = %d", i, i, dim)
 	}
 	switch ((a.K % 4) + 4) % 4 {
 	case 1:

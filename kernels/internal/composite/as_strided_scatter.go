@@ -29,9 +29,9 @@ var AsStridedScatter = defineOne(graph.Semantics{
 	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
 		kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2))},
 }, func(s steps, a *asStridedScatterAttrs, in []graph.Arg) graph.Arg {
-	t := rule.PreserveType(in[0].Type())
+	resultType := rule.PreserveType(in[0].Type())
 	// The elements are written to a vector of the whole storage: the planner may change the layout of any other value.
-	storage := s.Apply(view.AsStrided, graph.Attrs{"size": []sym.Int{t.Numel()}, "stride": []int{1}},
+	storage := s.Apply(view.AsStrided, graph.Attrs{"size": []sym.Int{resultType.Numel()}, "stride": []int{1}},
 		s.Apply(view.Clone, nil, in[0]))
 	src, size, stride := in[1], a.Size, a.Stride
 	if order, ok := visitingOrder(a.Size, a.Stride, src.Type().Strides); ok {
@@ -43,7 +43,7 @@ var AsStridedScatter = defineOne(graph.Semantics{
 		attrs["storage_offset"] = *a.Offset
 	}
 	written := s.Apply(index.StorageScatter(), attrs, storage, src)
-	return s.Apply(view.AsStrided, graph.Attrs{"size": t.Shape, "stride": t.Strides}, written)
+	return s.Apply(view.AsStrided, graph.Attrs{"size": resultType.Shape, "stride": resultType.Strides}, written)
 })
 
 // visitingOrder returns the dimensions of a view in the order of TensorIterator: decreasing strides, then sizes, then
@@ -55,24 +55,24 @@ func visitingOrder(size, stride, source []sym.Int) (order []int, ok bool) {
 		if len(numbers) != len(size) {
 			return nil, false
 		}
-		for d, n := range numbers {
-			if keys[d][k], ok = n.Known(); !ok {
+		for dim, n := range numbers {
+			if keys[dim][k], ok = n.Known(); !ok {
 				return nil, false
 			}
 		}
 	}
-	for d := range size {
-		order = append(order, d)
+	for dim := range size {
+		order = append(order, dim)
 	}
 	slices.SortStableFunc(order, func(d, e int) int { return slices.Compare(keys[e][:], keys[d][:]) })
 	return order, !slices.IsSorted(order)
 }
 
 // permuted returns the numbers of the dimensions in the given order.
-func permuted(x []sym.Int, order []int) []sym.Int {
-	out := make([]sym.Int, len(x))
-	for i, d := range order {
-		out[i] = x[d]
+func permuted(numbers []sym.Int, order []int) []sym.Int {
+	out := make([]sym.Int, len(numbers))
+	for i, dim := range order {
+		out[i] = numbers[dim]
 	}
 	return out
 }

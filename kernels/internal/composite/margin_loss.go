@@ -81,10 +81,10 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) []graph.A
 		"inconsistent target size, expected %v but got %s", rows, tensor.Sizes(targetType.Shape))
 	s.Reject(targetType.DType != tensor.Int64, "expected scalar type Long but found %s", targetType.DType.TorchName())
 	target := s.reshape(in[1], rows, sym.Of(1))
-	own := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
-	margins := s.add(s.Apply(pointwise.Rsub, nil, own, compose.Number(a.Margin)), x)
+	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
+	margins := s.add(s.Apply(pointwise.Rsub, nil, targetScores, compose.Number(a.Margin)), x)
 	isOther := s.Apply(pointwise.Ne, nil, s.arange(classes), target)
-	kept := s.and(isOther, s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
+	isKept := s.and(isOther, s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
 	if a.P == 2 {
 		margins = s.mul(margins, margins)
 	}
@@ -97,7 +97,7 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) []graph.A
 		weights := s.Apply(index.Take, nil, in[2], target)
 		margins = s.mul(margins, weights)
 	}
-	return s.reduced(s.rowMeans(s.keepOnly(kept, margins), targetType.Rank()), a.Reduction)
+	return s.reduced(s.rowMeans(s.keepOnly(isKept, margins), targetType.Rank()), a.Reduction)
 }
 
 func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg) []graph.Arg {
@@ -117,11 +117,11 @@ func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg)
 	none := s.Apply(view.ZerosLike, nil, target)
 	isOther := s.Apply(pointwise.Eq, nil, s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, none, target, isListed),
 		integer(0))
-	own := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
-	margins := s.add(s.unsqueeze(s.oneMinus(own), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
-	kept := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
+	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
+	margins := s.add(s.unsqueeze(s.oneMinus(targetScores), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
+	isKept := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
 		s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
-	sums := s.sum(s.keepOnly(kept, margins), dropDims, []int{1})
+	sums := s.sum(s.keepOnly(isKept, margins), dropDims, []int{1})
 	return s.reduced(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 

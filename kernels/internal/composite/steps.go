@@ -113,11 +113,11 @@ func (s steps) reshape(x graph.Arg, shape ...sym.Int) graph.Arg {
 }
 
 // to converts x to a dtype.
-func (s steps) to(x graph.Arg, d tensor.DType) graph.Arg {
-	if x.Type().DType == d {
+func (s steps) to(x graph.Arg, dtype tensor.DType) graph.Arg {
+	if x.Type().DType == dtype {
 		return x
 	}
-	return s.Apply(view.To, graph.Attrs{"dtype": d}, x)
+	return s.Apply(view.To, graph.Attrs{"dtype": dtype}, x)
 }
 
 // rowMajor returns a row-major copy of x.
@@ -133,9 +133,9 @@ func (s steps) shape(x graph.Arg) []sym.Int {
 // wrapDim returns a dimension as a non-negative number. A dimension out of range ends the sequence with PyTorch's
 // error.
 func (s steps) wrapDim(x graph.Arg, dim int) int {
-	d, err := tensor.WrapDim(dim, x.Type().Rank())
+	wrapped, err := tensor.WrapDim(dim, x.Type().Rank())
 	s.Check(err)
-	return d
+	return wrapped
 }
 
 // commonDType returns the dtype to which operands are promoted.

@@ -63,9 +63,9 @@ var (
 		xShape, yShape = padOnes(xShape, rank), padOnes(yShape, rank)
 		one := sym.Of(1)
 		var left, right, resultShape []sym.Int
-		for d := range rank {
-			left, right = append(left, xShape[d], one), append(right, one, yShape[d])
-			resultShape = append(resultShape, xShape[d].Mul(yShape[d]))
+		for dim := range rank {
+			left, right = append(left, xShape[dim], one), append(right, one, yShape[dim])
+			resultShape = append(resultShape, xShape[dim].Mul(yShape[dim]))
 		}
 		return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), resultShape...)
 	})
@@ -157,9 +157,9 @@ func bilinear(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(rank != len(yShape), name+"input dimensions do not match: got %d and %d", rank, len(yShape))
 	s.Reject(rank == 0 || len(weightShape) != 3, name+"expected inputs with dimensions and a weight with 3 dimensions, "+
 		"but got %d and %d", rank, len(weightShape))
-	for d := range rank - 1 {
-		s.Reject(xShape[d].Ne(yShape[d]).Holds(), name+"input batch dimensions do not match at dim %d: got %v and %v", d,
-			xShape[d], yShape[d])
+	for dim := range rank - 1 {
+		s.Reject(xShape[dim].Ne(yShape[dim]).Holds(), name+"input batch dimensions do not match at dim %d: got %v and %v",
+			dim, xShape[dim], yShape[dim])
 	}
 	for i, size := range []sym.Int{xShape[rank-1], yShape[rank-1]} {
 		s.Reject(size.Ne(weightShape[1+i]).Holds(), name+"input%d size does not match weight size: got %v but expected %v",
@@ -216,14 +216,14 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 	freeX, freeY := remaining(len(s.shape(x)), contractedDims[0]), remaining(len(s.shape(y)), contractedDims[1])
 	var productShape []sym.Int
 	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
-	for _, d := range freeX {
-		productShape, rows = append(productShape, s.shape(x)[d]), rows.Mul(s.shape(x)[d])
+	for _, dim := range freeX {
+		productShape, rows = append(productShape, s.shape(x)[dim]), rows.Mul(s.shape(x)[dim])
 	}
-	for _, d := range freeY {
-		productShape, columns = append(productShape, s.shape(y)[d]), columns.Mul(s.shape(y)[d])
+	for _, dim := range freeY {
+		productShape, columns = append(productShape, s.shape(y)[dim]), columns.Mul(s.shape(y)[dim])
 	}
-	for _, d := range contractedDims[0] {
-		terms = terms.Mul(s.shape(x)[d])
+	for _, dim := range contractedDims[0] {
+		terms = terms.Mul(s.shape(x)[dim])
 	}
 	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, contractedDims[0]...)}, x), rows, terms)
 	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(contractedDims[1], freeY...)}, y), terms, columns)
@@ -233,9 +233,9 @@ func (s steps) tensordot(x, y graph.Arg, dimsX, dimsY []int) graph.Arg {
 // remaining returns the dimensions that are not in the list.
 func remaining(rank int, dims []int) []int {
 	var out []int
-	for d := range rank {
-		if !slices.Contains(dims, d) {
-			out = append(out, d)
+	for dim := range rank {
+		if !slices.Contains(dims, dim) {
+			out = append(out, dim)
 		}
 	}
 	return out

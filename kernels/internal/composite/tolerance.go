@@ -39,14 +39,14 @@ func (t threshold) isGiven() bool { return t.number != nil || t.isTensor() }
 
 // threshold returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
 func (s steps) threshold(op, name string, number *float64, operand graph.Arg) threshold {
-	t := threshold{number, operand}
-	if t.isTensor() {
+	tolerance := threshold{number, operand}
+	if tolerance.isTensor() {
 		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)
 		dtype := operand.Type().DType
 		s.Reject(dtype.IsComplex(), "torch.linalg.%s: %s tensor of complex type is not supported. Got %s", op, name,
 			dtype.TorchName())
 	}
-	return t
+	return tolerance
 }
 
 // tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
@@ -86,6 +86,6 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 // relativePrecision returns the greater size of the matrices x times the precision of their dtype.
 func (s steps) relativePrecision(x graph.Arg) float64 {
 	shape := s.shape(x)
-	n := len(shape)
-	return kit.Precision(x.Type().DType) * float64(max(shape[n-1].Specialize(), shape[n-2].Specialize()))
+	rank := len(shape)
+	return kit.Precision(x.Type().DType) * float64(max(shape[rank-1].Specialize(), shape[rank-2].Specialize()))
 }

@@ -24,95 +24,95 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 	builder := NewKernelBuilder(call)
 	var buffers []kit.Buffer // the results and operands of the compiled kernel
 	var jobs []Job           // conversions of operands
-	for i, m := range call.Out {
-		b := kit.OutBuffer(call, i)
-		if m.DType != dtype {
-			b = builder.scratch(converted.Out[i])
-			builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(call, i), Src: b})
+	for i, meta := range call.Out {
+		buffer := kit.OutBuffer(call, i)
+		if meta.DType != dtype {
+			buffer = builder.scratch(converted.Out[i])
+			builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(call, i), Src: buffer})
 		}
-		buffers = append(buffers, b)
+		buffers = append(buffers, buffer)
 	}
-	for i, a := range call.In {
-		b := kit.InBuffer(call, i)
-		if a.Kind == graph.TensorArg && !b.Packed && b.Meta.DType != dtype {
+	for i, arg := range call.In {
+		buffer := kit.InBuffer(call, i)
+		if arg.Kind == graph.TensorArg && !buffer.Packed && buffer.Meta.DType != dtype {
 			copied := builder.scratch(converted.Meta(i))
-			jobs = append(jobs, Job{Dst: copied, Src: b})
-			b = copied
+			jobs = append(jobs, Job{Dst: copied, Src: buffer})
+			buffer = copied
 		}
-		buffers = append(buffers, b)
+		buffers = append(buffers, buffer)
 	}
-	k, err := compile(converted)
+	kernel, err := compile(converted)
 	if err != nil || len(jobs)+len(builder.resultCopies) == 0 {
-		return k, err
+		return kernel, err
 	}
 	if len(jobs) > 0 {
 		builder.AddCopies(jobs...)
 	}
-	builder.addCompiled(k, len(call.Out), buffers)
+	builder.addCompiled(kernel, len(call.Out), buffers)
 	return builder.Kernel()
 }
 
-// InDType returns a copy of the call in which all dtypes are d, or the call itself if all dtypes are d already. A value
-// that gets another dtype is dense in the copy.
-func InDType(call *graph.Call, d tensor.DType) *graph.Call {
-	if isInDType(call, d) {
+// InDType returns a copy of the call in which all values have the given dtype, or the call itself if they have it already. A
+// value that gets another dtype is dense in the copy.
+func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
+	if isInDType(call, dtype) {
 		return call
 	}
-	convert := func(m tensor.Meta) tensor.Meta {
-		if m.DType == d || m.DType == tensor.Invalid {
-			return m
+	convert := func(meta tensor.Meta) tensor.Meta {
+		if meta.DType == dtype || meta.DType == tensor.Invalid {
+			return meta
 		}
-		return DenseAs(m, d)
+		return DenseAs(meta, dtype)
 	}
 	result := &graph.Call{Attrs: call.Attrs, Impl: call.Impl, Walk: call.Walk, Epilogue: call.Epilogue}
-	for _, m := range call.Out {
-		result.Out = append(result.Out, convert(m))
+	for _, meta := range call.Out {
+		result.Out = append(result.Out, convert(meta))
 	}
-	for _, a := range call.In {
-		// Values of dtype d are not copied: when the constant of a value is dropped later, a copy would keep it alive.
-		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || convert(a.Value.Meta).DType != a.Value.Meta.DType) {
-			v := *a.Value
-			if p := v.Packed; p != nil {
-				converted := *p
-				converted.Meta = convert(p.Meta)
+	for _, arg := range call.In {
+		// Values of this dtype are not copied: when the constant of a value is dropped later, a copy would keep it alive.
+		if arg.Kind == graph.TensorArg && (arg.Value.Packed != nil || convert(arg.Value.Meta).DType != arg.Value.Meta.DType) {
+			value := *arg.Value
+			if packed := value.Packed; packed != nil {
+				converted := *packed
+				converted.Meta = convert(packed.Meta)
 				converted.Type = converted.Meta.Type()
-				v.Packed = &converted
+				value.Packed = &converted
 			} else {
-				v.SetMeta(convert(v.Meta))
-				v.Const = nil // the kernel reads the copy
+				value.SetMeta(convert(value.Meta))
+				value.Const = nil // the kernel reads the copy
 			}
-			a.Value = &v
+			arg.Value = &value
 		}
-		result.In = append(result.In, a)
+		result.In = append(result.In, arg)
 	}
 	return result
 }
 
-// isInDType reports whether the results and the operands of a call have dtype d. For a packed operand, it checks the
+// isInDType reports whether the results and the operands of a call have a dtype. For a packed operand, it checks the
 // packed form.
-func isInDType(c *graph.Call, d tensor.DType) bool {
-	differs := func(m *tensor.Meta) bool { return m.DType != d && m.DType != tensor.Invalid }
+func isInDType(c *graph.Call, dtype tensor.DType) bool {
+	differs := func(meta *tensor.Meta) bool { return meta.DType != dtype && meta.DType != tensor.Invalid }
 	for i := range c.Out {
 		if differs(&c.Out[i]) {
 			return false
 		}
 	}
 	for i := range c.In {
-		a := &c.In[i]
-		if a.Kind != graph.TensorArg {
+		arg := &c.In[i]
+		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		if p := a.Value.Packed; p != nil && differs(&p.Meta) || p == nil && differs(&a.Value.Meta) {
+		if packed := arg.Value.Packed; packed != nil && differs(&packed.Meta) || packed == nil && differs(&arg.Value.Meta) {
 			return false
 		}
 	}
 	return true
 }
 
-// DenseAs returns the meta of a dense copy in dtype d whose dimensions have the same order as in m.
-func DenseAs(m tensor.Meta, d tensor.DType) tensor.Meta {
-	if m.IsNonOverlappingAndDense() {
-		return tensor.Meta{DType: d, Shape: m.Shape, Strides: m.Strides}
+// DenseAs returns the meta of a dense copy in the given dtype. Its dimensions have the same order as in meta.
+func DenseAs(meta tensor.Meta, dtype tensor.DType) tensor.Meta {
+	if meta.IsNonOverlappingAndDense() {
+		return tensor.Meta{DType: dtype, Shape: meta.Shape, Strides: meta.Strides}
 	}
-	return tensor.Meta{DType: d, Shape: m.Shape, Strides: tensor.DenseStrides(m.Shape, m.Strides)}
+	return tensor.Meta{DType: dtype, Shape: meta.Shape, Strides: tensor.DenseStrides(meta.Shape, meta.Strides)}
 }

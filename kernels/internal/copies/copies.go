@@ -32,19 +32,19 @@ func forms(c *graph.Call) ([]graph.Form, error) {
 		}
 		dst.Meta = view
 	}
-	f, err := Form(dst, src)
-	return []graph.Form{f}, err
+	form, err := Form(dst, src)
+	return []graph.Form{form}, err
 }
 
 // Ref returns a reference implementation that copies element by element, to the dtype that infer gives.
 func Ref(infer func(*graph.Call) ([]graph.Result, error)) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor,
 	error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		res, err := infer(c)
+		results, err := infer(c)
 		if err != nil {
 			return nil, err
 		}
-		out := tensor.Zeros(res[0].Type.DType, in[0].Shape...)
+		out := tensor.Zeros(results[0].Type.DType, in[0].Shape...)
 		tensor.CopyElements(out, in[0])
 		return []*tensor.Tensor{out}, nil
 	}

@@ -45,12 +45,12 @@ func (j Job) plan() *copyPlan {
 	}
 	elem := kit.ElemOf(plan.dst.Meta.DType, plan.src.Meta.DType)
 	axes := make([]strided.Axis, plan.dst.Meta.Rank())
-	for d, n := range plan.dst.Meta.Shape {
-		axes[d] = strided.Axis{N: n, Dst: plan.dst.Meta.Strides[d] * elem.DstSize,
-			Src: plan.src.Meta.Strides[d] * elem.SrcSize}
+	for dim, size := range plan.dst.Meta.Shape {
+		axes[dim] = strided.Axis{N: size, Dst: plan.dst.Meta.Strides[dim] * elem.DstSize,
+			Src: plan.src.Meta.Strides[dim] * elem.SrcSize}
 	}
-	for _, d := range j.reversedDims {
-		axes[d].Src = -axes[d].Src
+	for _, dim := range j.reversedDims {
+		axes[dim].Src = -axes[dim].Src
 	}
 	plan.Copy = strided.New(elem, axes)
 	return plan
@@ -68,17 +68,17 @@ func (p *copyPlan) run(m *graph.Mem, begin, end int) {
 func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
-	for _, j := range jobs {
-		p := j.plan()
-		if p == nil {
+	for _, job := range jobs {
+		plan := job.plan()
+		if plan == nil {
 			continue
 		}
-		workerBytes = max(workerBytes, p.ScratchBytes())
-		total += p.Tiles() * p.Len() // elements
-		if g := p.Grain(); grain == 0 || g < grain {
-			grain = g
+		workerBytes = max(workerBytes, plan.ScratchBytes())
+		total += plan.Tiles() * plan.Len() // elements
+		if jobGrain := plan.Grain(); grain == 0 || jobGrain < grain {
+			grain = jobGrain
 		}
-		plans = append(plans, p)
+		plans = append(plans, plan)
 	}
 	division := machine.DivideUnits(total, 1, max(grain, total/maxCopyChunks))
 	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < division.Chunks }) {
@@ -106,16 +106,16 @@ func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			for _, p := range plans {
-				p.run(m, 0, p.Tiles())
+			for _, plan := range plans {
+				plan.run(m, 0, plan.Tiles())
 			}
 			return nil
 		}}
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
-		for _, p := range plans {
-			first, end := machine.Division{Units: p.Tiles(), Chunks: chunks}.ChunkRange(chunk)
-			p.run(m, first, end)
+		for _, plan := range plans {
+			first, end := machine.Division{Units: plan.Tiles(), Chunks: chunks}.ChunkRange(chunk)
+			plan.run(m, first, end)
 		}
 		return nil
 	}}
@@ -135,18 +135,18 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	cuts := []tilePosition{{}}
 	before := 0                      // elements of the previous plans
 	_, end := division.ChunkRange(0) // the element after the current chunk, counted over all plans
-	for i, p := range plans {
-		tileElements := p.Len()
-		for tile := 0; tile < p.Tiles(); {
+	for i, plan := range plans {
+		tileElements := plan.Len()
+		for tile := 0; tile < plan.Tiles(); {
 			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least.
-			tile += min(p.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
+			tile += min(plan.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
 			// Cut here if the next boundary is not nearer. One boundary may be nearest to several ends.
 			for before+tile*tileElements+tileElements/2 >= end && end < division.Units {
 				_, end = division.ChunkRange(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})
 			}
 		}
-		before += p.Tiles() * tileElements
+		before += plan.Tiles() * tileElements
 	}
 	return append(cuts, tilePosition{len(plans) - 1, plans[len(plans)-1].Tiles()})
 }
@@ -155,8 +155,8 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 func Kernel(jobs ...Job) *graph.Kernel {
 	phase, workerBytes := Phase(jobs...)
 	return &graph.Kernel{Phases: []graph.Phase{phase}, WorkerScratch: workerBytes, Code: func() (list []expr.Listing) {
-		for _, j := range jobs {
-			if code, ok := kit.ConversionListing(j.Dst.Meta.DType, j.Src.Meta.DType); ok && j.Fill == nil {
+		for _, job := range jobs {
+			if code, ok := kit.ConversionListing(job.Dst.Meta.DType, job.Src.Meta.DType); ok && job.Fill == nil {
 				list = append(list, code)
 			}
 		}
@@ -168,11 +168,11 @@ func Kernel(jobs ...Job) *graph.Kernel {
 // has a view in the shape of dst, or dst a view in the shape of src, the kernel is a single copy. Otherwise the kernel
 // copies src to scratch memory and from there to dst.
 func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
-	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
-		return Kernel(Job{Dst: dst, Src: src.View(m)})
+	if view, err := src.Meta.View(dst.Meta.Shape); err == nil {
+		return Kernel(Job{Dst: dst, Src: src.View(view)})
 	}
-	if m, err := dst.Meta.View(src.Meta.Shape); err == nil {
-		return Kernel(Job{Dst: dst.View(m), Src: src})
+	if view, err := dst.Meta.View(src.Meta.Shape); err == nil {
+		return Kernel(Job{Dst: dst.View(view), Src: src})
 	}
 	intermediate := kit.ScratchBuffer(0, tensor.New(src.Meta.DType, src.Meta.Shape...))
 	copyIn, inBytes := Phase(Job{Dst: intermediate, Src: src})
@@ -185,10 +185,10 @@ func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 // Reversed returns the job, except that Src is read in reverse along the given dimensions, which must be distinct.
 func (j Job) Reversed(dims ...int) Job {
 	j.reversedDims = slices.Clone(j.reversedDims)
-	for _, d := range dims {
-		if n := j.Src.Meta.Shape[d]; n > 1 {
-			j.Src = j.Src.Shifted((n-1)*j.Src.Meta.Strides[d]*j.Src.Meta.DType.Size(), j.Src.Meta)
-			j.reversedDims = append(j.reversedDims, d)
+	for _, dim := range dims {
+		if size := j.Src.Meta.Shape[dim]; size > 1 {
+			j.Src = j.Src.Shifted((size-1)*j.Src.Meta.Strides[dim]*j.Src.Meta.DType.Size(), j.Src.Meta)
+			j.reversedDims = append(j.reversedDims, dim)
 		}
 	}
 	return j

@@ -34,93 +34,94 @@ func NewKernelBuilder(c *graph.Call) *KernelBuilder { return &KernelBuilder{Call
 // Operand returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
 // relative to the operand's first element.
 func (builder *KernelBuilder) Operand(i int) kit.Buffer {
-	b := kit.InBuffer(builder.Call, i)
-	b.Meta.Offset = 0
-	b.Data = builder.Call.Const(i)
-	return b
+	buffer := kit.InBuffer(builder.Call, i)
+	buffer.Meta.Offset = 0
+	buffer.Data = builder.Call.Const(i)
+	return buffer
 }
 
 // NewScratch returns scratch memory for a row-major value.
-func (builder *KernelBuilder) NewScratch(d tensor.DType, shape ...int) kit.Buffer {
-	return builder.scratch(tensor.New(d, shape...))
+func (builder *KernelBuilder) NewScratch(dtype tensor.DType, shape ...int) kit.Buffer {
+	return builder.scratch(tensor.New(dtype, shape...))
 }
 
 // scratch returns scratch memory for a dense value.
-func (builder *KernelBuilder) scratch(m tensor.Meta) kit.Buffer {
-	b := kit.ScratchBuffer(builder.scratchBytes, m)
-	builder.scratchBytes += kit.AlignUp(m.Bytes())
-	return b
+func (builder *KernelBuilder) scratch(meta tensor.Meta) kit.Buffer {
+	buffer := kit.ScratchBuffer(builder.scratchBytes, meta)
+	builder.scratchBytes += kit.AlignUp(meta.Bytes())
+	return buffer
 }
 
-// ToRowMajor returns the elements of a buffer in dtype d and in row-major order: the buffer itself if possible, else a
+// ToRowMajor returns the elements of a buffer in a dtype and in row-major order: the buffer itself if possible, else a
 // copy.
-func (builder *KernelBuilder) ToRowMajor(s kit.Buffer, d tensor.DType) kit.Buffer {
-	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
-		return s
+func (builder *KernelBuilder) ToRowMajor(source kit.Buffer, dtype tensor.DType) kit.Buffer {
+	if !source.IsGiven() || source.Packed || source.Meta.DType == dtype && source.Meta.IsContiguous() {
+		return source
 	}
-	if s.Data != nil {
-		return kit.DataBuffer(s.Data.CopyTo(tensor.New(d, s.Meta.Shape...)))
+	if source.Data != nil {
+		return kit.DataBuffer(source.Data.CopyTo(tensor.New(dtype, source.Meta.Shape...)))
 	}
-	t := builder.NewScratch(d, s.Meta.Shape...)
-	builder.AddCopies(Job{Dst: t, Src: s})
-	return t
+	copied := builder.NewScratch(dtype, source.Meta.Shape...)
+	builder.AddCopies(Job{Dst: copied, Src: source})
+	return copied
 }
 
-// Operands returns all operands in row-major order. Floats and complex numbers are converted to d.OpMath(), the dtype
-// in which results of dtype d are computed.
-func (builder *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
+// Operands returns all operands in row-major order. Floats and complex numbers are converted to dtype.OpMath(), the
+// dtype in which results of the given dtype are computed.
+func (builder *KernelBuilder) Operands(dtype tensor.DType) []kit.Buffer {
 	var out []kit.Buffer
 	for i := range builder.Call.In {
-		s := builder.Operand(i)
-		if s.Meta.DType.IsFloat() || s.Meta.DType.IsComplex() {
-			s = builder.ToRowMajor(s, d.OpMath())
+		operand := builder.Operand(i)
+		if operand.Meta.DType.IsFloat() || operand.Meta.DType.IsComplex() {
+			operand = builder.ToRowMajor(operand, dtype.OpMath())
 		} else {
-			s = builder.ToRowMajor(s, s.Meta.DType)
+			operand = builder.ToRowMajor(operand, operand.Meta.DType)
 		}
-		out = append(out, s)
+		out = append(out, operand)
 	}
 	return out
 }
 
 // AddCopies adds a phase of copies.
 func (builder *KernelBuilder) AddCopies(jobs ...Job) {
-	phase, worker := Phase(jobs...)
+	phase, workerBytes := Phase(jobs...)
 	builder.phases = append(builder.phases, phase)
-	builder.workerBytes = max(builder.workerBytes, worker)
+	builder.workerBytes = max(builder.workerBytes, workerBytes)
 }
 
-// Result returns the row-major destination of output i in dtype d. It is the output itself if possible. Otherwise it is
+// Result returns the row-major destination of output i in a dtype. It is the output itself if possible. Otherwise it is
 // scratch memory, which is copied to the output in the last phase.
-func (builder *KernelBuilder) Result(i int, d tensor.DType) kit.Buffer {
-	m := builder.Call.Out[i]
-	if m.DType == d && m.IsContiguous() {
-		m.Offset = 0
-		return kit.PtrBuffer(i, m)
+func (builder *KernelBuilder) Result(i int, dtype tensor.DType) kit.Buffer {
+	meta := builder.Call.Out[i]
+	if meta.DType == dtype && meta.IsContiguous() {
+		meta.Offset = 0
+		return kit.PtrBuffer(i, meta)
 	}
-	t := builder.NewScratch(d, m.Shape...)
-	builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(builder.Call, i), Src: t})
-	return t
+	result := builder.NewScratch(dtype, meta.Shape...)
+	builder.resultCopies = append(builder.resultCopies, Job{Dst: kit.OutBuffer(builder.Call, i), Src: result})
+	return result
 }
 
-// StridedResult returns the destination of output i in dtype d, like [KernelBuilder.Result], for parts that write any
-// strides. It is the output itself, or scratch memory if the dtype of the output is not d.
-func (builder *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
-	if m := builder.Call.Out[i]; m.DType == d {
-		m.Offset = 0
-		return kit.PtrBuffer(i, m)
+// StridedResult returns the destination of output i in a dtype, like [KernelBuilder.Result], for parts that write any
+// strides. It is the output itself, or scratch memory if the output has another dtype.
+func (builder *KernelBuilder) StridedResult(i int, dtype tensor.DType) kit.Buffer {
+	if meta := builder.Call.Out[i]; meta.DType == dtype {
+		meta.Offset = 0
+		return kit.PtrBuffer(i, meta)
 	}
-	return builder.Result(i, d)
+	return builder.Result(i, dtype)
 }
 
-// NoScratch is the argument scratch or worker of [KernelBuilder.AddPhases] for phases that use no such memory.
+// NoScratch is the argument scratchBytes or workerBytes of [KernelBuilder.AddPhases] for phases that use no such memory.
 const NoScratch = 0
 
-// AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
-// sizes in bytes of the scratch memory and of the worker memory that the phases use.
+// AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratchBytes and
+// workerBytes are the sizes of the scratch memory and of the worker memory that the phases use.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func (builder *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
-	builder.partScratch, builder.workerBytes = max(builder.partScratch, scratch), max(builder.workerBytes, worker)
+func (builder *KernelBuilder) AddPhases(scratchBytes, workerBytes int, buffers []kit.Buffer, phases ...graph.Phase) {
+	builder.partScratch = max(builder.partScratch, scratchBytes)
+	builder.workerBytes = max(builder.workerBytes, workerBytes)
 	for _, phase := range phases {
 		builder.phases = append(builder.phases, builder.inner.Phase(phase, buffers))
 	}
@@ -131,13 +132,13 @@ func (builder *KernelBuilder) AddListings(code func() []expr.Listing) {
 	builder.listings = append(builder.listings, code)
 }
 
-// AddCall adds the kernel of another op, with attributes a. A zero Buffer in ins stands for an omitted operand.
-func (builder *KernelBuilder) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
-	attrs, err := op.Schema.Decode(a, nil)
+// AddCall adds the kernel of another op with the given attributes. A zero Buffer in ins stands for an omitted operand.
+func (builder *KernelBuilder) AddCall(op *graph.Op, attrs graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
+	decoded, err := op.Schema.Decode(attrs, nil)
 	if builder.err == nil {
 		builder.err = err
 	}
-	builder.addKernel(op.Name, op.Compile, attrs, outs, ins)
+	builder.addKernel(op.Name, op.Compile, decoded, outs, ins)
 }
 
 // AddKernel adds the kernel that compile returns for a call without attributes. Errors contain name.
@@ -164,20 +165,20 @@ func (builder *KernelBuilder) addKernel(name string, compile func(c *graph.Call)
 		}
 		call.In = append(call.In, arg)
 	}
-	k, err := compile(call)
+	kernel, err := compile(call)
 	if err != nil {
 		builder.err = fmt.Errorf("%s: %w", name, err)
 		return
 	}
-	builder.addCompiled(k, len(outs), buffers)
+	builder.addCompiled(kernel, len(outs), buffers)
 }
 
 // addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.EmbeddedOperands) replace the
 // corresponding elements of buffers.
 func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outs int, buffers []kit.Buffer) {
-	for i, t := range kernel.EmbeddedOperands {
-		if t != nil {
-			buffers[outs+i] = kit.DataBuffer(t)
+	for i, embedded := range kernel.EmbeddedOperands {
+		if embedded != nil {
+			buffers[outs+i] = kit.DataBuffer(embedded)
 		}
 	}
 	builder.AddPhases(kernel.Scratch, kernel.WorkerScratch, buffers, kernel.Phases...)
@@ -205,12 +206,12 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 	return kernel, builder.err
 }
 
-// ChunkedPhase returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as
+// ChunkedPhase returns a phase that divides units of work into chunks. compute computes units [begin, end). A unit costs as
 // much as copying the given number of elements.
-func ChunkedPhase(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
+func ChunkedPhase(units, elements int, compute func(m *graph.Mem, begin, end int) error) graph.Phase {
 	division := machine.DivideUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		begin, end := division.ChunkRange(chunk)
-		return f(m, begin, end)
+		return compute(m, begin, end)
 	}}
 }

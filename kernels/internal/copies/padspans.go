@@ -12,25 +12,25 @@ import (
 // OutStart + i of the output reads index InStart + i*InStep. InStep is 1, -1 or 0.
 type Span struct{ OutStart, Count, InStart, InStep int }
 
-// SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst without overlap. Each
-// combination of one span per dimension is a job.
+// SpanKernel returns a kernel that copies src to dst by spans. spans[dim] covers dimension dim of dst without overlap.
+// Each combination of one span per dimension is a job.
 func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	jobs := []Job{{Dst: dst, Src: src}}
-	for d := range spans {
+	for dim := range spans {
 		var next []Job
-		for _, j := range jobs {
-			for _, s := range spans[d] {
-				dstMeta, err := j.Dst.Meta.Narrow(d, s.OutStart, s.Count)
+		for _, job := range jobs {
+			for _, span := range spans[dim] {
+				dstMeta, err := job.Dst.Meta.Narrow(dim, span.OutStart, span.Count)
 				if err != nil {
 					return nil, err
 				}
-				part := j
-				part.Dst = j.Dst.View(dstMeta)
-				if part.Src, err = spanView(j.Src, d, s); err != nil {
+				part := job
+				part.Dst = job.Dst.View(dstMeta)
+				if part.Src, err = spanView(job.Src, dim, span); err != nil {
 					return nil, err
 				}
-				if s.InStep < 0 {
-					part = part.Reversed(d)
+				if span.InStep < 0 {
+					part = part.Reversed(dim)
 				}
 				next = append(next, part)
 			}
@@ -43,21 +43,21 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 // IdentitySpans returns spans that map each index of the output to the same index of the operand.
 func IdentitySpans(shape []int) [][]Span {
 	out := make([][]Span, len(shape))
-	for d, n := range shape {
-		out[d] = []Span{{Count: n, InStep: 1}}
+	for dim, size := range shape {
+		out[dim] = []Span{{Count: size, InStep: 1}}
 	}
 	return out
 }
 
-// SpanRef is the reference implementation of [SpanKernel]. tables[d][i] is the index of the operand that index i of the
-// result reads, along dimension d. A nil table is the identity.
+// SpanRef is the reference implementation of [SpanKernel]. tables[dim][i] is the index of the operand that index i of
+// the result reads, along dimension dim. A nil table is the identity.
 func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	out := tensor.Zeros(in.DType, shape...)
 	kit.EachIndex(shape, func(index []int) {
 		source := slices.Clone(index)
-		for d, t := range tables {
-			if t != nil {
-				source[d] = t[index[d]]
+		for dim, table := range tables {
+			if table != nil {
+				source[dim] = table[index[dim]]
 			}
 		}
 		out.Set(in.At(source...), index...)
@@ -65,19 +65,19 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	return out
 }
 
-// spanView returns a view of the part of a buffer that a span reads along dimension d. The view has ascending indices
+// spanView returns a view of the part of a buffer that a span reads along dimension dim. The view has ascending indices
 // even if InStep is -1; if InStep is 0, its stride is 0.
-func spanView(s kit.Buffer, d int, span Span) (kit.Buffer, error) {
-	lowest, n := span.InStart, span.Count
+func spanView(buffer kit.Buffer, dim int, span Span) (kit.Buffer, error) {
+	lowest, count := span.InStart, span.Count
 	switch span.InStep {
 	case -1:
-		lowest = span.InStart - (n - 1)
+		lowest = span.InStart - (count - 1)
 	case 0:
-		n = 1
+		count = 1
 	}
-	m, err := s.Meta.Narrow(d, lowest, n)
+	view, err := buffer.Meta.Narrow(dim, lowest, count)
 	if err == nil && span.InStep == 0 {
-		m.Shape[d], m.Strides[d] = span.Count, 0
+		view.Shape[dim], view.Strides[dim] = span.Count, 0
 	}
-	return s.View(m), err
+	return buffer.View(view), err
 }

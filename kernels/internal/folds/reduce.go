@@ -167,8 +167,8 @@ func (s *Spec) infer(call *graph.Call) []graph.Result {
 	if len(s.Outs) == 1 {
 		return call.NewResult(out)
 	}
-	var onStack [2]tensor.Type // avoids an allocation
-	types := onStack[:0]
+	var buffer [2]tensor.Type // avoids an allocation
+	types := buffer[:0]
 	for _, dtype := range s.Outs {
 		types = append(types, out.WithDType(dtype))
 	}

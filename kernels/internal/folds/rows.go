@@ -15,7 +15,7 @@ func Real(v expr.Value) Number { return Number{v, expr.None} }
 // Operand loads operand i and converts it to dtype cast and, if cast is a 16-bit float, then to float32.
 func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
 	x := Real(builder.Load(i))
-	if d := builder.Operand(i); d.IsComplex() {
+	if operandDType := builder.Operand(i); operandDType.IsComplex() {
 		x.Im = builder.LoadImag(i)
 	}
 	switch {
@@ -36,12 +36,12 @@ func Operand(builder *expr.Builder, i int, cast tensor.DType) Number {
 	return x
 }
 
-// Result converts x to d, the dtype of a result. A real x has the imaginary part 0 if d is complex.
-func Result(b *expr.Builder, x Number, d tensor.DType) expr.Output {
-	out := expr.Output{DType: d, Re: b.Convert(d.ToReal(), x.Re), Im: expr.None}
-	if d.IsComplex() {
-		if out.Im = b.Const(d.ToReal(), 0); x.Im != expr.None {
-			out.Im = b.Convert(d.ToReal(), x.Im)
+// Result converts x to the dtype of a result. A real x has the imaginary part 0 if this dtype is complex.
+func Result(builder *expr.Builder, x Number, dtype tensor.DType) expr.Output {
+	out := expr.Output{DType: dtype, Re: builder.Convert(dtype.ToReal(), x.Re), Im: expr.None}
+	if dtype.IsComplex() {
+		if out.Im = builder.Const(dtype.ToReal(), 0); x.Im != expr.None {
+			out.Im = builder.Convert(dtype.ToReal(), x.Im)
 		}
 	}
 	return out
@@ -53,16 +53,16 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 	if row == nil {
 		return nil, nil
 	}
-	b := expr.NewBuilder(c.Meta(0).DType)
-	results := row(b, Operand(b, 0, s.Cast))
+	builder := expr.NewBuilder(c.Meta(0).DType)
+	results := row(builder, Operand(builder, 0, s.Cast))
 	if results == nil {
 		return nil, nil
 	}
 	var outs []expr.Output
 	for i, x := range results {
-		outs = append(outs, Result(b, x, s.Outs[i]))
+		outs = append(outs, Result(builder, x, s.Outs[i]))
 	}
-	code, err := b.Build(outs...)
+	code, err := builder.Build(outs...)
 	if err != nil {
 		return nil, err
 	}
@@ -70,35 +70,37 @@ func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
 }
 
 // InFloat64 converts a number to float64, the dtype in which sums and products of floats are computed.
-func InFloat64(b *expr.Builder, v expr.Value) expr.Value { return b.Convert(tensor.Float64, v) }
+func InFloat64(builder *expr.Builder, v expr.Value) expr.Value {
+	return builder.Convert(tensor.Float64, v)
+}
 
 // Total returns the sum of a value over the row. For floats it adds +0 to the sum. The sum of no elements, and the sum
 // of negative zeros, is then +0.
-func Total(b *expr.Builder, v expr.Value) expr.Value {
-	if d := b.DType(v); d.IsFloat() {
-		return b.Emit(expr.Add, b.Reduce(expr.Add, v), b.Const(d, 0))
+func Total(builder *expr.Builder, v expr.Value) expr.Value {
+	if dtype := builder.DType(v); dtype.IsFloat() {
+		return builder.Emit(expr.Add, builder.Reduce(expr.Add, v), builder.Const(dtype, 0))
 	}
-	return b.Reduce(expr.Add, v)
+	return builder.Reduce(expr.Add, v)
 }
 
 // sumExpression returns the function that builds the expression of [Summing].
-func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms Number) []Number {
+func sumExpression(dtype tensor.DType, divisor float64) func(b *expr.Builder, terms Number) []Number {
 	return func(builder *expr.Builder, terms Number) []Number {
 		switch {
-		case d == tensor.Bool:
+		case dtype == tensor.Bool:
 			return []Number{Real(builder.Reduce(expr.Or, terms.Re))}
-		case d.IsIntegral(true):
+		case dtype.IsIntegral(true):
 			return []Number{Real(Total(builder, builder.Convert(tensor.Int64, terms.Re)))}
 		}
 		mean := func(v expr.Value) expr.Value {
 			if v == expr.None {
 				return v
 			}
-			s := Total(builder, InFloat64(builder, v))
+			total := Total(builder, InFloat64(builder, v))
 			if divisor == 1 { // a sum, not a mean
-				return s
+				return total
 			}
-			return builder.Emit(expr.Div, s, builder.Const(tensor.Float64, divisor))
+			return builder.Emit(expr.Div, total, builder.Const(tensor.Float64, divisor))
 		}
 		return []Number{{mean(terms.Re), mean(terms.Im)}}
 	}
@@ -109,23 +111,23 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, terms 
 // processes twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.FoldLanes
 
-// Exponentials returns the exponentials of a row of n numbers as softmax needs them: exp(x-maximum) for each element x,
+// Exponentials returns the exponentials of a row of rowSize numbers as softmax needs them: exp(x-maximum) for each x,
 // where maximum is the maximum of the row. It also returns the sum of these exponentials, and maximum. The sum is a
-// float64 if n exceeds maxFloat32Sum.
-func Exponentials(b *expr.Builder, x expr.Value, n int) (exponentials, sum, maximum expr.Value) {
-	maximum = b.Reduce(expr.Max, x)
-	exponentials = b.Emit(expr.Exp, b.Emit(expr.Sub, x, maximum))
+// float64 if rowSize exceeds maxFloat32Sum.
+func Exponentials(builder *expr.Builder, x expr.Value, rowSize int) (exponentials, sum, maximum expr.Value) {
+	maximum = builder.Reduce(expr.Max, x)
+	exponentials = builder.Emit(expr.Exp, builder.Emit(expr.Sub, x, maximum))
 	summand := exponentials
-	if n > maxFloat32Sum {
-		summand = InFloat64(b, exponentials)
+	if rowSize > maxFloat32Sum {
+		summand = InFloat64(builder, exponentials)
 	}
-	return exponentials, b.Reduce(expr.Add, summand), maximum
+	return exponentials, builder.Reduce(expr.Add, summand), maximum
 }
 
-// Softmax returns the softmax of a row of n numbers x, and the maximum of the row.
-func Softmax(b *expr.Builder, x expr.Value, n int) (y, maximum expr.Value) {
-	exponentials, sum, maximum := Exponentials(b, x, n)
+// Softmax returns the softmax of a row of rowSize numbers x, and the maximum of the row.
+func Softmax(builder *expr.Builder, x expr.Value, rowSize int) (y, maximum expr.Value) {
+	exponentials, sum, maximum := Exponentials(builder, x, rowSize)
 	// The reciprocal is computed in the dtype of the sum, and rounded to the dtype of x.
-	reciprocal := b.Convert(b.DType(x), b.Emit(expr.Div, b.Const(b.DType(sum), 1), sum))
-	return b.Emit(expr.Mul, exponentials, reciprocal), maximum
+	reciprocal := builder.Convert(builder.DType(x), builder.Emit(expr.Div, builder.Const(builder.DType(sum), 1), sum))
+	return builder.Emit(expr.Mul, exponentials, reciprocal), maximum
 }

@@ -17,12 +17,12 @@ func AnyOrAll(isAny bool) *iter.Fold {
 		initial, decisive = 0, 1
 		columns = anyColumns
 	}
-	f := iter.NewFold(initial, func(accumulator *uint8, x []bool, _ int) {
+	fold := iter.NewFold(initial, func(accumulator *uint8, x []bool, _ int) {
 		if *accumulator != decisive && bytes.IndexByte(bytesOf(x), decisive) >= 0 {
 			*accumulator = decisive
 		}
 	}, func(accumulators []uint8, x []bool, _ int) { columns(accumulators, bytesOf(x)) }, columns)
-	return iter.WithResult(f, func(dst []bool, accumulators []uint8) { copy(bytesOf(dst), accumulators) })
+	return iter.WithResult(fold, func(dst []bool, accumulators []uint8) { copy(bytesOf(dst), accumulators) })
 }
 
 // bytesOf returns bools as bytes of 0 and 1, without a copy.

@@ -188,7 +188,7 @@ func (f *function) writeDoc(out *bytes.Buffer) {
 	}
 	var lines []string
 	for _, parameter := range f.params {
-		i := slices.IndexFunc(f.op.Schema.Fields, func(a graph.Field) bool { return a.Name == parameter.attr })
+		i := slices.IndexFunc(f.op.Schema.Fields, func(field graph.Field) bool { return field.Name == parameter.attr })
 		if parameter.attr == "" || f.op.Schema.Fields[i].Doc == "" {
 			continue
 		}
@@ -204,29 +204,29 @@ func (f *function) writeDoc(out *bytes.Buffer) {
 
 // writeWrapped writes text as comment lines of limited width. mark precedes the text in the first line. Later lines
 // have spaces in place of the mark.
-func writeWrapped(b *bytes.Buffer, indent, mark, text string) {
+func writeWrapped(out *bytes.Buffer, indent, mark, text string) {
 	const width = 110
 	line := mark
 	for _, word := range strings.Fields(text) {
 		if len(line) > len(mark) && len(line)+len(word) > width {
-			fmt.Fprintln(b, indent+"// "+strings.TrimRight(line, " "))
+			fmt.Fprintln(out, indent+"// "+strings.TrimRight(line, " "))
 			line = strings.Repeat(" ", len(mark))
 		}
 		line += word + " "
 	}
-	fmt.Fprintln(b, indent+strings.TrimRight("// "+line, " "))
+	fmt.Fprintln(out, indent+strings.TrimRight("// "+line, " "))
 }
 
 // camel converts the name of an op to a Go name: batch_norm to BatchNorm, conv2d to Conv2d, dtype to DType.
 func camel(name string) string {
-	var b strings.Builder
+	var goName strings.Builder
 	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '.' || r == ':' }) {
 		if word == "dtype" {
 			word = "DType"
 		}
-		b.WriteString(string(unicode.ToUpper(rune(word[0]))) + word[1:])
+		goName.WriteString(string(unicode.ToUpper(rune(word[0]))) + word[1:])
 	}
-	return b.String()
+	return goName.String()
 }
 
 // reserved are the identifiers that the bodies and types of generated functions use. A parameter must not hide them.

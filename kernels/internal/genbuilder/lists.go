@@ -19,9 +19,9 @@ func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
 	var out bytes.Buffer
 	for _, f := range functions {
 		var values, numbers []string
-		for _, p := range f.params {
+		for _, parameter := range f.params {
 			value, number := "*graph.Value", ""
-			switch p.typ {
+			switch parameter.typ {
 			case "Operand", "Optional":
 				number = "float64"
 			case "Int", "IntOrInts":
@@ -31,7 +31,7 @@ func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
 			default:
 				continue
 			}
-			if p.attr != "" && p.typ == "Operand" {
+			if parameter.attr != "" && parameter.typ == "Operand" {
 				value, number = "tensor.Scalar", "tensor.Scalar" // float64 would convert integers
 			}
 			values, numbers = append(values, value), append(numbers, number)
@@ -56,11 +56,11 @@ func instance(name string, types []string) string {
 // opNamesFile returns the text of the file that lists the names of all ops. The file assigns the list in an init
 // function, so that package suggest compiles without the file.
 func opNamesFile(ops []*graph.Op, _ map[string]bool) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString(header + "package suggest\n\nfunc init() {\n\topNames = []string{\n")
-	for _, o := range ops {
-		fmt.Fprintf(&b, "\t\t%q,\n", o.Name)
+	var out bytes.Buffer
+	out.WriteString(header + "package suggest\n\nfunc init() {\n\topNames = []string{\n")
+	for _, op := range ops {
+		fmt.Fprintf(&out, "\t\t%q,\n", op.Name)
 	}
-	b.WriteString("\t}\n}\n")
-	return formatted(b.Bytes())
+	out.WriteString("\t}\n}\n")
+	return formatted(out.Bytes())
 }

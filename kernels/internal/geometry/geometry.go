@@ -112,12 +112,12 @@ func (a *Axis) computeWindow(o int) Range {
 	}
 	start := o*a.Stride - a.Before
 	end := start + a.Reach() + 1
-	r := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
+	window := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
 		PaddedCount: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
 	if start < 0 { // the first tap that is not negative
-		r.Start += kit.DivUp(-start, a.Dilation) * a.Dilation
+		window.Start += kit.DivUp(-start, a.Dilation) * a.Dilation
 	}
-	return r
+	return window
 }
 
 // mulDiv returns the quotient and the remainder of a*b/c, for a <= c and 0 < c. The product may exceed 64 bits.

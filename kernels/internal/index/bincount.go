@@ -27,18 +27,18 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 
 // outlineBincount checks a call of bincount and returns the outline of the result: its dtype and its known sizes.
 func outlineBincount(c *graph.Call) ([]graph.PartialType, error) {
-	a, self := kit.Attrs[bincountAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[bincountAttrs](c), c.Type(0)
 	switch {
-	case a.Minlength < 0:
+	case attrs.Minlength < 0:
 		return nil, errors.New("minlength should be >= 0")
-	case a.Minlength > maxBincountLength:
-		return nil, fmt.Errorf("bincount: minlength must be at most %d, but got %d", maxBincountLength, a.Minlength)
+	case attrs.Minlength > maxBincountLength:
+		return nil, fmt.Errorf("bincount: minlength must be at most %d, but got %d", maxBincountLength, attrs.Minlength)
 	case self.Rank() != 1:
 		return nil, errBincount
 	case !self.DType.IsIntegral(false):
 		return nil, kit.NotImplemented("bincount", self.DType)
 	case kit.IsEmpty(self):
-		return oneOutline(tensor.Int64, a.Minlength)
+		return oneOutline(tensor.Int64, attrs.Minlength)
 	case !c.HasOperand(1):
 		return oneOutline(tensor.Int64, unknownSize)
 	}
@@ -84,15 +84,16 @@ func exampleBins(*graph.Call) int { return 16 }
 
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 
-// sumByBin returns, for each of binCount bins, the sum of the weights of its elements, in dtype d. bins has the bin of
+// sumByBin returns, for each of binCount bins, the sum of the weights of its elements, in a dtype. bins has the bin of
 // each element. If weights is nil, sumByBin counts the elements.
-func sumByBin[T int64 | float32 | float64](ctx context.Context, d tensor.DType, bins []int64, binCount int,
+func sumByBin[T int64 | float32 | float64](ctx context.Context, dtype tensor.DType, bins []int64, binCount int,
 	weights *tensor.Tensor) *tensor.Tensor {
-	out := tensor.Zeros(d, binCount)
+	out := tensor.Zeros(dtype, binCount)
 	sums := kit.SliceOf[T](out.Storage().Bytes(), 0, binCount)
 	var elementWeights []T
 	if weights != nil {
-		elementWeights = kit.SliceOf[T](kit.CopyTo(ctx, weights, tensor.New(d, len(bins))).Storage().Bytes(), 0, len(bins))
+		converted := kit.CopyTo(ctx, weights, tensor.New(dtype, len(bins)))
+		elementWeights = kit.SliceOf[T](converted.Storage().Bytes(), 0, len(bins))
 	}
 	for i, bin := range bins {
 		if i%kit.CheckEvery == 0 {

@@ -46,23 +46,23 @@ func contextOf(rt graph.Runtime) context.Context {
 const unknownSize = -1
 
 // oneOutline returns the outlines of an op with a single row-major result. A size may be unknownSize.
-func oneOutline(d tensor.DType, sizes ...int) ([]graph.PartialType, error) {
-	return []graph.PartialType{rowMajor(d, sizes...)}, nil
+func oneOutline(dtype tensor.DType, sizes ...int) ([]graph.PartialType, error) {
+	return []graph.PartialType{rowMajor(dtype, sizes...)}, nil
 }
 
 // rowMajor returns the outline of a row-major value. A size may be unknownSize.
-func rowMajor(d tensor.DType, sizes ...int) graph.PartialType {
-	return graph.PartialType{DType: d, Sizes: sizes,
-		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(d, shape) }}
+func rowMajor(dtype tensor.DType, sizes ...int) graph.PartialType {
+	return graph.PartialType{DType: dtype, Sizes: sizes,
+		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(dtype, shape) }}
 }
 
 // outlineSizes returns sizes as a [graph.PartialType] has them: numbers, and unknownSize for symbolic sizes.
 func outlineSizes(sizes []sym.Int) []int {
 	numbers := make([]int, len(sizes))
-	for i, s := range sizes {
+	for i, size := range sizes {
 		numbers[i] = unknownSize
-		if n, known := s.Known(); known {
-			numbers[i] = n
+		if number, known := size.Known(); known {
+			numbers[i] = number
 		}
 	}
 	return numbers
@@ -75,14 +75,14 @@ func withUnknownSize(sizes []sym.Int, dim int) []int {
 	return numbers
 }
 
-// selectedSizes returns the sizes of a result that has some slices of t along dim, or some elements of t if dim is nil.
+// selectedSizes returns the sizes of a result that has some slices of self along dim, or some elements if dim is nil.
 // Sizes may be unknownSize.
-func selectedSizes(t tensor.Type, dim *int) []int {
-	if dim == nil || t.Rank() == 0 {
+func selectedSizes(self tensor.Type, dim *int) []int {
+	if dim == nil || self.Rank() == 0 {
 		return []int{unknownSize}
 	}
-	if d, err := tensor.WrapDim(*dim, t.Rank()); err == nil {
-		return withUnknownSize(t.Shape, d)
+	if wrapped, err := tensor.WrapDim(*dim, self.Rank()); err == nil {
+		return withUnknownSize(self.Shape, wrapped)
 	}
 	return nil // the run reports the error
 }
@@ -111,9 +111,9 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 		}
 		// i = (i0*n1 + i1)*n2 + i2 ...: the remainders are the indices, from the last dimension on.
 		quotient := i
-		for d := rank - 1; d >= 0; d-- {
-			indices[d*count+found] = int64(quotient % self.Shape[d])
-			quotient /= self.Shape[d]
+		for dim := rank - 1; dim >= 0; dim-- {
+			indices[dim*count+found] = int64(quotient % self.Shape[dim])
+			quotient /= self.Shape[dim]
 		}
 		found++
 	}
@@ -122,15 +122,15 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 
 // countTrue returns the number of flags that are set.
 func countTrue(ctx context.Context, flags []bool) int {
-	n := 0
+	count := 0
 	kit.ForEachBlock(ctx, len(flags), func(begin, end int) {
 		for _, flag := range flags[begin:end] {
 			if flag {
-				n++
+				count++
 			}
 		}
 	})
-	return n
+	return count
 }
 
 // pickSlices returns a row-major tensor of the slices of self at the given indices along dim.
@@ -174,5 +174,7 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int
 	return out, nil
 }
 
-// int64Vector returns v as a tensor.
-func int64Vector(v []int64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(v, len(v))) }
+// int64Vector returns the elements as a tensor.
+func int64Vector(elements []int64) *tensor.Tensor {
+	return tensor.Must(tensor.FromSlice(elements, len(elements)))
+}

@@ -71,17 +71,17 @@ func bagLoops(c *graph.Call) []graph.Parallel {
 }
 
 func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
-	a, weight, indices := kit.Attrs[embeddingBagAttrs](c), c.Type(bagWeight), c.Type(bagIndices)
+	attrs, weight, indices := kit.Attrs[embeddingBagAttrs](c), c.Type(bagWeight), c.Type(bagIndices)
 	bags, err := numberOfBags(c, indices)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case a.Mode < bagSum || a.Mode > bagMax:
+	case attrs.Mode < bagSum || attrs.Mode > bagMax:
 		return nil, errors.New("mode has to be one of sum, mean or max")
-	case a.Mode == bagMax && a.ScaleGradByFreq:
+	case attrs.Mode == bagMax && attrs.ScaleGradByFreq:
 		return nil, errors.New("max mode does not support scaling the gradient by the frequency")
-	case a.Mode == bagMax && a.Sparse:
+	case attrs.Mode == bagMax && attrs.Sparse:
 		return nil, errors.New("max mode does not support sparse weights")
 	}
 	if err := checkScales(c, weight, indices); err != nil {
@@ -94,11 +94,11 @@ func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "+
 			"Float, Double; but got %s instead (while checking arguments for embedding_bag)", weight.DType.TorchName())
 	}
-	if a.PaddingIdx != nil {
-		rows, idx := weight.Shape[0], sym.Of(*a.PaddingIdx)
-		if idx.Ge(rows).Holds() || idx.Add(rows).Lt(sym.Int{}).Holds() {
+	if attrs.PaddingIdx != nil {
+		rows, padding := weight.Shape[0], sym.Of(*attrs.PaddingIdx)
+		if padding.Ge(rows).Holds() || padding.Add(rows).Lt(sym.Int{}).Holds() {
 			return nil, fmt.Errorf("padding_idx must be within the number of embeddings, -%v through %v, but got %d", rows,
-				rows.Sub(sym.Of(1)), *a.PaddingIdx)
+				rows.Sub(sym.Of(1)), *attrs.PaddingIdx)
 		}
 	}
 	out, err := kit.FreshType(weight.DType, []sym.Int{bags, weight.Shape[1]})
@@ -371,44 +371,44 @@ func newBagWorker[T float32 | float64](mem *graph.Mem) *bagWorker[T] {
 }
 
 // reduce computes the row of the result for a bag, in parts of bagColumns columns.
-func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
+func (r *bagReducer[T]) reduce(worker *bagWorker[T], bag int) error {
 	lastDim := r.indices.Meta.Rank() - 1
 	begin, count, bagPosition := 0, r.indices.Meta.Shape[lastDim], []int{bag}
 	if r.offsets.IsGiven() {
-		begin = int(r.offset(w.mem, bag))
+		begin = int(r.offset(worker.mem, bag))
 		end := count
 		if bag+1 < r.offsets.Meta.Shape[0] {
-			end = int(r.offset(w.mem, bag+1))
+			end = int(r.offset(worker.mem, bag+1))
 		}
 		bagPosition, count = nil, end-begin
 	}
 	// address returns the address of the bag's first element in an operand, and the bytes between elements.
-	address := func(b *kit.Buffer) (unsafe.Pointer, int) {
-		if !b.IsGiven() {
+	address := func(buffer *kit.Buffer) (unsafe.Pointer, int) {
+		if !buffer.IsGiven() {
 			return nil, 0
 		}
-		step, pointer := kit.ByteStride(b.Meta, lastDim), b.Address(w.mem)
-		for d, i := range bagPosition {
-			pointer = unsafe.Add(pointer, i*kit.ByteStride(b.Meta, d))
+		step, pointer := kit.ByteStride(buffer.Meta, lastDim), buffer.Address(worker.mem)
+		for dim, i := range bagPosition {
+			pointer = unsafe.Add(pointer, i*kit.ByteStride(buffer.Meta, dim))
 		}
 		return unsafe.Add(pointer, begin*step), step
 	}
 	indices, indexStep := address(&r.indices)
 	scales, scaleStep := address(&r.scales)
-	out, outStep := r.out.Address(w.mem), kit.ByteStride(r.out.Meta, 1)
+	out, outStep := r.out.Address(worker.mem), kit.ByteStride(r.out.Meta, 1)
 	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
 		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
-		sums, addedCount := w.sums[:columns], 0
-		w.mem.CheckContextAfter(max(columns, 1))
+		sums, addedCount := worker.sums[:columns], 0
+		worker.mem.CheckContextAfter(max(columns, 1))
 		clear(sums)
 		for processed := 0; processed < count; processed += bagIndexBlock {
 			blockCount := min(count-processed, bagIndexBlock)
-			r.loadIndices(unsafe.Pointer(&w.indices[0]), unsafe.Add(indices, processed*indexStep), 8, indexStep, blockCount)
+			r.loadIndices(unsafe.Pointer(&worker.indices[0]), unsafe.Add(indices, processed*indexStep), 8, indexStep, blockCount)
 			if scales != nil {
-				r.loadScales(unsafe.Pointer(&w.scales[0]), unsafe.Add(scales, processed*scaleStep), r.dtype.Size(), scaleStep,
+				r.loadScales(unsafe.Pointer(&worker.scales[0]), unsafe.Add(scales, processed*scaleStep), r.dtype.Size(), scaleStep,
 					blockCount)
 			}
-			added, err := r.addRows(w, column, columns, blockCount, addedCount, scales != nil)
+			added, err := r.addRows(worker, column, columns, blockCount, addedCount, scales != nil)
 			if err != nil {
 				return err
 			}
@@ -420,27 +420,27 @@ func (r *bagReducer[T]) reduce(w *bagWorker[T], bag int) error {
 			}
 		}
 		dst := unsafe.Add(out, bag*kit.ByteStride(r.out.Meta, 0)+column*outStep)
-		r.store(dst, unsafe.Pointer(&w.sums[0]), outStep, r.dtype.Size(), columns)
+		r.store(dst, unsafe.Pointer(&worker.sums[0]), outStep, r.dtype.Size(), columns)
 	}
 	return nil
 }
 
 // addRows adds the rows of the first count of the worker's indices to its sums, for some columns. addedBefore is the
 // number of rows that earlier calls have added. addRows returns the number of rows that it has added, without padding.
-func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, count, addedBefore int, isScaled bool) (added int,
-	err error) {
+func (r *bagReducer[T]) addRows(worker *bagWorker[T], column, columns, count, addedBefore int,
+	isScaled bool) (added int, err error) {
 	weightMeta := r.weight.Meta
-	for k, index := range w.indices[:count] {
-		w.mem.CheckContextAfter(max(columns, 1))
+	for k, index := range worker.indices[:count] {
+		worker.mem.CheckContextAfter(max(columns, 1))
 		if err := checkRow(index, weightMeta.Shape[0]); err != nil {
 			return 0, err
 		}
 		if index == r.padding {
 			continue
 		}
-		src := unsafe.Add(r.weight.Address(w.mem),
+		src := unsafe.Add(r.weight.Address(worker.mem),
 			int(index)*kit.ByteStride(weightMeta, 0)+column*kit.ByteStride(weightMeta, 1))
-		row, sums := w.row[:columns], w.sums[:columns]
+		row, sums := worker.row[:columns], worker.sums[:columns]
 		if columns > 0 {
 			r.loadRow(unsafe.Pointer(&row[0]), src, r.dtype.Size(), kit.ByteStride(weightMeta, 1), columns)
 		}
@@ -455,7 +455,7 @@ func (r *bagReducer[T]) addRows(w *bagWorker[T], column, columns, count, addedBe
 			}
 		case isScaled:
 			for j, x := range row {
-				sums[j] += T(w.scales[k] * x) // the conversion prevents a fused product and sum
+				sums[j] += T(worker.scales[k] * x) // the conversion prevents a fused product and sum
 			}
 		default:
 			for j, x := range row {

@@ -65,21 +65,21 @@ func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, er
 		tableStrides[batch+tupleLen:]...)
 	tuples.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-tupleLen)...)
 	for k := range tupleLen {
-		d := batch + k
+		dim := batch + k
 		tuples.lookups = append(tuples.lookups,
-			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: d,
-				size: self.Shape[d], step: tableStrides[d]})
+			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: dim,
+				size: self.Shape[dim], step: tableStrides[dim]})
 	}
 	return tuples, nil
 }
 
-// valueIndex returns the index in the value that belongs to an index of the walk. m is the meta of the value.
-func (tuples *tupleWalk) valueIndex(m tensor.Meta, indices *tensor.Tensor, walkIndex []int) ([]int, error) {
+// valueIndex returns the index in the value that belongs to an index of the walk. meta is the meta of the value.
+func (tuples *tupleWalk) valueIndex(meta tensor.Meta, indices *tensor.Tensor, walkIndex []int) ([]int, error) {
 	tupleIndex, unindexed := walkIndex[:indices.Rank()-1], walkIndex[indices.Rank()-1:]
 	result := slices.Clone(walkIndex[:tuples.batchDims])
 	for k := range tuples.tupleLen {
-		d := tuples.batchDims + k
-		i, err := refIndex(indices, m.Shape[d], d, append(slices.Clone(tupleIndex), k)...)
+		dim := tuples.batchDims + k
+		i, err := refIndex(indices, meta.Shape[dim], dim, append(slices.Clone(tupleIndex), k)...)
 		if err != nil {
 			return nil, err
 		}
@@ -101,8 +101,8 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			t, err := kit.FreshType(c.Type(0).DType, shape)
-			return c.NewResult(t), err
+			resultType, err := kit.FreshType(c.Type(0).DType, shape)
+			return c.NewResult(resultType), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)

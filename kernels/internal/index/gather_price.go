@@ -41,19 +41,19 @@ func gatherImpls(copiesSlices bool, lower func(c *graph.Call) (*graph.Kernel, er
 				work.Bytes[graph.Dense] += float64(call.Meta(i).Bytes())
 			}
 		}
-		bytes, n := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
+		bytes, elements := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
 		work.Bytes[graph.Dense] += bytes // the result is written
 		// As many bytes of operand 0 are read.
 		if copiesSlices {
 			work.Bytes[graph.Copied] += bytes
-			slices := 1.0 // one for each index
+			sliceCount := 1.0 // one for each index
 			if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
-				slices = float64(call.Meta(1).Numel())
+				sliceCount = float64(call.Meta(1).Numel())
 			}
-			work.AddUnits(sliceRate, min(n, slices))
+			work.AddUnits(sliceRate, min(elements, sliceCount))
 		} else {
 			work.Bytes[graph.Gathered] += bytes
-			work.AddUnits(lookupRate, n)
+			work.AddUnits(lookupRate, elements)
 		}
 		return work
 	}

@@ -57,15 +57,15 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 			Params: []graph.Param{kit.Self, indexParam, source},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
 				dim, _, alpha := spec(call)
-				t := call.Type(0)
-				dim, err := tensor.WrapDim(dim, t.Rank())
+				selfType := call.Type(0)
+				dim, err := tensor.WrapDim(dim, selfType.Rank())
 				if err == nil {
 					err = checkIndexWrite(name, call, dim, isFill, alpha)
 				}
 				if isFill { // aten fills a clone
-					return call.NewResult(rule.PreserveType(t)), err
+					return call.NewResult(rule.PreserveType(selfType)), err
 				}
-				return call.NewResult(t.RowMajor()), err
+				return call.NewResult(selfType.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				dim, mode, alpha := spec(c)
@@ -127,8 +127,8 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 	if max(1, src.Rank()) != max(1, self.Rank()) {
 		return errors.New(name + "(): When source and destination are not scalars, their dimensionality must match.")
 	}
-	if size, n := kit.SizeAtDim(src, dim), index.Numel(); size.Ne(n).Holds() {
-		return fmt.Errorf("%s(): Number of indices (%v) should be equal to source.size(dim): (%v)", name, n, size)
+	if size, indexCount := kit.SizeAtDim(src, dim), index.Numel(); size.Ne(indexCount).Holds() {
+		return fmt.Errorf("%s(): Number of indices (%v) should be equal to source.size(dim): (%v)", name, indexCount, size)
 	}
 	for d := range self.Shape {
 		if d != dim && src.Shape[d].Ne(self.Shape[d]).Holds() {
@@ -146,9 +146,9 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
 	kernel := copySelf(call)
 	source := kit.InBuffer(call, 2)
-	switch a := call.In[2]; {
-	case a.Kind == graph.NumberArg:
-		source = kit.DataBuffer(a.Number.Tensor(out.DType))
+	switch arg := call.In[2]; {
+	case arg.Kind == graph.NumberArg:
+		source = kit.DataBuffer(arg.Number.Tensor(out.DType))
 	case src.DType != out.DType:
 		source = convertValue(kernel, out.DType, src.DType)
 	}
@@ -179,15 +179,15 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	return kernel, nil
 }
 
-// convertValue adds a phase that converts operand 2, a 0-dim value, to dtype d in scratch memory, and returns the
-// buffer of the converted value. The phase is necessary even if the index is empty, because a value that does not fit d
-// is always an error.
-func convertValue(kernel *graph.Kernel, d, from tensor.DType) kit.Buffer {
-	converted := kit.ScratchBuffer(0, tensor.New(d))
+// convertValue adds a phase that converts operand 2, a 0-dim value, to a dtype in scratch memory, and returns the
+// buffer of the converted value. The phase is necessary even if the index is empty, because a value that does not fit
+// the dtype is always an error.
+func convertValue(kernel *graph.Kernel, dtype, from tensor.DType) kit.Buffer {
+	converted := kit.ScratchBuffer(0, tensor.New(dtype))
 	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		item, err := convertedItem(d, from, m.Ptrs[3]) // Ptrs has the result, self, the index and the value
+		item, err := convertedItem(dtype, from, m.Ptrs[3]) // Ptrs has the result, self, the index and the value
 		if err == nil {
-			kit.CopyElement(converted.Address(m), item.Pointer(), d.Size())
+			kit.CopyElement(converted.Address(m), item.Pointer(), dtype.Size())
 		}
 		return err
 	}})

@@ -54,12 +54,12 @@ func outlineWithMasks(call *graph.Call) graph.PartialType {
 	return outline
 }
 
-// withIndicesForMasks returns the call with index operands in place of masks, for masks with n true elements. A mask of
-// two dimensions, for example, becomes two operands of n indices each. Their metas have the example value of n (its
-// hint, see [tensor.Type.AtHints]).
-func withIndicesForMasks(call *graph.Call, n sym.Int) *graph.Call {
-	t := tensor.NewType(tensor.Int64, n)
-	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
+// withIndicesForMasks returns the call with index operands in place of masks, for masks with trueCount true elements. A
+// mask of two dimensions, for example, becomes two operands of trueCount indices each. Their metas have the example
+// value of trueCount (its hint, see [tensor.Type.AtHints]).
+func withIndicesForMasks(call *graph.Call, trueCount sym.Int) *graph.Call {
+	indexType := tensor.NewType(tensor.Int64, trueCount)
+	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: indexType, Meta: indexType.AtHints()}}
 	args := []graph.Arg{call.In[0]}
 	for i := 1; i < len(call.In); i++ {
 		if !call.HasOperand(i) || call.Type(i).DType != tensor.Bool {
@@ -105,19 +105,19 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 		}
 		// Operand j of the new call indexes dimension j-1 of self.
 		firstDim := len(operands) - 1 // the first dimension of self that the mask covers
-		for d := range mask.Rank() {
-			if k := firstDim + d; k >= in[0].Rank() || in[0].Shape[k] != mask.Shape[d] {
+		for dim := range mask.Rank() {
+			if selfDim := firstDim + dim; selfDim >= in[0].Rank() || in[0].Shape[selfDim] != mask.Shape[dim] {
 				return nil, nil, fmt.Errorf(
 					"The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
-					tensor.ListString(mask.Shape), d, tensor.ListString(in[0].Shape), k)
+					tensor.ListString(mask.Shape), dim, tensor.ListString(in[0].Shape), selfDim)
 			}
 		}
 		indices, err := nonzero(mask) // [n, rank]
 		if err != nil {
 			return nil, nil, err
 		}
-		for d := range mask.Rank() {
-			column, err := indices.Meta.Select(1, d)
+		for dim := range mask.Rank() {
+			column, err := indices.Meta.Select(1, dim)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -182,8 +182,8 @@ func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 	})
 	out := tensor.Zeros(tensor.Int64, len(positions), t.Rank())
 	for i, coords := range positions {
-		for d, k := range coords {
-			out.Set(tensor.IntScalar(int64(k)), i, d)
+		for dim, k := range coords {
+			out.Set(tensor.IntScalar(int64(k)), i, dim)
 		}
 	}
 	return out, nil

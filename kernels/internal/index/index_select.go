@@ -20,8 +20,8 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 			"index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			t, index := call.Type(0), call.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](call).Dim, t.Rank())
+			self, index := call.Type(0), call.Type(1)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](call).Dim, self.Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -31,13 +31,13 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 			if err := checkIndexDType("index_select", index.DType); err != nil {
 				return nil, err
 			}
-			if t.Rank() == 0 {
+			if self.Rank() == 0 {
 				if n := index.Numel(); !kit.SizeIs(n, 1) {
 					return nil, fmt.Errorf("index_select(): Index to scalar can have only 1 value, got %v value(s)", n)
 				}
-				return call.NewResult(tensor.NewType(t.DType)), nil
+				return call.NewResult(tensor.NewType(self.DType)), nil
 			}
-			out, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, dim, index.Numel()))
+			out, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, dim, index.Numel()))
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -53,8 +53,8 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	Facts: graph.Facts{Parallel: indexSelectLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
-			m := c.Meta(0)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, m.Rank())
+			self := c.Meta(0)
+			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, self.Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -122,8 +122,8 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			t, err := out[0].View(tensor.New(in[0].DType, append(slices.Clone(in[1].Shape), in[0].Shape[1])...))
-			return []*tensor.Tensor{t}, err
+			result, err := out[0].View(tensor.New(in[0].DType, append(slices.Clone(in[1].Shape), in[0].Shape[1])...))
+			return []*tensor.Tensor{result}, err
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
@@ -183,9 +183,9 @@ func indexSelectLoops(call *graph.Call) []graph.Parallel {
 		return nil
 	}
 	var loops []graph.Parallel
-	for d := range rank {
-		if d != dim[0] {
-			loops = append(loops, kit.LoopOver(call, 0, d, d))
+	for loopDim := range rank {
+		if loopDim != dim[0] {
+			loops = append(loops, kit.LoopOver(call, 0, loopDim, loopDim))
 		}
 	}
 	if call.Meta(1).Rank() == 1 {
@@ -197,8 +197,8 @@ func indexSelectLoops(call *graph.Call) []graph.Parallel {
 // embeddingLoops returns the parallel loops of a call: over the dimensions of the indices.
 func embeddingLoops(c *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
-	for d := range c.Meta(1).Rank() {
-		loops = append(loops, kit.LoopOver(c, 1, d, d))
+	for dim := range c.Meta(1).Rank() {
+		loops = append(loops, kit.LoopOver(c, 1, dim, dim))
 	}
 	return loops
 }

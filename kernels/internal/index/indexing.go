@@ -21,8 +21,8 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	result := operandAt(0, out)
 	table, indexOperand := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
-	for d := range selfMeta.Rank() {
-		if d == dim {
+	for selfDim := range selfMeta.Rank() {
+		if selfDim == dim {
 			table.steps = append(table.steps, make([]int, indexMeta.Rank())...)
 			indexOperand.steps = append(indexOperand.steps, kit.ByteStrides(indexMeta)...)
 			// For a 0-dim index, some ops remove dim; others keep it with size 1.
@@ -31,7 +31,8 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 			}
 			continue
 		}
-		table.steps, indexOperand.steps = append(table.steps, kit.ByteStride(selfMeta, d)), append(indexOperand.steps, 0)
+		table.steps = append(table.steps, kit.ByteStride(selfMeta, selfDim))
+		indexOperand.steps = append(indexOperand.steps, 0)
 	}
 	if selfMeta.Rank() == 0 {
 		table.steps, indexOperand.steps = nil, nil
@@ -63,26 +64,26 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 		if !call.HasOperand(i) {
 			continue
 		}
-		t := call.Type(i)
-		if t.DType != tensor.Int64 && t.DType != tensor.Int32 {
+		indexType := call.Type(i)
+		if indexType.DType != tensor.Int64 && indexType.DType != tensor.Int32 {
 			return nil, errors.New("tensors used as indices must be long, int, byte or bool tensors")
 		}
 		if parsed.self.Rank() < i {
 			return nil, fmt.Errorf("too many indices for tensor of dimension %d (got %d)", parsed.self.Rank(), len(call.In)-1)
 		}
-		broadcast, err := tensor.BroadcastSizes(parsed.indexShape, t.Shape)
+		broadcast, err := tensor.BroadcastSizes(parsed.indexShape, indexType.Shape)
 		if err != nil {
 			return nil, fmt.Errorf("shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
-				tensor.Sizes(parsed.indexShape), tensor.Sizes(t.Shape))
+				tensor.Sizes(parsed.indexShape), tensor.Sizes(indexType.Shape))
 		}
 		parsed.indexShape = broadcast
-		parsed.indexedDims, parsed.indices = append(parsed.indexedDims, i-1), append(parsed.indices, t)
+		parsed.indexedDims, parsed.indices = append(parsed.indexedDims, i-1), append(parsed.indices, indexType)
 	}
 	if len(parsed.indexedDims) == 0 {
 		return nil, errors.New("at least one index must be provided")
 	}
-	for _, d := range parsed.indexedDims {
-		if kit.SizeIs(parsed.self.Shape[d], 0) && !kit.SizeIs(tensor.Product(parsed.indexShape), 0) {
+	for _, dim := range parsed.indexedDims {
+		if kit.SizeIs(parsed.self.Shape[dim], 0) && !kit.SizeIs(tensor.Product(parsed.indexShape), 0) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
@@ -97,26 +98,26 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 // expandTypes computes the shape of the result and expands all types to it.
 func (parsed *indexCall) expandTypes() error {
 	shape, strides := []sym.Int{}, []sym.Int{}
-	for d := range parsed.self.Rank() {
-		if !slices.Contains(parsed.indexedDims, d) {
-			shape, strides = append(shape, parsed.self.Shape[d]), append(strides, parsed.self.Strides[d])
+	for dim := range parsed.self.Rank() {
+		if !slices.Contains(parsed.indexedDims, dim) {
+			shape, strides = append(shape, parsed.self.Shape[dim]), append(strides, parsed.self.Strides[dim])
 		}
 	}
 	parsed.shape = slices.Insert(shape, parsed.firstIndexDim, parsed.indexShape...)
 	strides = slices.Insert(strides, parsed.firstIndexDim, make([]sym.Int, len(parsed.indexShape))...)
 	parsed.table = tensor.Type{DType: parsed.self.DType, Shape: parsed.shape, Strides: strides}
-	for i, t := range parsed.indices {
-		broadcast, err := t.Expand(parsed.indexShape)
+	for i, indexType := range parsed.indices {
+		broadcast, err := indexType.Expand(parsed.indexShape)
 		if err != nil {
 			return err
 		}
-		expanded := tensor.Type{DType: t.DType, Shape: parsed.shape, Strides: make([]sym.Int, len(parsed.shape))}
+		expanded := tensor.Type{DType: indexType.DType, Shape: parsed.shape, Strides: make([]sym.Int, len(parsed.shape))}
 		copy(expanded.Strides[parsed.firstIndexDim:], broadcast.Strides)
 		parsed.ruleTypes = append(parsed.ruleTypes, parsed.ruleType(broadcast))
 		// The stride of a dimension of size 1 is not used; 0 lets the walk merge the dimension.
-		for d := range parsed.indexShape {
-			if kit.SizeIs(parsed.indexShape[d], 1) {
-				expanded.Strides[parsed.firstIndexDim+d] = sym.Int{}
+		for indexDim := range parsed.indexShape {
+			if kit.SizeIs(parsed.indexShape[indexDim], 1) {
+				expanded.Strides[parsed.firstIndexDim+indexDim] = sym.Int{}
 			}
 		}
 		parsed.indices[i] = expanded
@@ -124,16 +125,16 @@ func (parsed *indexCall) expandTypes() error {
 	return nil
 }
 
-// ruleType returns the type of an index operand for the permutation rule. t is the operand's type, expanded to
-// indexShape. The result has additional dimensions of size 1 for the dimensions of self that are not indexed, as in
+// ruleType returns the type of an index operand for the permutation rule. indexType is the operand's type,
+// expanded to indexShape. The result has additional dimensions of size 1 for the dimensions of self that are not indexed, as in
 // reshape_indexer of at::native.
-func (parsed *indexCall) ruleType(t tensor.Type) tensor.Type {
+func (parsed *indexCall) ruleType(indexType tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(parsed.shape))
 	copy(shape[parsed.firstIndexDim:], parsed.indexShape)
-	if view, err := t.View(shape); err == nil {
+	if view, err := indexType.View(shape); err == nil {
 		return view
 	}
-	return tensor.NewType(t.DType, shape...)
+	return tensor.NewType(indexType.DType, shape...)
 }
 
 // kernel returns the kernel of the call.
@@ -143,11 +144,11 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 		operandAt(1, kit.KnownMeta(parsed.table))}}
 	const firstIndexPtr = 2 // Mem.Ptrs has the result, self, and then an index operand for each dimension
 	for k, index := range parsed.indices {
-		d := parsed.indexedDims[k]
-		walk.operands = append(walk.operands, operandAt(firstIndexPtr+d, kit.KnownMeta(index)))
-		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: d,
-			size: self.Shape[d],
-			step: kit.ByteStride(self, d)})
+		dim := parsed.indexedDims[k]
+		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
+		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: dim,
+			size: self.Shape[dim],
+			step: kit.ByteStride(self, dim)})
 	}
 	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
@@ -157,12 +158,12 @@ func (parsed *indexCall) resultType() (tensor.Type, error) {
 	if t, err := kit.FreshType(parsed.self.DType, parsed.shape); err != nil {
 		return t, err
 	}
-	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOutputOf(parsed.self.DType)).
+	config := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOutputOf(parsed.self.DType)).
 		Input(rule.OperandOfType(parsed.table))
 	for _, t := range parsed.ruleTypes {
-		cfg = cfg.Input(rule.OperandOfType(t))
+		config = config.Input(rule.OperandOfType(t))
 	}
-	return kit.FirstResultType(cfg)
+	return kit.FirstResultType(config)
 }
 
 // copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If operand
@@ -190,9 +191,9 @@ func copySelf(c *graph.Call) *graph.Kernel {
 // selfIsUnshared reports whether no other operand shares the memory of self, operand 0. The elements of such an operand
 // would be overwritten before they are read if the result overwrote self.
 func selfIsUnshared(c *graph.Call) bool {
-	for _, a := range c.In[1:] {
-		if a.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
-			a.Value.BufferOwner() == c.In[0].Value.BufferOwner() {
+	for _, arg := range c.In[1:] {
+		if arg.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
+			arg.Value.BufferOwner() == c.In[0].Value.BufferOwner() {
 			return false
 		}
 	}
@@ -229,26 +230,26 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		source := make([]int, in[0].Rank())
 		broadcastIndex := coords[parsed.firstIndexDim:endIndexDim]
 		otherIndices := append(slices.Clone(coords[:parsed.firstIndexDim]), coords[endIndexDim:]...)
-		for d := range source {
-			if !slices.Contains(parsed.indexedDims, d) {
-				source[d], otherIndices = otherIndices[0], otherIndices[1:]
+		for dim := range source {
+			if !slices.Contains(parsed.indexedDims, dim) {
+				source[dim], otherIndices = otherIndices[0], otherIndices[1:]
 				continue
 			}
-			index := in[d+1]
+			index := in[dim+1]
 			// The element of index that is broadcast to broadcastIndex: omit leading dimensions that index does not have,
 			// and take element 0 of dimensions of size 1.
 			position := slices.Clone(broadcastIndex[len(broadcastIndex)-index.Rank():])
-			for j, n := range index.Shape {
-				if n == 1 {
+			for j, size := range index.Shape {
+				if size == 1 {
 					position[j] = 0
 				}
 			}
-			i, indexErr := refIndex(index, in[0].Shape[d], d, position...)
+			i, indexErr := refIndex(index, in[0].Shape[dim], dim, position...)
 			if indexErr != nil {
 				err = cmp.Or(err, indexErr)
 				return
 			}
-			source[d] = i
+			source[dim] = i
 		}
 		out.Set(in[0].At(source...), coords...)
 	})

@@ -23,9 +23,9 @@ var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 // maskFills has the kernels for a value operand with the dtype of self, by dtype.
 var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
 	fill := kit.Formula("where(mask, value, x)", "x", "mask", "value")
-	for d := tensor.Bool; d.Valid(); d++ {
+	for dtype := tensor.Bool; dtype.Valid(); dtype++ {
 		// The kernel has 1 result. The dtypes of result, x, mask and value follow.
-		kernels[d] = kit.FormulaKernel(fill, nil, 1, d, d, tensor.Bool, d)
+		kernels[dtype] = kit.FormulaKernel(fill, nil, 1, dtype, dtype, tensor.Bool, dtype)
 	}
 	return kernels
 }()
@@ -62,8 +62,8 @@ func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 // maskedFillConfig checks a call and returns its iteration over the result, self, mask and value.
 func maskedFillConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	dtype := call.Type(0).DType
-	if d := call.Type(1).DType; d != tensor.Bool {
-		return rule.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", d)
+	if maskDType := call.Type(1).DType; maskDType != tensor.Bool {
+		return rule.Config{}, fmt.Errorf("masked_fill only supports boolean masks, but got mask with dtype %s", maskDType)
 	}
 	value := call.In[2].Operand()
 	switch {

@@ -9,10 +9,10 @@ import (
 
 // convertedItem returns the element at an address, converted from dtype `from` to dtype `to`. It fails if the element
 // overflows `to`.
-func convertedItem(to, from tensor.DType, p unsafe.Pointer) (*tensor.Tensor, error) {
+func convertedItem(to, from tensor.DType, address unsafe.Pointer) (*tensor.Tensor, error) {
 	item := tensor.Zeros(from)
 	const step, n = 0, 1
-	kit.RowConverter(from, from)(item.Pointer(), p, step, step, n)
+	kit.RowConverter(from, from)(item.Pointer(), address, step, step, n)
 	number := item.At()
 	return number.Tensor(to), kit.CheckNumberFits(number, to)
 }

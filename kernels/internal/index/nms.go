@@ -98,8 +98,8 @@ func runNms(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tens
 	}
 	boxes, coordinates := make([]Box, boxShape[0]), float64s(ctx, in[0])
 	for i := range boxes {
-		s := coordinates[4*i:]
-		boxes[i] = Box{X0: s[0], Y0: s[1], X1: s[2], Y1: s[3]}
+		corners := coordinates[4*i:]
+		boxes[i] = Box{X0: corners[0], Y0: corners[1], X1: corners[2], Y1: corners[3]}
 	}
 	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[nmsAttrs](call).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))

@@ -55,9 +55,9 @@ type scoredBox struct {
 // dropped, too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
 func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, minScore *float64, maxBoxes int) []int {
 	var order []scoredBox
-	for i, s := range scores {
-		if minScore == nil || s > *minScore {
-			order = append(order, scoredBox{s, i})
+	for i, score := range scores {
+		if minScore == nil || score > *minScore {
+			order = append(order, scoredBox{score, i})
 		}
 	}
 	kit.Sort(ctx, order, func(a, b scoredBox) int {
@@ -67,13 +67,13 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, m
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
 	})
 	kept := newKeptBoxes(boxes, iou)
-	for _, s := range order {
+	for _, candidate := range order {
 		if len(kept.order) >= maxBoxes {
 			break
 		}
 		interrupt.Check(ctx)
-		if b := &boxes[s.box]; !kept.overlap(b) {
-			kept.keep(s.box, b)
+		if b := &boxes[candidate.box]; !kept.overlap(b) {
+			kept.keep(candidate.box, b)
 		}
 	}
 	return kept.order

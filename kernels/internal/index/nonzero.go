@@ -46,7 +46,7 @@ var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 // outlineMaskedSelect checks a call of masked_select and returns the outline of the result: its dtype and its known
 // sizes.
 func outlineMaskedSelect(c *graph.Call) ([]graph.PartialType, error) {
-	if d := c.Type(1).DType; d != tensor.Bool {
+	if maskDType := c.Type(1).DType; maskDType != tensor.Bool {
 		return nil, errors.New("masked_select: expected BoolTensor for mask")
 	}
 	return oneOutline(c.Type(0).DType, unknownSize)
@@ -113,10 +113,10 @@ func outlineCompress(c *graph.Call) ([]graph.PartialType, error) {
 func runCompress(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	input, dim := in[0], 0
 	var err error
-	if a := kit.Attrs[compressAttrs](c); a.Dim == nil {
+	if attrs := kit.Attrs[compressAttrs](c); attrs.Dim == nil {
 		input, err = kit.ReshapeRowMajor(ctx, input, input.Numel())
 	} else {
-		dim, err = tensor.WrapDim(*a.Dim, input.Rank())
+		dim, err = tensor.WrapDim(*attrs.Dim, input.Rank())
 	}
 	if err != nil {
 		return nil, err
@@ -125,11 +125,11 @@ func runCompress(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*te
 		return nil, errors.New("compress: condition must have one dimension and self at least one")
 	}
 	flags := nonzeroFlags(ctx, in[1])
-	if n := input.Shape[dim]; len(flags) > n { // a longer condition must be false after the last slice
-		if slices.Contains(flags[n:], true) {
-			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, n))
+	if size := input.Shape[dim]; len(flags) > size { // a longer condition must be false after the last slice
+		if slices.Contains(flags[size:], true) {
+			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, size))
 		}
-		flags = flags[:n]
+		flags = flags[:size]
 	}
 	out, err := keepSlices(ctx, input, dim, flags)
 	return []*tensor.Tensor{out}, err

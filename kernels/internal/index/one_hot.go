@@ -39,15 +39,15 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 // of the result follows from the greatest index. Generated indices then have a small bound, so that the result is
 // small.
 func sizeOfClasses(c *graph.Call) int {
-	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
+	classCount := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {
 	case c.HasOperand(1): // indices outside the range are valid
 		return noBound
-	case n < 0:
+	case classCount < 0:
 		const generatedClasses = 16
 		return generatedClasses
 	}
-	return n
+	return classCount
 }
 
 // inferOneHot infers the result. Its size along the new dimension is unknown if the indices determine it.
@@ -84,14 +84,14 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 
 // compileOneHot returns the kernel for a known number of classes. A line has the elements of the result for one index.
 func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
-	a, self, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
-	dim, err := tensor.WrapDim(a.Dim, out.Rank())
+	attrs, self, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
+	dim, err := tensor.WrapDim(attrs.Dim, out.Rank())
 	if err != nil || out.Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
 	indices := tensor.Meta{DType: self.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(self.Strides), dim, 0)}
 	lines := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, classCount, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(),
+	step, classCount, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(attrs.NumClasses), out.DType.Size(),
 		call.HasOperand(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.RowConverter(out.DType, out.DType)
@@ -133,14 +133,14 @@ const classesFromIndices = -1
 // withClasses returns the call with a known number of classes. If the indices determine the number, it is one more than
 // the greatest index.
 func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
-	a := *kit.Attrs[oneHotAttrs](c)
-	if kit.KnownSize(a.NumClasses) != classesFromIndices {
+	attrs := *kit.Attrs[oneHotAttrs](c)
+	if kit.KnownSize(attrs.NumClasses) != classesFromIndices {
 		return c
 	}
-	n := 1 // the number of classes if all indices are negative
-	kit.EachIndex(index.Shape, func(coords []int) { n = max(n, int(index.At(coords...).Int())+1) })
-	a.NumClasses = sym.Of(n)
-	return &graph.Call{In: c.In, Attrs: &a}
+	classCount := 1 // the number of classes if all indices are negative
+	kit.EachIndex(index.Shape, func(coords []int) { classCount = max(classCount, int(index.At(coords...).Int())+1) })
+	attrs.NumClasses = sym.Of(classCount)
+	return &graph.Call{In: c.In, Attrs: &attrs}
 }
 
 // runOneHot compiles and runs a call whose number of classes depends on the indices.

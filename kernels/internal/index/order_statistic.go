@@ -277,8 +277,8 @@ func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, work []T
 		rank = (numbers - 1) / 2
 	}
 	// Equal elements are ranked by index: the result is occurrence rank-lesserCount of value.
-	value, less := selectRank(ctx, work, rank)
-	return occurrence(ctx, line, value, rank-less)
+	value, lesserCount := selectRank(ctx, work, rank)
+	return occurrence(ctx, line, value, rank-lesserCount)
 }
 
 // occurrence returns the index of occurrence k of a value in a line. k counts from 0.
@@ -343,7 +343,7 @@ const maxPivots, maxSortedLen = 64, 32
 
 // selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN, and the number of
 // lesser elements. It reorders the line: it partitions the part that contains the rank until this part is short.
-func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, less int) {
+func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value T, lesserCount int) {
 	removedCount := 0 // number of elements that were cut off before line
 	for pivots := 0; len(line) > maxSortedLen && pivots < maxPivots; pivots++ {
 		pivot := pivotFor(line, rank-removedCount)
@@ -363,9 +363,9 @@ func selectRank[T kit.Sortable](ctx context.Context, line []T, rank int) (value 
 	value = line[rank-removedCount]
 	// In sorted order, the number of elements less than value is the index of the first element that equals value.
 	for i := rank - removedCount; i >= 0 && line[i] == value; i-- {
-		less = removedCount + i
+		lesserCount = removedCount + i
 	}
-	return value, less
+	return value, lesserCount
 }
 
 // pivotFor returns an element whose rank in the line is close to the given rank. It sorts a sample of 31 elements at

@@ -18,13 +18,13 @@ type oneDimAttrs interface {
 
 // sizeOfSelf returns the bound on indices into operand 0.
 func sizeOfSelf(c *graph.Call) int {
-	m := c.Meta(0)
-	if a, ok := c.Attrs.(oneDimAttrs); ok {
-		if dim, ok := a.indexedDim(); ok {
-			return kit.SizeOf(m, dim)
+	self := c.Meta(0)
+	if attrs, ok := c.Attrs.(oneDimAttrs); ok {
+		if dim, ok := attrs.indexedDim(); ok {
+			return kit.SizeOf(self, dim)
 		}
 	}
-	return m.Numel()
+	return self.Numel()
 }
 
 // rowCount returns the number of rows of operand 0, the bound on indices of rows.
@@ -48,8 +48,8 @@ func sizeOfDim(dim int) func(c *graph.Call) int {
 // The indices of a tuple are along the last dimension of operand 1. For an invalid call, it returns noBound.
 func sizeOfTuples(c *graph.Call) int {
 	self, index, batch := c.Meta(0), c.Meta(1), 0
-	if a, ok := c.Attrs.(*gatherNDAttrs); ok {
-		batch = a.BatchDims
+	if attrs, ok := c.Attrs.(*gatherNDAttrs); ok {
+		batch = attrs.BatchDims
 	}
 	if index.Rank() == 0 || batch < 0 {
 		return noBound

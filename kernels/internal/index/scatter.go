@@ -41,8 +41,8 @@ var (
 		"Copies self and writes the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position. `src` may be a number. Among elements with the same position, the last wins.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scatterCall {
-			a := kit.Attrs[scatterAttrs](c)
-			return scatterCall{dim: a.Dim, reduce: a.Reduce, includeSelf: true}
+			attrs := kit.Attrs[scatterAttrs](c)
+			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: true}
 		})
 	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
 		"Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where "+
@@ -54,8 +54,8 @@ var (
 		"Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scatterCall {
-			a := kit.Attrs[scatterReduceAttrs](c)
-			return scatterCall{dim: a.Dim, reduce: a.Reduce, includeSelf: a.IncludeSelf}
+			attrs := kit.Attrs[scatterReduceAttrs](c)
+			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: attrs.IncludeSelf}
 		})
 )
 
@@ -239,8 +239,8 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			if count < 2 { // the sum is the mean, or the element is not indexed
 				continue
 			}
-			var buf [2]uint64 // one element of any loop dtype, 16 bytes at most
-			value := unsafe.Pointer(&buf)
+			var buffer [2]uint64 // one element of any loop dtype, 16 bytes at most
+			value := unsafe.Pointer(&buffer)
 			address := unsafe.Add(mem.Ptrs[0], (first+i)*elementSize)
 			const step, n = 0, 1 // of loads and stores of a single element
 			load(value, address, step, step, n)

@@ -35,12 +35,12 @@ var (
 				{Name: "sorter", Optional: true}},
 			Infer: inferSearchsorted,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				a := kit.Attrs[searchsortedAttrs](c)
+				attrs := kit.Attrs[searchsortedAttrs](c)
 				var sorter *tensor.Tensor
 				if len(in) > 2 {
 					sorter = in[2]
 				}
-				return searchRef(c, in[0], in[1], sorter, a.wantsRight())
+				return searchRef(c, in[0], in[1], sorter, attrs.wantsRight())
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5), kit.F32(2, 3)}},
 				{In: []tensor.Meta{kit.F32(2, 5), kit.F32(2, 3)}, Attrs: graph.Attrs{"right": true}}},
@@ -82,8 +82,8 @@ func (a *searchsortedAttrs) wantsRight() bool { return a.Right || a.Side == "rig
 
 // inferSearchsorted checks the attributes and the sorter, and infers the result.
 func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
-	a := kit.Attrs[searchsortedAttrs](c)
-	if a.Side == "left" && a.Right {
+	attrs := kit.Attrs[searchsortedAttrs](c)
+	if attrs.Side == "left" && attrs.Right {
 		return nil, errors.New("torch.searchsorted(): side and right can't be set to opposites, got side " +
 			"of left while right was True")
 	}
@@ -99,7 +99,7 @@ func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
 				kit.CppName(sorter.DType))
 		}
 	}
-	return inferSearch(c, searchsortedOperands, a.OutInt32)
+	return inferSearch(c, searchsortedOperands, attrs.OutInt32)
 }
 
 func inferBucketize(c *graph.Call) ([]graph.Result, error) {

@@ -57,14 +57,14 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all numbers.",
 			Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				t := c.Type(0)
-				if _, err := tensor.WrapDim(kit.Attrs[sortAttrs](c).Dim, t.Rank()); err != nil {
+				selfType := c.Type(0)
+				if _, err := tensor.WrapDim(kit.Attrs[sortAttrs](c).Dim, selfType.Rank()); err != nil {
 					return nil, err
 				}
-				if t.DType.IsComplex() {
+				if selfType.DType.IsComplex() {
 					return nil, errors.New("Sort currently does not support complex dtypes on CPU")
 				}
-				return kit.WithIndices(c, rule.PreserveType(t))[firstOutput:], nil
+				return kit.WithIndices(c, rule.PreserveType(selfType))[firstOutput:], nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out, err := sortRanking(c).reference(in[0])
@@ -89,19 +89,19 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 
 // sortRanking returns the ranking of a call of sort or argsort.
 func sortRanking(c *graph.Call) *ranking {
-	a, m := kit.Attrs[sortAttrs](c), c.Meta(0)
-	dim := checkedDim(a.Dim, m.Rank())
-	return &ranking{dim: dim, k: sizeAt(m, dim), isDescending: a.Descending}
+	attrs, selfMeta := kit.Attrs[sortAttrs](c), c.Meta(0)
+	dim := checkedDim(attrs.Dim, selfMeta.Rank())
+	return &ranking{dim: dim, k: sizeAt(selfMeta, dim), isDescending: attrs.Descending}
 }
 
 // topkRanking returns the ranking of a call of topk.
 func topkRanking(c *graph.Call) *ranking {
-	a, m := kit.Attrs[topkAttrs](c), c.Meta(0)
-	k := kit.KnownSize(a.K)
-	if m.Rank() == 0 {
+	attrs, selfMeta := kit.Attrs[topkAttrs](c), c.Meta(0)
+	k := kit.KnownSize(attrs.K)
+	if selfMeta.Rank() == 0 {
 		k = 1 // PyTorch copies a 0-dim value for any k
 	}
-	return &ranking{dim: checkedDim(a.Dim, m.Rank()), k: k, isDescending: a.Largest}
+	return &ranking{dim: checkedDim(attrs.Dim, selfMeta.Rank()), k: k, isDescending: attrs.Largest}
 }
 
 // checkedDim returns dim counted from the front. Inference has checked that it is in range. It is 0 for rank 0.

@@ -117,19 +117,19 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 
 // treeReference is the reference for self of element type T.
 func treeReference[T treeElement](c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	a := kit.Attrs[treeEnsembleAttrs](c)
-	aggregate := treeAggregates[a.Aggregate]
+	attrs := kit.Attrs[treeEnsembleAttrs](c)
+	aggregate := treeAggregates[attrs.Aggregate]
 	var operands trees[T]
 	for i := treeRoots; i < len(in); i++ {
 		if in[i] != nil {
 			operands.setOperand(i, in[i].Contiguous().Pointer(), in[i].Numel())
 		}
 	}
-	if err := operands.check(in[treeSelf].Shape[1], a.Outputs); err != nil {
+	if err := operands.check(in[treeSelf].Shape[1], attrs.Outputs); err != nil {
 		return nil, err
 	}
-	out := tensor.Zeros(in[0].DType, in[0].Shape[0], a.Outputs)
-	sums := make([]float64, a.Outputs)
+	out := tensor.Zeros(in[0].DType, in[0].Shape[0], attrs.Outputs)
+	sums := make([]float64, attrs.Outputs)
 	for row := range in[0].Shape[0] {
 		aggregate.clear(sums)
 		for _, root := range operands.roots {

@@ -233,9 +233,9 @@ type treeWalk[T treeElement] struct {
 
 // newTreeWalk returns the walk of a call and chooses the number of rows of a block.
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
-	a := kit.Attrs[treeEnsembleAttrs](c)
-	walk := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: a.Outputs,
-		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[a.Aggregate]}
+	attrs := kit.Attrs[treeEnsembleAttrs](c)
+	walk := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: attrs.Outputs,
+		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[attrs.Aggregate]}
 	groups := kit.DivUp(walk.rows, treeGroup)
 	groupsPerBlock := max(minTreeGroups, kit.DivUp(groups, treeChunks))
 	maxGroupsBySums := max(1, maxTreeSums/treeGroup/walk.outputs)
@@ -246,8 +246,8 @@ func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 // operands returns the operands of a run. m.Ptrs has the addresses of the result and of the operands.
 func (w *treeWalk[T]) operands(m *graph.Mem) (t trees[T]) {
 	for i := treeRoots; i < treeOperands; i++ {
-		if p := m.Ptrs[i+1]; p != nil {
-			t.setOperand(i, p, w.counts[i])
+		if address := m.Ptrs[i+1]; address != nil {
+			t.setOperand(i, address, w.counts[i])
 		}
 	}
 	return t

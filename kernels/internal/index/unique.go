@@ -43,31 +43,31 @@ var (
 		"Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the "+
 			"equal element in `output`. `counts`: the number of occurrences of each distinct element.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
-			a := kit.Attrs[unique2Attrs](c)
+			attrs := kit.Attrs[unique2Attrs](c)
 			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
-			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
+			clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[unique2Attrs](c)
-			u, err := findUnique(ctx, in, nil, uniqueModeOf(a.Sorted))
+			attrs := kit.Attrs[unique2Attrs](c)
+			found, err := findUnique(ctx, in, nil, uniqueModeOf(attrs.Sorted))
 			if err != nil {
 				return nil, err
 			}
-			return u.atenResults(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
+			return found.atenResults(in.Shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
 		"Returns three results. `output`: the distinct slices along a dimension. `inverse`: for each slice of self, the "+
 			"index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.PartialType) {
-			a := kit.Attrs[uniqueDimAttrs](c)
-			outlines[0] = distinctSlices(c.Type(0), &a.Dim)
-			clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
+			attrs := kit.Attrs[uniqueDimAttrs](c)
+			outlines[0] = distinctSlices(c.Type(0), &attrs.Dim)
+			clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[uniqueDimAttrs](c)
-			u, err := findUnique(ctx, in, &a.Dim, uniqueModeOf(a.Sorted))
+			attrs := kit.Attrs[uniqueDimAttrs](c)
+			found, err := findUnique(ctx, in, &attrs.Dim, uniqueModeOf(attrs.Sorted))
 			if err != nil {
 				return nil, err
 			}
-			return u.atenResults([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
+			return found.atenResults([]int{len(found.inverse)}, attrs.ReturnInverse, attrs.ReturnCounts), nil
 		})
 	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
 		"Returns four results. `output`: the distinct elements, or the distinct slices along a dimension. `first`: the "+
@@ -76,12 +76,13 @@ var (
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
 			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			a := kit.Attrs[uniqueAttrs](c)
-			u, err := findUnique(ctx, in, a.Dim, uniqueModeOf(a.Sorted))
+			attrs := kit.Attrs[uniqueAttrs](c)
+			found, err := findUnique(ctx, in, attrs.Dim, uniqueModeOf(attrs.Sorted))
 			if err != nil {
 				return nil, err
 			}
-			return []*tensor.Tensor{u.output, int64Vector(u.first), int64Vector(u.inverse), int64Vector(u.counts)}, nil
+			return []*tensor.Tensor{found.output, int64Vector(found.first), int64Vector(found.inverse),
+				int64Vector(found.counts)}, nil
 		})
 )
 
@@ -92,23 +93,23 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "uniq
 		"`counts`: the length of each run.",
 	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
 	func(c *graph.Call, outlines []graph.PartialType) {
-		a := kit.Attrs[uniqueConsecutiveAttrs](c)
-		outlines[0] = distinctSlices(c.Type(0), a.Dim)
-		if a.Dim == nil {
+		attrs := kit.Attrs[uniqueConsecutiveAttrs](c)
+		outlines[0] = distinctSlices(c.Type(0), attrs.Dim)
+		if attrs.Dim == nil {
 			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
 		}
-		clearUnrequested(outlines, a.ReturnInverse, a.ReturnCounts)
+		clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
 	}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-		a := kit.Attrs[uniqueConsecutiveAttrs](c)
-		u, err := findUnique(ctx, in, a.Dim, uniqueRuns)
+		attrs := kit.Attrs[uniqueConsecutiveAttrs](c)
+		found, err := findUnique(ctx, in, attrs.Dim, uniqueRuns)
 		if err != nil {
 			return nil, err
 		}
 		shape := in.Shape
-		if a.Dim != nil {
-			shape = []int{len(u.inverse)}
+		if attrs.Dim != nil {
+			shape = []int{len(found.inverse)}
 		}
-		return u.atenResults(shape, a.ReturnInverse, a.ReturnCounts), nil
+		return found.atenResults(shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
 	})
 
 // uniqueOp defines an op that removes duplicates. refine gets an outline for each result and corrects the outlines of

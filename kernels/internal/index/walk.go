@@ -25,13 +25,13 @@ type lookup struct {
 	flatLayout *tensor.Meta
 }
 
-// offset reads the index at address p and returns its byte offset in the table.
-func (l *lookup) offset(p unsafe.Pointer) (int, error) {
+// offset reads the index at an address and returns its byte offset in the table.
+func (l *lookup) offset(address unsafe.Pointer) (int, error) {
 	var index int64
 	if l.isInt64 {
-		index = *(*int64)(unsafe.Add(p, l.byteOffset))
+		index = *(*int64)(unsafe.Add(address, l.byteOffset))
 	} else {
-		index = int64(*(*int32)(unsafe.Add(p, l.byteOffset)))
+		index = int64(*(*int32)(unsafe.Add(address, l.byteOffset)))
 	}
 	if size := int64(l.size); index < -size || index >= size {
 		return 0, outOfBounds(index, l.dim, l.size)
@@ -45,10 +45,10 @@ func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	}
 	// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
 	elements := 0
-	for d := l.flatLayout.Rank() - 1; d >= 0; d-- {
-		n := l.flatLayout.Shape[d]
-		elements += i % n * l.flatLayout.Strides[d]
-		i /= n
+	for dim := l.flatLayout.Rank() - 1; dim >= 0; dim-- {
+		size := l.flatLayout.Shape[dim]
+		elements += i % size * l.flatLayout.Strides[dim]
+		i /= size
 	}
 	return elements * l.step, nil
 }
@@ -64,10 +64,10 @@ type walkOperand struct {
 	steps []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and meta m, for a walk over the dimensions of m. In
+// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta. In
 // Mem.Ptrs, the result of the op comes first, then the operands of the op.
-func operandAt(ptrIndex int, m tensor.Meta) walkOperand {
-	return walkOperand{kit.PtrBuffer(ptrIndex, m), kit.ByteStrides(m)}
+func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
+	return walkOperand{kit.PtrBuffer(ptrIndex, meta), kit.ByteStrides(meta)}
 }
 
 // indexedWalk visits all indices of a shape and moves elements between two operands. Operand 0, the plain operand, is
@@ -100,43 +100,43 @@ const (
 	minPieceLen   = 64  // least number of elements of a piece, if the dimension has as many
 )
 
-// isSerial reports whether one worker has to visit the elements along dimension d in order.
-func (walk *indexedWalk) isSerial(d int) bool {
-	return walk.writesTable && walk.operands[1].steps[d] == 0
+// isSerial reports whether one worker has to visit the elements along a dimension in order.
+func (walk *indexedWalk) isSerial(dim int) bool {
+	return walk.writesTable && walk.operands[1].steps[dim] == 0
 }
 
 // merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
 func (walk *indexedWalk) merge() {
 	var dims []int
 	shape := append([]int(nil), walk.shape...)
-	for d, n := range shape {
-		if n == 1 && len(shape) > 1 {
+	for dim, size := range shape {
+		if size == 1 && len(shape) > 1 {
 			continue
 		}
-		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(d) {
-			// The previous dimension and d are contiguous in an operand if step[previous] = step[d]*size[d].
+		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(dim) {
+			// The previous dimension and dim are contiguous in an operand if step[previous] = step[dim]*size[dim].
 			previous, mergeable := dims[k], true
-			for _, o := range walk.operands {
-				mergeable = mergeable && o.steps[previous] == o.steps[d]*n
+			for _, operand := range walk.operands {
+				mergeable = mergeable && operand.steps[previous] == operand.steps[dim]*size
 			}
 			if mergeable {
-				shape[d] *= shape[previous]
-				dims[k] = d
+				shape[dim] *= shape[previous]
+				dims[k] = dim
 				continue
 			}
 		}
-		dims = append(dims, d)
+		dims = append(dims, dim)
 	}
 	for i := range walk.operands {
 		steps := make([]int, len(dims))
-		for k, d := range dims {
-			steps[k] = walk.operands[i].steps[d]
+		for k, dim := range dims {
+			steps[k] = walk.operands[i].steps[dim]
 		}
 		walk.operands[i].steps = steps
 	}
 	walk.shape = nil
-	for _, d := range dims {
-		walk.shape = append(walk.shape, shape[d])
+	for _, dim := range dims {
+		walk.shape = append(walk.shape, shape[dim])
 	}
 	if len(walk.shape) == 0 { // a 0-dim walk has one element
 		walk.shape = []int{1}
@@ -151,23 +151,23 @@ func (walk *indexedWalk) divideWork() {
 	walk.merge()
 	walk.innerDim = len(walk.shape) - 1
 	walk.serialCount, walk.units = 1, 1
-	for d := range walk.innerDim {
-		if walk.isSerial(d) {
-			walk.serialDims = append(walk.serialDims, d)
-			walk.serialCount *= walk.shape[d]
+	for dim := range walk.innerDim {
+		if walk.isSerial(dim) {
+			walk.serialDims = append(walk.serialDims, dim)
+			walk.serialCount *= walk.shape[dim]
 		} else {
-			walk.parallelDims = append(walk.parallelDims, d)
-			walk.units *= walk.shape[d]
+			walk.parallelDims = append(walk.parallelDims, dim)
+			walk.units *= walk.shape[dim]
 		}
 	}
-	n := walk.shape[walk.innerDim]
+	innerSize := walk.shape[walk.innerDim]
 	// A serial innermost dimension is one piece. Otherwise, a unit moves about GatherGrain elements: it visits a piece
 	// serialCount times.
-	walk.pieceLen = max(1, n)
+	walk.pieceLen = max(1, innerSize)
 	if !walk.isSerial(walk.innerDim) {
-		walk.pieceLen = max(1, min(n, max(minPieceLen, machine.GatherGrain/max(1, walk.serialCount))))
+		walk.pieceLen = max(1, min(innerSize, max(minPieceLen, machine.GatherGrain/max(1, walk.serialCount))))
 	}
-	walk.pieces = kit.DivUp(n, walk.pieceLen)
+	walk.pieces = kit.DivUp(innerSize, walk.pieceLen)
 	walk.units *= walk.pieces
 	if walk.serialCount == 0 { // a serial dimension is empty: units have nothing to do
 		walk.units = 0
@@ -181,10 +181,10 @@ func (walk *indexedWalk) divideWork() {
 // phase returns the phase that runs the walk. rowLoops are the loops over a row of elements.
 func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
 	walk.divideWork()
-	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
-		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), positionBlock)
+	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), positionBlock)
 		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
-			if err := walk.runUnit(m, rowLoops, unit, offsets); err != nil {
+			if err := walk.runUnit(mem, rowLoops, unit, offsets); err != nil {
 				return err
 			}
 		}
@@ -194,11 +194,11 @@ func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
 
 // kernel returns a kernel whose only phase is the walk.
 func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
-	k := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: positionBlock * 8}
-	if f := walk.form(); f != nil {
-		k.Forms = []graph.Form{f}
+	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: positionBlock * 8}
+	if form := walk.form(); form != nil {
+		kernel.Forms = []graph.Form{form}
 	}
-	return k
+	return kernel
 }
 
 // form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
@@ -208,12 +208,12 @@ func (walk *indexedWalk) form() *graph.Gather {
 		return nil
 	}
 	form := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
-	for _, o := range walk.operands {
-		index, offset, ok := o.Operand()
+	for _, operand := range walk.operands {
+		index, offset, ok := operand.Operand()
 		if !ok {
 			return nil
 		}
-		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: o.steps})
+		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: operand.steps})
 	}
 	for _, l := range walk.lookups {
 		if l.flatLayout != nil {
@@ -228,11 +228,11 @@ func (walk *indexedWalk) form() *graph.Gather {
 // moveAddresses moves the addresses of the operands from index 0 of the dimensions dims to the flat row-major index i.
 func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
-		d := dims[k]
-		indexInDim := i % walk.shape[d]
-		i /= walk.shape[d]
+		dim := dims[k]
+		indexInDim := i % walk.shape[dim]
+		i /= walk.shape[dim]
 		for o := range walk.operands {
-			addresses[o] = unsafe.Add(addresses[o], indexInDim*walk.operands[o].steps[d])
+			addresses[o] = unsafe.Add(addresses[o], indexInDim*walk.operands[o].steps[dim])
 		}
 	}
 }
@@ -305,8 +305,8 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses
 }
 
 // checkIndexDType rejects dtypes that cannot hold indices.
-func checkIndexDType(op string, d tensor.DType) error {
-	if d != tensor.Int64 && d != tensor.Int32 {
+func checkIndexDType(op string, dtype tensor.DType) error {
+	if dtype != tensor.Int64 && dtype != tensor.Int32 {
 		return fmt.Errorf("%s(): Expected dtype int32/int64 for index", op)
 	}
 	return nil
@@ -322,24 +322,24 @@ func withoutStep(steps []int, dim int) []int {
 }
 
 // sizeAt returns the size of a dimension. It returns 1 for a 0-dim value.
-func sizeAt(m tensor.Meta, dim int) int {
-	if m.Rank() == 0 {
+func sizeAt(meta tensor.Meta, dim int) int {
+	if meta.Rank() == 0 {
 		return 1
 	}
-	return m.Shape[dim]
+	return meta.Shape[dim]
 }
 
-// lookupAlong returns the lookup for dimension dim of a table with meta m. Operand 2 of the walk indexes the dimension,
+// lookupAlong returns the lookup for dimension dim of a table with the given meta. Operand 2 of the walk indexes the dimension,
 // and index is the operand's meta.
-func lookupAlong(m, index tensor.Meta, dim int) lookup {
-	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim),
-		step: kit.ByteStride(m, dim)}
+func lookupAlong(table, index tensor.Meta, dim int) lookup {
+	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(table, dim),
+		step: kit.ByteStride(table, dim)}
 }
 
-// refIndex reads the element of index operand t at a position, and checks it as a lookup does. size is the size of
+// refIndex reads the element of an index operand at a position, and checks it as a lookup does. size is the size of
 // dimension dim.
-func refIndex(t *tensor.Tensor, size, dim int, position ...int) (int, error) {
-	i := t.At(position...).Int()
+func refIndex(indices *tensor.Tensor, size, dim int, position ...int) (int, error) {
+	i := indices.At(position...).Int()
 	if n := int64(size); i < -n || i >= n {
 		return 0, outOfBounds(i, dim, size)
 	}

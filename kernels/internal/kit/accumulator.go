@@ -46,23 +46,23 @@ type ProductOperand struct {
 	complexes []complex128
 }
 
-// ProductOperandOf converts the elements of t for an [Accumulator] whose DType is d.
-func ProductOperandOf(d tensor.DType, t *tensor.Tensor) *ProductOperand {
-	converted := &ProductOperand{Meta: tensor.New(t.DType, t.Shape...)}
+// ProductOperandOf converts the elements of an operand for an [Accumulator] of the given DType.
+func ProductOperandOf(dtype tensor.DType, operand *tensor.Tensor) *ProductOperand {
+	converted := &ProductOperand{Meta: tensor.New(operand.DType, operand.Shape...)}
 	switch {
-	case d.IsComplex():
-		converted.complexes = sliceOf[complex128](t)
-	case d.IsFloat():
-		converted.floats = sliceOf[float64](t)
+	case dtype.IsComplex():
+		converted.complexes = sliceOf[complex128](operand)
+	case dtype.IsFloat():
+		converted.floats = sliceOf[float64](operand)
 	default:
-		converted.ints = sliceOf[int64](t)
+		converted.ints = sliceOf[int64](operand)
 	}
 	return converted
 }
 
-// sliceOf returns the elements of t in row-major order, converted to T.
-func sliceOf[T tensor.Element](t *tensor.Tensor) []T {
-	list, err := tensor.ToSlice[T](t.CopyTo(tensor.New(tensor.DTypeOf[T](), t.Shape...)))
+// sliceOf returns the elements of an operand in row-major order, converted to T.
+func sliceOf[T tensor.Element](operand *tensor.Tensor) []T {
+	list, err := tensor.ToSlice[T](operand.CopyTo(tensor.New(tensor.DTypeOf[T](), operand.Shape...)))
 	if err != nil {
 		panic(err) // the copy has dtype T, so this is a defect
 	}

@@ -46,28 +46,30 @@ func OutBuffer(c *graph.Call, i int) Buffer { return PtrBuffer(i, c.Out[i]) }
 
 // InBuffer returns operand i of a call, or the zero Buffer if it was omitted.
 func InBuffer(c *graph.Call, i int) Buffer {
-	m := c.Meta(i)
-	if m.DType == tensor.Invalid {
+	meta := c.Meta(i)
+	if meta.DType == tensor.Invalid {
 		return Buffer{}
 	}
-	b := PtrBuffer(len(c.Out)+i, m)
-	b.Packed = c.Packed(i) != nil
-	return b
+	buffer := PtrBuffer(len(c.Out)+i, meta)
+	buffer.Packed = c.Packed(i) != nil
+	return buffer
 }
 
 // PtrBuffer returns the buffer at Mem.Ptrs[i].
-func PtrBuffer(i int, m tensor.Meta) Buffer { return Buffer{Meta: m, memory: inPtrs, ptrIndex: i} }
+func PtrBuffer(i int, meta tensor.Meta) Buffer {
+	return Buffer{Meta: meta, memory: inPtrs, ptrIndex: i}
+}
 
 // ScratchBuffer returns a buffer that starts at a byte offset of the run's scratch memory.
-func ScratchBuffer(offset int, m tensor.Meta) Buffer {
-	return Buffer{Meta: m, memory: inScratch, offset: offset}
+func ScratchBuffer(offset int, meta tensor.Meta) Buffer {
+	return Buffer{Meta: meta, memory: inScratch, offset: offset}
 }
 
 // DataBuffer returns the buffer of a tensor whose elements the kernel holds, such as a constant.
-func DataBuffer(t *tensor.Tensor) Buffer {
-	m := t.Meta
-	m.Offset = 0
-	return Buffer{Meta: m, Data: t, memory: inKernel}
+func DataBuffer(data *tensor.Tensor) Buffer {
+	meta := data.Meta
+	meta.Offset = 0
+	return Buffer{Meta: meta, Data: data, memory: inKernel}
 }
 
 // IsGiven reports whether the buffer is not an omitted operand.
@@ -84,8 +86,8 @@ func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == 
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.memory {
 	case inPtrs:
-		if p := m.Ptrs[b.ptrIndex]; p != nil {
-			return unsafe.Add(p, b.offset)
+		if pointer := m.Ptrs[b.ptrIndex]; pointer != nil {
+			return unsafe.Add(pointer, b.offset)
 		}
 	case inScratch:
 		if b.offset < len(m.Scratch) {
@@ -97,27 +99,27 @@ func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	return nil
 }
 
-// View returns a view of the buffer with the meta m. The first element of the view is m.Offset - b.Meta.Offset elements
+// View returns a view of the buffer with the given meta. The first element of the view is meta.Offset - b.Meta.Offset elements
 // after the first element of the buffer.
-func (b Buffer) View(m tensor.Meta) Buffer {
-	shift := m.Offset - b.Meta.Offset
-	m.Offset = 0
+func (b Buffer) View(meta tensor.Meta) Buffer {
+	shift := meta.Offset - b.Meta.Offset
+	meta.Offset = 0
 	if b.Data == nil {
-		return b.Shifted(shift*m.DType.Size(), m)
+		return b.Shifted(shift*meta.DType.Size(), meta)
 	}
-	dataMeta := m
+	dataMeta := meta
 	dataMeta.Offset = b.Data.Offset + shift
 	data := tensor.Must(tensor.FromStorage(dataMeta, b.Data.Storage()))
 	if !b.IsData() {
-		b = b.Shifted(shift*m.DType.Size(), m)
+		b = b.Shifted(shift*meta.DType.Size(), meta)
 	}
-	b.Meta, b.Data = m, data
+	b.Meta, b.Data = meta, data
 	return b
 }
 
-// Shifted returns the buffer with meta m that starts the given number of bytes after the first element of b.
-func (b Buffer) Shifted(bytes int, m tensor.Meta) Buffer {
+// Shifted returns the buffer with the given meta that starts the given number of bytes after the first element of b.
+func (b Buffer) Shifted(bytes int, meta tensor.Meta) Buffer {
 	b.offset += bytes
-	b.Meta = m
+	b.Meta = meta
 	return b
 }

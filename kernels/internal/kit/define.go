@@ -10,7 +10,7 @@ import (
 
 // Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [fusion.Define]
 // checks the definition and adds defaults. Define panics if the definition contradicts itself.
-func Define[A any](o graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), o) }
+func Define[A any](op graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), op) }
 
 // DefineWith is Define with the attributes of a schema.
 func DefineWith(schema *graph.Schema, op graph.Op) *graph.Op {

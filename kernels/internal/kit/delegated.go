@@ -9,18 +9,19 @@ import (
 // whose inference delegates to a second op passes this call to the Infer of the second op.
 func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	delegated := &graph.Call{Attrs: attrs, Out: c.Out}
-	for _, t := range types {
-		m, _ := t.Meta()
-		delegated.In = append(delegated.In, graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: m}})
+	for _, operandType := range types {
+		meta, _ := operandType.Meta()
+		value := &graph.Value{Type: operandType, Meta: meta}
+		delegated.In = append(delegated.In, graph.Arg{Kind: graph.TensorArg, Value: value})
 	}
 	return delegated
 }
 
 // InferredType infers an op for operands of the given types and returns the type of the first result.
 func InferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
-	res, err := op.Infer(DelegatedCall(&graph.Call{}, attrs, types...))
+	results, err := op.Infer(DelegatedCall(&graph.Call{}, attrs, types...))
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	return res[0].Type, nil
+	return results[0].Type, nil
 }

@@ -42,11 +42,13 @@ func CppName(dtype tensor.DType) string {
 // NotImplemented returns PyTorch's error for a dtype that its kernel <name>_cpu does not support.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func NotImplemented(name string, d tensor.DType) error { return NotImplementedBy(name+"_cpu", d) }
+func NotImplemented(name string, dtype tensor.DType) error {
+	return NotImplementedBy(name+"_cpu", dtype)
+}
 
 // NotImplementedBy is [NotImplemented] with the full name of the kernel.
-func NotImplementedBy(kernel string, d tensor.DType) error {
-	return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, d.TorchName())
+func NotImplementedBy(kernel string, dtype tensor.DType) error {
+	return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, dtype.TorchName())
 }
 
 // ErrZeroDivision is the error of integer loops for a divisor of 0.

@@ -11,9 +11,9 @@ import (
 // ElementOp defines an op whose elements depend only on the attributes, the sizes of operands, and the position of the
 // element, such as rand. infer returns the type of the result. formula returns the function that computes element i of
 // the result, in row-major order.
-func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error),
+func ElementOp[A any](op graph.Op, infer func(c *graph.Call) (tensor.Type, error),
 	formula func(c *graph.Call) func(i int) tensor.Scalar) *graph.Op {
-	return ElementOpWith(graph.SchemaOf[A](), o, infer, formula)
+	return ElementOpWith(graph.SchemaOf[A](), op, infer, formula)
 }
 
 // ElementOpWith is ElementOp with a schema of the attributes instead of their struct.
@@ -22,18 +22,18 @@ func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (
 	const grain = machine.CallGrain // elements per chunk
 	op.WritesAnyDenseLayout = true
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := infer(c)
-		return c.NewResult(t), err
+		resultType, err := infer(c)
+		return c.NewResult(resultType), err
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		element, meta := formula(c), c.Out[0]
-		n, strides := meta.Numel(), ByteStrides(meta)
-		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
-			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
+		count, strides := meta.Numel(), ByteStrides(meta)
+		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(count, grain), Run: func(mem *graph.Mem, chunk int) error {
+			for i := chunk * grain; i < min(count, (chunk+1)*grain); i++ {
 				offset, rest := 0, i // offset in bytes
-				for d := meta.Rank() - 1; d >= 0; d-- {
-					offset += rest % meta.Shape[d] * strides[d]
-					rest /= meta.Shape[d]
+				for dim := meta.Rank() - 1; dim >= 0; dim-- {
+					offset += rest % meta.Shape[dim] * strides[dim]
+					rest /= meta.Shape[dim]
 				}
 				element(i).Store(meta.DType, unsafe.Add(mem.Ptrs[0], offset))
 			}
@@ -41,11 +41,11 @@ func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (
 		}}}}, nil
 	}
 	op.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := infer(c)
+		resultType, err := infer(c)
 		if err != nil {
 			return nil, err
 		}
-		element, out := formula(c), tensor.Zeros(t.DType, KnownSizes(t.Shape)...)
+		element, out := formula(c), tensor.Zeros(resultType.DType, KnownSizes(resultType.Shape)...)
 		for i := range out.Numel() {
 			out.SetFlat(i, element(i))
 		}

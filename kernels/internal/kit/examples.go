@@ -26,7 +26,9 @@ var (
 // Example returns an example of a call with the given attributes, which may be nil, and operands.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func Example(a graph.Attrs, in ...tensor.Meta) graph.Example { return graph.Example{In: in, Attrs: a} }
+func Example(attrs graph.Attrs, in ...tensor.Meta) graph.Example {
+	return graph.Example{In: in, Attrs: attrs}
+}
 
 // F32 returns a row-major float32 meta for examples.
 //
@@ -35,16 +37,16 @@ func F32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...)
 
 // NHWC returns a channels-last float32 meta for examples.
 func NHWC(n, c, h, w int) tensor.Meta {
-	m, err := tensor.NewFormat(tensor.Float32, []int{n, c, h, w}, tensor.ChannelsLast)
+	meta, err := tensor.NewFormat(tensor.Float32, []int{n, c, h, w}, tensor.ChannelsLast)
 	if err != nil {
 		panic(err)
 	}
-	return m
+	return meta
 }
 
 // OneExample returns the example of a call with one operand.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func OneExample(m tensor.Meta, a graph.Attrs) []graph.Example {
-	return []graph.Example{{In: []tensor.Meta{m}, Attrs: a}}
+func OneExample(operand tensor.Meta, attrs graph.Attrs) []graph.Example {
+	return []graph.Example{{In: []tensor.Meta{operand}, Attrs: attrs}}
 }

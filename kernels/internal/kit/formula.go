@@ -10,19 +10,20 @@ import (
 // Formula parses the formula that computes one element of an op's result. Package expr describes the syntax. Formula
 // panics on an error.
 func Formula(text string, params ...string) *expr.Formula {
-	f, err := expr.Parse(text, params...)
+	formula, err := expr.Parse(text, params...)
 	if err != nil {
 		panic("kit: " + text + ": " + err.Error())
 	}
-	return f
+	return formula
 }
 
 // FormulaKernel returns the kernel of a formula. types has the dtypes of the results, and then of the operands. attrs
 // has the plain numbers that the formula uses, by name. The dtypes of intermediate results are inferred when the kernel
 // first runs.
-func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
+func FormulaKernel(formula *expr.Formula, attrs map[string]tensor.Scalar, results int,
+	types ...tensor.DType) rule.Kernel {
 	return rule.ExprOf(func() (*expr.Code, error) {
-		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
+		return formula.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
 	}, results, types...)
 }
 
@@ -31,11 +32,11 @@ func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int,
 // the results. If out is omitted, results have the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, onePerRow []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
-	f, err := expr.Parse(text, names...)
+	formula, err := expr.Parse(text, names...)
 	if err != nil {
 		return nil, err
 	}
-	code, err := f.Code(types, expr.Typing{Out: out})
+	code, err := formula.Code(types, expr.Typing{Out: out})
 	if err != nil {
 		return nil, err
 	}

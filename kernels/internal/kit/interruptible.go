@@ -34,12 +34,12 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor) {
 	}
 }
 
-// CopyTo returns a copy of t with the meta m, like [tensor.Tensor.CopyTo], and checks a context. It panics as
+// CopyTo returns a copy of source with the given meta, like [tensor.Tensor.CopyTo], and checks a context. It panics as
 // [interrupt.Check] does.
-func CopyTo(ctx context.Context, t *tensor.Tensor, m tensor.Meta) *tensor.Tensor {
-	m.Offset = 0
-	out := tensor.Empty(m)
-	CopyInto(ctx, out, t)
+func CopyTo(ctx context.Context, source *tensor.Tensor, meta tensor.Meta) *tensor.Tensor {
+	meta.Offset = 0
+	out := tensor.Empty(meta)
+	CopyInto(ctx, out, source)
 	return out
 }
 

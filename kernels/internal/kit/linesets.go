@@ -11,11 +11,11 @@ import (
 // ByteStride returns the stride of a dimension in bytes. It returns 0 for a 0-dim value.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func ByteStride(m tensor.Meta, dim int) int {
-	if m.Rank() == 0 {
+func ByteStride(meta tensor.Meta, dim int) int {
+	if meta.Rank() == 0 {
 		return 0
 	}
-	return m.Strides[dim] * m.DType.Size()
+	return meta.Strides[dim] * meta.DType.Size()
 }
 
 // LineSet enumerates the lines along one dimension of several values. A line has the elements at one index of the other
@@ -30,14 +30,14 @@ type LineSet struct {
 // shape except in dim.
 func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	lines := &LineSet{Count: 1}
-	for d, n := range shape {
-		if d != dim {
-			lines.shape = append(lines.shape, n)
-			lines.Count *= n
+	for i, size := range shape {
+		if i != dim {
+			lines.shape = append(lines.shape, size)
+			lines.Count *= size
 		}
 	}
-	for _, m := range metas {
-		strides := ByteStrides(m)
+	for _, meta := range metas {
+		strides := ByteStrides(meta)
 		if len(strides) > 0 { // a 0-dim value has one line of one element
 			strides = slices.Delete(strides, dim, dim+1)
 		}
@@ -47,24 +47,24 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 }
 
 // Offsets returns, for each value, the distance in bytes from its first element to the first element of line i.
-func (l *LineSet) Offsets(i int) (offsets [4]int) {
-	for d := len(l.shape) - 1; d >= 0; d-- {
-		k := i % l.shape[d]
-		i /= l.shape[d]
-		for v := range l.Strides {
-			offsets[v] += k * l.Strides[v][d]
+func (lines *LineSet) Offsets(i int) (offsets [4]int) {
+	for dim := len(lines.shape) - 1; dim >= 0; dim-- {
+		coordinate := i % lines.shape[dim]
+		i /= lines.shape[dim]
+		for value := range lines.Strides {
+			offsets[value] += coordinate * lines.Strides[value][dim]
 		}
 	}
 	return offsets
 }
 
-// Phase returns a phase that calls f for every line, with the line's offsets. cost is the cost of a line, in copied
+// Phase returns a phase that calls run for every line, with the line's offsets. cost is the cost of a line, in copied
 // elements.
-func (l *LineSet) Phase(cost int, f func(m *graph.Mem, offsets [4]int) error) graph.Phase {
+func (lines *LineSet) Phase(cost int, run func(m *graph.Mem, offsets [4]int) error) graph.Phase {
 	linesPerChunk := max(1, machine.GatherGrain/max(1, cost))
-	return graph.Phase{Chunks: DivUp(l.Count, linesPerChunk), Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * linesPerChunk; i < min(l.Count, (chunk+1)*linesPerChunk); i++ {
-			if err := f(m, l.Offsets(i)); err != nil {
+	return graph.Phase{Chunks: DivUp(lines.Count, linesPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+		for i := chunk * linesPerChunk; i < min(lines.Count, (chunk+1)*linesPerChunk); i++ {
+			if err := run(mem, lines.Offsets(i)); err != nil {
 				return err
 			}
 		}

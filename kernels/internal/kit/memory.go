@@ -6,22 +6,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementsOf returns the n elements of a row-major value at address p.
-func ElementsOf[T any](p unsafe.Pointer, n int) []T {
-	if p == nil {
+// ElementsOf returns the n elements of a row-major value at an address.
+func ElementsOf[T any](address unsafe.Pointer, n int) []T {
+	if address == nil {
 		return nil
 	}
-	return unsafe.Slice((*T)(p), n)
+	return unsafe.Slice((*T)(address), n)
 }
 
-// PlaneOf returns elements [i*n, (i+1)*n) of a row-major value at address p.
-func PlaneOf[T any](p unsafe.Pointer, i, n int) []T {
-	return unsafe.Slice((*T)(AddressOf[T](p, i*n)), n)
+// PlaneOf returns elements [i*n, (i+1)*n) of a row-major value at an address.
+func PlaneOf[T any](address unsafe.Pointer, i, n int) []T {
+	return unsafe.Slice((*T)(AddressOf[T](address, i*n)), n)
 }
 
-// AddressOf returns the address of element i of a row-major value at address p.
-func AddressOf[T any](p unsafe.Pointer, i int) unsafe.Pointer {
-	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
+// AddressOf returns the address of element i of a row-major value at an address.
+func AddressOf[T any](address unsafe.Pointer, i int) unsafe.Pointer {
+	return unsafe.Add(address, i*int(unsafe.Sizeof(*(*T)(nil))))
 }
 
 // SliceOf returns the n elements that start at the given byte offset of memory.
@@ -67,8 +67,8 @@ func CopyElement(dst, src unsafe.Pointer, size int) {
 //go:noinline // saves compile time: it has many callers, none of them hot
 func ByteStrides(m tensor.Meta) []int {
 	out := make([]int, len(m.Strides))
-	for d, s := range m.Strides {
-		out[d] = s * m.DType.Size()
+	for dim, stride := range m.Strides {
+		out[dim] = stride * m.DType.Size()
 	}
 	return out
 }

@@ -17,8 +17,8 @@ func ElemOf(dst, src tensor.DType) strided.Elem {
 		return strided.MoverOf(dst.Size())
 	}
 	row := tensor.Converter(dst, src)
-	if c := conversionOf(dst, src); c != nil {
-		row = c.rowLoop(row)
+	if converter := conversionOf(dst, src); converter != nil {
+		row = converter.rowLoop(row)
 	}
 	return strided.ConverterOf(dst.Size(), src.Size(), row)
 }
@@ -44,9 +44,9 @@ func conversionOf(dst, src tensor.DType) *conversion {
 	}
 	var c *conversion
 	if code, err := Conversion(src, dst); err == nil && code.Compilable() {
-		l, err := loops.New(&expr.Loop{Code: code, Uniform: []bool{false}}, loops.Options{})
-		if err == nil && l.Compiled() {
-			c = &conversion{l, dst.Size(), src.Size()}
+		compiled, err := loops.New(&expr.Loop{Code: code, Uniform: []bool{false}}, loops.Options{})
+		if err == nil && compiled.Compiled() {
+			c = &conversion{compiled, dst.Size(), src.Size()}
 		}
 	}
 	conversions.Store(key, c)

@@ -14,9 +14,9 @@ type parallel = func(c *graph.Call) []graph.Parallel
 func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
-		for i, d := range dims {
-			if d < 0 {
-				dims[i] = d + rank
+		for i, dim := range dims {
+			if dim < 0 {
+				dims[i] = dim + rank
 			}
 		}
 		return graph.DimsExcept(c, dims...)
@@ -71,9 +71,9 @@ func LoopOver(c *graph.Call, i, inDim, outDim int) graph.Parallel {
 // WrappedDim returns a list of one dimension, or nil if a value of the given rank has no such dimension. A negative
 // dimension counts from the end.
 func WrappedDim(dim, rank int) []int {
-	d, err := tensor.WrapDim(dim, rank)
+	wrapped, err := tensor.WrapDim(dim, rank)
 	if err != nil {
 		return nil
 	}
-	return []int{d}
+	return []int{wrapped}
 }

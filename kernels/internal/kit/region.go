@@ -10,9 +10,9 @@ type Region struct{ Free []byte }
 // RegionOf returns a region that allocates from memory.
 func RegionOf(memory []byte) Region { return Region{memory} }
 
-// Take allocates n bytes, aligned to a cache line.
-func (r *Region) Take(n int) unsafe.Pointer {
-	p := unsafe.Pointer(unsafe.SliceData(r.Free))
-	r.Free = r.Free[AlignUp(n):]
-	return p
+// Take allocates size bytes, aligned to a cache line.
+func (r *Region) Take(size int) unsafe.Pointer {
+	block := unsafe.Pointer(unsafe.SliceData(r.Free))
+	r.Free = r.Free[AlignUp(size):]
+	return block
 }

@@ -23,15 +23,16 @@ func LikeType(t tensor.Type, format tensor.MemoryFormat) (tensor.Type, error) {
 // copying it.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
-	return FreshTypeInFormat(d, size, tensor.Contiguous)
+func FreshType(dtype tensor.DType, size []sym.Int) (tensor.Type, error) {
+	return FreshTypeInFormat(dtype, size, tensor.Contiguous)
 }
 
 // FreshTypeInFormat is [FreshType] with a memory format.
 func FreshTypeInFormat(dtype tensor.DType, size []sym.Int, format tensor.MemoryFormat) (tensor.Type, error) {
-	for _, s := range size {
-		if IsNegative(s) {
-			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
+	for _, dimSize := range size {
+		if IsNegative(dimSize) {
+			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", dimSize,
+				tensor.Sizes(size))
 		}
 	}
 	if err := tensor.CheckSizes(dtype, size); err != nil {
@@ -51,11 +52,11 @@ func WithIndices(c *graph.Call, t tensor.Type) []graph.Result {
 
 // ElementwiseType returns the type of an elementwise result of a and b, such as a + b. Their shapes must broadcast.
 func ElementwiseType(a, b tensor.Type) tensor.Type {
-	r, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(a), rule.OperandOfType(b)).Rule()
+	resultRule, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(a), rule.OperandOfType(b)).Rule()
 	if err != nil {
 		panic("kernels: the operands of an elementwise result must broadcast: " + err.Error())
 	}
-	return r.Type(0)
+	return resultRule.Type(0)
 }
 
 // ReshapeRowMajor returns the elements of t in row-major order with the given shape. The result is a view of t if t is
@@ -64,34 +65,34 @@ func ReshapeRowMajor(ctx context.Context, t *tensor.Tensor, shape ...int) (*tens
 	if !t.IsContiguous() {
 		t = CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
 	}
-	m := tensor.New(t.DType, shape...)
-	m.Offset = t.Offset
-	return t.View(m)
+	meta := tensor.New(t.DType, shape...)
+	meta.Offset = t.Offset
+	return t.View(meta)
 }
 
 // InferWithLayout returns the Infer function of an op that computes element by element, but gives the result another
 // layout. layout returns the type of the result, except for the dtype, which pointwise determines.
-func InferWithLayout(p *graph.Pointwise,
+func InferWithLayout(pointwise *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(call *graph.Call) ([]graph.Result, error) {
-		res, err := p.Infer(call)
+		results, err := pointwise.Infer(call)
 		if err != nil {
 			return nil, err
 		}
-		t, err := layout(call)
+		resultType, err := layout(call)
 		if err != nil {
 			return nil, err
 		}
-		return call.NewResult(t.WithDType(res[0].Type.DType)), nil
+		return call.NewResult(resultType.WithDType(results[0].Type.DType)), nil
 	}
 }
 
 // FirstResultType returns the type of the first result of an iteration. PyTorch's permutation rule
 // (package rule) determines its layout. The dtypes of the operands may differ.
-func FirstResultType(c rule.Config) (tensor.Type, error) {
-	r, err := c.CheckAllSameDType(false).Rule()
+func FirstResultType(iteration rule.Config) (tensor.Type, error) {
+	resultRule, err := iteration.CheckAllSameDType(false).Rule()
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	return r.Type(0), nil
+	return resultRule.Type(0), nil
 }

@@ -47,10 +47,10 @@ func AbsComplex(a complex128) float64 {
 	return size
 }
 
-// Precision returns the distance from 1 to the next number of a dtype: torch.finfo(d).eps. The dtype is float32,
+// Precision returns the distance from 1 to the next number of a dtype: torch.finfo(dtype).eps. The dtype is float32,
 // float64, or a complex dtype with such parts.
-func Precision(d tensor.DType) float64 {
-	if d.ToReal() == tensor.Float32 {
+func Precision(dtype tensor.DType) float64 {
+	if dtype.ToReal() == tensor.Float32 {
 		return 0x1p-23
 	}
 	return 0x1p-52

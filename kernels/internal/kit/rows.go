@@ -17,13 +17,13 @@ type RowLoops struct {
 }
 
 // GatherRowLoops returns the loops that copy elements of the table to the plain value.
-func GatherRowLoops(d tensor.DType) RowLoops {
-	move := RowConverter(d, d)
+func GatherRowLoops(dtype tensor.DType) RowLoops {
+	move := RowConverter(dtype, dtype)
 	return RowLoops{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
 			move(plain, table, plainStep, tableStep, n)
 		},
-		AtOffsets: GatherLoops[d.Size()],
+		AtOffsets: GatherLoops[dtype.Size()],
 	}
 }
 

@@ -10,26 +10,26 @@ import (
 // stride of the result. The walk (a loop order with layouts of the results) gives the layouts of the results. Results
 // of another rank than the order do not count as scattered, nor do any results if the order is empty.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
-	for i, m := range c.Out {
-		if laidOut := walk.ResultLayout(i, m); order != "" && order.Rank() == m.Rank() &&
+	for i, meta := range c.Out {
+		if laidOut := walk.ResultLayout(i, meta); order != "" && order.Rank() == meta.Rank() &&
 			!innermostIsFastest(laidOut, order) {
-			work.Bytes[graph.Strided] += float64(m.Bytes())
-			work.Bytes[graph.Dense] -= float64(m.Bytes())
+			work.Bytes[graph.Strided] += float64(meta.Bytes())
+			work.Bytes[graph.Dense] -= float64(meta.Bytes())
 		}
 	}
 }
 
 // innermostIsFastest reports whether the innermost dimension of the order has the least stride. Dimensions of size 1
 // are ignored.
-func innermostIsFastest(m tensor.Meta, o tensor.Order) bool {
+func innermostIsFastest(meta tensor.Meta, order tensor.Order) bool {
 	innermost := -1
-	for _, d := range o.Dims() {
-		if m.Shape[d] > 1 {
-			innermost = d
+	for _, dim := range order.Dims() {
+		if meta.Shape[dim] > 1 {
+			innermost = dim
 		}
 	}
-	for d, n := range m.Shape {
-		if n > 1 && innermost >= 0 && m.Strides[d] < m.Strides[innermost] {
+	for dim, size := range meta.Shape {
+		if size > 1 && innermost >= 0 && meta.Strides[dim] < meta.Strides[innermost] {
 			return false
 		}
 	}

@@ -15,13 +15,13 @@ import (
 // sizes that satisfy the guards.
 
 // SizeIs reports whether a size is n.
-func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
+func SizeIs(size sym.Int, n int) bool { return size.Eq(sym.Of(n)).Holds() }
 
 // SizeAtLeast reports whether a size is n or more.
-func SizeAtLeast(s sym.Int, n int) bool { return s.Ge(sym.Of(n)).Holds() }
+func SizeAtLeast(size sym.Int, n int) bool { return size.Ge(sym.Of(n)).Holds() }
 
 // IsNegative reports whether a user-given size is negative.
-func IsNegative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
+func IsNegative(size sym.Int) bool { return size.Lt(sym.Int{}).Holds() }
 
 // IsEmpty reports whether a value has no elements.
 func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
@@ -29,18 +29,18 @@ func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 // KnownSize returns a known size as an int. It is for kernels and references, which run with known sizes.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func KnownSize(s sym.Int) int {
-	n, _ := s.Known()
+func KnownSize(size sym.Int) int {
+	n, _ := size.Known()
 	return n
 }
 
 // KnownSizes returns known sizes as ints.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func KnownSizes(s []sym.Int) []int {
-	out := make([]int, len(s))
-	for i := range s {
-		out[i] = KnownSize(s[i])
+func KnownSizes(sizes []sym.Int) []int {
+	out := make([]int, len(sizes))
+	for i := range sizes {
+		out[i] = KnownSize(sizes[i])
 	}
 	return out
 }

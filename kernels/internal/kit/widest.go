@@ -9,13 +9,13 @@ type WidestNumber interface{ float64 | complex128 | int64 }
 // ScalarAs converts a number to T.
 func ScalarAs[T WidestNumber](number tensor.Scalar) T {
 	var converted T
-	switch p := any(&converted).(type) {
+	switch target := any(&converted).(type) {
 	case *float64:
-		*p = number.Float()
+		*target = number.Float()
 	case *complex128:
-		*p = number.Complex()
+		*target = number.Complex()
 	case *int64:
-		*p = number.Int()
+		*target = number.Int()
 	}
 	return converted
 }

@@ -42,14 +42,14 @@ var (
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: memoryOfCopies(2),
-		ranks: matrixRanks(1)})
+		ranks: matrixResults(1)})
 	CholeskySolve = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_solve",
 		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors `input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
 			tensor.New(tensor.Complex128, 3, 1), complexExample)},
 	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: memoryOfCopies(2),
-		ranks: matrixRanks(1)})
+		ranks: matrixResults(1)})
 )
 
 // alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
@@ -66,7 +66,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		"is set. Only the triangle of A where the result is not 0 is read."
 	hasInfo := outputs != nil
 	// Random matrices are not positive definite, hence the example without info has no elements.
-	ranks, operands := matrixRanks(1), []tensor.Meta{kit.F32(2, 0, 0)}
+	ranks, operands := matrixResults(1), []tensor.Meta{kit.F32(2, 0, 0)}
 	if hasInfo {
 		doc += " `info` is 0, or the order of the first leading minor that is not positive; the columns of L from this " +
 			"order on are then not computed."

@@ -57,13 +57,14 @@ func fixedRanks(in, out []int) func(*graph.Call) ([]int, []int) {
 	return func(*graph.Call) ([]int, []int) { return in, out }
 }
 
-// matrixRanks returns a function for algorithm.ranks, for operands and n results that are all matrices.
-func matrixRanks(n int) func(c *graph.Call) ([]int, []int) {
+// matrixResults returns a function for algorithm.ranks, for operands and results that are all matrices. count is the
+// number of results.
+func matrixResults(count int) func(c *graph.Call) ([]int, []int) {
 	return func(c *graph.Call) (in, out []int) {
 		for range c.In {
 			in = append(in, 2)
 		}
-		for range n {
+		for range count {
 			out = append(out, 2)
 		}
 		return in, out
@@ -125,9 +126,9 @@ func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
 		result.cols, result.colStep = meta.Shape[partBatchRank+1], kit.ByteStride(meta, partBatchRank+1)
 	}
 	result.batchSteps = make([]int, batchRank)
-	for d := range partBatchRank { // batch dimensions are aligned at the last one
-		if meta.Shape[d] != 1 {
-			result.batchSteps[batchRank-partBatchRank+d] = kit.ByteStride(meta, d)
+	for dim := range partBatchRank { // batch dimensions are aligned at the last one
+		if meta.Shape[dim] != 1 {
+			result.batchSteps[batchRank-partBatchRank+dim] = kit.ByteStride(meta, dim)
 		}
 	}
 	return result
@@ -166,17 +167,17 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	elements := values + memory
 	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
 	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
-	run := func(m *graph.Mem, chunk int) error {
-		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
-		taskSolver := &solver[float64]{field: reals, ctx: m.Context, memory: scratch}
-		return runTask(taskSolver, a.float, c, m.Ptrs, in, out, batch, chunk, tensor.Float64)
+	run := func(mem *graph.Mem, chunk int) error {
+		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
+		taskSolver := &solver[float64]{field: reals, ctx: mem.Context, memory: scratch}
+		return runTask(taskSolver, a.float, c, mem.Ptrs, in, out, batch, chunk, tensor.Float64)
 	}
 	if isComplex {
 		kernel.WorkerScratch *= 2
-		run = func(m *graph.Mem, chunk int) error {
-			scratch := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))), elements)
-			taskSolver := &solver[complex128]{field: complexes, ctx: m.Context, memory: scratch}
-			return runTask(taskSolver, a.complex, c, m.Ptrs, in, out, batch, chunk, tensor.Complex128)
+		run = func(mem *graph.Mem, chunk int) error {
+			scratch := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
+			taskSolver := &solver[complex128]{field: complexes, ctx: mem.Context, memory: scratch}
+			return runTask(taskSolver, a.complex, c, mem.Ptrs, in, out, batch, chunk, tensor.Complex128)
 		}
 	}
 	kernel.Phases = []graph.Phase{{Chunks: tensor.Numel(batch), Run: run}}
@@ -229,11 +230,11 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 // dimension of the batch, only tasks with index 0 along this dimension store it. No task stores a result that is not
 // requested.
 func (p *part) isStored(batch []int, chunk int) bool {
-	for d := len(batch) - 1; d >= 0; d-- {
-		if chunk%batch[d] != 0 && p.batchSteps[d] == 0 {
+	for dim := len(batch) - 1; dim >= 0; dim-- {
+		if chunk%batch[dim] != 0 && p.batchSteps[dim] == 0 {
 			return false
 		}
-		chunk /= batch[d]
+		chunk /= batch[dim]
 	}
 	return !p.hasNoMatrix
 }
@@ -241,9 +242,9 @@ func (p *part) isStored(batch []int, chunk int) bool {
 // column returns the address of column j of the matrix at index chunk of the batch.
 func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
 	offset := j * p.colStep
-	for d := len(batch) - 1; d >= 0; d-- {
-		offset += chunk % batch[d] * p.batchSteps[d]
-		chunk /= batch[d]
+	for dim := len(batch) - 1; dim >= 0; dim-- {
+		offset += chunk % batch[dim] * p.batchSteps[dim]
+		chunk /= batch[dim]
 	}
 	return unsafe.Add(ptrs[p.pointer], offset)
 }
@@ -252,16 +253,16 @@ func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.P
 // identities that define their results.
 func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(c.Out))
-	for i, m := range c.Out {
-		out[i] = tensor.Zeros(m.DType, m.Shape...)
+	for i, meta := range c.Out {
+		out[i] = tensor.Zeros(meta.DType, meta.Shape...)
 	}
 	// index returns the index in t of element i, j of the matrix at batchIndex. rank is the number of dimensions of t
 	// that do not belong to the batch.
 	index := func(t *tensor.Tensor, rank int, batchIndex []int, i, j int) []int {
 		elementIndex := make([]int, 0, t.Rank())
-		for d := range t.Rank() - rank {
-			position := batchIndex[len(batchIndex)-(t.Rank()-rank)+d]
-			if t.Shape[d] == 1 { // t is broadcast
+		for dim := range t.Rank() - rank {
+			position := batchIndex[len(batchIndex)-(t.Rank()-rank)+dim]
+			if t.Shape[dim] == 1 { // t is broadcast
 				position = 0
 			}
 			elementIndex = append(elementIndex, position)
@@ -277,27 +278,27 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	var err error
 	chunk := 0
 	kit.EachIndex(batch, func(batchIndex []int) {
-		s := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, memory)}
-		t := &task[complex128]{solver: s, call: c, index: chunk, isBatch: len(batch) > 0}
+		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, memory)}
+		current := &task[complex128]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
 		chunk++
 		for k, p := range operands {
-			m := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
-			for i := range m.elements {
+			operand := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
+			for i := range operand.elements {
 				if !p.isOmitted {
-					m.elements[i] = in[k].At(index(in[k], inRanks[k], batchIndex, i%p.rows, i/p.rows)...).Complex()
+					operand.elements[i] = in[k].At(index(in[k], inRanks[k], batchIndex, i%p.rows, i/p.rows)...).Complex()
 				}
 			}
-			t.in = append(t.in, m)
+			current.in = append(current.in, operand)
 		}
 		for _, p := range results {
-			t.out = append(t.out, matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols})
+			current.out = append(current.out, matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols})
 		}
-		if taskErr := a.complex(t); taskErr != nil && err == nil {
+		if taskErr := a.complex(current); taskErr != nil && err == nil {
 			err = taskErr
 			return
 		}
 		for k, p := range results {
-			for i, element := range t.out[k].elements {
+			for i, element := range current.out[k].elements {
 				if !p.hasNoMatrix {
 					out[k].Set(tensor.ComplexScalar(element), index(out[k], outRanks[k], batchIndex, i%p.rows, i/p.rows)...)
 				}
@@ -366,8 +367,8 @@ func withBatch(batch []sym.Int, sizes ...sym.Int) []sym.Int {
 // examples returns the examples of an op with one operand: one example for each given operand. attrs are the attributes
 // of each example.
 func examples(attrs graph.Attrs, operands ...tensor.Meta) (all []graph.Example) {
-	for _, m := range operands {
-		all = append(all, kit.Example(attrs, m))
+	for _, operand := range operands {
+		all = append(all, kit.Example(attrs, operand))
 	}
 	return all
 }

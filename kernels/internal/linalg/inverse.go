@@ -25,7 +25,7 @@ var (
 // inverseOp defines an op that inverts matrices. If the op has attributes, it also returns info.
 func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op {
 	doc, outputs := "Returns the inverses of square matrices.", []string(nil)
-	ranks := matrixRanks(1)
+	ranks := matrixResults(1)
 	hasInfo := attrs != kit.NoAttrs
 	if hasInfo {
 		doc += " `info` is 0, or the number of the first pivot that is 0."

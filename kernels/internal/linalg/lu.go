@@ -52,7 +52,7 @@ var (
 			}
 			return unpackedTypes(c, aType)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrixRanks(3)})
+	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrixResults(3)})
 	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
 		Doc: "Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X " +
 			"= B, or X A = B.",

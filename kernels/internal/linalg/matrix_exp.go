@@ -30,20 +30,20 @@ func matrixExpOp(name string) *graph.Op {
 		},
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: memoryOfCopies(1),
-		ranks: matrixRanks(1)})
+		ranks: matrixResults(1)})
 }
 
 // exponentialType returns the type of the result for operands of type t. The strides are as in PyTorch, which copies
 // 0x0 matrices, applies the elementwise exp to 1x1 matrices, and otherwise views all batch dimensions as one dimension.
 func exponentialType(t tensor.Type) (tensor.Type, error) {
-	n := t.Rank()
-	switch size := t.Shape[n-1]; {
+	rank := t.Rank()
+	switch size := t.Shape[rank-1]; {
 	case kit.SizeIs(size, 0):
 		return rule.PreserveType(t), nil
 	case kit.SizeIs(size, 1):
 		return kit.FirstResultType(rule.Unary(rule.UndefinedOutputOf(t.DType), rule.OperandOfType(t)))
 	}
-	matrices := append([]sym.Int{tensor.Product(batchSizes(t))}, t.Shape[n-2:]...)
+	matrices := append([]sym.Int{tensor.Product(batchSizes(t))}, t.Shape[rank-2:]...)
 	// The result has the strides that PreserveType gives to the view with one batch dimension.
 	flat, err := t.View(matrices)
 	if err != nil {

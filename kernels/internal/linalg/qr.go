@@ -95,7 +95,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 	}, algorithm{
 		float:   func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
 		complex: func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
-		memory:  memoryOfCopies(1), ranks: matrixRanks(2)})
+		memory:  memoryOfCopies(1), ranks: matrixResults(2)})
 }
 
 // factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.

@@ -198,8 +198,8 @@ func project(builder *copies.KernelBuilder, result, input, weights, bias kit.Buf
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
 		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
-	phases, scratch, worker := multiplier.Phases(0)
-	builder.AddPhases(scratch, worker, []kit.Buffer{result, input, weights, bias}, phases...)
+	phases, scratchBytes, workerBytes := multiplier.Phases(0)
+	builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{result, input, weights, bias}, phases...)
 	builder.AddListings(multiplier.Listings)
 	return nil
 }
@@ -222,21 +222,21 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 		}
 	}
 	builder.AddListings(steps.listings)
-	packs := builder.NewScratch(dtype, steps.assignPackedOffsets()/steps.elemBytes)
-	buffers := []kit.Buffer{packs, projected, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
+	packedWeights := builder.NewScratch(dtype, steps.assignPackedOffsets()/steps.elemBytes)
+	buffers := []kit.Buffer{packedWeights, projected, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
 	buffers = append(buffers, layer.r[:]...)
 	buffers = append(buffers, layer.stateBias[:]...)
 	buffers = append(buffers, layer.peepholes[:]...)
-	if steps.usesPackedWeights && packs.Meta.Numel() > 0 {
+	if steps.usesPackedWeights && packedWeights.Meta.Numel() > 0 {
 		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs,
 			Run: func(mem *graph.Mem, direction int) error {
-				steps.pack(mem, direction, kit.ElementsOf[byte](mem.Ptrs[0], packs.Meta.Bytes()), mem.Ptrs[stepR+direction])
+				steps.pack(mem, direction, kit.ElementsOf[byte](mem.Ptrs[0], packedWeights.Meta.Bytes()), mem.Ptrs[stepR+direction])
 				return nil
 			}})
 	}
 	blocks := kit.DivUp(layer.batch, steps.blockSequences)
-	worker := steps.bufferBytes + steps.productBytes + steps.panelBytes
-	builder.AddPhases(copies.NoScratch, worker, buffers, graph.Phase{Chunks: layer.dirs * blocks,
+	workerBytes := steps.bufferBytes + steps.productBytes + steps.panelBytes
+	builder.AddPhases(copies.NoScratch, workerBytes, buffers, graph.Phase{Chunks: layer.dirs * blocks,
 		Run: func(mem *graph.Mem, chunk int) error {
 			direction, block := chunk/blocks, chunk%blocks
 			steps.run(mem, direction, block*steps.blockSequences)
@@ -247,7 +247,7 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 
 // Indices in Mem.Ptrs of the buffers that steps use.
 const (
-	stepPacks = iota
+	stepPackedWeights = iota
 	stepInputs
 	stepY
 	stepHN
@@ -334,5 +334,5 @@ func (s *stepper) weights(mem *graph.Mem, dir, product int) unsafe.Pointer {
 	case s.r[dir].Packed:
 		return unsafe.Add(mem.Ptrs[stepR+dir], product*s.secondPackedOffset)
 	}
-	return unsafe.Add(mem.Ptrs[stepPacks], s.packedOffsets[dir][product])
+	return unsafe.Add(mem.Ptrs[stepPackedWeights], s.packedOffsets[dir][product])
 }

@@ -139,8 +139,8 @@ func (cell torchCell) layer(c *graph.Call, layerIndex int) *recurrentLayer {
 	}
 	layer.stateDirStride, layer.stateBatchStride = layer.batch*layer.hidden, layer.hidden
 	for direction := range layer.dirs {
-		for layerIndex, name := range cells[cell.kind].activations {
-			layer.activations[direction][layerIndex] = activation{name: name}
+		for function, name := range cells[cell.kind].activations {
+			layer.activations[direction][function] = activation{name: name}
 		}
 		if cell.kind == cellRNN {
 			layer.activations[direction][0].name = cell.activation
@@ -261,8 +261,8 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 // compile returns the kernel of a call, which runs one layer after another.
 func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	attrs := kit.Attrs[recurrentAttrs](call)
-	first := cell.layer(call, 0)
-	if first.batch*first.hidden == 0 {
+	firstLayer := cell.layer(call, 0)
+	if firstLayer.batch*firstLayer.hidden == 0 {
 		return &graph.Kernel{}, nil
 	}
 	dtype := cellDType(call.Meta(0).DType)

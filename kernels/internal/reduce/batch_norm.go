@@ -65,8 +65,8 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 	loopDType, mean, variance := input.DType.OpMath(), graph.Arg{}, graph.Arg{}
 	if attrs.Training {
 		dims := []int{0}
-		for d := 2; d < input.Rank(); d++ {
-			dims = append(dims, d)
+		for dim := 2; dim < input.Rank(); dim++ {
+			dims = append(dims, dim)
 		}
 		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f64, call.In[0]))
 		variance, mean = moments[0], moments[1]

@@ -65,8 +65,8 @@ func (norm *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer
 	}
 	meta := in.Meta
 	mask := make([]bool, meta.Rank())
-	for d := 2; d < len(mask); d++ {
-		mask[d] = true
+	for dim := 2; dim < len(mask); dim++ {
+		mask[dim] = true
 	}
 	shape := rule.ReduceShape(meta.Shape, mask, true)
 	out := []kit.Buffer{builder.NewScratch(tensor.Float64, shape...), builder.NewScratch(tensor.Float64, shape...)}

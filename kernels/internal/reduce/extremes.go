@@ -20,13 +20,13 @@ func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error
 	if len(dims) == 0 {
 		return fmt.Errorf("%s(): Expected reduction dim to be specified for input.numel() == 0.%s", name, hint)
 	}
-	for _, d := range dims {
-		wrapped, err := tensor.WrapDim(d, self.Rank())
+	for _, dim := range dims {
+		wrapped, err := tensor.WrapDim(dim, self.Rank())
 		if err != nil {
 			return err
 		}
 		if kit.SizeIs(self.Shape[wrapped], 0) {
-			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, d)
+			return fmt.Errorf("%s(): Expected reduction dim %d to have non-zero size.", name, dim)
 		}
 	}
 	return nil

@@ -41,8 +41,8 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		Rows: groupNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			attrs := kit.Attrs[groupNormAttrs](c)
-			if k, err := compileSuitedRows(c, groupNormRows); k != nil || err != nil {
-				return k, err
+			if kernel, err := compileSuitedRows(c, groupNormRows); kernel != nil || err != nil {
+				return kernel, err
 			}
 			return (&channelNorm{groups: attrs.NumGroups, eps: attrs.Eps}).compile(c)
 		},
@@ -169,8 +169,8 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 		Rows: instanceNormRows,
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			attrs := kit.Attrs[instanceNormAttrs](call)
-			if k, err := compileSuitedRows(call, instanceNormRows); k != nil || err != nil {
-				return k, err
+			if kernel, err := compileSuitedRows(call, instanceNormRows); kernel != nil || err != nil {
+				return kernel, err
 			}
 			norm := &channelNorm{groups: call.Meta(0).Shape[1], eps: attrs.Eps}
 			if !attrs.UseInputStats {

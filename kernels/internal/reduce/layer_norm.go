@@ -32,8 +32,8 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 			first := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
 			rowMajorIndex := func(index, shape []int) int {
 				i := 0
-				for d, size := range shape {
-					i = i*size + index[d]
+				for dim, size := range shape {
+					i = i*size + index[dim]
 				}
 				return i
 			}

@@ -119,15 +119,15 @@ func checkEmptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
 		return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on an empty tensor because the operation does not "+
 			"have an identity", order)
 	}
-	for _, d := range dims {
-		wrapped, err := tensor.WrapDim(d, self.Rank())
+	for _, dim := range dims {
+		wrapped, err := tensor.WrapDim(dim, self.Rank())
 		if err != nil {
 			return err
 		}
 		if kit.SizeIs(self.Shape[wrapped], 0) {
 			// PyTorch's message lacks the blank before "because" too.
 			return fmt.Errorf("linalg.vector_norm cannot compute the %s norm on the dimension %dbecause this dimension is "+
-				"empty and the operation does not have an identity", order, d)
+				"empty and the operation does not have an identity", order, dim)
 		}
 	}
 	return nil
@@ -219,16 +219,16 @@ func euclideanFold(dtype tensor.DType, p float64) func() *iter.Fold {
 
 // euclideanFoldOf is euclideanFold for elements of type T. The accumulator is the sum of squares.
 func euclideanFoldOf[T float32 | float64]() *iter.Fold {
-	fold := iter.NewFold(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
-		func(a []float64, x []T, _ int) {
-			x = x[:len(a)]
-			for i := range a {
+	fold := iter.NewFold(0.0, func(accumulator *float64, x []T, _ int) { *accumulator += sumOfSquares(x, 0) },
+		func(accumulators []float64, x []T, _ int) {
+			x = x[:len(accumulators)]
+			for i := range accumulators {
 				element := float64(x[i])
-				a[i] += float64(element * element)
+				accumulators[i] += float64(element * element)
 			}
 		}, folds.AddTo[float64])
-	return iter.WithResult(fold.Weight(4), func(dst, a []float64) {
-		for i, sum := range a {
+	return iter.WithResult(fold.Weight(4), func(dst, accumulators []float64) {
+		for i, sum := range accumulators {
 			dst[i] = math.Sqrt(sum)
 		}
 	})
