@@ -80,8 +80,8 @@ func sumWithProduct[T, W, R float](sign, productSign int) loop {
 
 // joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
 // that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
-// such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion to
-// the dtype of the operation.
+// such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion
+// to the dtype of the operation.
 func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
 	[]expr.Value) {
 	inst, sign := prep.code.Insts[v], 1

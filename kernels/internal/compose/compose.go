@@ -25,8 +25,8 @@ type Builder struct {
 // NewBuilder starts the decomposition of a call.
 func NewBuilder(parts *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, parts: parts} }
 
-// AddMany adds a node with resultCount results and returns them as operands for other nodes. After an error the operands are
-// zero.
+// AddMany adds a node with resultCount results and returns them as operands for other nodes. After an error the
+// operands are zero.
 func (builder *Builder) AddMany(resultCount int, op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, resultCount)
 	if builder.err != nil {

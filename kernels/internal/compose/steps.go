@@ -195,8 +195,8 @@ func (s *Steps) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []gr
 	return out
 }
 
-// WithLayout gives x the strides of layout, which must have the shape of x. It serves ops for which PyTorch allocates the
-// result in advance.
+// WithLayout gives x the strides of layout, which must have the shape of x. It serves ops for which PyTorch allocates
+// the result in advance.
 func (s *Steps) WithLayout(x graph.Arg, layout tensor.Type) graph.Arg {
 	if tensor.SameSizes(x.Type().Strides, layout.Strides) {
 		return x

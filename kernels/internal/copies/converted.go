@@ -52,8 +52,8 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 	return builder.Kernel()
 }
 
-// InDType returns a copy of the call in which all values have the given dtype, or the call itself if they have it already. A
-// value that gets another dtype is dense in the copy.
+// InDType returns a copy of the call in which all values have the given dtype, or the call itself if they have it
+// already. A value that gets another dtype is dense in the copy.
 func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 	if isInDType(call, dtype) {
 		return call

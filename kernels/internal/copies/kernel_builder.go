@@ -112,7 +112,8 @@ func (builder *KernelBuilder) StridedResult(i int, dtype tensor.DType) kit.Buffe
 	return builder.Result(i, dtype)
 }
 
-// NoScratch is the argument scratchBytes or workerBytes of [KernelBuilder.AddPhases] for phases that use no such memory.
+// NoScratch is the argument scratchBytes or workerBytes of [KernelBuilder.AddPhases] for phases that use no such
+// memory.
 const NoScratch = 0
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratchBytes and
@@ -206,8 +207,8 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 	return kernel, builder.err
 }
 
-// ChunkedPhase returns a phase that divides units of work into chunks. compute computes units [begin, end). A unit costs as
-// much as copying the given number of elements.
+// ChunkedPhase returns a phase that divides units of work into chunks. compute computes units [begin, end). A unit
+// costs as much as copying the given number of elements.
 func ChunkedPhase(units, elements int, compute func(m *graph.Mem, begin, end int) error) graph.Phase {
 	division := machine.DivideUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {

@@ -125,8 +125,8 @@ func (parsed *indexCall) expandTypes() error {
 	return nil
 }
 
-// ruleType returns the type of an index operand for the permutation rule. indexType is the operand's type,
-// expanded to indexShape. The result has additional dimensions of size 1 for the dimensions of self that are not indexed, as in
+// ruleType returns the type of an index operand for the permutation rule. indexType is the operand's type, expanded to
+// indexShape. The result has additional dimensions of size 1 for the dimensions of self that are not indexed, as in
 // reshape_indexer of at::native.
 func (parsed *indexCall) ruleType(indexType tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(parsed.shape))

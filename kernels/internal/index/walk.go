@@ -64,8 +64,8 @@ type walkOperand struct {
 	steps []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta. In
-// Mem.Ptrs, the result of the op comes first, then the operands of the op.
+// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta.
+// In Mem.Ptrs, the result of the op comes first, then the operands of the op.
 func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(ptrIndex, meta), kit.ByteStrides(meta)}
 }
@@ -329,8 +329,8 @@ func sizeAt(meta tensor.Meta, dim int) int {
 	return meta.Shape[dim]
 }
 
-// lookupAlong returns the lookup for dimension dim of a table with the given meta. Operand 2 of the walk indexes the dimension,
-// and index is the operand's meta.
+// lookupAlong returns the lookup for dimension dim of a table with the given meta. Operand 2 of the walk indexes the
+// dimension, and index is the operand's meta.
 func lookupAlong(table, index tensor.Meta, dim int) lookup {
 	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(table, dim),
 		step: kit.ByteStride(table, dim)}

@@ -99,8 +99,8 @@ func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	return nil
 }
 
-// View returns a view of the buffer with the given meta. The first element of the view is meta.Offset - b.Meta.Offset elements
-// after the first element of the buffer.
+// View returns a view of the buffer with the given meta. The first element of the view is meta.Offset - b.Meta.Offset
+// elements after the first element of the buffer.
 func (b Buffer) View(meta tensor.Meta) Buffer {
 	shift := meta.Offset - b.Meta.Offset
 	meta.Offset = 0
