@@ -209,7 +209,7 @@ func project(builder *copies.KernelBuilder, result, input, weights, bias kit.Buf
 func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType, projected kit.Buffer) error {
 	steps := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
 		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
-	// Large blocks and many steps repay the time of packing the weights in each run.
+	// Packing the weights in each run saves time only with large blocks or many steps.
 	steps.usesPackedWeights = steps.r[0].Packed || steps.r[1].Packed ||
 		layer.packsSteps(dtype) && (steps.blockSequences > multiply.MaxThin || steps.steps > fewSteps)
 	if err := steps.plan(); err != nil {
