@@ -42,11 +42,11 @@ func (f *faulty) create(path string) (outputFile, error) {
 	return &faultyFile{out, path, f}, err
 }
 
-func (f *faulty) openEnd(path string) (outputFile, error) {
-	if err := f.check("openEnd", path); err != nil {
+func (f *faulty) openAppend(path string) (outputFile, error) {
+	if err := f.check("openAppend", path); err != nil {
 		return nil, err
 	}
-	out, err := f.disk.openEnd(path)
+	out, err := f.disk.openAppend(path)
 	return &faultyFile{out, path, f}, err
 }
 
@@ -97,7 +97,8 @@ func (f *faultyFile) Sync() error {
 // disk. The run ends with the error; outputs are whole; the next run finishes and repeats at most one part.
 func TestFaults(t *testing.T) {
 	const inputs, part = 12, 3
-	for _, operation := range []string{"create", "openEnd", "write", "sync", "rename", "makeDirectory", "syncDirectory"} {
+	for _, operation := range []string{"create", "openAppend", "write", "sync", "rename", "makeDirectory",
+		"syncDirectory"} {
 		failures := 0
 		for nth := 0; ; nth += testsize.Of(9, 1) {
 			f := newFolder(t, affine)

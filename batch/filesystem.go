@@ -13,8 +13,8 @@ import (
 type fileSystem interface {
 	// create creates a new file.
 	create(path string) (outputFile, error)
-	// openEnd opens a file at its end, and creates it if it does not exist.
-	openEnd(path string) (outputFile, error)
+	// openAppend opens a file at its end, and creates it if it does not exist.
+	openAppend(path string) (outputFile, error)
 	rename(from, to string) error
 	// remove removes a file, if it exists.
 	remove(path string) error
@@ -36,7 +36,7 @@ func (disk) create(path string) (outputFile, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
-func (disk) openEnd(path string) (outputFile, error) {
+func (disk) openAppend(path string) (outputFile, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 }
 

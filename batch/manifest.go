@@ -139,7 +139,7 @@ func openManifest(fsys fileSystem, path string) (outputFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fsys.openEnd(path)
+	f, err := fsys.openAppend(path)
 	if err == nil && incomplete {
 		if _, err = f.Write([]byte("\n")); err != nil {
 			f.Close()

@@ -14,7 +14,7 @@ import (
 // for the earlier value.
 
 const (
-	// maxParts is the maximum number of parts (workers) for which affinity is computed.
+	// maxParts is the maximum number of parts (one for each worker) for which affinity is computed.
 	maxParts = 16
 	// For affinity, the arena may be larger by 1/arenaGrowthDivisor than without. If the arena would exceed this limit,
 	// the values that are live at that point lose their affinity. Memory is then planned again, at most maxPlans times.

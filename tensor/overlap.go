@@ -115,9 +115,9 @@ func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 
 // floorDiv returns a/b rounded down; b must be positive.
 func floorDiv(a, b int) int {
-	q := a / b
+	quotient := a / b
 	if a%b < 0 {
-		q--
+		quotient--
 	}
-	return q
+	return quotient
 }

@@ -30,9 +30,9 @@ func NewStorage(n int) *Storage {
 		return &Storage{}
 	}
 	mustAllocate(n)
-	b := make([]byte, n+Align-1)
-	adviseLargePages(b)
-	return &Storage{data: aligned(b)[:n:n]}
+	block := make([]byte, n+Align-1)
+	adviseLargePages(block)
+	return &Storage{data: aligned(block)[:n:n]}
 }
 
 // mustAllocate panics if n bytes are not available, with a [*MemoryError] if memory is short.
@@ -48,9 +48,9 @@ func mustAllocate(n int) {
 	panic("tensor: " + err.Error())
 }
 
-// aligned returns b from its first address that is a multiple of [Align].
-func aligned(b []byte) []byte {
-	return b[-uintptr(unsafe.Pointer(unsafe.SliceData(b)))&(Align-1):]
+// aligned returns the part of a block from its first address that is a multiple of [Align].
+func aligned(block []byte) []byte {
+	return block[-uintptr(unsafe.Pointer(unsafe.SliceData(block)))&(Align-1):]
 }
 
 // StorageOf wraps bytes without a copy. The memory may be mapped from a file; it must stay valid while
@@ -133,8 +133,8 @@ func FromSlice[T Element](data []T, shape ...int) (*Tensor, error) {
 	if meta.Numel() != len(data) {
 		return nil, fmt.Errorf("shape '%s' is invalid for input of size %d", ListString(shape), len(data))
 	}
-	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*meta.DType.Size())
-	return &Tensor{Meta: meta, storage: &Storage{data: b}}, nil
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*meta.DType.Size())
+	return &Tensor{Meta: meta, storage: &Storage{data: bytes}}, nil
 }
 
 // Must returns t and panics on an error. It is meant for literal tensors in tests and examples.
@@ -252,9 +252,9 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 		position := 0
 		t.storageRow().float64s(func(block []float64) {
 			for _, value := range block {
-				if c := counts[position]; c > 0 {
+				if weight := counts[position]; weight > 0 {
 					least, most = min(least, value), max(most, value)
-					sum += float64(c * value)
+					sum += float64(weight * value)
 				}
 				position++
 			}
@@ -284,9 +284,9 @@ func (t *Tensor) unexpanded() *Tensor {
 // storageRow returns a 1-dim view of the storage from the first to the last element of t. Strides of t must be
 // positive.
 func (t *Tensor) storageRow() *Tensor {
-	m := New(t.DType, t.Extent()-t.Offset)
-	m.Offset = t.Offset
-	return &Tensor{Meta: m, storage: t.storage}
+	row := New(t.DType, t.Extent()-t.Offset)
+	row.Offset = t.Offset
+	return &Tensor{Meta: row, storage: t.storage}
 }
 
 // multiplicities returns, for each element of [Tensor.storageRow], the number of elements of t at its address.

@@ -133,7 +133,7 @@ func (w *worker) run(ctx context.Context, all []*subject) error {
 	return nil
 }
 
-// runOnce runs a program with an input of the subject, and checks its results. use is an index of resultUses.
+// runOnce runs the program of s with one of its inputs, and checks the results. use is an index of resultUses.
 func (w *worker) runOnce(ctx context.Context, s *subject, inputIndex, use int) error {
 	out, err := s.program.Run(ctx, s.in[inputIndex])
 	if err != nil {

@@ -87,8 +87,8 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 	if err != nil {
 		return nil, exit.UsageError(err)
 	}
-	for _, o := range operators {
-		doc.Missing = append(doc.Missing, Missing{o.Name, o.Domain, o.Nodes, o.Suggestion})
+	for _, operator := range operators {
+		doc.Missing = append(doc.Missing, Missing{operator.Name, operator.Domain, operator.Nodes, operator.Suggestion})
 	}
 	var rejected []*graph.Error
 	for _, mistake := range mistakes(ctx, f) {

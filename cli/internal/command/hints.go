@@ -67,8 +67,8 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 
 // NoteUnplanned prints the sizes of --dim for which planning failed, with the reasons.
 func NoteUnplanned(cmd *cobra.Command, path string, compiled *graphrun.Program) {
-	for _, h := range (*program.Program)(compiled).RefusedHints() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, format.Sizes(h.Sizes), h.Why)
+	for _, refused := range (*program.Program)(compiled).RefusedHints() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, format.Sizes(refused.Sizes), refused.Why)
 	}
 }
 

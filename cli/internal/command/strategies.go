@@ -16,8 +16,8 @@ import (
 const DefaultStrategy = "optimal"
 
 // StrategyFlag adds --strategy and its completion.
-func (e *Extensions) StrategyFlag(cmd *cobra.Command, p *string) {
-	cmd.Flags().StringVar(p, "strategy", DefaultStrategy,
+func (e *Extensions) StrategyFlag(cmd *cobra.Command, strategy *string) {
+	cmd.Flags().StringVar(strategy, "strategy", DefaultStrategy,
 		"choose layouts by strategy `NAME`: "+strings.Join(e.StrategyNames(), ", "))
 	CompleteFrom(cmd, "strategy", e.StrategyNames())
 }

@@ -69,9 +69,9 @@ func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Er
 		raised := g.Clone()
 		raised.Symbols = maps.Clone(g.Symbols)
 		for _, name := range symbols {
-			b := raised.Symbols[name]
-			b.Min = raisedMin
-			raised.Symbols[name] = b
+			bounds := raised.Symbols[name]
+			bounds.Min = raisedMin
+			raised.Symbols[name] = bounds
 		}
 		symbolic, err := SymbolicOf(raised, errs, allBranches)
 		if err == nil && symbolic != nil && symbolic.IncompleteReason == nil {
