@@ -3,7 +3,6 @@ package window
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -87,33 +86,28 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 	return nil
 }
 
-// compileGridSampler returns the kernel of a call. If all samples together have many more taps than the operand has
-// elements, the kernel first copies a float32 operand to a channels-last array of float64. A tap then reads adjacent
-// channels, and each element is converted only once.
+// compileGridSampler returns the kernel of a call. It first copies a float32 operand to quads, unless the samples have
+// few taps for the size of the operand.
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
-	operand, out := builder.Operand(0), call.Out[0]
-	layout := operand.Meta
-	maxTaps := maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, layout.Rank()-2)
-	taps := kit.BoundedProduct(out.Numel(), maxTaps)
-	if layout.DType == tensor.Float32 && taps/minTapsPerElement >= layout.Numel() {
-		shape := append(append([]int{layout.Shape[0]}, layout.Shape[2:]...), layout.Shape[1])
-		pixels := builder.NewScratch(tensor.Float64, shape...)
-		strides := pixels.Meta.Strides // of [N, spatial dimensions, C]
-		last := len(strides) - 1
-		pixels.Meta = tensor.Meta{DType: tensor.Float64, Shape: layout.Shape,
-			Strides: slices.Concat(strides[:1], strides[last:], strides[1:last])}
-		builder.AddCopies(copies.Job{Dst: pixels, Src: operand})
-		operand = pixels
+	operand, isQuads := builder.Operand(0), usesQuads(call)
+	if isQuads {
+		operand = copyToQuads(builder, operand)
 	}
-	workerBytes, phase := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta).phase()
+	kernel := newGridKernel(call, newGridSampling(call, operand.Meta), operand.Meta, isQuads)
+	workerBytes, phase := kernel.phase()
 	buffers := []kit.Buffer{kit.OutBuffer(call, 0), operand, builder.Operand(1)}
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
 }
 
-// minTapsPerElement is the minimum number of taps per element of the operand for which copying the operand is faster.
-const minTapsPerElement = 8
+// usesQuads reports whether copying the operand to quads is faster: samples together have at least as many taps as the
+// operand has elements.
+func usesQuads(call *graph.Call) bool {
+	operand := call.Meta(0)
+	maxTaps := maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, operand.Rank()-2)
+	return operand.DType == tensor.Float32 && kit.BoundedProduct(call.Out[0].Numel(), maxTaps) >= operand.Numel()
+}
 
 // newGridSampling returns the sampling of a call for an operand with the given layout.
 func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
@@ -131,11 +125,14 @@ func gridOperations(c *graph.Call) float64 {
 	tapsPerSample := float64(maxTapsOf(attrs.InterpolationMode, out.Rank()-2))
 	results := float64(out.Numel())
 	listedTaps := tapsPerSample * results / float64(max(1, out.Shape[1]))
-	tapOps := summedTapOps
-	if tapsPerSample == 4 {
+	tapOps, resultOps := summedTapOps, sampledResultOps
+	switch {
+	case hasQuadCode && usesQuads(c):
+		tapOps, resultOps = quadTapOps, quadResultOps
+	case tapsPerSample == 4:
 		tapOps = unrolledTapOps
 	}
-	return float64(results*(sampledResultOps+float64(tapsPerSample*tapOps))) + float64(listedTaps*listedTapOps)
+	return float64(results*(resultOps+float64(tapsPerSample*tapOps))) + float64(listedTaps*listedTapOps)
 }
 
 // reference computes each sample of each channel separately.

@@ -15,10 +15,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// gridInputs returns an operand and a grid. Most coordinates are inside the operand, the others outside or not finite.
+// gridInputs returns an operand and a grid. Most elements are finite. Most coordinates are inside the operand, the
+// others outside or not finite.
 func gridInputs(r *rand.Rand, x, grid tensor.Meta) []*tensor.Tensor {
 	return []*tensor.Tensor{
-		kerneltest.Filled(x, func(tensor.DType) tensor.Scalar { return tensor.FloatScalar(r.NormFloat64()) }),
+		kerneltest.Filled(x, func(tensor.DType) tensor.Scalar {
+			if r.IntN(20) == 0 {
+				return tensor.FloatScalar([]float64{math.Inf(1), math.Inf(-1), math.NaN(), math.Copysign(0, -1)}[r.IntN(4)])
+			}
+			return tensor.FloatScalar(r.NormFloat64())
+		}),
 		kerneltest.Filled(grid, func(tensor.DType) tensor.Scalar {
 			switch r.IntN(20) {
 			case 0:

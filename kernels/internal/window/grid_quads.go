@@ -1,0 +1,100 @@
+package window
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/strided"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const (
+	// quadChannels is the number of adjacent channels of a pixel that vectors sum together.
+	quadChannels = 4
+	quadBytes    = 4 * quadChannels
+	// maxPixelChannels is the maximum number of channels of a pixel that are adjacent in memory: a cache line of float32.
+	maxPixelChannels = 16
+	// minQuadPositions is the minimum number of positions of a group whose samples are summed by quads, unless a row has
+	// fewer. quadGroups is the number of groups of shorter rows, so that workers can share them.
+	minQuadPositions, quadGroups = 128, 8
+)
+
+// pixelChannels returns the number of channels of a pixel that are adjacent in an operand in quads.
+func pixelChannels(channels int) int {
+	return min(maxPixelChannels, kit.DivUp(channels, quadChannels)*quadChannels)
+}
+
+// copyToQuads copies a float32 operand [N,C,...] to scratch memory [N, blocks of channels, pixels + 1, channels of a
+// block]. The last pixel of a block is zero: taps outside the operand read it. The meta of the result has the operand's
+// shape; its stride of channels holds from a block to the next. The channels that complete the last block are not
+// initialized.
+func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
+	const elemBytes = 4
+	meta := operand.Meta
+	batch, channels, space := meta.Shape[0], meta.Shape[1], meta.Shape[2:]
+	pixels, perBlock := tensor.Numel(space), pixelChannels(channels)
+	array := builder.NewScratch(tensor.Float32, batch, kit.DivUp(channels, perBlock), pixels+1, perBlock)
+	strides := array.Meta.Strides
+	spaceStrides := tensor.New(tensor.Float32, append(slices.Clone(space), perBlock)...).Strides[:len(space)]
+	view := func(buffer kit.Buffer, first int, shape []int, strides ...int) kit.Buffer {
+		return buffer.Shifted(first*elemBytes, tensor.Meta{DType: tensor.Float32, Shape: shape, Strides: strides})
+	}
+	jobs := []copies.Job{{Dst: view(array, pixels*perBlock, []int{batch, strides[0] / strides[1], perBlock}, strides[0],
+		strides[1], 1), Fill: tensor.Zeros(tensor.Float32)}}
+	whole := channels / perBlock // number of complete blocks
+	for _, part := range [][3]int{{0, whole, perBlock}, {whole, 1, channels % perBlock}} {
+		first, blocks, count := part[0], part[1], part[2]
+		shape := append([]int{batch, blocks, count}, space...)
+		jobs = append(jobs, copies.Job{
+			Dst: view(array, first*strides[1], shape, append([]int{strides[0], strides[1], 1}, spaceStrides...)...),
+			Src: view(operand, first*perBlock*meta.Strides[1], shape, append([]int{meta.Strides[0],
+				perBlock * meta.Strides[1], meta.Strides[1]}, meta.Strides[2:]...)...)})
+	}
+	builder.AddCopies(jobs...)
+	array.Meta = tensor.Meta{DType: tensor.Float32, Shape: meta.Shape,
+		Strides: append([]int{strides[0], strides[1] / perBlock}, spaceStrides...)}
+	return array
+}
+
+// sumQuads is sumGroup for an operand in quads.
+func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
+	mover, perBlock := strided.MoverOf(quadBytes/quadChannels), pixelChannels(k.channels)
+	for channel := 0; channel < channels; channel += quadChannels {
+		inBlock, count := channel%perBlock, min(quadChannels, channels-channel)
+		quad := unsafe.Add(in, (channel-inBlock)*k.inChannelStride+inBlock*mover.SrcSize)
+		result, sums := unsafe.Add(out, channel*k.outChannelStride), unsafe.Pointer(&group.sums)
+		if count == quadChannels && k.outChannelStride == mover.DstSize {
+			sampleQuads(positions, result, k.outPositionStride, quad, &group.taps[0], k.maxTaps)
+			continue
+		}
+		sampleQuads(positions, sums, quadBytes, quad, &group.taps[0], k.maxTaps)
+		mover.CopyBlock(result, sums, strided.Axis{N: positions, Dst: k.outPositionStride, Src: quadBytes},
+			strided.Axis{N: count, Dst: k.outChannelStride, Src: mover.SrcSize})
+	}
+}
+
+// sampleQuads stores the samples of a quad of channels at n positions. A sample is the sum of tapCount taps, in order,
+// in float64. out is the address of the first sample; the next one is outStep bytes after it. in is the address of the
+// quad of the first pixel.
+func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int) {
+	if hasQuadCode {
+		sampleQuadsVector(n, out, outStep, in, taps, tapCount)
+		return
+	}
+	for list := unsafe.Slice(taps, n*tapCount); len(list) > 0; list = list[tapCount:] {
+		var sums [quadChannels]float64
+		for _, tap := range list[:tapCount] {
+			for channel, x := range (*[quadChannels]float32)(unsafe.Add(in, tap.offset)) {
+				sums[channel] += float64(tap.weight * float64(x))
+			}
+		}
+		for channel, sum := range sums {
+			*(*float32)(unsafe.Add(out, channel*quadBytes/quadChannels)) = float32(sum)
+		}
+		if len(list) > tapCount { // no address is computed beyond the last sample
+			out = unsafe.Add(out, outStep)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+//go:build amd64 && !noasm
+
+#include "textflag.h"
+
+// Add tap k of the list at DX to the sums in Y0.
+#define TAP(k) \
+	MOVQ         (16*k)(DX), R9   \
+	VBROADCASTSD (16*k+8)(DX), Y1 \
+	VCVTPS2PD    (SI)(R9*1), Y2   \
+	VMULPD       Y2, Y1, Y2       \
+	VADDPD       Y2, Y0, Y0
+
+// func sampleQuadsVector(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
+TEXT ·sampleQuadsVector(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), CX
+	MOVQ out+8(FP), DI
+	MOVQ outStep+16(FP), R8
+	MOVQ in+24(FP), SI
+	MOVQ taps+32(FP), DX
+	MOVQ tapCount+40(FP), BX
+
+position:
+	VXORPD Y0, Y0, Y0
+	MOVQ   BX, AX
+	SUBQ   $4, AX
+	JLT    single
+
+four:
+	TAP(0)
+	TAP(1)
+	TAP(2)
+	TAP(3)
+	ADDQ $64, DX
+	SUBQ $4, AX
+	JGE  four
+
+single:
+	ADDQ $4, AX
+	JEQ  store
+
+one:
+	TAP(0)
+	ADDQ $16, DX
+	DECQ AX
+	JNE  one
+
+store:
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (DI)
+	ADDQ       R8, DI
+	DECQ       CX
+	JNE        position
+	VZEROUPPER
+	RET

@@ -1,0 +1,11 @@
+//go:build !(amd64 || arm64) || noasm
+
+package window
+
+import "unsafe"
+
+// hasQuadCode is false: this build has no assembly.
+const hasQuadCode = false
+
+// sampleQuadsVector is not called: see hasQuadCode.
+func sampleQuadsVector(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}
