@@ -32,7 +32,7 @@ UNIT = ./internal/machine ./internal/jit/tile ./kernels/internal/product ./kerne
 UNIT_GRAPHS = ^(TestQuantize.*|TestHalfwayLevels.*|TestGreatestOf.*|TestConvolvedSums|TestTailsOf.*)$$
 
 # Packages that have files for builds without assembly.
-STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool
+STUBS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit ./internal/workerpool ./kernels/internal/window
 
 # Tests collect garbage a quarter as often, which saves a third of their time and costs 200 MB. They have no debug
 # information, which saves a third of the time for linking.

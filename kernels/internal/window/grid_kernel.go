@@ -255,12 +255,12 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, posi
 const listedTapMoves, summedTapMoves = 16, 2
 
 // The approximate costs of listing a tap, of summing a tap of one channel, and of storing a result, in graph.GoSimple
-// operations. They are fitted to five calls on an Emerald Rapids Xeon, and predict their times within 30%.
-const listedTapOps, summedTapOps, sampledResultOps = 17, 4.0, 7.5
+// operations. They are fitted to five calls on an Emerald Rapids Xeon; listedTapOps to calls on an EPYC with AVX2.
+const listedTapOps, summedTapOps, sampledResultOps = 22, 4.0, 7.5
 
 // unrolledTapOps is summedTapOps for samples of four taps, which are summed without a loop.
 const unrolledTapOps = 2.6
 
 // quadTapOps and quadResultOps are summedTapOps and sampledResultOps of operands in quads, with vectors. quadResultOps
-// includes the copies. They are fitted to 32 to 224 squared samples of 3 and 64 channels on an EPYC with AVX2.
-const quadTapOps, quadResultOps = .75, 5.0
+// includes the copies. They are fitted to calls of 3 and 64 channels, 64x64 to 224x224 samples, on an EPYC with AVX2.
+const quadTapOps, quadResultOps = .75, 7.0
