@@ -7352,6 +7352,13 @@ func SpecialEntr(self *graph.Value) *graph.Value {
 	return node("special_entr", 1, nil, self)[0]
 }
 
+// SpecialErfcx is the op special_erfcx.
+//
+// Returns exp(x^2) * erfc(x) of each element, the scaled complementary error function.
+func SpecialErfcx(self *graph.Value) *graph.Value {
+	return node("special_erfcx", 1, nil, self)[0]
+}
+
 // SpecialI0e is the op special_i0e.
 //
 // Returns the modified Bessel function of the first kind and order 0 of each element, multiplied by exp(-|x|).
@@ -7380,6 +7387,22 @@ func SpecialLogNdtr(self *graph.Value) *graph.Value {
 	return node("special_log_ndtr", 1, nil, self)[0]
 }
 
+// SpecialModifiedBesselK0 is the op special_modified_bessel_k0.
+//
+// Returns the modified Bessel function of the second kind and order 0 of each element; infinity at 0, NaN below
+// 0.
+func SpecialModifiedBesselK0(self *graph.Value) *graph.Value {
+	return node("special_modified_bessel_k0", 1, nil, self)[0]
+}
+
+// SpecialModifiedBesselK1 is the op special_modified_bessel_k1.
+//
+// Returns the modified Bessel function of the second kind and order 1 of each element; infinity at 0, NaN below
+// 0.
+func SpecialModifiedBesselK1(self *graph.Value) *graph.Value {
+	return node("special_modified_bessel_k1", 1, nil, self)[0]
+}
+
 // SpecialNdtr is the op special_ndtr.
 //
 // Returns the probability that a standard normal number is less than the element.
@@ -7393,6 +7416,22 @@ func SpecialNdtr(self *graph.Value) *graph.Value {
 // [0, 1].
 func SpecialNdtri(self *graph.Value) *graph.Value {
 	return node("special_ndtri", 1, nil, self)[0]
+}
+
+// SpecialScaledModifiedBesselK0 is the op special_scaled_modified_bessel_k0.
+//
+// Returns the modified Bessel function of the second kind and order 0 of each element, multiplied by exp(x);
+// infinity at 0, NaN below 0.
+func SpecialScaledModifiedBesselK0(self *graph.Value) *graph.Value {
+	return node("special_scaled_modified_bessel_k0", 1, nil, self)[0]
+}
+
+// SpecialScaledModifiedBesselK1 is the op special_scaled_modified_bessel_k1.
+//
+// Returns the modified Bessel function of the second kind and order 1 of each element, multiplied by exp(x);
+// infinity at 0, NaN below 0.
+func SpecialScaledModifiedBesselK1(self *graph.Value) *graph.Value {
+	return node("special_scaled_modified_bessel_k1", 1, nil, self)[0]
 }
 
 // SpecialShiftedChebyshevPolynomialT is the op special_shifted_chebyshev_polynomial_t.

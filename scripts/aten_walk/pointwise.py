@@ -8,7 +8,8 @@ UNARY = """abs acos acosh angle asin asinh atan atanh bitwise_not ceil conj_phys
     expm1 floor frac isfinite isinf isnan isneginf isposinf lgamma log log10 log1p log2 log_sigmoid logical_not neg
     positive reciprocal relu relu6 rsqrt selu sgn sigmoid sign signbit silu sin sinh sqrt square tan tanh trunc
     hardsigmoid hardswish mish alias detach real imag view_as_real ravel numel t trace nonzero
-    sinc special_entr special_ndtr special_spherical_bessel_j0""".split()
+    sinc special_entr special_ndtr special_spherical_bessel_j0 special_erfcx special_modified_bessel_k0
+    special_modified_bessel_k1 special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1""".split()
 BINARY = """mul eq ne lt le gt ge pow remainder fmod floor_divide bitwise_and bitwise_or bitwise_xor xlogy
     bitwise_left_shift bitwise_right_shift special_xlog1py""".split()
 BINARY_TENSORS = """maximum minimum fmax fmin atan2 heaviside hypot copysign logaddexp logaddexp2 logical_and

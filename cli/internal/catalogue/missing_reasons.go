@@ -40,10 +40,10 @@ var reasons = []missingReason{
 	{"torch.masked is a prototype; the op where and a reduction compute the same", "masked.*"},
 	{"the number of its terms depends on the value of an element, so that the time for an element has no bound",
 		"special.hermite_polynomial_* special.laguerre_polynomial_l special.legendre_polynomial_p polygamma " +
-			"special.polygamma special.zeta"},
+			"special.polygamma special.zeta special.airy_ai"},
 	{"it sums series and continued fractions of up to 2,000 terms, and formulas have no loops", "igamma igammac"},
-	{"graphrun has no series or rational approximation of this function, and no exporter writes the function",
-		"special.airy_ai special.bessel_* special.modified_bessel_k* special.scaled_modified_bessel_k* special.erfcx"},
+	{"PyTorch's results are off by up to 9e-7 above 5: its polynomials lack the leading terms of their source",
+		"special.bessel_*"},
 	{"the number of its results is a binomial coefficient, which expressions of sizes do not contain", "combinations"},
 	{"its eigenvalues are complex for real matrices; linalg_eigh has those of symmetric ones", "linalg.eig*"},
 	{"it pivots with 1x1 and 2x2 blocks; linalg_lu_factor and linalg_solve take the same matrices", "linalg.ldl_*"},

@@ -30,7 +30,85 @@ func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
 	}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
-// besselText returns the formula of a Bessel function: a Chebyshev series in |x| up to 8, and one in 1/|x| above.
+// Modified Bessel functions of the second kind. The scaled ones have a factor of exp(x).
+var (
+	BesselK0       = besselSecond("special_modified_bessel_k0", 0, false)
+	BesselK1       = besselSecond("special_modified_bessel_k1", 1, false)
+	ScaledBesselK0 = besselSecond("special_scaled_modified_bessel_k0", 0, true)
+	ScaledBesselK1 = besselSecond("special_scaled_modified_bessel_k1", 1, true)
+)
+
+// besselSecond defines a modified Bessel function of the second kind. isScaled is set for a factor of exp(x).
+func besselSecond(name string, order int, isScaled bool) *graph.Op {
+	doc := fmt.Sprintf("Returns the modified Bessel function of the second kind and order %d of each element", order)
+	if isScaled {
+		doc += ", multiplied by exp(x)"
+	}
+	return formulaOp(name, strings.TrimPrefix(name, "special_")+"_cpu", doc+"; infinity at 0, NaN below 0.",
+		besselSecondText(order, isScaled), unaryFloat, func(x float64) float64 {
+			return besselSecondReference(order, isScaled, x)
+		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+}
+
+// besselSecondText returns the formula of a Bessel function of the second kind: up to 2, a Chebyshev series in x^2 and
+// the function of the first kind, multiplied by log(x/2); above, a Chebyshev series in 1/x.
+func besselSecondText(order int, isScaled bool) string {
+	near, far := "series - logarithm * exp(v) * first", "far / sqrt(v)"
+	if order == 1 {
+		near = "series / v + logarithm * exp(v) * first * v"
+	}
+	if isScaled {
+		near = "exp(v) * (" + near + ")"
+	} else {
+		far = "exp(-v) * " + far
+	}
+	return "v = float64(x); logarithm = log(v) - 0.69314718055994530942; " + // v/2 would be 0 for the least v
+		chebyshevSeries("series", "v * v - 2", besselSecondNear[order]) +
+		chebyshevSeries("first", "v * 0.5 - 2", besselNear[order]) + chebyshevSeries("far", "8 / v - 2",
+		besselSecondFar[order]) +
+		"type_as(where(v == 0, inf, where(v < 0, nan, where(v <= 2, " + near + ", " + far + "))), x)"
+}
+
+// besselSecondReference is the reference function. For order n and x above 30 it sums the asymptotic series (DLMF
+// 10.40.2). Otherwise it integrates exp(-x*cosh(t)) * cosh(n*t) over t > 0 (DLMF 10.32.9) by the trapezoidal rule,
+// whose error decreases exponentially with the number of steps. Below 1e-8, the other terms of the power series are
+// less than a rounding.
+func besselSecondReference(order int, isScaled bool, x float64) float64 {
+	scaled := 0.0
+	switch {
+	case x == 0:
+		return math.Inf(1)
+	case !(x > 0):
+		return math.NaN()
+	case x < 1e-8 && order == 1:
+		return 1 / x
+	case x < 1e-8:
+		const eulerGamma = 0.57721566490153286061
+		return math.Ln2 - eulerGamma - logWithSubnormals(x)
+	case x > 30:
+		term, mu := 1.0, float64(4*order*order)
+		for k := 1; k <= 20; k++ {
+			scaled += term
+			odd := float64(2*k - 1)
+			term = float64(term * (mu - float64(odd*odd)) / (float64(k) * 8 * x))
+		}
+		scaled *= math.Sqrt(math.Pi/2) / math.Sqrt(x)
+	default:
+		const step = 1.0 / 8
+		scaled = step / 2
+		for t := step; t < 30; t += step {
+			half := math.Sinh(t / 2) // 2*sinh(t/2)^2 is cosh(t)-1
+			scaled += float64(step * math.Exp(-2*x*half*half) * math.Cosh(float64(order)*t))
+		}
+	}
+	if isScaled {
+		return scaled
+	}
+	return math.Exp(-x) * scaled
+}
+
+// besselText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| up to 8, and one in
+// 1/|x| above.
 func besselText(order int, isScaled bool) string {
 	near, far := "near", "far / sqrt(a)"
 	if order == 1 {
@@ -143,5 +221,31 @@ var (
 		-1.89749581235054123450e-11, -5.58974346219658380687e-10, -3.83538038596423702205e-9, -2.63146884688951950684e-8,
 		-2.51223623787020892529e-7, -3.88256480887769039346e-6, -1.10588938762623716291e-4, -9.76109749136146840777e-3,
 		7.78576235018280120474e-1,
+	}}
+	besselSecondNear = [2][]float64{{
+		1.37446543561352307156e-16, 4.25981614279661018399e-14, 1.03496952576338420167e-11, 1.90451637722020886025e-9,
+		2.53479107902614945675e-7, 2.28621210311945178607e-5, 1.26461541144692592338e-3, 3.59799365153615016266e-2,
+		3.44289899924628486886e-1, -5.35327393233902768720e-1,
+	}, {
+		-7.02386347938628759343e-18, -2.42744985051936593393e-15, -6.66690169419932900609e-13,
+		-1.41148839263352776110e-10, -2.21338763073472585583e-8, -2.43340614156596823496e-6, -1.73028895751305206302e-4,
+		-6.97572385963986435018e-3, -1.22611180822657148235e-1, -3.53155960776544875667e-1, 1.52530022733894777053,
+	}}
+	besselSecondFar = [2][]float64{{
+		5.30043377268626276149e-18, -1.64758043015242134646e-17, 5.21039150503902756861e-17, -1.67823109680541210385e-16,
+		5.51205597852431940784e-16, -1.84859337734377901440e-15, 6.34007647740507060557e-15, -2.22751332699166985548e-14,
+		8.03289077536357521100e-14, -2.98009692317273043925e-13, 1.14034058820847496303e-12, -4.51459788337394416547e-12,
+		1.85594911495471785253e-11, -7.95748924447710747776e-11, 3.57739728140030116597e-10, -1.69753450938905987466e-9,
+		8.57403401741422608519e-9, -4.66048989768794782956e-8, 2.76681363944501510342e-7, -1.83175552271911948767e-6,
+		1.39498137188764993662e-5, -1.28495495816278026384e-4, 1.56988388573005337491e-3, -3.14481013119645005427e-2,
+		2.44030308206595545468,
+	}, {
+		-5.75674448366501715755e-18, 1.79405087314755922667e-17, -5.68946255844285935196e-17, 1.83809354436663880070e-16,
+		-6.05704724837331885336e-16, 2.03870316562433424052e-15, -7.01983709041831346144e-15, 2.47715442448130437068e-14,
+		-8.97670518232499435011e-14, 3.34841966607842919884e-13, -1.28917396095102890680e-12, 5.13963967348173025100e-12,
+		-2.12996783842756842877e-11, 9.21831518760500529508e-11, -4.19035475934189648750e-10, 2.01504975519703286596e-9,
+		-1.03457624656780970260e-8, 5.74108412545004946722e-8, -3.50196060308781257119e-7, 2.40648494783721712015e-6,
+		-1.93619797416608296024e-5, 1.95215518471351631108e-4, -2.85781685962277938680e-3, 1.03923736576817238437e-1,
+		2.72062619048444266945,
 	}}
 )

@@ -26,7 +26,7 @@ func Ops() []*graph.Op {
 		Maximum, Minimum, Fmax, Fmin,
 		Mul,
 		Neg, Positive,
-		I0, I0e, I1, I1e, Digamma, LogNdtr, Ndtri,
+		I0, I0e, I1, I1e, BesselK0, BesselK1, ScaledBesselK0, ScaledBesselK1, Digamma, Erfcx, LogNdtr, Ndtri,
 		Sinc, Entr, Ndtr, SphericalBesselJ0, Xlog1py,
 		Pow, Square,
 		Pointwise,
