@@ -1,8 +1,8 @@
 // Package contiguity has PyTorch's predicates about strides (is_contiguous, is_channels_last, non-overlapping and
 // dense, suggest_memory_format ...) for sizes and strides that may be symbolic.
 //
-// Each [Predicate] has two forms. Condition is a formula without branches. Branches follows the branches of PyTorch's
-// C++ code: Holds decides a condition, if necessary for typical sizes, and records the outcome as a guard. [Prove]
+// Each [Predicate] has two forms. Condition is a formula without branches. Branches has the branches of PyTorch's C++
+// code. Each branch calls [sym.Bool.Holds], which decides a condition and may record the outcome as a guard. [Prove]
 // proves that both forms agree: for one rank by following every path, and for all ranks by induction over the
 // dimensions (Predicate.Steps). A claim is a formula over several predicates. [ParseClaim] parses a claim, and
 // [ProveClaim] proves it for one rank.
@@ -25,7 +25,8 @@ type Predicate struct {
 	// Steps are the lemmas of an induction over the dimensions, which shows that both forms agree for any rank.
 	Steps []Step
 
-	// parts are the operands of the predicate if it is a disjunction that examines many orders of dimensions.
+	// parts has the operands of a disjunction that sorts the dimensions. For high ranks, Prove proves each part alone,
+	// because the whole predicate has too many paths.
 	parts []part
 }
 
@@ -34,8 +35,7 @@ type part struct {
 	name      string
 	condition func(shape, strides []sym.Int) sym.Bool
 	branches  func(shape, strides []sym.Int) bool
-	// symmetric means that, for values with elements, the part depends on the order of the strides, but not on the
-	// numbers of the dimensions.
+	// symmetric means that permuting the dimensions of a value with elements does not change the result of the part.
 	symmetric bool
 }
 
@@ -46,8 +46,8 @@ var (
 )
 
 // Predicates lists all predicates. A tensor.Predicate is an index of it. The columns are the fields of [Predicate] and,
-// in parts, of part. A function whose name ends in Formula returns a formula. The function without this ending is the
-// branching form.
+// in parts, of part. The lemmas (Steps) are in induction.go. A function whose name ends in Formula returns a formula.
+// The function without this ending is the branching form.
 var Predicates = []Predicate{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousFormula, contiguous, []Step{denseStep, elementsStep}, nil},
@@ -61,7 +61,7 @@ var Predicates = []Predicate{
 		5, orderedFormula(Order3d), ordered(Order3d), []Step{orderedStep, orderedFirstStep}, nil},
 	{"non_overlapping_and_dense", "Some order of the dimensions makes the value dense.",
 		0, nonOverlappingAndDenseFormula, nonOverlappingAndDense,
-		[]Step{denseStep, elementsStep, lastStep, sizesStep, anyStep}, []part{
+		[]Step{denseStep, elementsStep, sortStep, sortedDenseStep, disjunctionStep}, []part{
 			{"contiguous", contiguousFormula, contiguous, false},
 			{"channels_last", denseFormula(Order2d), dense(Order2d), false},
 			{"channels_last_3d", denseFormula(Order3d), dense(Order3d), false},
@@ -69,7 +69,7 @@ var Predicates = []Predicate{
 		}},
 	{"no_overlap",
 		"Each stride exceeds the offsets that dimensions of smaller strides reach, so no two elements share memory.",
-		0, noOverlapFormula, noOverlap, []Step{disjointStep, elementsStep, lastStep, reachStep}, []part{
+		0, noOverlapFormula, noOverlap, []Step{disjointStep, elementsStep, sortStep, reachStep}, []part{
 			{"no elements", func(shape, _ []sym.Int) sym.Bool { return numel(shape).Eq(sym.Int{}) },
 				func(shape, _ []sym.Int) bool { return numel(shape).Eq(sym.Int{}).Holds() }, false},
 			{"apart in the order of strides", disjointFormula, sortedDisjoint, true},
@@ -179,8 +179,8 @@ func contiguous(shape, strides []sym.Int) bool {
 
 // orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
 // minStride is the lower bound for the first stride, and next is the lower bound for the stride of a further dimension.
-// channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which
-// rejects values whose other sizes are all 1.
+// channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels: PyTorch
+// thereby rejects ambiguous values, such as those of shape [N, 1, 1, 1] with equal strides.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
 	next sym.Int) {
 	all = sym.BoolOf(true)

@@ -48,8 +48,8 @@ var elementsStep = Step{
 	},
 }
 
-// anyStep is the lemma for the predicates that are evaluated before the sort.
-var anyStep = Step{
+// disjunctionStep is the lemma for the predicates that are evaluated before the sort.
+var disjunctionStep = Step{
 	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
 		disjunction, path := sym.BoolOf(false), false
@@ -135,8 +135,8 @@ func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) 
 	}
 }
 
-// lastStep is the lemma for the order of sorted.
-var lastStep = Step{
+// sortStep is the lemma for the order of sorted.
+var sortStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
 	Check: forOrderedPair(func(shape, strides []sym.Int, first, last int) bool {
@@ -159,8 +159,8 @@ var lastStep = Step{
 	}),
 }
 
-// sizesStep is the induction step of sortedFormula.
-var sizesStep = Step{
+// sortedDenseStep is the induction step of sortedFormula.
+var sortedDenseStep = Step{
 	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +
 		"in place of the size of m. Without m the formula is therefore the formula of the other dimensions. The " +

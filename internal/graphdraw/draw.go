@@ -153,10 +153,10 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 			layout.cells = append(layout.cells, cell{box: -1, layer: layer})
 		}
 		for k, crossing := range layout.trunks[i] {
-			layout.connect(layout.cellAbove(i, k), crossing)
+			layout.connect(layout.cellAfter(i, k), crossing)
 		}
 		for _, to := range net.To {
-			layout.connect(layout.cellAbove(i, ranks[to]-ranks[net.From]-1), to)
+			layout.connect(layout.cellAfter(i, ranks[to]-ranks[net.From]-1), to)
 		}
 	}
 	layout.layers = make([][]int, lastRank+1)
@@ -168,13 +168,13 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	return layout, nil
 }
 
-// cellAbove returns the cell of a net directly above layer rank+1+k, where rank is the layer of the net's upper box.
-// The cell is this box for k = 0, and otherwise a crossing.
-func (l *layeredLayout) cellAbove(net, k int) int {
-	if k == 0 {
+// cellAfter returns the last cell of a net after it has crossed a number of layers: its upper box for 0, otherwise a
+// crossing.
+func (l *layeredLayout) cellAfter(net, crossed int) int {
+	if crossed == 0 {
 		return l.nets[net].From
 	}
-	return l.trunks[net][k-1]
+	return l.trunks[net][crossed-1]
 }
 
 // connect connects two cells of adjacent layers.

@@ -2,8 +2,8 @@ package graphdraw
 
 import "math"
 
-// The numbers of placement passes over all layers. In the first passes, cells are attracted by the layer above
-// (downwards) and by the layer below (upwards) in turn, in the last passes by both.
+// The numbers of placement rounds. In each of the first rounds, a pass downwards moves cells towards their connected
+// cells in the layer above, and a pass upwards towards those in the layer below. A final round is one pass with both.
 const (
 	placementRounds = 10
 	finalRounds     = 4
@@ -56,7 +56,7 @@ func (l *layeredLayout) weight(a, b int) float64 {
 
 // block is a group of adjacent cells, placed at the weighted mean of their desired positions.
 type block struct {
-	position float64 // of each cell, minus the minimum distance of the cell from the first cell of the layer
+	position float64 // x of each of its cells, minus the cell's minimum distance from the first cell of the layer
 	weight   float64 // sum of the weights of its cells
 	cells    int     // number of cells
 }

@@ -32,10 +32,11 @@ func (l *layeredLayout) routes() *routes {
 	for i, net := range l.nets {
 		routes.arriveX[i] = make([]float64, len(net.To))
 		sum, count := 0.0, 0
-		for end, to := range net.To {
+		for branch, to := range net.To {
 			crossed := l.cells[to].layer - l.cells[net.From].layer - 1 // layers between the two boxes
-			from := l.cellAbove(i, crossed)
-			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][end],
+			// from is the cell of the net in the layer above box `to`.
+			from := l.cellAfter(i, crossed)
+			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][branch],
 				rank: len(above[to])})
 			if from == net.From { // the net crosses no layer between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
@@ -59,12 +60,14 @@ func (l *layeredLayout) routes() *routes {
 const maxConnectionGap = 18
 
 // spreadConnections spreads connections over one side of a box.
-func (l *layeredLayout) spreadConnections(box int, ends []connection) {
-	sorted.Func(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
-	// len(ends) connections at equal distances, centred at the middle of the box
-	step := min(maxConnectionGap, l.boxes[box].Width/float64(len(ends)+1))
-	for i, end := range ends {
-		*end.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(ends)-1)/2)*step)
+func (l *layeredLayout) spreadConnections(box int, connections []connection) {
+	sorted.Func(connections, func(a, b connection) int {
+		return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank))
+	})
+	// equal distances, centred at the middle of the box
+	step := min(maxConnectionGap, l.boxes[box].Width/float64(len(connections)+1))
+	for i, conn := range connections {
+		*conn.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(connections)-1)/2)*step)
 	}
 }
 

@@ -51,11 +51,11 @@ func (l *layeredLayout) boxChains() [][]int {
 	return list
 }
 
-// align moves consecutive cells of a line to a common x coordinate. It uses as few coordinates as the neighbours of the
-// cells permit. A coordinate is the mean x of the cells that get it, clamped to the range that all of them permit.
+// align divides a line into as few runs of cells as possible, and gives the cells of a run a common x in their free
+// ranges (freeRange). This x is as close to the mean x of the run as the ranges allow.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
-		low, high := math.Inf(-1), math.Inf(1) // the x that the first count cells permit
+		low, high := math.Inf(-1), math.Inf(1) // the common free range of line[:count]
 		count, sum := 0, 0.0
 		for _, index := range line {
 			from, to := l.freeRange(index)

@@ -22,5 +22,5 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 	return memory, nil
 }
 
-// unmap releases memory. After a failure the memory stays mapped, so the error is ignored.
+// unmap releases memory. An error is ignored, because it only leaves the memory mapped.
 func unmap(memory []byte) { _ = unix.Munmap(memory) }

@@ -21,8 +21,8 @@
 	VMOVUPS (R11)(AX*1), Y3 \
 	ADDQ    $32, AX
 
-// func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-TEXT ·interleave4x32(SB), NOSPLIT, $0-56
+// func interleave32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+TEXT ·interleave32(SB), NOSPLIT, $0-56
 	ARGS
 	LEAQ (R12)(R12*2), R13
 
@@ -51,8 +51,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
-TEXT ·interleave4x64(SB), NOSPLIT, $0-56
+// func interleave64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+TEXT ·interleave64(SB), NOSPLIT, $0-56
 	ARGS
 	LEAQ (R12)(R12*2), R13
 

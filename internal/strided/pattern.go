@@ -75,7 +75,7 @@ func (p *Copy) transposeMethod() Method {
 	for i := range plannedRoutines[tile.elemBytes] {
 		routine := &plannedRoutines[tile.elemBytes][i]
 		if routine.rows <= tile.rows && routine.cols <= tile.cols &&
-			(routine.normal != nil || tile.nonTemporal && routine.stream != nil) {
+			(routine.ordinaryStores != nil || tile.nonTemporal && routine.stream != nil) {
 			return InRegisters
 		}
 	}

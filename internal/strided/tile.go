@@ -9,11 +9,11 @@ import (
 // tileRoutine is a routine that transposes tiles in registers. A tile is `rows` by `cols` elements: `rows` adjacent
 // elements in dst, `cols` adjacent elements in src.
 type tileRoutine struct {
-	rows, cols int
-	minCols    int      // minimum number of columns of any routine with these rows
-	normal     tileFunc // with ordinary stores; nil if another routine is faster
-	stream     tileFunc // with non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
-	closeRows  tileFunc // for close rows of dst ([matrix.rowsAreClose]) if it is faster there; may be nil
+	rows, cols     int
+	minCols        int      // minimum number of columns of any routine with these rows
+	ordinaryStores tileFunc // nil if another routine is faster
+	stream         tileFunc // with non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
+	closeRows      tileFunc // for close rows of dst ([matrix.rowsAreClose]) if it is faster there; may be nil
 }
 
 // tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
@@ -41,7 +41,7 @@ type matrix struct {
 func (m matrix) transpose() bool {
 	for i := range tileRoutines[m.elemBytes] {
 		if routine := &tileRoutines[m.elemBytes][i]; routine.rows <= m.rows && routine.cols <= m.cols &&
-			(routine.normal != nil || m.canStream(routine)) {
+			(routine.ordinaryStores != nil || m.canStream(routine)) {
 			m.transposeTiles(routine)
 			return true
 		}
@@ -83,7 +83,7 @@ func (m *matrix) transposeElements() {
 
 // transposeTiles transposes whole tiles by a routine, and the remaining columns and rows by other routines.
 func (m matrix) transposeTiles(routine *tileRoutine) {
-	transposeFunc := routine.normal
+	transposeFunc := routine.ordinaryStores
 	switch {
 	case m.canStream(routine):
 		transposeFunc = routine.stream

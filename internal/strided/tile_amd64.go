@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
+// hasInterleave reports whether interleave32 and interleave64 can be used.
 var hasInterleave = machine.RunnableFeatures().Has(machine.AVX2)
 
 // tileRoutines are the routines of the instruction set in use that this processor can run.
@@ -24,7 +24,7 @@ var hasThreeChannelTranspose = machine.RunnableFeatures().Has(machine.Vector512)
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.
 func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
-	// In the order of the fields: rows, cols, minCols, normal, stream, closeRows.
+	// In the order of the fields: rows, cols, minCols, ordinaryStores, stream, closeRows.
 	if cpu.Has(machine.Vector512) {
 		routines[1] = append(routines[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
 		routines[2] = append(routines[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},
@@ -58,15 +58,15 @@ func rowsOf(cpu machine.Features) (copying, streaming rowsFunc) {
 	return nil, nil
 }
 
-// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits: they store element k of row i at
+// interleave32 and interleave64 are interleave4 for elements of 32 and 64 bits: they store element k of row i at
 // dst + k*step + i*(element size), for the rows s0 to s3. n must be positive, and a multiple of 8 for 32 bits or of 4
 // for 64 bits.
 
 //go:noescape
-func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+func interleave32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
 
 //go:noescape
-func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+func interleave64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
 
 // fence orders non-temporal stores before all later stores.
 //

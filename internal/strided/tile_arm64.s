@@ -139,7 +139,7 @@ loop:
 	PUT2(V2, V3)
 	AGAIN
 
-TEXT ·interleave4x32(SB), NOSPLIT, $0-56
+TEXT ·interleave32(SB), NOSPLIT, $0-56
 	SOURCES
 
 loop:
@@ -151,7 +151,7 @@ loop:
 	BNE  loop
 	RET
 
-TEXT ·interleave4x64(SB), NOSPLIT, $0-56
+TEXT ·interleave64(SB), NOSPLIT, $0-56
 	SOURCES
 
 loop:

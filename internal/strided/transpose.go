@@ -94,10 +94,10 @@ func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3
 	case !hasInterleave || srcStep != size || n < 8:
 	case size == 4:
 		k = n &^ 7
-		interleave4x32(k, dst, dstStep, row0, row1, row2, row3)
+		interleave32(k, dst, dstStep, row0, row1, row2, row3)
 	case size == 8:
 		k = n &^ 3
-		interleave4x64(k, dst, dstStep, row0, row1, row2, row3)
+		interleave64(k, dst, dstStep, row0, row1, row2, row3)
 	}
 	dstOffset, srcOffset := k*dstStep, k*srcStep
 	for ; k < n; k++ {

@@ -168,7 +168,7 @@ func (d *Device) compile(lowered *lower.Program) (*compiled, error) {
 			d.kernels[digest] = kernel
 		}
 		kernel.users++
-		source.Kernel = nil // frees its memory; source is a copy, so lowered keeps its kernel
+		source.Kernel = nil // the launch does not need it; lowered keeps it, because source is a copy
 		program.launches = append(program.launches, launch{source, kernel})
 	}
 	// The cleanup runs in another goroutine, so it may wait for the lock.

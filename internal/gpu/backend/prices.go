@@ -11,7 +11,7 @@ import (
 )
 
 // estimatedRates returns the rates that are assumed for a device until it is measured. The unit of the fields is a
-// picosecond (PS) per step, wait, byte or operation.
+// picosecond (PS) per step, wait, operation or byte. TiledPS is for a byte of a transposed operand.
 func estimatedRates(info device.Info) machine.DeviceRates {
 	rates := machine.DeviceRates{Device: info.Name}
 	switch info.Kind {
@@ -46,11 +46,16 @@ func (d *Device) WithRates(rates machine.DeviceRates) graph.Device {
 	return &priced{d, rates, rates.Profile()}
 }
 
+// minFootprint is a footprint in bytes. Rates of devices do not depend on the footprint, but 0 would be replaced by the
+// memory of the call.
+const minFootprint = 1
+
 // transferWork returns the function that computes the work of a transfer. unit is machine.DeviceUpload or
 // machine.DeviceDownload, whose rate is the time per byte.
 func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	return func(call *graph.Call, _ graph.Walk) (work graph.Work) {
-		work.StartedSteps, work.Footprint = 1, 1
+		work.StartedSteps = 1
+		work.Footprint = minFootprint
 		work.AddUnoverlapped(unit, float64(call.Out[0].Bytes()))
 		if unit == machine.DeviceDownload { // a download waits for all queued steps
 			work.AddUnoverlapped(machine.DeviceWait, 1)
@@ -59,15 +64,16 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 	}
 }
 
-// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels.
-// It is zero if the op has no forms for the call.
+// work returns the work of the kernels of a call. It assumes that operands have the layouts that suit the kernels. A
+// [graph.Form] describes the computation of one kernel. If the op has no forms for the call, the work is zero.
 func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
-	metas := slices.Clone(call.Out) // results, then operands: the indices of forms
+	metas := slices.Clone(call.Out) // results, then operands, as forms index them
 	for i := range call.In {
 		metas = append(metas, call.Meta(i))
 	}
 	stream := func(access graph.Access, meta tensor.Meta) { work.Bytes[access] += float64(meta.Bytes()) }
-	forms, err := compile.Forms(op, call, d.info.Promise.Target)
+	exactOps := d.info.Promise.Target // the operations that the device computes exactly
+	forms, err := compile.Forms(op, call, exactOps)
 	if err != nil {
 		return work
 	}
@@ -139,8 +145,8 @@ func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Me
 // transactionBytes is the size of the smallest read of memory.
 const transactionBytes = 32
 
-// contiguousBytes returns the bytes of the table that a gather reads at consecutive addresses: those of the fastest
-// loops with the same indices.
+// contiguousBytes returns the number of bytes of the table that a gather reads at consecutive addresses. They belong to
+// the innermost loops, which use the same indices in all iterations.
 func contiguousBytes(gather *graph.Gather) int {
 	bytes := gather.Size
 	for loop, size := range slices.Backward(gather.Shape) {
@@ -171,7 +177,8 @@ func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta)
 	}
 	result := walk.ResultLayout(0, call.Out[0])
 	bytes, fastest := float64(meta.Bytes()), graph.Fastest(meta)
-	// A different fastest dimension makes dense access tiled, and a gap between its elements makes it strided.
+	// If operand and result have different fastest dimensions, the access is tiled. Otherwise it is strided if there are
+	// gaps between adjacent elements.
 	switch followsOperands := op.Kind == graph.FollowsOperands || op.Copies; {
 	case followsOperands && meta.Rank() == result.Rank() && fastest != graph.Fastest(result) && fastest >= 0:
 		work.Bytes[graph.Tiled], work.Bytes[graph.Dense] = bytes, -bytes
@@ -179,7 +186,7 @@ func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta)
 		work.Bytes[graph.Strided], work.Bytes[graph.Dense] = bytes, -bytes
 	}
 	if work != (graph.Work{}) {
-		work.Footprint = 1
+		work.Footprint = minFootprint
 	}
 	return work, true
 }

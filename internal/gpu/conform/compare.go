@@ -20,7 +20,8 @@ import (
 // Walks are the names of the iterations of [Iterate].
 var Walks = []string{"contiguous", "transposed", "broadcast", "strided", "matrices"}
 
-// WalkShape returns a small shape for a walk. Kernels have tiles for the shape of "matrices", which does not fill them.
+// WalkShape returns a small shape for a walk. The shape for "matrices" does not fill the tiles of kernels, so that
+// partial tiles are tested.
 func WalkShape(walk string) []int {
 	if walk == "matrices" {
 		return []int{2, 18, 20}
@@ -131,8 +132,8 @@ func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 	return uint64(rng.IntN(20)-8) & mask
 }
 
-// Run runs a program. operands has the memory of the results and then of the operands. If the program reports a fault
-// in its data, such as an index out of range, Run returns the fault as an error.
+// Run runs a program. operands has the memory of its outputs, then of its inputs. If the program reports a fault in its
+// data, such as an index out of range, Run returns the fault as an error.
 type Run func(program *lower.Program, operands [][]byte) error
 
 // Interpret is a [Run] that interprets the kernels on the host.
@@ -181,7 +182,8 @@ func Compare(source *expr.Code, iteration *iter.Iterator, target lower.Target, r
 	if err != nil {
 		return Difference{}, err
 	}
-	program, err := lower.Pointwise(source, iteration, slices.Repeat([]int{16}, len(iteration.Operands())), target)
+	align := slices.Repeat([]int{16}, len(iteration.Operands())) // addresses are multiples of 16
+	program, err := lower.Pointwise(source, iteration, align, target)
 	if err != nil {
 		return Difference{}, err
 	}

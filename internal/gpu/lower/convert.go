@@ -43,8 +43,8 @@ func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value 
 
 // resize converts an integer modulo 2^bits, where bits is the number of bits of the result.
 func (s *scalarBuilder) resize(to tensor.DType, value ir.Value) ir.Value {
-	target, from := register(to), s.Type(value)
-	if target.Size() != from.Size() { // change the size first: a conversion (ir.Kernel.Check) keeps the signedness
+	target, from := registerDType(to), s.Type(value)
+	if target.Size() != from.Size() { // kernels cannot change the size and the signedness in one conversion
 		middle := map[bool]tensor.DType{true: tensor.Int32, false: tensor.Uint32}[from.IsSigned()]
 		if target.Size() == 8 {
 			middle = map[bool]tensor.DType{true: tensor.Int64, false: tensor.Uint64}[from.IsSigned()]
@@ -62,7 +62,7 @@ func (s *scalarBuilder) truncate(to, from tensor.DType, value ir.Value) ir.Value
 		return s.resize(to, s.toInt(tensor.Int32, from, value))
 	case tensor.Uint64:
 		const u64, limit = tensor.Uint64, 1 << 63
-		// From 2^63 to 2^64, 2^63 is subtracted before the conversion, and the highest bit is set afterwards.
+		// A value from 2^63 to 2^64 does not fit int64: convert value - 2^63, and set bit 63 of the result.
 		low := s.float(from, limit)
 		isHigh := s.op(lane.And, tensor.Bool, s.op(lane.Le, tensor.Bool, low, value),
 			s.op(lane.Lt, tensor.Bool, value, s.float(from, 2*limit)))

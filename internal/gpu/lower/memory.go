@@ -132,12 +132,12 @@ func (s *scalarBuilder) storeRun(numbers run, address ir.Value, values []ir.Valu
 }
 
 // sharedType returns the dtype of an array in shared memory whose elements represent elements of a real dtype. A bool
-// is stored as a uint32, and an element of another dtype as its register.
+// is stored as a uint32. Another element is stored as the value that represents it (registerDType).
 func sharedType(dtype tensor.DType) tensor.DType {
 	if dtype == tensor.Bool {
 		return tensor.Uint32
 	}
-	return register(dtype)
+	return registerDType(dtype)
 }
 
 // toShared returns an element as it is stored in shared memory.

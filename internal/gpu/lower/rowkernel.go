@@ -52,7 +52,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	switch {
 	case kernel.err != nil:
 		return kernel.err
-	case sharedBytes > maxShared:
+	case sharedBytes > maxGroupMemory:
 		return fmt.Errorf("gpu: a kernel with %d bytes of group memory is %w", sharedBytes, ErrUnsupported)
 	}
 	if err := kernel.Check(); err != nil {
@@ -185,7 +185,7 @@ func (k *rowKernel) addPass(i int) {
 	for _, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
 		neutral := expr.Neutral(fold.Op, dtype)
-		accumulators = append(accumulators, k.Emit(ir.Var, register(dtype), k.elementBits(dtype, neutral)))
+		accumulators = append(accumulators, k.Emit(ir.Var, registerDType(dtype), k.elementBits(dtype, neutral)))
 	}
 	// A thread computes the vectors of elements that begin at first, first+step, ..., below limit.
 	first := k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
@@ -234,7 +234,8 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i 
 	var results []ir.Value
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
-		results = append(results, k.combineLanes(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulators[index])))
+		folded := k.Emit(ir.ReadVar, registerDType(dtype), accumulators[index])
+		results = append(results, k.combineLanes(fold.Op, dtype, folded))
 	}
 	if k.piece == ir.None {
 		for index, result := range results {
@@ -296,15 +297,16 @@ func (k *rowKernel) joinPieces(i int) {
 			address := k.scratchAt(k.partialsOffset+8*index*k.rowCount*k.pieces, 8, piece, k.row, k.pieces)
 			return k.loadRun(run{dtype: dtype, count: 1, align: 8}, address)[0]
 		}
-		accumulator := k.Emit(ir.Var, register(dtype), partial(k.lane))
+		accumulator := k.Emit(ir.Var, registerDType(dtype), partial(k.lane))
 		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
 		if second := k.op(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
 			k.If(k.op(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
-				folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulator), partial(second))
+				folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, registerDType(dtype), accumulator), partial(second))
 				k.Emit(ir.WriteVar, tensor.Invalid, accumulator, folded)
 			})
 		}
-		k.numbers[pass.FoldResults[index]] = k.combineLanes(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulator))
+		folded := k.Emit(ir.ReadVar, registerDType(dtype), accumulator)
+		k.numbers[pass.FoldResults[index]] = k.combineLanes(fold.Op, dtype, folded)
 	}
 	if k.pieces > 1 && len(pass.Folds) > 0 {
 		k.If(k.isFirst(), func() {
@@ -444,7 +446,7 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 		}
 		for i, fold := range pass.Folds {
 			dtype := pass.Code.Insts[fold.Value].DType
-			folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, register(dtype), accumulators[i]), values[fold.Value])
+			folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, registerDType(dtype), accumulators[i]), values[fold.Value])
 			k.Emit(ir.WriteVar, tensor.Invalid, accumulators[i], folded)
 		}
 	}

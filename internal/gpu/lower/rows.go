@@ -19,8 +19,8 @@ const (
 	maxPieces  = 256     // the greatest number of pieces of a row
 )
 
-// maxShared is the number of bytes of group memory that every device has.
-const maxShared = 16 << 10
+// maxGroupMemory is the number of bytes of group memory that every device has.
+const maxGroupMemory = 16 << 10
 
 // Rows returns the program of an expression with folds (see rowprog.New). A fold combines the elements of a row into a
 // number, for example by a sum. A row consists of the elements along the dimensions that mask marks; there is one row
@@ -28,17 +28,17 @@ const maxShared = 16 << 10
 // outputs, then operands.
 //
 // A row is computed in the passes of expr.RowProgram. A pass reads all elements of the row and folds values. From the
-// results it computes numbers of the row for later passes. One group computes one row or, if rows are short, several.
-// If rows are cut, each pass has two launches. The first folds pieces. The second combines the results of the pieces of
-// each row, and computes the numbers of the row. A row is divided into vectors of adjacent elements. Thread t of n
-// threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of threads, and then
-// the results of pieces. The tree depends only on the shape and the expression.
+// results, it computes numbers of the row, which later passes read. One group computes one row or, if rows are short,
+// several. If rows are cut, a pass has up to two launches. The first folds pieces. The second combines the results of
+// the pieces of each row, and computes the numbers of the row. A row is divided into vectors of adjacent elements.
+// Thread t of n threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of
+// threads, and then the results of pieces. The tree depends only on the shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
-	if _, err := expanded(source, target); err != nil { // expandPasses expands the code of each pass
+	if _, err := expanded(source, target); err != nil { // only the error: expandPasses expands the code
 		return nil, err
 	}
 	lowering := &rows{target: target, outs: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
-	source, lowering.hasPositions = source.Positioned()
+	source, lowering.hasPositions = source.Positioned() // positions become loads of an operand
 	if err := lowering.setAxes(mask); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	return program, lowering.addLaunches(program)
 }
 
-// addLaunches adds the launches of all passes to the program: one launch, or one or two for each pass over cut rows.
+// addLaunches adds launches to the program: one for all passes or, if rows are cut, one or two for each pass.
 func (r *rows) addLaunches(program *Program) error {
 	if r.pieces == 1 {
 		return r.addLaunch(program, r.rowCount, func(k *rowKernel) {
@@ -113,7 +113,7 @@ type rows struct {
 	metas        []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
 	align        []int         // by output and operand: a number of bytes that divides the first address
 	hasPositions bool          // whether the last operand has the position of each element in its row; it has no memory
-	keptAxes     []axis        // the axes of different rows, the fastest first
+	keptAxes     []axis        // the axes that select a row, the fastest first
 	reducedAxes  []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
 	rowLen       int           // elements of a row
 	rowCount     int           // number of rows
@@ -124,7 +124,7 @@ type rows struct {
 	// Offsets in scratch memory.
 	scratchRows    []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
 	partialsOffset int   // the results of pieces, by fold, row and piece, 8 bytes each
-	numbersOffset  int   // the numbers of rows, by number and row, 8 bytes each
+	numbersOffset  int   // the numbers of rows, by index in RowProgram.Numbers and row, 8 bytes each
 
 	threadsSpanRows bool // adjacent threads compute adjacent rows, not adjacent elements of a row
 }
@@ -208,8 +208,8 @@ func (r *rows) setShape(mask []bool) []int {
 	return shape
 }
 
-// merge appends an axis that is slower than those of the list. If, for all operands, one stride fits the last axis and
-// the added one, it enlarges the last axis instead.
+// merge appends an axis that is slower than those of the list. If all operands have a constant stride over the last
+// axis and the added one together, it enlarges the last axis instead.
 func merge(list []axis, added axis) []axis {
 	if last := len(list) - 1; last >= 0 {
 		fits := true
@@ -281,8 +281,8 @@ func (r *rows) layOutScratch() (bytes int) {
 	return bytes
 }
 
-// lanesOf returns the number of threads that fold a number of elements, vector at a time. It is the greatest power of 2
-// that is at most elements/vector and groupSize, and at least 1.
+// lanesOf returns the number of lanes, the threads that together fold a number of elements, vector at a time. It is the
+// greatest power of 2 that is at most elements/vector and groupSize, and at least 1.
 func lanesOf(elements, vector int) int {
 	return min(groupSize, 1<<(bits.Len(uint(max(1, elements/vector)))-1))
 }

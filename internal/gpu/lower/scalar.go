@@ -20,8 +20,8 @@ type scalarBuilder struct {
 	err    error // names the first operation that the device does not have
 }
 
-// register returns the dtype of the value that represents an element of a dtype in a kernel.
-func register(dtype tensor.DType) tensor.DType {
+// registerDType returns the dtype of the value that represents an element of a dtype in a kernel.
+func registerDType(dtype tensor.DType) tensor.DType {
 	switch dtype {
 	case tensor.Int8, tensor.Int16:
 		return tensor.Int32
@@ -56,7 +56,7 @@ func (s *scalarBuilder) constant(dtype tensor.DType, bits uint64) ir.Value {
 	if bitsOfType := 8 * dtype.Size(); dtype.IsSigned() && !dtype.IsFloat() && bitsOfType < 32 {
 		bits = uint64(uint32(int32(bits<<(32-bitsOfType)) >> (32 - bitsOfType)))
 	}
-	return s.Const(register(dtype), bits)
+	return s.Const(registerDType(dtype), bits)
 }
 
 // float returns a constant of float32 or float64. x is rounded to the dtype.
@@ -67,7 +67,7 @@ func (s *scalarBuilder) float(dtype tensor.DType, x float64) ir.Value {
 	return s.constant(dtype, math.Float64bits(x))
 }
 
-// unsigned returns the unsigned integer dtype with as many bits as register(dtype).
+// unsigned returns the unsigned integer dtype with as many bits as registerDType(dtype).
 func unsigned(dtype tensor.DType) tensor.DType {
 	if dtype.Size() == 8 {
 		return tensor.Uint64
@@ -93,7 +93,7 @@ func (s *scalarBuilder) fromRaw(dtype tensor.DType, word ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.op(lane.Ne, tensor.Bool, word, s.Const(tensor.Uint32, 0))
 	}
-	return s.wrap(dtype, s.bits(register(dtype), word))
+	return s.wrap(dtype, s.bits(registerDType(dtype), word))
 }
 
 // wrap reduces an int32 or uint32 modulo 2^bits to an element of a dtype with fewer bits: it sign-extends or
@@ -115,13 +115,13 @@ func (s *scalarBuilder) choose(dtype tensor.DType, condition, yes, no ir.Value) 
 		return s.op(lane.Or, dtype, s.op(lane.And, dtype, condition, yes),
 			s.op(lane.And, dtype, s.op(lane.Not, dtype, condition), no))
 	}
-	return s.op(lane.Select, register(dtype), condition, yes, no)
+	return s.op(lane.Select, registerDType(dtype), condition, yes, no)
 }
 
 // inst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
 // operand.
 func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
-	dtype, computed := source.DType, register(source.DType)
+	dtype, computed := source.DType, registerDType(source.DType)
 	if (dtype == tensor.Float32 || dtype == tensor.Float64) && !s.target.KeepsConstantZeros {
 		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
 	}
@@ -162,7 +162,7 @@ func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operan
 		return s.mod(dtype, operands[0], operands[1])
 	case lane.Scale:
 		return s.scale(dtype, operands[0], operands[1])
-	case lane.Limit:
+	case lane.Limit: // limits the magnitude of operand 0 to that of operand 1
 		magnitude := s.sign(lane.Abs, dtype, operands[1])
 		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
 		return s.choose(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
@@ -172,7 +172,8 @@ func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operan
 }
 
 // eval adds the instructions of an expression without elementary functions, and returns their values, indexed as
-// code.Insts. load returns a number of an operand: part 0 is the element or its real part, part 1 the imaginary part.
+// code.Insts. load returns one number of the element of an operand: its imaginary part if part is 1, otherwise its
+// real part, or the element itself if it is real.
 func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
 	tables := map[uint64]*[32]float32{} // by Inst.Imm: equal tables must have the same pointer (ir.Builder.Lookup)
 	values := make([]ir.Value, len(code.Insts))
@@ -200,9 +201,9 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 	return values
 }
 
-// hideZeros returns the operands of an operation. In arithmetic and selections, it replaces the constant 0 by the sign
-// bit of the index of the group. This value is always 0, but the driver does not know it. There are fewer than 2^31
-// groups.
+// hideZeros returns the operands of an operation. It is for drivers that simplify arithmetic and selections with the
+// constant 0, which changes NaN and the sign of 0. It replaces the constant by bit 31 of the index of the group. This
+// bit is always 0, because there are fewer than 2^31 groups, but the driver does not know it.
 func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
 	switch op {
 	case lane.Add, lane.Sub, lane.Mul, lane.Div, lane.FMA, lane.Select:
@@ -257,7 +258,7 @@ func (s *scalarBuilder) extreme(op lane.Op, dtype tensor.DType, operands []ir.Va
 // sign adds Neg or Abs. For floats it changes the sign bit by integer operations, because float operations of some
 // devices change NaN or subnormal numbers.
 func (s *scalarBuilder) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Value {
-	computed := register(dtype)
+	computed := registerDType(dtype)
 	if dtype.IsFloat() {
 		bitType, signBit := unsigned(dtype), uint64(1)<<(8*dtype.Size()-1)
 		if op == lane.Neg {

@@ -35,7 +35,7 @@ func newTile(kernel *pointwise) *tile {
 		if created.dim == 0 && min(kernel.shape[0], kernel.shape[dim]) >= minTiled {
 			created.dim = dim
 		}
-		if dim > 0 && dim == created.dim && created.bytes(append(created.inputs, i)) <= maxShared {
+		if dim > 0 && dim == created.dim && created.bytes(append(created.inputs, i)) <= maxGroupMemory {
 			created.inputs = append(created.inputs, i)
 		}
 	}
@@ -45,7 +45,7 @@ func newTile(kernel *pointwise) *tile {
 	created.setVectors()
 	// A row of the tile has at least 64 bytes if possible.
 	if large := *created; large.vector > 1 {
-		if large.side = 64; large.bytes(large.inputs) <= maxShared && !large.isTooLong() {
+		if large.side = 64; large.bytes(large.inputs) <= maxGroupMemory && !large.isTooLong() {
 			created.side = 64
 		}
 	}

@@ -1,8 +1,8 @@
 package alloc
 
 // RegisterFile describes the registers and slots that a list of instructions may use. A permanent register or slot
-// holds its value before, during and after the list. A list with Policy.OncePerRow computes these values, so their
-// permanent registers and slots hold them only after the list.
+// holds its value before, during and after the list. But if the list itself computes these values (Policy.OncePerRow),
+// they are in the permanent registers and slots only after the list.
 type RegisterFile struct {
 	Pool          [numClasses]uint32 // by class: bit set of the registers that may be assigned
 	Permanent     []int8             // by Virt: its permanent register, or -1
@@ -15,7 +15,7 @@ type RegisterFile struct {
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves them to their permanent slots
 	Masked     bool    // loads along the row need a mask (at the end of a row), so that they cannot be memory operands
-	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
+	Preload    []Virt  // row constants: those that a single load computes are loaded before the list
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 
 	// EvictReloadableFirst keeps registers for values that no single load can restore. Other values are evicted first.
@@ -40,7 +40,7 @@ type Kind uint8
 // Kinds of allocated instructions. Load, Save and Copy have two Args: the source and the destination.
 const (
 	Plain Kind = iota // an instruction of the list
-	Load              // a load by a Reload from memory to a register; Name is empty if the memory is a slot
+	Load              // a load from memory to a register (see Reload); Name is empty if the memory is a slot
 	Save              // a store of a register to a slot
 	Copy              // a copy between registers of a class
 )
@@ -61,7 +61,7 @@ type OperandKind uint8
 // Kinds of operands.
 const (
 	Register    OperandKind = iota // register Reg of Class
-	Accumulator                    // the register of Acc, which depends on the iteration
+	Accumulator                    // a register of the accumulator Acc; interleaved iterations use different ones
 	Memory                         // Mem
 	Element                        // one element at Mem, which the instruction broadcasts to all lanes
 	Immediate                      // Imm

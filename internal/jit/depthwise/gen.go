@@ -32,8 +32,8 @@ const (
 	scratch = inRow // free outside sumWindows
 )
 
-// channelsLeft is the index in jit.Args.Spill of the number of remaining channels of a group. The words before it
-// belong to the operands of the epilogue (see begin): at most jit.MaxOperands - FirstEpilogueOperand.
+// channelsLeft is the index in jit.Args.Spill of the number of remaining channels of a group. Each operand of the
+// epilogue has one of the words before it (see begin).
 const channelsLeft = jit.MaxOperands - FirstEpilogueOperand
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
@@ -65,7 +65,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	} else {
 		writer := amd64.New(cpu, spec.Size, withListing)
 		writer.SetVectorBytes(spec.VectorBytes)
-		g.Writer, g.clear = writer, writer.ClearShort
+		g.Writer, g.clear = writer, writer.ClearBelow16
 	}
 	registerCount, _ := target.VectorRegisters(cpu)
 	registerCount -= spec.permutationRegs()
@@ -151,7 +151,7 @@ func (g *gen) emit() {
 	for _, reg := range []target.GReg{in, out, channel} {
 		g.Add(target.Imm(g.spec.VectorBytes), reg)
 	}
-	// The last vector starts overlap bytes earlier, so that it ends at the last channel.
+	// The last vector overlaps the vector before it, so that it ends at the last channel.
 	g.CountDown(vectorsLeft, target.EQ, tileDone)
 	g.CompareJump(vectorsLeft, target.Imm(1), target.NE, eachVector)
 	for _, reg := range []target.GReg{in, out, channel} {
@@ -200,8 +200,8 @@ func (g *gen) initSums() {
 	}
 }
 
-// groupLoop adds up the windows of all channels of a group, one channel after another. The weights of a vector of
-// results are in the same order: first those of a window in channel 0 of each group, then those in channel 1.
+// groupLoop adds up the windows of all channels of a group, one channel after another. The weights for a vector
+// of results have the same order: the windows of channel 0 of each group come first, then those of channel 1.
 func (g *gen) groupLoop() {
 	spec := g.spec
 	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weights) }
@@ -224,8 +224,8 @@ func (g *gen) groupLoop() {
 }
 
 // permutation returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the permutation
-// is the index of the input word that loadInput copies to word i of its result. Both words belong to the same group,
-// and the input word to the channel that groupLoop currently adds.
+// is the index of the input word that loadInput copies to word i of its result. The input word belongs to the same
+// group as word i, and to the channel that groupLoop currently adds.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation that broadcasts the first channel of each group.

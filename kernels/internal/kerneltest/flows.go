@@ -37,18 +37,24 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 					neededBefore)
 			}
 			neededBefore = needs
+			// The inner minimum avoids an overflow of the product: needs may exceed the operand.
 			neededBytes := min(len(operandBytes), min(needs, len(operandBytes))*size)
 			copy(provided[:neededBytes], operandBytes[:neededBytes])
 			if err := phase.Run(&r.mem, chunk); err != nil {
 				t.Fatal(err)
 			}
-			if completed := phase.Flow.FinalElements(chunk); completed < completedBefore || completed > r.Out.Extent() {
-				t.Fatalf("chunk %d of %d completes %d of %d elements of the result, but the previous chunk completed %d",
-					chunk, phase.Chunks, completed, r.Out.Extent(), completedBefore)
-			} else if completedBefore = completed; !bytes.Equal(want[:completed*size],
-				r.Out.Storage().Bytes()[:completed*size]) {
+			completed := phase.Flow.FinalElements(chunk)
+			switch {
+			case completed < completedBefore:
+				t.Fatalf("after chunk %d of %d, %d elements of the result are complete, but before it %d", chunk, phase.Chunks,
+					completed, completedBefore)
+			case completed > r.Out.Extent():
+				t.Fatalf("after chunk %d of %d, %d elements of the result are complete, but it has only %d", chunk,
+					phase.Chunks, completed, r.Out.Extent())
+			case !bytes.Equal(want[:completed*size], r.Out.Storage().Bytes()[:completed*size]):
 				t.Fatalf("chunk %d of %d: the first %d elements of the result are not complete", chunk, phase.Chunks, completed)
 			}
+			completedBefore = completed
 		}
 		if completedBefore != r.Out.Extent() {
 			t.Fatalf("the chunks complete only %d of %d elements of the result", completedBefore, r.Out.Extent())

@@ -12,6 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The ops of this file are defined by their name, PyTorch's name of the kernel, the documentation and the formula.
+// formulaOp supports floats and complex numbers, curve only floats. attrCurve is curve for ops with attributes.
+// elementwise defines any pointwise op, from its computation and its reference.
+
 // Sigmoid is 1 / (1 + exp(-self)). Silu is self times sigmoid(self).
 var (
 	Sigmoid = formulaOp("sigmoid", "sigmoid_cpu", "Returns 1 / (1 + exp(-x)) of each element.",
@@ -43,7 +47,7 @@ var (
 		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			element := x[0].Float()
-			return tensor.FloatScalar(roundTo(dtype)(element*min(max(element+3, 0), 6)) / 6) // the product may overflow
+			return tensor.FloatScalar(roundTo(dtype)(element*min(max(element+3, 0), 6)) / 6) // the product is rounded too
 		}), kit.ExUnary)
 	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Returns x / 6 + 1/2 of each element, clamped to [0, 1]. "+
 		"Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,

@@ -295,8 +295,8 @@ func (w *Writer) Clear(to target.VReg) {
 	w.Emit(name, w.Vec(to), w.Vec(to), w.Vec(to))
 }
 
-// ClearShort sets a register below 16 to 0. The instruction for 128 bits is the shortest.
-func (w *Writer) ClearShort(to target.VReg) {
+// ClearBelow16 sets a register below 16 to 0. The instruction for 128 bits is the shortest.
+func (w *Writer) ClearBelow16(to target.VReg) {
 	x := asm.X(int(to))
 	w.Emit("VXORPS", x, x, x)
 }
