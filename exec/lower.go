@@ -27,8 +27,8 @@ type loweredNode struct {
 // if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
 const lowerBatch = 16
 
-// lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. Only
-// [joinChunks] depends on the number of workers. If the compilation of a node fails, later nodes may not be
+// lowerAll compiles the kernels of all nodes in parallel, and then links their machine code in one operation. The
+// number of workers affects only [joinChunks]. If the compilation of a node fails, later nodes may not be
 // lowered, unless Options.KeepGoing is set. All nodes before the first failing node are always lowered.
 func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	list := make([]loweredNode, len(g.Nodes))

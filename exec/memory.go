@@ -41,7 +41,7 @@ func (p *Program) plan(ctx context.Context) {
 	}
 	planner := planFromStart(nil, 0, false)
 	extendsLast := false
-	if planner.couldExtend { // neither way to grow the arena is always better
+	if planner.couldExtend { // try both ways to grow the arena: neither is always better
 		plannedSteps, plannedStorages := p.steps, p.storages
 		if other := planFromStart(nil, 0, true); other.arenaSize < planner.arenaSize {
 			planner, extendsLast = other, true

@@ -192,8 +192,9 @@ func (n Need) Check(limit, held int) error {
 		}
 		return nil
 	}
-	if l, ok := machine.Fits(total - held); !ok {
-		return &MemoryError{Need: n, Held: held, Left: l.Available, Limit: l.Total, From: l.Name}
+	if fromMachine, ok := machine.Fits(total - held); !ok {
+		return &MemoryError{Need: n, Held: held, Left: fromMachine.Available, Limit: fromMachine.Total,
+			From: fromMachine.Name}
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func (st *step) pipelinePhase() *graph.Phase {
 		st.node.Out[0].ContainedIn != nil {
 		return nil
 	}
-	if ph := &kernel.Phases[0]; ph.Flow != nil && ph.Chunks > 1 {
-		return ph
+	if phase := &kernel.Phases[0]; phase.Flow != nil && phase.Chunks > 1 {
+		return phase
 	}
 	return nil
 }

@@ -148,10 +148,10 @@ func (s *Session) deliver(ctx context.Context, i int, inputs, outputs []*tensor.
 	switch storage.kind {
 	case inNewMemory:
 		memory := &s.outputMemories[storageIndex]
-		if from := memory.storage; memory.directOutput > 0 {
+		if outputStorage := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
-			result, err = tensor.FromStorage(meta, tensor.StorageOf(from.Bytes()[memory.shift:]))
-		} else if result, err = tensor.FromStorage(meta, from); err == nil && outputs[i] == nil {
+			result, err = tensor.FromStorage(meta, tensor.StorageOf(outputStorage.Bytes()[memory.shift:]))
+		} else if result, err = tensor.FromStorage(meta, outputStorage); err == nil && outputs[i] == nil {
 			memory.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input

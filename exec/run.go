@@ -125,17 +125,17 @@ func unknownName(kind string, names []string, tensors map[string]*tensor.Tensor)
 
 // CheckOutputs returns an error if a name is not an output of the graph, or if a tensor is nil.
 func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
-	known := 0
+	found := 0
 	for _, output := range outputs {
 		given, isGiven := out[output.Name]
 		if !isGiven {
 			continue
 		}
-		if known++; given == nil {
+		if found++; given == nil {
 			return fmt.Errorf("the tensor given for output %q is nil", output.Name)
 		}
 	}
-	if known == len(out) {
+	if found == len(out) {
 		return nil
 	}
 	names := make([]string, len(outputs))

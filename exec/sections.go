@@ -102,16 +102,16 @@ func (p *Program) addSerial(costs []float64, first, end int, policy workerpool.S
 }
 
 // setParts sets partOffsets. A part is the group of chunks with which one worker starts. In shared sections, a phase of
-// a split step gets one part per worker, but at most one per chunk. Phases of one chunk and all other phases get none:
-// one worker runs all of their chunks.
+// a split step gets one part per worker, but at most one per chunk. One worker runs all chunks of any other phase, and
+// of a phase of one chunk: these phases get no parts.
 func (p *Program) setParts(split []bool) {
 	p.partOffsets = make([]int, p.phases+1)
 	for _, sec := range p.sections {
 		for i := sec.first; i < sec.end && sec.shared != nil; i++ {
 			step := &p.steps[i]
-			for k, ph := range step.kernel.Phases {
-				if ph.Chunks > 1 && split[i] {
-					p.partOffsets[step.firstPhase+k+1] = min(p.threads, ph.Chunks)
+			for k, phase := range step.kernel.Phases {
+				if phase.Chunks > 1 && split[i] {
+					p.partOffsets[step.firstPhase+k+1] = min(p.threads, phase.Chunks)
 				}
 			}
 		}
@@ -163,8 +163,8 @@ func (st *step) cost(profile *machine.Profile, minSharedNS float64) (ns float64)
 	if !compiled {
 		// Without a stated time, a chunk is assumed to take ten times its overhead.
 		chunkNS := 10 * cmp.Or(profile.ChunkNS, machine.DefaultChunkNS)
-		for _, ph := range st.kernel.Phases {
-			ns += float64(float64(max(ph.Chunks-1, 0)) * chunkNS)
+		for _, phase := range st.kernel.Phases {
+			ns += float64(float64(max(phase.Chunks-1, 0)) * chunkNS)
 		}
 	}
 	if isWorthPricing {
@@ -176,7 +176,7 @@ func (st *step) cost(profile *machine.Profile, minSharedNS float64) (ns float64)
 // workCost estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
 // true, only memory accesses count. It returns 0 if the implementation states no work.
 func workCost(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float64) {
-	defer func() { _ = recover() }() // a faulty price must not fail the compilation
+	defer func() { _ = recover() }() // a panic in Work must not fail the compilation
 	call := n.Call()
 	impl := n.Op.Fitting(call)
 	if impl == nil || impl.Work == nil {
@@ -214,8 +214,8 @@ func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []
 	for i := range p.steps {
 		step := &p.steps[i]
 		chunks := 1
-		for _, ph := range step.kernel.Phases {
-			chunks = max(chunks, ph.Chunks)
+		for _, phase := range step.kernel.Phases {
+			chunks = max(chunks, phase.Chunks)
 		}
 		if costs[i] >= minSharedNS {
 			depth[i]++

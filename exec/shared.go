@@ -226,18 +226,18 @@ func (r *sectionRun) requestHelpers(count int, policy workerpool.StartPolicy) {
 // runWorker works until there is nothing to take.
 func (s *Session) runWorker(worker *workerState) {
 	for {
-		step, phase, join := s.sectionRun.takePhase()
+		step, phase, joinsPhase := s.sectionRun.takePhase()
 		if step < 0 {
 			return
 		}
 		for step >= 0 {
-			if join {
+			if joinsPhase {
 				s.prepare(worker, &s.program.steps[step])
 				step, phase = s.runChunks(worker, openPhase{step, phase})
 			} else {
 				step, phase = s.runPhase(worker, step, phase)
 			}
-			join = false
+			joinsPhase = false
 			if worker.tracedStep != step+1 { // the worker goes to another step: this step is finished, or others finish it
 				s.endStep(worker, false)
 			}
@@ -315,19 +315,19 @@ func (s *Session) phaseParts(open openPhase) workerpool.Parts {
 // negative step.
 func (s *Session) runChunks(worker *workerState, open openPhase) (int, int) {
 	run, compiled, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
-	finishedTotal := &run.finishedChunks[compiled.firstPhase+open.phase]
+	finishedByAll := &run.finishedChunks[compiled.firstPhase+open.phase]
 	chunkCount := int32(compiled.kernel.Phases[open.phase].Chunks)
 	ownPart := worker.index % len(parts)
-	// finished counts the chunks that this worker has run since it last added to finishedTotal. All workers write to
-	// finishedTotal, so a worker adds to it only when its own part is empty.
-	for finished := int32(0); ; finished++ {
+	// finishedHere counts the chunks that this worker has run since it last added to finishedByAll. All workers write to
+	// finishedByAll, so a worker adds to it only when its own part is empty.
+	for finishedHere := int32(0); ; finishedHere++ {
 		chunk := parts.Next(ownPart)
-		if chunk < 0 && finished > 0 {
-			if atomic.AddInt32(finishedTotal, finished) == chunkCount {
+		if chunk < 0 && finishedHere > 0 {
+			if atomic.AddInt32(finishedByAll, finishedHere) == chunkCount {
 				run.withdrawPhase(open)
 				return s.continueAfter(worker, open)
 			}
-			finished = 0
+			finishedHere = 0
 		}
 		if chunk < 0 {
 			if chunk = run.stealChunk(open, parts, ownPart); chunk < 0 {

@@ -75,17 +75,17 @@ func (p *Program) findConstants() {
 	var all []addressRange
 	for i := range p.storages {
 		if storage := &p.storages[i]; storage.kind == inConst {
-			if span := rangeOf(storage.data); span.from < span.to {
-				all = append(all, span)
+			if constantRange := rangeOf(storage.data); constantRange.from < constantRange.to {
+				all = append(all, constantRange)
 			}
 		}
 	}
 	sorted.Func(all, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
-	for _, span := range all {
-		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(span) {
-			p.constants[n-1].to = max(p.constants[n-1].to, span.to)
+	for _, constantRange := range all {
+		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(constantRange) {
+			p.constants[n-1].to = max(p.constants[n-1].to, constantRange.to)
 			continue
 		}
-		p.constants = append(p.constants, span)
+		p.constants = append(p.constants, constantRange)
 	}
 }

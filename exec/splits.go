@@ -71,8 +71,8 @@ func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
 	return split
 }
 
-// loss returns the change of the transfer's cost, in nanoseconds, if one of its two steps is split. If the other step
-// is split already, no bytes move any more, and the loss is negative.
+// loss returns the time in nanoseconds that the transfer costs more if one of its two steps is split. If the other step
+// is split already, the loss is negative, because bytes no longer move between cores.
 func (t *transfer) loss(otherIsSplit bool) float64 {
 	if otherIsSplit {
 		return -t.ns
@@ -111,8 +111,8 @@ func (p *Program) transfers(lineNS float64) []transfer {
 
 // hasChunks reports whether a step has any chunks.
 func (st *step) hasChunks() bool {
-	for _, ph := range st.kernel.Phases {
-		if ph.Chunks > 0 {
+	for _, phase := range st.kernel.Phases {
+		if phase.Chunks > 0 {
 			return true
 		}
 	}

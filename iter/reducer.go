@@ -71,7 +71,7 @@ func (r *Reducer) plan() {
 	r.pieces = 1
 	r.reducedLen, r.results = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
-	// The axis with the smaller stride decides, unless it is short and not longer than the other axis.
+	// The axis with the smaller input stride (In) decides, unless it has few elements (N) and not more than the other.
 	if reduced.In <= kept.In || kept.N == 1 {
 		r.byRows = reduced.N >= shortRowAxis || kept.N < reduced.N
 	} else {

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// tiles divides an iteration with staged operands into tiles, for the loop of an expression. A tile is a range of
-// indices in each dimension of the walk. For each tile, staged inputs are copied into blocks, the loop computes the
-// tile, and blocks of staged outputs are copied to memory.
+// tiles divides an iteration with staged operands into tiles, for the loop of an expression. An operand is staged if the
+// loop cannot use it in place. A tile is a range of indices in each dimension of the walk. For each tile, staged inputs
+// are copied into blocks, the loop computes the tile, and blocks of staged outputs are copied to memory.
 type tiles struct {
 	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is 0, the
 	// dimension along rows.
@@ -71,10 +71,10 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		if !it.hasLargeOutput() {
 			budget = smallTileBytes
 		}
-		plan.squareTiles(it, max(1, budget/bytes))
+		plan.sizeTransposedTiles(it, max(1, budget/bytes))
 		plan.orderTiles(it, staged)
 	} else {
-		plan.rowTiles(it, max(1, blockBytes/widest))
+		plan.sizeRowTiles(it, max(1, blockBytes/widest))
 	}
 	plan.placeBlocks(it, staged)
 	return plan
@@ -134,9 +134,9 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	}
 }
 
-// rowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several whole
+// sizeRowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several whole
 // rows, or a part of a row.
-func (t *tiles) rowTiles(it *Iterator, elems int) {
+func (t *tiles) sizeRowTiles(it *Iterator, elems int) {
 	if len(t.fullTileSize) == 0 {
 		return
 	}
@@ -147,9 +147,9 @@ func (t *tiles) rowTiles(it *Iterator, elems int) {
 	}
 }
 
-// squareTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines of each
-// operand.
-func (t *tiles) squareTiles(it *Iterator, elems int) {
+// sizeTransposedTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines
+// of each operand.
+func (t *tiles) sizeTransposedTiles(it *Iterator, elems int) {
 	// A tile has up to `row` elements along rows, and whole cache lines of `line` elements along dimension `across`.
 	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
@@ -200,8 +200,8 @@ func (t *tiles) lineElements(it *Iterator, tileDim int) int {
 // remaining tile dimensions, because consecutive tiles along them touch the same pages of transposed operands. The
 // dimension of rows is the last of these.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
-	rank := make([]int, len(t.loopOrder))
-	for dim := range rank {
+	priority := make([]int, len(t.loopOrder))
+	for dim := range priority {
 		reused := 0
 		for i := it.outCount; i < len(it.ops); i++ {
 			if staged[i] && it.walkStrides[dim*len(it.ops)+i] == 0 {
@@ -210,16 +210,16 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 		}
 		switch {
 		case reused > 0:
-			rank[dim] = -reused
+			priority[dim] = -reused
 		case dim == 0:
-			rank[dim] = maxTileDims
+			priority[dim] = maxTileDims
 		case slices.Contains(t.tileDims, dim):
-			rank[dim] = slices.Index(t.tileDims, dim)
+			priority[dim] = slices.Index(t.tileDims, dim)
 		default:
-			rank[dim] = maxTileDims + 1
+			priority[dim] = maxTileDims + 1
 		}
 	}
-	sorted.Func(t.loopOrder, func(a, b int) int { return rank[a] - rank[b] })
+	sorted.Func(t.loopOrder, func(a, b int) int { return priority[a] - priority[b] })
 }
 
 // placeBlocks assigns blocks to staged operands. Padding between blocks prevents distances that are powers of two, with
@@ -244,37 +244,37 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 // An iteration is divided into at most maxTasks tasks, unless a task would then have more than maxTaskElems elements.
 const maxTasks, maxTaskElems = 32, 1 << 20
 
-// appendTaskSize appends the size of a task along each dimension of the walk to the slice span. A task has at least
-// grain elements. It is a box of several tiles, which is extended first along the dimensions that come first in
+// appendTaskSize appends the size of a task along each dimension of the walk to taskSize. A task has at least grain
+// elements. It is a box of several tiles, which is extended first along the dimensions that come first in
 // loopOrder. If there are too few tiles for several workers, a task is a part of a tile.
-func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
+func (t *tiles) appendTaskSize(it *Iterator, grain int, taskSize []int) []int {
 	if grain <= 0 {
 		grain = GrainSize
 	}
 	minTasks := max(1, min(it.numel/grain, max(maxTasks, it.numel/maxTaskElems)))
-	span = append(span, t.fullTileSize...)
+	taskSize = append(taskSize, t.fullTileSize...)
 	// Halve the tasks, which are single tiles so far, while there are fewer than minTasks.
-	for last := len(t.tileDims) - 1; last >= 0 && countBoxes(it.walkShape, span) < minTasks; {
-		if dim := t.tileDims[last]; span[dim] > machine.LineBytes {
-			span[dim] = pieceLength(span[dim], max(machine.LineBytes, span[dim]/2))
+	for last := len(t.tileDims) - 1; last >= 0 && countBoxes(it.walkShape, taskSize) < minTasks; {
+		if dim := t.tileDims[last]; taskSize[dim] > machine.LineBytes {
+			taskSize[dim] = pieceLength(taskSize[dim], max(machine.LineBytes, taskSize[dim]/2))
 		} else {
 			last--
 		}
 	}
 	// Extend the tasks along the first dimensions while at least minTasks remain.
 	for _, dim := range t.loopOrder {
-		tasks := (it.walkShape[dim]-1)/span[dim] + 1
-		otherTasks := countBoxes(it.walkShape, span) / tasks
+		tasks := (it.walkShape[dim]-1)/taskSize[dim] + 1
+		otherTasks := countBoxes(it.walkShape, taskSize) / tasks
 		if otherTasks >= minTasks {
-			span[dim] = it.walkShape[dim]
+			taskSize[dim] = it.walkShape[dim]
 			continue
 		}
 		if parts := (minTasks-1)/otherTasks + 1; parts < tasks {
-			span[dim] *= tasks / parts
+			taskSize[dim] *= tasks / parts
 		}
 		break
 	}
-	return span
+	return taskSize
 }
 
 // countBoxes returns the number of boxes of the given size that cover a shape.

@@ -265,20 +265,20 @@ func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
 	table[BFloat16][Float16], table[Float16][BFloat16] = halfToBF16, bf16ToHalf
 }
 
-// toComplex64 and toComplex128 return the conversion to a complex dtype. f converts the real part; the imaginary part
-// is 0. A complex source has its own conversion.
-func toComplex64(f ConvertFunc) ConvertFunc {
+// toComplex64 and toComplex128 return the conversion to a complex dtype. convertReal converts the real part; the
+// imaginary part is 0. A complex source has its own conversion.
+func toComplex64(convertReal ConvertFunc) ConvertFunc {
 	return func(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
-		f(dst, src, dstStride, srcStride, n)
+		convertReal(dst, src, dstStride, srcStride, n)
 		for i := range n {
 			*(*float32)(unsafe.Add(dst, i*dstStride+4)) = 0
 		}
 	}
 }
 
-func toComplex128(f ConvertFunc) ConvertFunc {
+func toComplex128(convertReal ConvertFunc) ConvertFunc {
 	return func(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
-		f(dst, src, dstStride, srcStride, n)
+		convertReal(dst, src, dstStride, srcStride, n)
 		for i := range n {
 			*(*float64)(unsafe.Add(dst, i*dstStride+8)) = 0
 		}

@@ -55,7 +55,7 @@ func copyElements(dst, src *Tensor) {
 		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * elem.DstSize,
 			Src: src.Strides[d] * elem.SrcSize}
 	}
-	if dst.mayRepeat() {
+	if dst.mayShareAddresses() {
 		elem.InOrder(dst.Pointer(), src.Pointer(), axes)
 		return
 	}
@@ -70,9 +70,9 @@ func elementConverter(dst, src DType) strided.Elem {
 	return strided.ConverterOf(dst.Size(), src.Size(), Converter(dst, src))
 }
 
-// mayRepeat reports whether several elements may share an address. It is conservative: a result of true may be wrong,
-// but a result of false is always right.
-func (m Meta) mayRepeat() bool {
+// mayShareAddresses reports whether several elements may share an address. It is conservative: a result of true may be
+// wrong, but a result of false is always right.
+func (m Meta) mayShareAddresses() bool {
 	for dim, size := range m.Shape {
 		// reach is the greatest offset, in elements, that the dimensions of smaller stride reach.
 		reach := 0

@@ -99,7 +99,7 @@ func orderedStrides(shape, order []int) []int {
 	step := 1
 	for _, d := range order {
 		strides[d] = step
-		step = satMul(step, shape[d])
+		step = saturatingMul(step, shape[d])
 	}
 	return strides
 }
@@ -293,7 +293,7 @@ func DenseStrides(shape, strides []int) []int {
 	for _, d := range perm {
 		out[d] = step
 		if shape[d] > 1 {
-			step = satMul(step, shape[d])
+			step = saturatingMul(step, shape[d])
 		}
 	}
 	return out

@@ -45,7 +45,7 @@ func (m Meta) Rank() int { return len(m.Shape) }
 func (m Meta) Numel() int { return Numel(m.Shape) }
 
 // Bytes returns the number of elements times the element size: the size of a dense copy.
-func (m Meta) Bytes() int { return satMul(m.Numel(), m.DType.Size()) }
+func (m Meta) Bytes() int { return saturatingMul(m.Numel(), m.DType.Size()) }
 
 // Extent returns the number of elements of storage that the value needs, its offset included: the largest index of an
 // element plus 1, or 0 for a value without elements.
@@ -175,7 +175,7 @@ func ContiguousStrides(shape []int) []int {
 	step := 1
 	for d := len(shape) - 1; d >= 0; d-- {
 		strides[d] = step
-		step = satMul(step, max(shape[d], 1))
+		step = saturatingMul(step, max(shape[d], 1))
 	}
 	return strides
 }

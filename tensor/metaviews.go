@@ -30,7 +30,7 @@ func metasOf(types []Type, err error) ([]Meta, error) {
 func (m Meta) Permute(dims []int) (Meta, error) { return metaOf(m.Type().Permute(dims)) }
 
 // Transpose is [Type.Transpose].
-func (m Meta) Transpose(d0, d1 int) (Meta, error) { return metaOf(m.Type().Transpose(d0, d1)) }
+func (m Meta) Transpose(dim0, dim1 int) (Meta, error) { return metaOf(m.Type().Transpose(dim0, dim1)) }
 
 // MoveDim is [Type.MoveDim].
 func (m Meta) MoveDim(source, destination []int) (Meta, error) {

@@ -79,11 +79,11 @@ func (f MemoryFormat) Order(rank int) (Order, error) {
 	if err != nil || f == Contiguous {
 		return RowMajorOrder(rank), err
 	}
-	b := make([]byte, rank)
+	dims := make([]byte, rank)
 	for i, d := range fastest {
-		b[rank-1-i] = byte(d)
+		dims[rank-1-i] = byte(d)
 	}
-	return Order(b), nil
+	return Order(dims), nil
 }
 
 // Rank returns the number of dimensions.
@@ -174,9 +174,9 @@ func (o Order) SymbolicStrides(shape []sym.Int) []sym.Int {
 
 // Same reports whether the elements of a value of the shape have the same addresses in both orders. The positions of
 // dimensions of size 1 do not matter. For a shape without elements all orders are the same.
-func (o Order) Same(p Order, shape []int) bool {
+func (o Order) Same(other Order, shape []int) bool {
 	o.mustHaveRank(len(shape))
-	return o == p || o.Canonical(shape) == p.Canonical(shape)
+	return o == other || o.Canonical(shape) == other.Canonical(shape)
 }
 
 // Canonical returns o with the dimensions of size 1 moved to the front, in ascending order. For a shape without
@@ -200,9 +200,9 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(canonical)
 }
 
-// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. A condition may be open: neither its form nor the
-// bounds of its symbols decide it. It is then evaluated at the hints (typical sizes), and the outcome is recorded as a
-// guard. The answer is valid only for sizes with the same outcome.
+// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. If the expressions and the bounds of their
+// symbols do not decide the answer, the sizes are replaced by their hints (typical sizes). The answer is then recorded as
+// a guard: it is valid only for sizes that give the same answer.
 func (o Order) HoldsSymbolic(t Type) bool {
 	t.mustMatchRanks()
 	if len(o) != len(t.Shape) {

@@ -33,7 +33,7 @@ func Overlap(a, b *Tensor) bool {
 // strides make the search too long.
 func (m Meta) OverlapsItself() bool {
 	m.mustMatchRanks()
-	if m.Numel() == 0 || !m.mayRepeat() {
+	if m.Numel() == 0 || !m.mayShareAddresses() {
 		return false
 	}
 	var buf [16]term

@@ -46,7 +46,7 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 		return -1, numel, fmt.Errorf("a value cannot have %v elements", numel)
 	case inferred < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
 		return -1, numel, nil
-	case inferred < 0:
+	case inferred < 0: // the number of elements differs: the error below
 	case equals(product, 0) && equals(numel, 0):
 		return -1, numel, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension "+
 			"size -1 can be any value and is ambiguous", Sizes(shape))
@@ -56,7 +56,8 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	return -1, numel, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
 }
 
-// inferNumber is inferSize in machine integers, for the common case: all sizes are numbers and valid.
+// inferNumber is inferSize in machine integers, for the common case: all sizes are numbers and valid. In other
+// cases, ok is false.
 func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int, ok bool) {
 	count, ok := numel.Known()
 	if !ok || count <= 0 {
@@ -128,7 +129,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 		strides = make([]sym.Int, len(size))
 	} else {
 		given := size
-		size, strides = newLists(len(given))
+		size, strides = newShapeAndStrides(len(given))
 		for d := range size {
 			size[d] = given[d]
 		}
@@ -238,7 +239,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 		return Type{}, fmt.Errorf("expand(%s{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to "+
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
-	shape, strides := newLists(newRank)
+	shape, strides := newShapeAndStrides(newRank)
 	// addedStride is the stride of an added dimension: size times stride of the dimension after it; 0 for a 0-dim
 	// value.
 	var addedStride sym.Int

@@ -9,8 +9,8 @@ import (
 
 // This file has functions of lists of sizes, which may be symbolic.
 
-// newLists allocates a shape and strides of n dimensions in one block.
-func newLists(n int) (shape, strides []sym.Int) {
+// newShapeAndStrides allocates a shape and strides of n dimensions in one block.
+func newShapeAndStrides(n int) (shape, strides []sym.Int) {
 	both := make([]sym.Int, 2*n)
 	return both[:n:n], both[n:]
 }
@@ -56,7 +56,7 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 			n--
 		}
 	}
-	shape, strides := newLists(n)
+	shape, strides := newShapeAndStrides(n)
 	step := sym.Of(1)
 	for d := len(mask) - 1; d >= 0; d-- {
 		size := t.Shape[d]
@@ -78,7 +78,7 @@ func mulSizes(a, b sym.Int) sym.Int {
 	x, xKnown := a.Known()
 	y, yKnown := b.Known()
 	if xKnown && yKnown && x|y >= 0 { // both are numbers and not negative
-		return sym.Of(satMul(x, y))
+		return sym.Of(saturatingMul(x, y))
 	}
 	return a.Mul(b)
 }

@@ -12,7 +12,8 @@ import (
 
 // This file has the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check], and
 // their results pass it. A result may share the operand's slices of shape and strides. A condition on symbolic sizes is
-// decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid.
+// decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid. [sym.Catch] returns
+// an integer overflow in symbolic arithmetic as an error.
 
 // WrapDim returns the dimension that d names in a value of the given rank. A negative d counts from the end. For a
 // 0-dim value, 0 and -1 give 0 (c10::maybe_wrap_dim with wrap_scalar).
@@ -39,7 +40,7 @@ func (e *DimError) Error() string {
 // cloneWithRoom returns t with new slices that have capacity for one more dimension.
 func (t Type) cloneWithRoom() Type {
 	n := len(t.Shape)
-	shape, strides := newLists(n + 1)
+	shape, strides := newShapeAndStrides(n + 1)
 	copy(shape, t.Shape)
 	copy(strides, t.Strides)
 	t.Shape, t.Strides = shape[:n], strides[:n]
@@ -64,9 +65,9 @@ func (t Type) checked() (Type, error) {
 	return t, nil
 }
 
-// satMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
+// saturatingMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
 // rejects.
-func satMul(a, b int) int {
+func saturatingMul(a, b int) int {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > math.MaxInt {
 		return MaxBytes + 1
@@ -85,7 +86,7 @@ func (t Type) Permute(dims []int) (Type, error) {
 			"of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d",
 			rank, len(dims))
 	}
-	shape, strides := newLists(rank)
+	shape, strides := newShapeAndStrides(rank)
 	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
 	seen := make([]bool, rank)
 	for i, dim := range dims {
@@ -102,25 +103,25 @@ func (t Type) Permute(dims []int) (Type, error) {
 	return out, nil
 }
 
-// Transpose swaps two dimensions (Tensor.transpose). For a 0-dim value, d0 and d1 are 0 or -1.
-func (t Type) Transpose(d0, d1 int) (Type, error) {
+// Transpose swaps two dimensions (Tensor.transpose). For a 0-dim value, dim0 and dim1 are 0 or -1.
+func (t Type) Transpose(dim0, dim1 int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
 	}
-	d0, err := WrapDim(d0, len(t.Shape))
+	dim0, err := WrapDim(dim0, len(t.Shape))
 	if err != nil {
 		return Type{}, err
 	}
-	if d1, err = WrapDim(d1, len(t.Shape)); err != nil {
+	if dim1, err = WrapDim(dim1, len(t.Shape)); err != nil {
 		return Type{}, err
 	}
-	shape, strides := newLists(len(t.Shape))
+	shape, strides := newShapeAndStrides(len(t.Shape))
 	for d := range shape {
 		shape[d], strides[d] = t.Shape[d], t.Strides[d]
 	}
 	if len(shape) > 0 {
-		shape[d0], shape[d1] = t.Shape[d1], t.Shape[d0]
-		strides[d0], strides[d1] = t.Strides[d1], t.Strides[d0]
+		shape[dim0], shape[dim1] = t.Shape[dim1], t.Shape[dim0]
+		strides[dim0], strides[dim1] = t.Strides[dim1], t.Strides[dim0]
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}, nil
 }
@@ -221,13 +222,13 @@ func (t Type) Select(dim int, index sym.Int) (_ Type, err error) {
 	if index.Lt(sym.Int{}).Holds() {
 		index = index.Add(size)
 	}
-	shape, strides := newLists(len(t.Shape) - 1)
+	shape, strides := newShapeAndStrides(len(t.Shape) - 1)
 	for d := range shape {
-		from := d
+		oldDim := d
 		if d >= dim {
-			from++
+			oldDim++
 		}
-		shape[d], strides[d] = t.Shape[from], t.Strides[from]
+		shape[d], strides[d] = t.Shape[oldDim], t.Strides[oldDim]
 	}
 	// The strides of a value without elements are not limited by its span, so the product may overflow.
 	offset := t.Offset.Add(mulSizes(index, t.Strides[dim]))
@@ -260,7 +261,7 @@ func (t Type) Slice(dim int, start, end *sym.Int, step sym.Int) (_ Type, err err
 	if end != nil {
 		stop = clampIndex(*end, size).Max(from)
 	}
-	// (stop - from - 1) // step + 1, which is 0 if stop equals from.
+	// The length is floor((stop - from - 1)/step) + 1, which is 0 if stop equals from.
 	length := stop.Sub(from)
 	strides := t.Strides
 	if n, known := step.Known(); !known || n != 1 {
@@ -342,7 +343,7 @@ func (t Type) Squeeze(dims ...int) (Type, error) {
 			return Type{}, fmt.Errorf("dim %d appears multiple times in the list of dims", dim)
 		}
 	}
-	shape, strides := newLists(len(t.Shape))
+	shape, strides := newShapeAndStrides(len(t.Shape))
 	out := Type{DType: t.DType, Shape: shape[:0], Strides: strides[:0], Offset: t.Offset}
 	for dim, s := range t.Shape {
 		if (len(dims) == 0 || slices.Contains(wrapped, dim)) && equals(s, 1) {
@@ -367,13 +368,13 @@ func (t Type) Unsqueeze(dim int) (Type, error) {
 	if dim < rank {
 		stride = mulSizes(t.Shape[dim], t.Strides[dim])
 	}
-	shape, strides := newLists(rank + 1)
+	shape, strides := newShapeAndStrides(rank + 1)
 	for d := range t.Shape {
-		to := d
+		newDim := d
 		if d >= dim {
-			to++
+			newDim++
 		}
-		shape[to], strides[to] = t.Shape[d], t.Strides[d]
+		shape[newDim], strides[newDim] = t.Shape[d], t.Strides[d]
 	}
 	shape[dim], strides[dim] = sym.Of(1), stride
 	return Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}.checked()
@@ -399,9 +400,9 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	}
 	// The diagonal begins `skip` columns to the right of the first element, or `skip` rows below it.
 	offset = max(offset, -math.MaxInt) // so that -offset does not overflow
-	rows, columns, skip, along := t.Shape[first], t.Shape[second], sym.Of(offset), second
+	rows, columns, skip, skipDim := t.Shape[first], t.Shape[second], sym.Of(offset), second
 	if offset < 0 {
-		skip, along = sym.Of(-offset), first
+		skip, skipDim = sym.Of(-offset), first
 		rows = rows.Sub(skip)
 	} else {
 		columns = columns.Sub(skip)
@@ -409,7 +410,7 @@ func (t Type) Diagonal(offset, dim1, dim2 int) (_ Type, err error) {
 	size := rows.Min(columns).Max(sym.Int{})
 	out := t.cloneWithRoom()
 	if !equals(size, 0) {
-		out.Offset = out.Offset.Add(mulSizes(skip, t.Strides[along]))
+		out.Offset = out.Offset.Add(mulSizes(skip, t.Strides[skipDim]))
 	}
 	for _, d := range []int{max(first, second), min(first, second)} {
 		out.Shape = slices.Delete(out.Shape, d, d+1)

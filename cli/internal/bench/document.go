@@ -73,27 +73,27 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 		return nil
 	}
 	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(undisturbed))
-	var meanTook, meanBusy float64 // means over the undisturbed runs: the time of a run, and of all workers in steps
+	var meanRunTime, meanBusy float64 // means over the undisturbed runs: the time of a run, and of all workers in steps
 	workers := 0
 	allTimes := make([]float64, len(p.samples))
 	for i, sample := range p.samples {
-		allTimes[i] = float64(sample.took)
+		allTimes[i] = float64(sample.runTime)
 		workers = max(workers, len(sample.busy))
 	}
 	spread := experiment.SpreadOf(allTimes)
 	doc := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
 	for _, i := range undisturbed {
-		meanTook += float64(p.samples[i].took) / runs
+		meanRunTime += float64(p.samples[i].runTime) / runs
 		for worker, busy := range p.samples[i].busy {
 			doc.ByWorker[worker].Busy += float64(busy) / runs
 			meanBusy += float64(busy) / runs
 		}
 	}
 	for worker := range doc.ByWorker {
-		doc.ByWorker[worker].Worker, doc.ByWorker[worker].Idle = worker, max(0, meanTook-doc.ByWorker[worker].Busy)
+		doc.ByWorker[worker].Worker, doc.ByWorker[worker].Idle = worker, max(0, meanRunTime-doc.ByWorker[worker].Busy)
 	}
-	doc.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: meanTook,
-		Idle: max(0, 1-meanBusy/max(1, meanTook*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
+	doc.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: meanRunTime,
+		Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
 	doc.ByStep = p.steps(undisturbed, ops)
 	doc.ByOp = timesByOp(doc.ByStep)
 	for i := range doc.ByStep {

@@ -47,8 +47,8 @@ const (
 
 // profiledRun has the time of a run, including its nested runs.
 type profiledRun struct {
-	took time.Duration
-	busy []time.Duration // the time that each worker spent in steps
+	runTime time.Duration
+	busy    []time.Duration // the time that each worker spent in steps
 }
 
 // profiledGraph has the times of the steps of a graph. The graph may run several times as a nested run.
@@ -244,6 +244,6 @@ func (p *profile) undisturbed() []int {
 	for i := range indices {
 		indices[i] = i
 	}
-	sorted.Func(indices, func(a, b int) int { return cmp.Compare(p.samples[a].took, p.samples[b].took) })
+	sorted.Func(indices, func(a, b int) int { return cmp.Compare(p.samples[a].runTime, p.samples[b].runTime) })
 	return indices[:(len(indices)+1)/2]
 }

@@ -166,6 +166,7 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	}
 	workers := float64(d.Threads)
 	peakGFLOPs := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
+	// roof returns the speed that memory with a bandwidth of coreGBs per core, and arithmetic, permit at each intensity.
 	roof := func(name string, coreGBs float64) page.Line {
 		totalGBs := coreGBs * workers
 		ridge := peakGFLOPs / totalGBs // the intensity at which the limits of memory and arithmetic are equal

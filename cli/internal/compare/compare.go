@@ -35,7 +35,7 @@ import (
 
 type flags struct {
 	ext                    *command.Extensions
-	src                    inputs.Sources
+	sources                inputs.Sources
 	strategies             []string
 	dims, pins             []string
 	threads                []int
@@ -119,11 +119,11 @@ func Command(ext *command.Extensions) *cobra.Command {
 			return run(cmd, args, f)
 		}),
 	}
-	f.add(cmd)
+	f.addFlags(cmd)
 	return cmd
 }
 
-func (f *flags) add(cmd *cobra.Command) {
+func (f *flags) addFlags(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.StringSliceVar(&f.strategies, "strategies", f.ext.Unpublished(),
 		"compare strategies `A,B` with the first one; \"published\" stands for the strategies of published optimizers, "+
@@ -136,7 +136,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	flagSet.StringVar(&f.benchstat, "benchstat", "", "also write the times to `FILE`, in the format of Go's benchmarks")
 	flagSet.StringVar(&f.report, "report", "", "also write the comparison to `FILE.html`")
 	_ = cmd.MarkFlagFilename("report", "html")
-	f.src.AddFlags(cmd)
+	f.sources.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
 	flagSet.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up; with --until at most N")
 	flagSet.StringVar(&f.untilText, "until", "",
@@ -194,7 +194,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if len(f.threads) == 0 {
 		f.threads = []int{runtime.GOMAXPROCS(0)}
 	}
-	if err := f.src.Check(cmd); err != nil {
+	if err := f.sources.Check(cmd); err != nil {
 		return err
 	}
 	return cmp.Or(outfile.CheckWritable("--report", f.report, ".html"), outfile.CheckWritable("--csv", f.csv, ".csv"),
@@ -300,7 +300,7 @@ func (c *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]st
 // load loads a graph and its inputs. dims are the values of --dim.
 func (c *comparison) load(job *progress.Job, path string, dims []string) (workload inputs.Workload, err error) {
 	err = job.Do(progress.Loading, func() (err error) {
-		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, nil, c.flags.src)
+		workload, err = inputs.LoadWorkload(job.Context, c.flags.ext, path, dims, c.flags.pins, nil, c.flags.sources)
 		return err
 	})
 	if err != nil {
@@ -331,7 +331,7 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	}
 	measured, err := experiment.Compare(job.Context, candidates, workload.Inputs.Values,
 		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,
-			BoundNS: bound, Seed: c.flags.src.Seed, Progress: job.Report})
+			BoundNS: bound, Seed: c.flags.sources.Seed, Progress: job.Report})
 	if err != nil {
 		return workload.Inputs.WithGeneratedHint(err)
 	}

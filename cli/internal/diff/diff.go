@@ -150,8 +150,8 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	paths := [2]string{args[0], args[len(args)-1]}
 	job := progress.Begin(cmd, filepath.Base(args[0]))
 	defer job.End()
-	label := command.FileLabels(paths[:])
-	doc.Files = []string{label[paths[0]], label[paths[1]]}
+	labels := command.FileLabels(paths[:])
+	doc.Files = []string{labels[paths[0]], labels[paths[1]]}
 	var graphs [2]*graph.Graph
 	var programs [2]*graphrun.Program
 	for i := range paths {

@@ -216,7 +216,7 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 		return err
 	}
 	// ExplainLayout may branch on sizes. The guards that it adds belong to the value's node.
-	before := len(symbolic.Env.Guards())
+	guardsBefore := len(symbolic.Env.Guards())
 	layout, err := inspect.ExplainLayout(symbolic.Graph, v.Name)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 	doc.Layout = *layout
 	infer.SetSymbolicType(doc.Value, symbolic, v)
 	value := symbolic.Graph.Value(v.Name)
-	for _, cond := range symbolic.Env.Guards()[before:] {
+	for _, cond := range symbolic.Env.Guards()[guardsBefore:] {
 		symbolic.Guards = append(symbolic.Guards, graph.Guard{Cond: cond, Node: value.Node})
 	}
 	nodes := ancestors(value) // guards of other nodes do not concern the value
@@ -357,11 +357,12 @@ func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason)
 		title = fmt.Sprintf("The %s of %s", reason.Transfer, reason.Value)
 	}
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, title))
+	// The phrases are padded to 21 columns: the longest one, and two blanks.
 	for _, side := range []struct {
-		phrase string
-		path   []string
+		phrase  string
+		reasons []string
 	}{{"computed so because", reason.SourceReasons}, {"required so because", reason.TargetReasons}} {
-		for i, step := range side.path {
+		for i, step := range side.reasons {
 			phrase := ""
 			if i == 0 {
 				phrase = side.phrase

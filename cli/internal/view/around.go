@@ -16,7 +16,7 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	for i := range p.boxes {
 		box := &p.boxes[i]
 		distance[i] = -1 // not reached
-		if box.name == name || slices.Contains(box.explained, name) || slices.Contains(box.values, name) {
+		if box.name == name || slices.Contains(box.sourceNames, name) || slices.Contains(box.values, name) {
 			distance[i] = 0
 			queue = append(queue, i)
 		}
@@ -60,7 +60,7 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 func (p *picture) valueNames(yield func(string) bool) {
 	for i := range p.boxes {
 		box := &p.boxes[i]
-		for _, names := range [][]string{{box.name}, box.explained, box.values} {
+		for _, names := range [][]string{{box.name}, box.sourceNames, box.values} {
 			for _, name := range names {
 				if !yield(name) {
 					return

@@ -132,7 +132,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		for _, f := range b.details {
 			box.Facts = append(box.Facts, detail{f.Name, format.Printable(f.Text)})
 		}
-		for _, name := range b.explained {
+		for _, name := range b.sourceNames {
 			if err := exit.InterruptError(ctx); err != nil {
 				return nil, err
 			}

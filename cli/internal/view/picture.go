@@ -57,12 +57,12 @@ type pictureBox struct {
 	layout                           int // layout of the first result, as an index of the legend; -1 for none
 	details                          []detail
 	// names of the nodes and inputs of the graph as written that the box represents
-	explained []string
-	values    []string // names of the results
-	omitted   int      // for an omittedBox: the number of omitted operands or readers
-	marks     []string // differences from the other plan
-	side      int      // 0 for the first plan of a picture of two plans, 1 for the second plan
-	peer      int      // index of the box for the same node, input or output in the other plan; -1 for none
+	sourceNames []string
+	values      []string // names of the results
+	omitted     int      // for an omittedBox: the number of omitted operands or readers
+	marks       []string // differences from the other plan
+	side        int      // 0 for the first plan of a picture of two plans, 1 for the second plan
+	peer        int      // index of the box for the same node, input or output in the other plan; -1 for none
 }
 
 // detail is a line in the details of a box.
@@ -95,7 +95,7 @@ func pictureOf(title string, g *graph.Graph, plan *report.Plan) *picture {
 	for _, v := range g.Inputs {
 		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
 			lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-			details: append([]detail{{"input", v.Name}}, valueDetails("is", v)...), explained: []string{v.Name}})
+			details: append([]detail{{"input", v.Name}}, valueDetails("is", v)...), sourceNames: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
 		box := p.add(p.nodeBox(n))
@@ -179,8 +179,8 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 
 // nodeBox returns the box of a node.
 func (p *painter) nodeBox(n *graph.Node) pictureBox {
-	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, explained: fusedNames(n)}
-	b.scope = scopeOf(b.explained)
+	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, sourceNames: fusedNames(n)}
+	b.scope = scopeOf(b.sourceNames)
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
 	}
@@ -191,15 +191,15 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 		b.kind, b.why = copyBox, n.Why
 		if copied != nil {
 			b.head, b.why = "copy of "+copied.Value, copied.Why
-			b.explained = []string{copied.Value}
-			b.scope = scopeOf(b.explained)
+			b.sourceNames = []string{copied.Value}
+			b.scope = scopeOf(b.sourceNames)
 		}
 	case p.report != nil && step == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
 		b.kind = viewBox
 	}
 	b.details = append(b.details, detail{string(b.kind), n.Name}, detail{"op", opsOf(n)})
-	if len(b.explained) > 1 {
-		b.details = append(b.details, detail{"computes", strings.Join(b.explained, ", ")})
+	if len(b.sourceNames) > 1 {
+		b.details = append(b.details, detail{"computes", strings.Join(b.sourceNames, ", ")})
 	}
 	if step != nil {
 		p.addCost(&b, step)
@@ -396,7 +396,7 @@ func (p *painter) addOutputs(g *graph.Graph) {
 			v := output.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
-				details: valueDetails("constant", v), explained: []string{v.Name}})
+				details: valueDetails("constant", v), sourceNames: []string{v.Name}})
 		}
 		box := pictureBox{kind: outputBox, name: output.Name, head: output.Name, layout: -1,
 			details: append([]detail{{"output", output.Name}}, valueDetails("is", output.Value)...)}
