@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// tiles divides an iteration with staged operands into tiles, for the loop of an expression. An operand is staged if the
-// loop cannot use it in place. A tile is a range of indices in each dimension of the walk. For each tile, staged inputs
-// are copied into blocks, the loop computes the tile, and blocks of staged outputs are copied to memory.
+// tiles divides an iteration with staged operands into tiles, for the loop of an expression. An operand is staged if
+// the loop cannot use it in place. A tile is a range of indices in each dimension of the walk. For each tile, staged
+// inputs are copied into blocks, the loop computes the tile, and blocks of staged outputs are copied to memory.
 type tiles struct {
 	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is 0, the
 	// dimension along rows.
@@ -134,8 +134,8 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	}
 }
 
-// sizeRowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several whole
-// rows, or a part of a row.
+// sizeRowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several
+// whole rows, or a part of a row.
 func (t *tiles) sizeRowTiles(it *Iterator, elems int) {
 	if len(t.fullTileSize) == 0 {
 		return

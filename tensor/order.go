@@ -200,9 +200,9 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(canonical)
 }
 
-// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. If the expressions and the bounds of their
-// symbols do not decide the answer, the sizes are replaced by their hints (typical sizes). The answer is then recorded as
-// a guard: it is valid only for sizes that give the same answer.
+// HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. Conditions that the expressions and the
+// bounds of their symbols do not decide are evaluated at the hints (typical sizes), and the outcomes are recorded as
+// guards. The answer is valid only for sizes with the same outcomes.
 func (o Order) HoldsSymbolic(t Type) bool {
 	t.mustMatchRanks()
 	if len(o) != len(t.Shape) {

@@ -183,7 +183,7 @@ func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
 	for i := range perm {
 		perm[i] = len(perm) - 1 - i
 	}
-	// Decide simplifies a condition by the known bounds of sizes, and records no guard.
+	// Decide simplifies a condition by bounds and earlier guards, and records no guard.
 	SortDimsIf(perm, func(a, b int) (swap, stay sym.Bool) {
 		strideA, strideB := strides[a], strides[b]
 		unambiguous := strideA.Ne(sym.Int{}).And(strideB.Ne(sym.Int{})).Decide()

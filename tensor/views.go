@@ -13,7 +13,7 @@ import (
 // This file has the views that reorder, drop, add or cut dimensions. They reject a type that fails [Type.Check], and
 // their results pass it. A result may share the operand's slices of shape and strides. A condition on symbolic sizes is
 // decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid. [sym.Catch] returns
-// an integer overflow in symbolic arithmetic as an error.
+// an integer overflow as an error.
 
 // WrapDim returns the dimension that d names in a value of the given rank. A negative d counts from the end. For a
 // 0-dim value, 0 and -1 give 0 (c10::maybe_wrap_dim with wrap_scalar).
