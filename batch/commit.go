@@ -138,7 +138,7 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 	return err
 }
 
-// countingWriter writes to w and counts the bytes.
+// countingWriter counts the bytes that it writes to writer.
 type countingWriter struct {
 	writer io.Writer
 	bytes  int64

@@ -10,7 +10,7 @@ import (
 // residual is the absolute path of a graph file, because calls run in another folder.
 var residual, _ = filepath.Abs("../../examples/models/residual.json")
 
-// compiled returns a program of a random graph, which may have symbols or depend on data.
+// compiled returns the zero Program, or a program of a graph, which may have symbols or depend on data.
 func (w *world) compiled() *graphrun.Program {
 	g := pick(w, []*graph.Graph{small(), symbolic(), dynamic(), nil})
 	if g == nil {

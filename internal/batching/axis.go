@@ -73,6 +73,7 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	}
 	// The costs of a plan by a search and by decisions of a cache may differ slightly, so all plans here follow decisions.
 	// forRowsAtOne is the plan for `rows` rows, applied to one row; the other names are formed in the same way.
+	// unpinnedAtOne is the plan for one row without the pins added below.
 	forRowsAtRows, forRowsAtOne := followAt(ctx, p, forRows, sizesOfRows), followAt(ctx, p, forRows, sizesOfOne)
 	unpinnedAtOne := followAt(ctx, p, forOne, sizesOfOne)
 	if forRowsAtRows == nil || forRowsAtOne == nil || unpinnedAtOne == nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // groupings are ways to write heads that share keys and values: x is [b, groups, s, e], and each group has n heads. The
-// ways without repeats set do not repeat each group as a whole.
+// ways without repeats set do not give the copies of each group one after another, in the order of the groups.
 var groupings = []struct {
 	name    string
 	repeats bool

@@ -204,7 +204,7 @@ func TestRefused(t *testing.T) {
 	assert.ErrorIs(t, err, errCycle)
 	_, err = Draw(make([]Box, MaxCells+1), nil)
 	assert.ErrorIs(t, err, ErrTooLarge)
-	// A path whose boxes all have another net, to the last box.
+	// A path in which the net of each box also ends at the last box.
 	const n = 1000
 	var nets []Net
 	for i := range n - 1 {

@@ -58,7 +58,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	return nil
 }
 
-// equation solves text = size. sizeText describes the size in errors.
+// equation solves exprText = size. sizeText describes the size in errors.
 func (s *solver) equation(sizeText, exprText string, size int) error {
 	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
 	expression, err := (graph.Dim{Expr: exprText}).In(lookupSymbols(exprText, env, open, knownSizes, s.sizes))

@@ -70,7 +70,7 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 func (p *Program) Evaluator(symbolic *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
 	names := make([]string, len(p.openSymbols))
 	for i, name := range p.openSymbols {
-		names[i] = symbolic.Name(name) // the symbol's name in the environment of s
+		names[i] = symbolic.Name(name) // the symbol's name in the environment of symbolic
 	}
 	return sym.NewEvaluator(names, sizes, conds)
 }

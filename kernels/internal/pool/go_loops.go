@@ -25,7 +25,7 @@ const minRunResults = 4
 type goPooling struct {
 	*sizedPooling
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
-	loader     axes.Loader           // converts elements to the dtype of the loops; loader.Direct: it is not needed
+	loader     axes.Loader           // converts elements to the dtype of the loops, unless loader.Direct is set
 	converters [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
 	fold       windowFold            // reduction of windows
 	maxResults int                   // maximum number of results of a vector

@@ -16,8 +16,8 @@ const (
 	quadBytes    = 4 * quadChannels
 	// maxPixelChannels is the maximum number of channels of a pixel that are adjacent in memory: a cache line of float32.
 	maxPixelChannels = 16
-	// minQuadPositions is the minimum number of positions of a group whose samples are summed by quads, unless a row has
-	// fewer. quadGroups is the number of groups of shorter rows, so that workers can share them.
+	// A row of positions whose samples are summed by quads is divided into about quadGroups groups, so that workers can
+	// share it. A group has at least minQuadPositions positions, unless the row has fewer.
 	minQuadPositions, quadGroups = 128, 8
 )
 

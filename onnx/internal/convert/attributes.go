@@ -67,8 +67,8 @@ func (n *Node) Text(name, defaultValue string) string {
 	return defaultValue
 }
 
-// Choice returns the value of a table for text, the value of the attribute name. It ends the converter with a
-// suggestion if the table does not have the text.
+// Choice returns the entry of a table for text, the value of the attribute that is called name. It ends the converter
+// with a suggestion if there is no entry.
 func Choice[V any](n *Node, name, text string, table map[string]V) V {
 	v, ok := table[text]
 	if !ok {

@@ -12,7 +12,7 @@ import (
 // This file selects instructions for integers. Operands and results are virtual registers of 16 bytes, the parts of a
 // value.
 
-// integerOp selects instructions for an operation on integers of dtype d. Lanes have the width of the dtype, so results
+// integerOp selects instructions for an operation on integers of a dtype. Lanes have the width of the dtype, so results
 // wrap. b is 0 if the operation has one operand.
 func (s *selector) integerOp(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := dtype.Size()

@@ -11,7 +11,7 @@ import (
 // registerLetter has the letter of a vector register by the number of its low bytes that an instruction accesses.
 var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
-// memory returns the memory at pointer ptr whose elements have dtype d.
+// memory returns the memory at pointer ptr whose elements have the given dtype.
 func (s *selector) memory(ptr int16, dtype tensor.DType) alloc.Mem {
 	mem := alloc.Mem{Space: alloc.AlongRow, Index: int(ptr), ElementBytes: uint8(dtype.Size()),
 		Step: int32(s.Lanes * dtype.Size())}
