@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -54,6 +55,9 @@ func load(path, dims string) (*handler, error) {
 	}
 	if len(g.Inputs) != 1 || g.Inputs[0].Meta.DType != tensor.Float32 {
 		return nil, fmt.Errorf("%s: want a model with one float32 input", path)
+	}
+	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
+		return nil, fmt.Errorf("-dims %s: sizes must not be negative", dims)
 	}
 	h := &handler{input: g.Inputs[0].Name, meta: tensor.New(tensor.Float32, shape...)}
 	h.program, err = graphrun.Compile(g, graphrun.Options{})
@@ -99,14 +103,18 @@ func (h *handler) infer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	var results [][]byte
 	length := 0
 	for _, t := range out {
-		length += len(t.Storage().Bytes())
+		defer t.Release()
+		elements := t.Contiguous()
+		first := elements.Offset * elements.DType.Size()
+		results = append(results, elements.Storage().Bytes()[first:][:elements.Numel()*elements.DType.Size()])
+		length += len(results[len(results)-1])
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(length))
-	for _, t := range out {
-		_, _ = w.Write(t.Storage().Bytes()) // the client may be gone
-		t.Release()
+	for _, data := range results {
+		_, _ = w.Write(data) // the client may be gone
 	}
 	return nil
 }

@@ -74,27 +74,3 @@ func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, position
 			strided.Axis{N: count, Dst: k.outChannelStride, Src: mover.SrcSize})
 	}
 }
-
-// sampleQuads stores the samples of a quad of channels at n positions. A sample is the sum of tapCount taps, in order,
-// in float64. out is the address of the first sample; the next one is outStep bytes after it. in is the address of the
-// quad of the first pixel.
-func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int) {
-	if hasQuadCode {
-		sampleQuadsVector(n, out, outStep, in, taps, tapCount)
-		return
-	}
-	for list := unsafe.Slice(taps, n*tapCount); len(list) > 0; list = list[tapCount:] {
-		var sums [quadChannels]float64
-		for _, tap := range list[:tapCount] {
-			for channel, x := range (*[quadChannels]float32)(unsafe.Add(in, tap.offset)) {
-				sums[channel] += float64(tap.weight * float64(x))
-			}
-		}
-		for channel, sum := range sums {
-			*(*float32)(unsafe.Add(out, channel*quadBytes/quadChannels)) = float32(sum)
-		}
-		if len(list) > tapCount { // no address is computed beyond the last sample
-			out = unsafe.Add(out, outStep)
-		}
-	}
-}

@@ -8,10 +8,12 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// hasQuadCode reports whether sampleQuadsVector can be used.
+// hasQuadCode reports whether the processor can run sampleQuads.
 var hasQuadCode = machine.RunnableFeatures().Has(machine.AVX2)
 
-// sampleQuadsVector is sampleQuads with AVX2.
+// sampleQuads stores the samples of a quad of channels at n positions. A sample is the sum of tapCount taps, in order,
+// in float64. out is the address of the first sample; the next one is outStep bytes after it. in is the address of the
+// quad of the first pixel.
 //
 //go:noescape
-func sampleQuadsVector(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
+func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)

@@ -10,8 +10,8 @@
 	VMULPD       Y2, Y1, Y2       \
 	VADDPD       Y2, Y0, Y0
 
-// func sampleQuadsVector(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
-TEXT ·sampleQuadsVector(SB), NOSPLIT, $0-48
+// func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
+TEXT ·sampleQuads(SB), NOSPLIT, $0-48
 	MOVQ n+0(FP), CX
 	MOVQ out+8(FP), DI
 	MOVQ outStep+16(FP), R8

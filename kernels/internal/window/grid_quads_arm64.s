@@ -10,8 +10,8 @@
 #define FMUL(m, n, d)  WORD $(0x6E60DC00 | (m)<<16 | (n)<<5 | (d))
 #define FADD(m, n, d)  WORD $(0x4E60D400 | (m)<<16 | (n)<<5 | (d))
 
-// func sampleQuadsVector(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
-TEXT ·sampleQuadsVector(SB), NOSPLIT, $0-48
+// func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
+TEXT ·sampleQuads(SB), NOSPLIT, $0-48
 	MOVD n+0(FP), R0
 	MOVD out+8(FP), R1
 	MOVD outStep+16(FP), R2

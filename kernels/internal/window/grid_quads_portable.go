@@ -7,5 +7,5 @@ import "unsafe"
 // hasQuadCode is false: this build has no assembly.
 const hasQuadCode = false
 
-// sampleQuadsVector is not called: see hasQuadCode.
-func sampleQuadsVector(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}
+// sampleQuads is not called: see hasQuadCode.
+func sampleQuads(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}

@@ -101,10 +101,13 @@ func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// usesQuads reports whether copying the operand to quads is faster: samples together have at least as many taps as the
-// operand has elements.
+// usesQuads reports whether copying the operand to quads is faster: it has several channels, and samples together have
+// at least as many taps as it has elements. A single channel would be copied to four times its size.
 func usesQuads(call *graph.Call) bool {
 	operand := call.Meta(0)
+	if !hasQuadCode || operand.Shape[1] < 2 {
+		return false
+	}
 	maxTaps := maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, operand.Rank()-2)
 	return operand.DType == tensor.Float32 && kit.BoundedProduct(call.Out[0].Numel(), maxTaps) >= operand.Numel()
 }
@@ -127,7 +130,7 @@ func gridOperations(c *graph.Call) float64 {
 	listedTaps := tapsPerSample * results / float64(max(1, out.Shape[1]))
 	tapOps, resultOps := summedTapOps, sampledResultOps
 	switch {
-	case hasQuadCode && usesQuads(c):
+	case usesQuads(c):
 		tapOps, resultOps = quadTapOps, quadResultOps
 	case tapsPerSample == 4:
 		tapOps = unrolledTapOps

@@ -50,16 +50,26 @@ func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
 }
 
 // declaredMeta returns the type of a result of a node as the graph of the model declares it, with size in place of
-// undeclared sizes.
+// undeclared sizes. Invalid types count as undeclared.
 func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
 	if n.scope.declared == nil {
 		n.scope.declared = map[string]*pb.ValueInfoProto{}
 		for _, v := range n.continuation.graph.ValueInfo {
-			n.scope.declared[v.Name] = v
+			if _, ok := metaOf(v, 1); ok {
+				n.scope.declared[v.Name] = v
+			}
 		}
 	}
-	value, ok := n.scope.declared[name]
-	if !ok || value.Shape() == nil {
+	if value, ok := n.scope.declared[name]; ok {
+		return metaOf(value, size)
+	}
+	return tensor.Meta{}, false
+}
+
+// metaOf returns a declared type, with size in place of undeclared sizes. ok is false if the type is invalid or has no
+// shape.
+func metaOf(value *pb.ValueInfoProto, size int) (_ tensor.Meta, ok bool) {
+	if value.Shape() == nil {
 		return tensor.Meta{}, false
 	}
 	dtype, err := modelfile.DTypeOf(value.TensorType().ElemType)
