@@ -17,9 +17,9 @@ import (
 // value. Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row
 // program.
 
-// productOperands is the number of operands of the two products: query, key and value. The operands of the row program
-// follow.
-const productOperands = 3
+// productOperandCount is the number of operands of the two products: query, key and value. The operands of the row
+// program follow.
+const productOperandCount = 3
 
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(meta tensor.Meta) tensor.Meta {
@@ -32,12 +32,12 @@ func transposed(meta tensor.Meta) tensor.Meta {
 // pack transposes operand i, a constant operand of the row program, such as a mask, if the scores are stored by columns
 // ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
 func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
-	if i < productOperands || !call.IsConstant(i) || len(call.Out) != 1 {
+	if i < productOperandCount || !call.IsConstant(i) || len(call.Out) != 1 {
 		return packing, false
 	}
 	dense := denseCall(call)
 	viewed, err := implementation.attentionOf(dense)
-	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperands]) {
+	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperandCount]) {
 		return packing, false
 	}
 	viewShape := call.Attrs.(*Fusion).ViewShapes[i] // the shape in which the attention reads the operand
@@ -159,7 +159,7 @@ func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attent
 	}
 	last := len(metas) - 1
 	attention := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
-		Others: metas[productOperands:last], Code: fused.code}
+		Others: metas[productOperandCount:last], Code: fused.code}
 	attention.Batch = attention.Out.Shape[:attention.Out.Rank()-2]
 	queries, keys, _, _ := attention.Sizes()
 	for i, meta := range attention.Others {
@@ -237,7 +237,7 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 // estimates the work for query, key and value. An operand of the row program is read in the order of the scores.
 func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
 	ok bool) {
-	if i < productOperands && meta.IsContiguous() {
+	if i < productOperandCount && meta.IsContiguous() {
 		return work, true
 	}
 	dense := denseCall(call)
@@ -247,9 +247,9 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	switch {
 	case err != nil: // with layout meta, the operand has no view with the shape in ViewShapes
 		return work, false
-	case i < productOperands:
+	case i < productOperandCount:
 		work = implementation.Read(attention, i)
-	case call.IsConstant(i) && attention.ByColumns() && variesInBothDimensions(attention.Others[i-productOperands]):
+	case call.IsConstant(i) && attention.ByColumns() && variesInBothDimensions(attention.Others[i-productOperandCount]):
 		// The constant is packed in the order of the scores.
 	default:
 		queries, keys, _, _ := attention.Sizes()
@@ -257,7 +257,7 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 		if attention.ByColumns() {
 			scores = transposed(scores)
 		}
-		work = graph.ReadWork(attention.Others[i-productOperands], scores)
+		work = graph.ReadWork(attention.Others[i-productOperandCount], scores)
 	}
 	if work != (graph.Work{}) {
 		work.Footprint = call.Footprint()

@@ -11,15 +11,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a matrix
-// product is its dimensions before the last two.
+// This file checks the nodes of a candidate attention and collects them as parts of one node. An attention is a product
+// of query and key, whose result is the scores, then a row program (operations on the rows of the scores, such as a
+// softmax), and last a product with the value. The batch of a matrix product is its dimensions before the last two.
 
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. The batch may have different shapes in
-// different parts, such as [b*h] and [b, h]. The attention uses one shape from which the shape in each part results by
-// merging dimensions (see finestBatch). addAttention sets the operands query, key and value, then adds the parts in
+// different parts, such as [b*h] and [b, h]. The attention uses the shape of finestBatch: merging dimensions of this
+// shape gives the shape in each part. addAttention sets the operands query, key and value, then adds the parts in
 // order, and records for each operand the shape in which the kernel views it. keep reports whether a value is read
 // outside of the attention. Last, addAttention marks the columns of the scores as the dimension that the row program
-// folds.
+// folds (reduces).
 func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := checkProducts(parts); err != nil {
@@ -29,7 +30,7 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep
 	if err != nil {
 		return err
 	}
-	builder.node.Op, builder.fusion.Anchor = attentionOp(last.Op), productOperands
+	builder.node.Op, builder.fusion.Anchor = attentionOp(last.Op), productOperandCount // the operands of the products
 	builder.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
 	scoresArg := graph.ArgOf(first.Out[0])
 	if err := checkProductOperands(append(slices.Clone(builder.node.In), scoresArg, last.In[0])); err != nil {
@@ -80,7 +81,8 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep
 	return nil
 }
 
-// checkProducts returns an error unless the first and the last part are the two products of an attention.
+// checkProducts returns an error unless the first and the last part are the two products of an attention, of ops that
+// [Attends] accepts.
 func checkProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
@@ -89,7 +91,7 @@ func checkProducts(parts []*graph.Node) error {
 	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
 		return errors.New("the nodes do not begin and end with products of matrices")
 	case slices.ContainsFunc(parts, func(part *graph.Node) bool { return slices.Contains(part.Out, last.In[1].Value) }):
-		return fmt.Errorf("needs all of %q before it multiplies weights by it", last.In[1].Value.Name)
+		return fmt.Errorf("needs all of %q before the last product begins", last.In[1].Value.Name)
 	}
 	return nil
 }
@@ -108,8 +110,8 @@ func checkProductOperands(values []graph.Arg) error {
 		case meta.DType != dtype || dtype != tensor.Float32 && dtype != tensor.Float64:
 			return fmt.Errorf("operands of its products have dtype %v: want float32 or float64, the same for all",
 				meta.DType)
-		case i < productOperands && arg.Value.Const != nil:
-			return fmt.Errorf("%q is a constant, which another implementation packs once", arg.Value.Name)
+		case i < productOperandCount && arg.Value.Const != nil:
+			return fmt.Errorf("%q is a constant, which only a product of its own packs before the runs", arg.Value.Name)
 		}
 	}
 	return nil
@@ -154,6 +156,7 @@ func (f *Fuser) checkBetween(node *graph.Node, scores []int) (foldsRows bool, er
 	if rows := f.Rows(node); rows != nil && rows.Code.Compilable() {
 		shape := node.In[0].Meta().Shape
 		rank := len(shape)
+		// ChannelGroups divides dimension 1, and Channels marks operands along dimension 1: an attention has neither.
 		ok := rows.ChannelGroups == 0 && len(rows.Mask) == rank && rows.Mask[rank-1] &&
 			!slices.Contains(rows.Mask[:rank-1], true) && rows.Fits(shape) && !slices.Contains(rows.Channels, true)
 		if !ok || len(node.Out[0].Meta.Shape) != rank {
@@ -196,8 +199,8 @@ func reshapesBatch(node *graph.Node) bool {
 
 // finestBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions
 // of the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it.
-// For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to
-// the batch.
+// For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. A part may also divide the rows of a matrix into several
+// dimensions, which do not belong to the batch.
 func finestBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -207,9 +210,9 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	// trailingProducts are the products of the last sizes of a batch and of the rows, for all parts. The quotients of
-	// consecutive products are the sizes of the result.
-	trailingProducts := []int{rows}
+	// rowCounts has, for each batch dimension of each part, the number of rows that the dimension spans. The quotients of
+	// consecutive counts, once sorted, are the sizes of the result.
+	rowCounts := []int{rows}
 	for i, part := range parts {
 		if len(part.Out) != 1 {
 			return nil, fmt.Errorf("%q has several results", part.Name)
@@ -225,18 +228,18 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 		product := 1
 		for _, size := range slices.Backward(leading) {
 			if product *= size; product > rows {
-				trailingProducts = append(trailingProducts, product)
+				rowCounts = append(rowCounts, product)
 			}
 		}
 	}
-	sorted.Ints(trailingProducts)
-	trailingProducts = slices.Compact(trailingProducts)
+	sorted.Ints(rowCounts)
+	rowCounts = slices.Compact(rowCounts)
 	var batch []int
-	for i := len(trailingProducts) - 1; i > 0; i-- {
-		if trailingProducts[i]%trailingProducts[i-1] != 0 {
+	for i := len(rowCounts) - 1; i > 0; i-- {
+		if rowCounts[i]%rowCounts[i-1] != 0 {
 			return nil, errors.New("no shape has the batches of all parts as views")
 		}
-		batch = append(batch, trailingProducts[i]/trailingProducts[i-1])
+		batch = append(batch, rowCounts[i]/rowCounts[i-1])
 	}
 	return batch, nil
 }
@@ -245,18 +248,17 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 // broadcast dimensions. shape is the shape of the operand, and broadcastTo the shape to which the product broadcasts
 // it. productView returns false if there is no such view.
 func productView(shape, broadcastTo, batch []int) ([]int, bool) {
-	rank := len(broadcastTo) - 2
-	leadingDims, ok := leadingView(shape, broadcastTo, rank, batch)
-	return append(leadingDims, sizeIn(shape, broadcastTo, rank), sizeIn(shape, broadcastTo, rank+1)), ok
+	leadingRank := len(broadcastTo) - 2
+	leadingDims, ok := leadingView(shape, broadcastTo, leadingRank, batch)
+	return append(leadingDims, sizeIn(shape, broadcastTo, leadingRank), sizeIn(shape, broadcastTo, leadingRank+1)), ok
 }
 
 // rowView is productView for an operand of the row program. leading has the shape of the batch, followed by the number
-// of rows of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the
-// matrix.
+// of rows of a matrix.
 func rowView(shape, broadcastTo, leading []int) ([]int, bool) {
-	rank := len(broadcastTo) - 1
-	leadingDims, ok := leadingView(shape, broadcastTo, rank, leading)
-	return append(leadingDims, sizeIn(shape, broadcastTo, rank)), ok
+	leadingRank := len(broadcastTo) - 1
+	leadingDims, ok := leadingView(shape, broadcastTo, leadingRank, leading)
+	return append(leadingDims, sizeIn(shape, broadcastTo, leadingRank)), ok
 }
 
 // sizeIn returns the size of a value in dimension dim of broadcastTo. The value has the given shape and is broadcast to
@@ -269,17 +271,18 @@ func sizeIn(shape, broadcastTo []int, dim int) int {
 }
 
 // leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
-// `leading` instead of the first `rank` dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is the
-// shape of the value. leadingView factors the sizes of both from the last dimension to the first. It returns false if
-// the factors do not match, or if one dimension of leading would be broadcast only in part.
-func leadingView(shape, broadcastTo []int, rank int, leading []int) ([]int, bool) {
+// `leading` instead of the first leadingRank dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is
+// the shape of the value. leadingView compares the factors of broadcastTo's sizes and of leading, from the last
+// dimension to the first. It returns false if the factors do not match, or if one dimension of leading would be
+// broadcast only in part.
+func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]int, bool) {
 	if len(shape) > len(broadcastTo) {
 		return nil, false
 	}
 	leadingDim, unmatched := len(leading), 1 // unmatched: factor of leading[leadingDim] not yet matched
 	matched := slices.Repeat([]bool{false}, len(leading))
 	viewShape := slices.Repeat([]int{1}, len(leading))
-	for dim := rank - 1; dim >= 0; dim-- {
+	for dim := leadingRank - 1; dim >= 0; dim-- {
 		size := sizeIn(shape, broadcastTo, dim)
 		if size != 1 && size != broadcastTo[dim] {
 			return nil, false

@@ -103,7 +103,7 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 	}
 	state := r.state.Get(m)
 	state.ptrs = append(state.ptrs[:0], weights, scores)
-	others := m.Ptrs[1+productOperands:] // after the result, query, key and value
+	others := m.Ptrs[1+productOperandCount:] // after the result, query, key and value
 	for i, operand := range r.operands {
 		state.ptrs = append(state.ptrs, unsafe.Add(others[i], operand.matrixOffsets[matrix]+row*operand.rowStride))
 	}

@@ -249,7 +249,8 @@ func numberCombinations(op *graph.Op, minInputs int) []object {
 		if param.Optional || name == "" {
 			continue
 		}
-		for i, combined := range combinations { // one more combination has the attribute, and combination i has the input
+		// Each combination becomes two: a new one with the attribute, and combination i with one more input.
+		for i, combined := range combinations {
 			combinations = append(combinations, combination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
 			combinations[i].minInputs++
 		}
@@ -326,8 +327,8 @@ func attrSchema(field graph.Field) object {
 		return object{"$ref": "#", "description": field.Doc}
 	}
 	typeNames := strings.Split(strings.TrimSuffix(field.Type, "?"), "|")
-	if field.Words != nil {
-		typeNames = typeNames[:1] // the rest are the words, which are added below
+	if field.Words != nil { // words that may replace the integers
+		typeNames = typeNames[:1] // the other names are the words, which are added below
 	}
 	var alternatives []object
 	for _, name := range typeNames {
@@ -378,6 +379,7 @@ func typeSchema(field graph.Field, name string) object {
 		if field.AnyInt {
 			return sizeSchema
 		}
+		// No size, stride or distance exceeds MaxBytes, the greatest memory of a value.
 		return anyOf(object{"type": "integer", "minimum": -tensor.MaxBytes, "maximum": tensor.MaxBytes}, symbolText)
 	case "float":
 		return ref("number")
@@ -390,10 +392,10 @@ func typeSchema(field graph.Field, name string) object {
 	case "memory_format":
 		return object{"enum": []string{"contiguous", "channels_last", "channels_last_3d", "preserve"}}
 	}
-	if field.OneOf != nil {
+	if field.OneOf != nil { // the only permitted strings
 		return object{"enum": field.OneOf}
 	}
-	return object{"type": "string"} // a string or a condition
+	return object{"type": "string"} // type string, or a condition on sizes
 }
 
 // complexTextSchema is a complex number in Python's notation.

@@ -38,7 +38,7 @@ func TestAttentionOfItself(t *testing.T) {
 				}
 			}
 			assert.Equal(t, `as an attention it cannot be one step: needs all of "`+by+
-				`" before it multiplies weights by it`, why)
+				`" before the last product begins`, why)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func NotesOf(g *graph.Graph) (notes Notes) {
 	return notes
 }
 
-// MistakeOf returns an error as a part of a document. It returns the zero Mistake for nil.
+// MistakeOf converts an error to a Mistake, and nil to the zero Mistake.
 func MistakeOf(e *graph.Error) Mistake {
 	if e == nil {
 		return Mistake{}

@@ -10,11 +10,11 @@ func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true
 	}
-	symbolInfo := a.e.env.symbols[symbol]
-	if symbolInfo.e == nil {
+	symbolExpr := a.e.env.symbols[symbol]
+	if symbolExpr.e == nil {
 		return 0, true // the symbol is unknown or a number
 	}
-	return (&trends{symbol: symbolInfo.e.single()}).expr(a.e)
+	return (&trends{symbol: symbolExpr.e.single()}).expr(a.e)
 }
 
 // combineTrends returns the trend of a sum, or of another function that increases with each of its two operands. a and

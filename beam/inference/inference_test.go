@@ -247,7 +247,7 @@ func TestInputErrors(t *testing.T) {
 func TestDependentRows(t *testing.T) {
 	m, err := load(t.Context(), Options{Model: writeModel(t, mixing)})
 	require.NoError(t, err)
-	assert.Nil(t, m.axis)
+	assert.Nil(t, m.batchAxis)
 }
 
 // TestSharedModels: instances with the same options share a model until the last one ends.

@@ -79,10 +79,10 @@ const typicalRows = 8
 
 // model is a loaded model, which all instances of the transform with the same options share.
 type model struct {
-	graph   *graph.Graph
-	program *graphrun.Program
-	axis    *batching.Axis // nil if elements are not joined
-	slots   chan struct{}  // has an element for each active run
+	graph     *graph.Graph
+	program   *graphrun.Program
+	batchAxis *batching.Axis // nil if elements are not joined
+	slots     chan struct{}  // has an element for each active run
 }
 
 // modelEntry is an entry of models: a model that is loaded, or that is being loaded.
@@ -134,7 +134,7 @@ func releaseEntry(key string, entry *modelEntry) {
 	}
 }
 
-// load loads and compiles a model, and finds the axis along which elements can be joined.
+// load loads and compiles a model, and finds the batch axis along which elements can be joined.
 func load(ctx context.Context, options Options) (*model, error) {
 	start := time.Now()
 	if err := options.complete(); err != nil {
@@ -161,7 +161,7 @@ func load(ctx context.Context, options Options) (*model, error) {
 		return nil, fmt.Errorf("%s: %w", options.Model, err)
 	}
 	if batchSymbol != "" {
-		loaded.axis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(loaded.program), source, batchSymbol,
+		loaded.batchAxis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(loaded.program), source, batchSymbol,
 			options.MaxRows, options.Batching == BatchExact)
 	}
 	threads := options.Threads
@@ -269,7 +269,7 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string
 	if err != nil {
 		return nil, err
 	}
-	out = m.axis.Split(joined, runs)
+	out = m.batchAxis.Split(joined, runs)
 	for _, part := range out {
 		if err := m.decodeStrings(part); err != nil {
 			return nil, err

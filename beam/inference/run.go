@@ -77,13 +77,13 @@ type runFn struct {
 
 	key          string // the JSON of Options: the key of the model
 	model        *model
-	pending      []pendingElement
+	pending      []elementRun
 	pendingRows  int
 	pendingBytes int
 }
 
-// pendingElement is an element that waits for a batch, or runs.
-type pendingElement struct {
+// elementRun has the name and the time of an element, and the run of the model on its inputs.
+type elementRun struct {
 	name string
 	time beam.EventTime
 	run  *batching.Run
@@ -129,9 +129,9 @@ func (f *runFn) ProcessElement(ctx context.Context, w beam.Window, eventTime bea
 	if err != nil {
 		return f.handleError(ctx, e.Name, eventTime, err, fail)
 	}
-	added := pendingElement{e.Name, eventTime, f.model.axis.NewRun(ctx, in)}
+	added := elementRun{e.Name, eventTime, f.model.batchAxis.NewRun(ctx, in)}
 	if _, global := w.(window.GlobalWindow); !global || added.run.Rows == 0 { // 0 rows: the run cannot be joined
-		return f.runBatch(ctx, []pendingElement{added}, emit, fail)
+		return f.runBatch(ctx, []elementRun{added}, emit, fail)
 	}
 	f.pending = append(f.pending, added)
 	f.pendingRows += added.run.Rows
@@ -158,8 +158,8 @@ func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) e
 		for i, p := range pending {
 			runs[i] = p.run
 		}
-		chosen := f.model.axis.Batch(runs, math.MaxInt)
-		var batch, rest []pendingElement
+		chosen := f.model.batchAxis.Batch(runs, math.MaxInt) // load has set the limit Options.MaxRows
+		var batch, rest []elementRun
 		for i, p := range pending {
 			if slices.Contains(chosen, i) {
 				batch = append(batch, p)
@@ -177,7 +177,7 @@ func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) e
 
 // runBatch runs elements as one batch. If the batch fails, the elements run one by one, because the error may concern a
 // single element.
-func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitElement, fail emitFailure) error {
+func (f *runFn) runBatch(ctx context.Context, batch []elementRun, emit emitElement, fail emitFailure) error {
 	runs := make([]*batching.Run, len(batch))
 	for i, p := range batch {
 		runs[i] = p.run
@@ -210,9 +210,9 @@ func (f *runFn) runBatch(ctx context.Context, batch []pendingElement, emit emitE
 func (f *runFn) handleError(ctx context.Context, name string, eventTime beam.EventTime, err error,
 	fail emitFailure) error {
 	elementsFailed.Inc(ctx, 1)
-	var memory *tensor.MemoryError
-	var need *graphrun.MemoryError
-	if !f.Try || ctx.Err() != nil || errors.As(err, &memory) || errors.As(err, &need) {
+	var allocationErr *tensor.MemoryError
+	var runErr *graphrun.MemoryError
+	if !f.Try || ctx.Err() != nil || errors.As(err, &allocationErr) || errors.As(err, &runErr) {
 		return fmt.Errorf("element %q: %w", name, err)
 	}
 	fail(eventTime, Failure{name, err.Error()})

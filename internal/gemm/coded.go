@@ -51,7 +51,7 @@ type registerTileSizes struct {
 	maxHeights [maxVectors + 1]int
 }
 
-// tileSizesByFeatures are the sets of features with machine code, best first.
+// tileSizesByFeatures lists the sizes of register tiles for each set of features with machine code, best first.
 var tileSizesByFeatures = []registerTileSizes{
 	{cpu: machine.AVX512, panelRows: 12, vectors: 4, maxHeights: [...]int{0, 14, 12, 8, 6}},
 	{cpu: machine.AVX2, panelRows: 12, vectors: 2, maxHeights: [...]int{0, 12, 6, 0, 0}},
@@ -63,9 +63,9 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 	if dtype != tensor.Float32 && dtype != tensor.Float64 || jit.Available() != nil {
 		return nil
 	}
-	for _, set := range tileSizesByFeatures {
-		if machine.HostFeatures().Has(set.cpu) {
-			list = append(list, machineCodeSet(dtype, set))
+	for _, sizes := range tileSizesByFeatures {
+		if machine.HostFeatures().Has(sizes.cpu) {
+			list = append(list, machineCodeSet(dtype, sizes))
 		}
 	}
 	return list

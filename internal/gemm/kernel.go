@@ -13,7 +13,7 @@ import (
 //
 // kc >= 1 is the number of terms k. Distances are in bytes: astep between consecutive k of the A panel, ldc between
 // rows of C, ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols elements and may
-// equal c. rowBias is nil or has at least mr readable elements; elements from index rows on are not used.
+// equal c. rowBias is nil or has at least mr readable elements, of which the first `rows` are used.
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
@@ -66,7 +66,7 @@ type sharedLoops struct {
 type kernelSet struct {
 	name      string
 	mr, nr    int // widths of panels, named as in BLIS: rows of a panel of A, and columns of a panel of B
-	kc        int // greatest depth of a block of K, in terms
+	kc        int // greatest number of terms k in a block
 	elemBytes int // bytes of an element
 	thinKernels
 	sharedLoops
@@ -76,12 +76,12 @@ type kernelSet struct {
 
 	cpu         machine.Features    // processor features that the code uses
 	lanes       int                 // number of elements of a vector
-	maxHeights  [maxVectors + 1]int // greatest number of rows of a register tile, by its number of vectors
+	maxHeights  [maxVectors + 1]int // by number of vectors in a row of a register tile: greatest number of rows
 	narrowPanel int                 // width of panels of B if A has few rows
 }
 
-// panelRows returns the width of the narrowest panels of A that a plan with m rows can use.
-func (s *kernelSet) panelRows(m int) int {
+// narrowestPanelRows returns the width of the narrowest panels of A that a plan with m rows can use.
+func (s *kernelSet) narrowestPanelRows(m int) int {
 	if s.hasMachineCode() {
 		return min(s.mr, m)
 	}
@@ -111,9 +111,9 @@ func kernelsOf(dtype tensor.DType) *kernelSet {
 // thinKernelsOf returns the assembly routines for products with few rows or columns of a dtype, and reports whether
 // there are any.
 func thinKernelsOf(dtype tensor.DType) (thinKernels, bool) {
-	for _, set := range tileSizesByFeatures {
-		if machine.HostFeatures().Has(set.cpu) {
-			thin, ok := thinRoutines[set.cpu][dtype]
+	for _, sizes := range tileSizesByFeatures {
+		if machine.HostFeatures().Has(sizes.cpu) {
+			thin, ok := thinRoutines[sizes.cpu][dtype]
 			return thin, ok
 		}
 	}
@@ -129,9 +129,9 @@ func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 // PanelCols returns the width of packed panels of B: the number of columns of B in a panel.
 func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
-// PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows
-// of A. With few rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to tile, so
-// that the bandwidth of L2 is free for loading the next panel.
+// PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows of
+// A. Up to moderateRows rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to tile,
+// so that the bandwidth of L2 is free for loading the next panel.
 func PanelColsOf(dtype tensor.DType, rows int) int {
 	set := kernelsOf(dtype)
 	if set.hasMachineCode() && rows > set.maxHeights[set.vectors(set.nr)] && rows <= moderateRows {

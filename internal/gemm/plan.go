@@ -250,7 +250,7 @@ func (p *Plan) chooseOperandAccess() {
 	p.b = operandPlan{source: spec.B.Source, elemBytes: elemBytes, panelWidth: p.kernels.nr, extent: spec.N,
 		laneStride: spec.B.ColStride, termStride: spec.B.RowStride}
 	if spec.A.Source == Strided {
-		p.a.panelWidth = p.kernels.panelRows(spec.M)
+		p.a.panelWidth = p.kernels.narrowestPanelRows(spec.M)
 	}
 	if spec.B.Panel > 0 {
 		p.b.panelWidth = spec.B.Panel

@@ -42,7 +42,7 @@ type profiledRunsDoc struct {
 type timeDoc struct {
 	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
 	Calls     float64  `json:"calls" doc:"The number of calls in a run."`
-	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; for a step that only one worker computes, the time that the worker spends in other steps is subtracted."`
+	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker, without the time that the only worker of a step spends in other steps."`
 	Busy      float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
 	Share     float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
 	Predicted float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
@@ -54,8 +54,8 @@ type timeDoc struct {
 
 // stepDoc has the time of a step.
 type stepDoc struct {
-	Name string   `json:"name" doc:"The name of the step."`
-	Ops  []string `json:"ops" doc:"The names of the nodes that the step computes."`
+	Name  string   `json:"name" doc:"The name of the step."`
+	Nodes []string `json:"ops" doc:"The names of the nodes that the step computes."`
 	timeDoc
 }
 
@@ -68,12 +68,12 @@ type workerDoc struct {
 
 // doc summarizes the profile. It returns nil if no run was profiled. ops maps the name of a node to its op.
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
-	undisturbed := p.undisturbed() // indices of p.samples
-	if len(undisturbed) == 0 {
+	fasterHalf := p.fasterHalf() // indices of p.samples
+	if len(fasterHalf) == 0 {
 		return nil
 	}
-	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(undisturbed))
-	var meanRunTime, meanBusy float64 // means over the undisturbed runs: the time of a run, and of all workers in steps
+	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(fasterHalf))
+	var meanRunTime, meanBusy float64 // means over these runs: the time of a run, and of all workers in steps
 	workers := 0
 	allTimes := make([]float64, len(p.samples))
 	for i, sample := range p.samples {
@@ -82,7 +82,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	}
 	spread := experiment.SpreadOf(allTimes)
 	doc := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
-	for _, i := range undisturbed {
+	for _, i := range fasterHalf {
 		meanRunTime += float64(p.samples[i].runTime) / runs
 		for worker, busy := range p.samples[i].busy {
 			doc.ByWorker[worker].Busy += float64(busy) / runs
@@ -94,7 +94,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	}
 	doc.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: meanRunTime,
 		Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
-	doc.ByStep = p.steps(undisturbed, ops)
+	doc.ByStep = p.steps(fasterHalf, ops)
 	doc.ByOp = timesByOp(doc.ByStep)
 	for i := range doc.ByStep {
 		doc.ByStep[i].setRates(meanBusy)
@@ -105,17 +105,17 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return doc
 }
 
-// steps returns the times by step, as means over the runs undisturbed (indices of p.samples). A graph may be compiled
+// steps returns the times by step, as means over the runs fasterHalf (indices of p.samples). A graph may be compiled
 // for several shapes; the times of steps with the same name and ops are added up. The predicted times are computed from
 // p.costProfile. ops maps the name of a node to its op.
-func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
+func (p *profile) steps(fasterHalf []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
 	for _, graph := range p.graphs {
 		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
 		sums := make([]stepTime, graph.run.Steps)
-		for _, sample := range undisturbed {
+		for _, sample := range fasterHalf {
 			for i, spent := range graph.times[sample] {
 				sums[i].busy += spent.busy
 				sums[i].span += spent.span
@@ -131,9 +131,10 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 			if !known {
 				index = len(list)
 				indexOf[stepKey] = index
-				list = append(list, stepDoc{Name: step.Name, Ops: document.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
+				list = append(list,
+					stepDoc{Name: step.Name, Nodes: document.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
-			list[index].addStep(sums[i], step.Node.Work(), predicted(step.Node, costProfile), float64(len(undisturbed)))
+			list[index].addStep(sums[i], step.Node.Work(), predicted(step.Node, costProfile), float64(len(fasterHalf)))
 		}
 	}
 	sorted.Func(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
@@ -148,8 +149,8 @@ func predicted(n *graph.Node, costProfile *machine.Profile) (ns float64) {
 	return ns
 }
 
-// stepsOf returns the steps of a run. A run of a graph in several segments (see [graph.Segment]) has one step for each
-// op whose result shapes depend on data. Each of the other segments is a run of its own.
+// stepsOf returns the steps of a run. A run without a program executes a graph in segments (see [graph.Segment]). Its
+// steps are the ops whose result shapes depend on data; every other segment has a run of its own.
 func stepsOf(run *exec.Run) []exec.Step {
 	if run.Program != nil {
 		return run.Program.Steps()
@@ -163,7 +164,7 @@ func stepsOf(run *exec.Run) []exec.Step {
 	return list
 }
 
-// opLabel returns timeDoc.Op of a step. ops maps the name of a node to its op.
+// opLabel returns timeDoc.Op of a step. step.Ops has the names of its nodes, and ops maps each name to an op.
 func opLabel(step exec.Step, ops map[string]string) string {
 	if len(step.Ops) < 2 {
 		return step.Node.Op.Name
@@ -242,7 +243,7 @@ func timesByOp(steps []stepDoc) []timeDoc {
 	return list
 }
 
-// summary returns the ops with the most time, the slowest step and the noise in a sentence.
+// summary returns a sentence with the op that takes the most time, the slowest step and the noise.
 func (d *ProfileDoc) summary() string {
 	if len(d.ByStep) == 0 {
 		return "no step was run"
@@ -257,15 +258,15 @@ func (d *ProfileDoc) summary() string {
 	return text
 }
 
-// maxSpread is the largest (p90 - p10) / median of the times of profiled runs for an undisturbed measurement.
-const maxSpread = 0.2
+// maxRelativeSpread is the greatest (p90 - p10) / median of the times of profiled runs that is not reported as noise.
+const maxRelativeSpread = 0.2
 
 // noiseOf describes the noise of profiled runs.
 func noiseOf(s experiment.Spread) string {
 	switch spread := (*s.P90 - *s.P10) / max(1, *s.Median); {
 	case s.Runs == 1:
 		return "a single run is profiled, whose noise is unknown"
-	case spread > maxSpread:
+	case spread > maxRelativeSpread:
 		return fmt.Sprintf("the times of profiled runs vary: p10 to p90 is %.0f%% of the median", 100*spread)
 	}
 	return ""
@@ -291,8 +292,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitFirst()},
 			rates...), func(s stepDoc) []any {
 			nodes := "-"
-			if len(s.Ops) > 1 {
-				nodes = strings.Join(s.Ops, " ")
+			if len(s.Nodes) > 1 {
+				nodes = strings.Join(s.Nodes, " ")
 			}
 			return append([]any{s.Name, s.Op, nodes}, s.cells(profiled)...)
 		})

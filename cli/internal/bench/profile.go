@@ -237,9 +237,9 @@ func (p *profile) addStep(record *runRecord, step int) {
 	}
 }
 
-// undisturbed returns the indices of the samples that took no longer than the median sample. The slower runs may have
+// fasterHalf returns the indices of the samples that took no longer than the median sample. The slower runs may have
 // been disturbed by other work of the machine.
-func (p *profile) undisturbed() []int {
+func (p *profile) fasterHalf() []int {
 	indices := make([]int, len(p.samples))
 	for i := range indices {
 		indices[i] = i

@@ -34,7 +34,7 @@ import (
 )
 
 type flags struct {
-	ext                                *command.Extensions
+	extensions                         *command.Extensions // of the embedding program: strategies, ops, passes
 	strategy, code, costs, sweep       string
 	passes                             string
 	json, dump, check, noFusion, exact bool
@@ -114,7 +114,7 @@ whose shapes are known in advance is planned by this command.`
 
 // Command returns the command plan.
 func Command(ext *command.Extensions) *cobra.Command {
-	f := flags{ext: ext}
+	f := flags{extensions: ext}
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show the plan of a graph, with reasons",
@@ -153,7 +153,7 @@ func (f *flags) add(cmd *cobra.Command) {
 		"code; with --json, the output has the plan, too")
 	flagSet.BoolVar(&f.measure, "measure", false, "run the plan with one worker on generated inputs, and show the time "+
 		"of each step with its estimate")
-	f.ext.StrategyFlag(cmd, &f.strategy)
+	f.extensions.StrategyFlag(cmd, &f.strategy)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.DeviceFlag(cmd, &f.device)
@@ -161,7 +161,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.HintFlag(cmd, &f.dims)
 	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands "+
 		"for the strategies of published optimizers, \"all\" for all strategies")
-	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
+	_ = cmd.RegisterFlagCompletionFunc("strategies", f.extensions.CompleteGroups)
 	flagSet.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
 	flagSet.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that "+
 		"break it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
@@ -175,7 +175,7 @@ func (f *flags) add(cmd *cobra.Command) {
 
 // validate validates the flags and reads the cost profile.
 func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
-	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+	if err := f.extensions.CheckStrategy(f.strategy); err != nil {
 		return nil, err
 	}
 	if err := command.CheckThreads(f.threads); err != nil {
@@ -349,9 +349,9 @@ func (f *flags) prove(compiled *graphrun.Program, doc *Document) error {
 // load reads the graph, binds it to the sizes of the first hint, and applies the pins.
 func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.sizeCombinations) == 0 {
-		return f.ext.LoadWithPins(ctx, path, f.dims, f.pins)
+		return f.extensions.LoadWithPins(ctx, path, f.dims, f.pins)
 	}
-	g, _, err := f.ext.OpenGraph(ctx, path, f.dims, false)
+	g, _, err := f.extensions.OpenGraph(ctx, path, f.dims, false)
 	if err == nil {
 		err = command.BindHints(path, g, f.sizeCombinations)
 	}
@@ -376,18 +376,19 @@ func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphru
 func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)
-	options.Strategy, options.Check, options.Hints = f.problem.strategy(f.ext, f.strategy), f.check, f.sizeCombinations
+	options.Strategy = f.problem.strategy(f.extensions, f.strategy)
+	options.Check, options.Hints = f.check, f.sizeCombinations
 	if f.dump || f.passes != "" {
 		options.Dump = dump
 	}
 	if f.measure {
 		options.Threads, options.Tracer = 1, timer
 	}
-	compiled, err := f.ext.Compile(job.Context, g, options)
+	compiled, err := f.extensions.Compile(job.Context, g, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.limits.fitMemory(job.Context, f.ext, compiled, g, options)
+	return f.limits.fitMemory(job.Context, f.extensions, compiled, g, options)
 }
 
 func (f *flags) print(cmd *cobra.Command, job *progress.Job, compiled *graphrun.Program, doc *Document) error {

@@ -29,7 +29,8 @@ import (
 // maxPlans is the maximum number of planned sizes.
 const maxPlans = 64
 
-// SizesDocument is the output of plan for a range of sizes.
+// SizesDocument is the output of plan for a range of sizes. Each of its Ranges has the costs at its first size (CostNS)
+// and at its last size (CostToNS).
 type SizesDocument struct {
 	Symbol   string `json:"symbol" doc:"The symbol whose sizes are planned."`
 	Strategy string `json:"strategy" doc:"The strategy of the plans."`
@@ -74,7 +75,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	doc := &SizesDocument{Symbol: swept.symbol, Strategy: f.strategy}
 	var g *graph.Graph
 	err = job.Do(progress.Loading, func() (err error) {
-		if g, _, err = f.ext.OpenGraph(job.Context, path, f.dims, false); err == nil {
+		if g, _, err = f.extensions.OpenGraph(job.Context, path, f.dims, false); err == nil {
 			err = swept.checkBounds(g)
 		}
 		return err
@@ -96,7 +97,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return exit.WithFile(path, err)
 	}
 	options := f.options(job, costProfile)
-	options.Strategy = f.ext.Strategy(f.strategy)
+	options.Strategy = f.extensions.Strategy(f.strategy)
 	err = job.Do(progress.Planning, func() error {
 		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {
@@ -104,7 +105,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 				if err != nil {
 					return nil, err
 				}
-				return f.ext.Compile(ctx, g, options)
+				return f.extensions.Compile(ctx, g, options)
 			})
 		if ranges != nil {
 			doc.SizeRanges = *ranges
@@ -149,17 +150,17 @@ func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	return out.Flush()
 }
 
-// bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph
-// lacks the symbol, the file is loaded again with --dim SYMBOL=SIZE. SYMBOL may then stand for the rows of
-// inputs whose sizes are numbers: it is INPUT.DIM or, in a file without symbols, N. See the field Sizes of
-// [graphrun.Loader].
+// bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph lacks the
+// symbol, the file is loaded again with --dim SYMBOL=SIZE. The loader also accepts names for the number of rows of a
+// graph without symbols: see the field Sizes of [graphrun.Loader].
 func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (bound *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
 		bound = g.Clone()
-		err = command.BindHints(path, bound, []map[string]int{{symbol: size}})
+		err = command.BindHints(path, bound, []map[string]int{{symbol: size}}) // the size as the only hint
 	} else {
-		bound, _, err = f.ext.OpenGraph(ctx, path, append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size)), false)
+		dims := append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size))
+		bound, _, err = f.extensions.OpenGraph(ctx, path, dims, false)
 	}
 	if err == nil {
 		err = command.Infer(ctx, bound)

@@ -11,8 +11,8 @@ import (
 )
 
 // A class of sizes is the set of sizes that one plan serves: all sizes that satisfy the guards (conditions) of the
-// plan. An [inspect.Specialization] describes the plan. The regret of the plan at some sizes is its additional cost,
-// relative to a plan made for these sizes.
+// plan. An [inspect.Specialization] describes the plan; its Holds lists the guards. The regret of the plan at some
+// sizes is its additional cost, relative to a plan made for these sizes.
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
@@ -33,12 +33,13 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 		if m := class.Memory; m != nil {
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
+		// Choice is the reason for the choice of the sizes, such as "least" or "greatest".
 		t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost of its own plan"),
 			term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))
 		for _, regret := range class.Regret {
 			if !regret.Fits {
 				t.Add(format.Sizes(regret.Sizes), "-", "-", "-", "-",
-					regret.Choice+"; its guards do not hold: another plan serves these sizes")
+					regret.Choice+"; another plan serves these sizes, which violate the guards of this plan")
 				continue
 			}
 			memory := "-"
@@ -85,7 +86,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	}
 }
 
-// caseText returns the conditions of a case in one line. A condition that is a disjunction is in parentheses.
+// caseText returns the conditions c.Holds of a case in one line. A condition that is a disjunction is in parentheses.
 func caseText(c inspect.Case) string {
 	cond := "all sizes"
 	switch len(c.Holds) {

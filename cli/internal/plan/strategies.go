@@ -59,7 +59,7 @@ func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 		if flag = "strategies"; cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
 			return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
 		}
-		if f.strategies, err = f.ext.ExpandAndCheckStrategies(f.strategies); err != nil {
+		if f.strategies, err = f.extensions.ExpandAndCheckStrategies(f.strategies); err != nil {
 			return err
 		}
 		if err := f.slack.Check(cmd, f.strategies...); err != nil {
@@ -96,8 +96,8 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 	options := f.options(job, costProfile)
 	err = job.Do(progress.Planning, func() error {
 		for _, name := range f.strategies {
-			options.Strategy = f.ext.Strategy(name)
-			if err := doc.add(job.Context, f.ext, g, options); err != nil {
+			options.Strategy = f.extensions.Strategy(name)
+			if err := doc.add(job.Context, f.extensions, g, options); err != nil {
 				return err
 			}
 		}

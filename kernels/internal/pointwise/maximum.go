@@ -6,7 +6,8 @@ import (
 )
 
 // The ops of this file return the greater or the lesser of two numbers. Maximum and minimum propagate NaN; fmax and
-// fmin ignore NaN. If both numbers are zeros, fmax and fmin return self.
+// fmin ignore NaN. If both numbers are zeros, fmax and fmin return self. The tables maximumBodies and minimumBodies
+// have the kernels of maximum and minimum by dtype.
 var (
 	Maximum = extremumOp("maximum", "Returns the greater of self and `other`. NaN propagates.",
 		maximumBodies,
@@ -34,7 +35,7 @@ var (
 		})
 )
 
-// extremumOp defines an op by its kernels, and by its references for signed integers, uint64 and floats.
+// extremumOp defines an op by its kernels by dtype, and by its references for signed integers, uint64 and floats.
 func extremumOp(name, doc string, kernels bodies, signed func(a, b int64) int64, unsigned func(a, b uint64) uint64,
 	float func(a, b float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, kernels),

@@ -13,14 +13,15 @@ const (
 	// maxLoopTaps is the maximum number of taps of a window that a single loop folds. Each tap is an operand, and a loop
 	// has at most expr.MaxOperands operands.
 	maxLoopTaps = 20
-	// tapsPerPartialLoop is the number of taps that a loop folds of a larger window, which takes several loops. The
-	// operands of these loops also include a partial result and a divisor.
+	// tapsPerPartialLoop is the number of taps that each loop folds if a window has more than maxLoopTaps taps. A loop
+	// then also has the partial result of earlier loops as an operand.
 	tapsPerPartialLoop = 16
 )
 
 // tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
-// order, whether one loop or several loops fold them. Taps outside the operand read the neutral element of the
-// reduction: 0 for sums, the lowest value for maxima.
+// order, whether one loop or several loops fold them. A neutral element (0 for sums, the lowest value for maxima)
+// replaces each tap outside the operand, and each tap that the last loop of a window lacks. The embedded sizedPooling
+// describes the call, and its foldSpec the reduction.
 type tapLoops struct {
 	*sizedPooling
 	dtype, sumDType tensor.DType // dtypes of elements and sums
@@ -47,20 +48,20 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 		}
 	}
 	for _, spec := range []struct {
-		loop            **loops.Loop
-		taps            int
-		isFirst, isLast bool
-		isNeeded        bool
+		loop             **loops.Loop
+		taps             int
+		isFirst, divides bool
+		isNeeded         bool
 	}{
 		{loop: &compiled.firstLoop, taps: compiled.tapsPerLoop, isFirst: true,
-			isLast: compiled.isSingle || p.kind == reduceMax, isNeeded: true},
-		{loop: &compiled.nextLoop, taps: compiled.tapsPerLoop, isLast: p.kind == reduceMax, isNeeded: !compiled.isSingle},
-		{loop: &compiled.divideLoop, isLast: true, isNeeded: !compiled.isSingle && p.kind == reduceAvg},
+			divides: compiled.isSingle && p.kind == reduceAvg, isNeeded: true},
+		{loop: &compiled.nextLoop, taps: compiled.tapsPerLoop, isNeeded: !compiled.isSingle},
+		{loop: &compiled.divideLoop, divides: true, isNeeded: !compiled.isSingle && p.kind == reduceAvg},
 	} {
 		if !spec.isNeeded {
 			continue
 		}
-		code, err := compiled.buildLoop(spec.taps, spec.isFirst, spec.isLast)
+		code, err := compiled.buildLoop(spec.taps, spec.isFirst, spec.divides)
 		if err != nil {
 			return nil, err
 		}
@@ -72,10 +73,9 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 }
 
 // buildLoop returns the loop that folds the given number of taps. isFirst means that no loop precedes this loop, and
-// isLast that no loop follows. The operands are the partial result (unless isFirst is set), the taps, and at most one
-// scalar. The scalar is the divisor of averages if isLast is set, or the index of the first tap for maxima with
-// indices.
-func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error) {
+// divides that the loop divides the sums. The operands are the partial result (unless isFirst is set), the taps, and at
+// most one scalar: the divisor if divides is set, or the index of the first tap for maxima with indices.
+func (t *tapLoops) buildLoop(taps int, isFirst, divides bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var isScalarOperand []bool
 	add := func(dtype tensor.DType, isScalar bool) int {
@@ -93,7 +93,7 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 	switch {
 	case t.returnsIndices:
 		scalarOperand = add(tensor.Int64, true)
-	case t.kind == reduceAvg && isLast:
+	case divides:
 		scalarOperand = add(t.sumDType, true)
 	}
 	builder := expr.NewBuilder(in...)
@@ -114,8 +114,8 @@ func (t *tapLoops) buildLoop(taps int, isFirst, isLast bool) (*expr.Loop, error)
 		for k := range taps {
 			sum = builder.Emit(expr.Add, sum, tap(k))
 		}
-		if !isLast {
-			out = []expr.Output{builder.Real(sum)}
+		if !divides {
+			out = []expr.Output{builder.Real(sum)} // Real: an output that is not complex
 			break
 		}
 		out = []expr.Output{builder.Real(builder.Convert(t.dtype,

@@ -69,8 +69,8 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 
 // linspaceAt returns the function that computes element i of the result in the precision of the result. The first half
 // of the elements is computed from start and the second half from end, so that the last number is exactly end
-// (linspace_kernel). A product and its sum are a fused multiply-add, as in PyTorch's builds; in integer dtypes this
-// affects the truncated result.
+// (linspace_kernel). Except in complex and 16-bit dtypes, start + i*step is a fused multiply-add, as in PyTorch's
+// builds. In integer dtypes this affects the truncated result.
 //
 // For integers the function follows PyTorch's scalar code. For eight or more elements, PyTorch uses vectors: it
 // truncates the first element of a vector and computes all other elements from the truncated number. PyTorch's results

@@ -21,7 +21,7 @@ var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 		Doc:      "Takes every `step`-th index of a dimension, from `start` to `end`, exclusive. Bounds are clamped.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
 	},
-	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
+	Facts: graph.Facts{ImageRole: graph.ImagePreserving}, // a part of an image is an image
 }, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
 	attrs := kit.Attrs[sliceAttrs](c)
 	return self.Slice(attrs.Dim, attrs.Start, attrs.End, attrs.Step)
@@ -55,7 +55,7 @@ var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
 		Doc:      "Takes `length` indices of a dimension, from `start` on. Unlike `slice`, it does not clamp them.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
 	},
-	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
+	Facts: graph.Facts{ImageRole: graph.ImagePreserving}, // a part of an image is an image
 }, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
 	attrs := kit.Attrs[narrowAttrs](c)
 	return self.Narrow(attrs.Dim, attrs.Start, attrs.Length)

@@ -31,8 +31,8 @@ type elimination struct {
 	steps       []step
 }
 
-// eliminate returns an elimination for a copy of the instance.
-func (in *instance) eliminate() *elimination {
+// newElimination returns an elimination for a copy of the instance.
+func (in *instance) newElimination() *elimination {
 	e := &elimination{instance: *in, functionsOf: make([][]*function, len(in.problemVariables))}
 	e.eliminated = slices.Clone(in.eliminated)
 	count := make([]int, len(in.problemVariables))
@@ -56,7 +56,7 @@ func (in *instance) eliminate() *elimination {
 // clone returns an independent copy.
 func (e *elimination) clone() *elimination {
 	in := e.remaining()
-	return in.eliminate()
+	return in.newElimination()
 }
 
 // remaining returns the remaining variables and functions as an instance.
@@ -87,8 +87,8 @@ func (e *elimination) eliminateVariable(v, limit int) {
 	eliminated := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
 		message := e.message(v, functions)
-		message.terms = []int{e.nextMessage} // its number in a proof
-		e.nextMessage++
+		message.proofTerms = []int{e.nextProofNumber} // its number in a proof
+		e.nextProofNumber++
 		eliminated.buckets = append(eliminated.buckets, bucket{functions, message})
 	}
 	for _, b := range eliminated.buckets {

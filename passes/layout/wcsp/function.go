@@ -10,9 +10,9 @@ import (
 
 // function is a cost table over one or more variables: a sum of factors of the problem, or a message.
 type function struct {
-	scope []int   // ascending
-	table []int64 // row-major
-	terms []int   // for a proof: the numbers of the functions that add up to this function
+	scope      []int   // ascending
+	table      []int64 // row-major
+	proofTerms []int   // the numbers, in the proof, of the functions that add up to this function
 }
 
 // dependsOn reports whether a variable is in the scope.
@@ -27,11 +27,11 @@ type instance struct {
 	outerVariables []int
 	sizes          []int // by variable: number of labels
 	// by variable and label: index of the label in the problem; nil if no label was removed
-	problemLabels [][]int
-	eliminated    []bool      // whether a variable is eliminated
-	functions     []*function // all have at least one variable
-	constant      int64       // sum of the functions without variables
-	nextMessage   int         // number of the next message in the proof
+	problemLabels   [][]int
+	eliminated      []bool      // whether a variable is eliminated
+	functions       []*function // all have at least one variable
+	constant        int64       // sum of the functions without variables
+	nextProofNumber int         // number of the next message or shifted function in the proof
 }
 
 // remainingCount returns the number of variables that are not eliminated.
@@ -47,7 +47,7 @@ func (in *instance) remainingCount() int {
 
 // newInstance adds up the factors with equal sets of variables, and sorts their scopes.
 func newInstance(ctx context.Context, problem *Problem) *instance {
-	created := &instance{ctx: ctx, nextMessage: len(problem.Factors)}
+	created := &instance{ctx: ctx, nextProofNumber: len(problem.Factors)}
 	for v := range problem.Variables {
 		created.problemVariables = append(created.problemVariables, v)
 		created.sizes = append(created.sizes, len(problem.Variables[v].Labels))
@@ -71,7 +71,7 @@ func newInstance(ctx context.Context, problem *Problem) *instance {
 			found[key] = sum
 			created.functions = append(created.functions, sum)
 		}
-		sum.terms = append(sum.terms, i)
+		sum.proofTerms = append(sum.proofTerms, i)
 		sum.add(factor, created.sizes)
 	}
 	return created
@@ -120,7 +120,7 @@ func (in *instance) restrict(labels [][]int) *instance {
 		if result.functions[i] = original; unchanged {
 			continue
 		}
-		restricted := &function{scope: original.scope, terms: original.terms}
+		restricted := &function{scope: original.scope, proofTerms: original.proofTerms}
 		indices := []int{0} // in original.table, of the entries that remain
 		for _, v := range original.scope {
 			next := make([]int, 0, len(indices)*len(labels[v]))
@@ -168,7 +168,7 @@ func (in *instance) components() []*instance {
 		}
 		component := byRoot[find(v)]
 		if component == nil {
-			component = &instance{ctx: in.ctx, nextMessage: in.nextMessage}
+			component = &instance{ctx: in.ctx, nextProofNumber: in.nextProofNumber}
 			byRoot[find(v)] = component
 			list = append(list, component)
 		}
@@ -180,7 +180,7 @@ func (in *instance) components() []*instance {
 		component.eliminated = append(component.eliminated, false)
 	}
 	for _, f := range in.functions {
-		local := &function{scope: make([]int, len(f.scope)), table: f.table, terms: f.terms}
+		local := &function{scope: make([]int, len(f.scope)), table: f.table, proofTerms: f.proofTerms}
 		for i, v := range f.scope {
 			local.scope[i] = indexInComponent[v]
 		}

@@ -36,7 +36,7 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 		return nil, false, err
 	}
 	lister := assignmentLister{search: newSearch(options), tries: triesPerResult * min(k, maxTries/triesPerResult)}
-	lister.push(&cell{bound: in.constant, remaining: in.eliminate()})
+	lister.push(&cell{bound: in.constant, remaining: in.newElimination()})
 	for ; len(list) < k && lister.tries > 0; lister.tries-- {
 		labels, cost := lister.next()
 		if labels == nil {

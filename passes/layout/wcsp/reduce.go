@@ -31,7 +31,7 @@ func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 	if err != nil {
 		return nil, err
 	}
-	remaining, exact := instance.eliminate(), true
+	remaining, exact := instance.newElimination(), true
 	degrees := make([]int, len(instance.problemVariables)) // by variable: number of neighbours
 	countNeighbours := func(v int) { degrees[v] = len(remaining.otherVariables(v, remaining.functionsOf[v])) }
 	for v := range degrees {
@@ -173,7 +173,7 @@ func (order inOrder) Solve(problem *Problem, options Options) (_ *Solution, err 
 	if options.MaxTable > 0 {
 		entriesLeft = int64(options.MaxTable)
 	}
-	remaining := instance.eliminate()
+	remaining := instance.newElimination()
 	for _, v := range order {
 		entries := remaining.tableEntries(remaining.otherVariables(v, remaining.functionsOf[v]))
 		if entriesLeft -= product(entries, remaining.sizes[v]); entriesLeft < 0 {

@@ -62,7 +62,7 @@ type result struct {
 // ignores the time limit.
 func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
-	reduced := instance.eliminate()
+	reduced := instance.newElimination()
 	if isRoot || !s.expired() {
 		s.eliminateCheapVariables(reduced)
 	}
@@ -109,7 +109,7 @@ func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff i
 	bounds := make([]int64, len(parts))
 	for i, part := range parts {
 		if len(parts) > 1 {
-			relaxed := part.eliminate()
+			relaxed := part.newElimination()
 			relaxed.relax(s.maxRelaxedTable)
 			bounds[i] = relaxed.constant
 		}
@@ -201,7 +201,7 @@ func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts [
 // variable with the most neighbours is split. best is the best result so far. Assignments that cost cutoff or more are
 // not needed.
 func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
-	reduced := instance.eliminate()
+	reduced := instance.newElimination()
 	maxEntries := branchTable
 	if isRoot {
 		maxEntries = s.maxTable
@@ -355,7 +355,7 @@ func (e *elimination) fixLabel(v, label int) *elimination {
 		}
 	}
 	remaining.sizes[v] = 1
-	fixed := remaining.eliminate()
+	fixed := remaining.newElimination()
 	fixed.eliminateVariable(v, 0)
 	return fixed
 }
@@ -366,7 +366,7 @@ func (f *function) slice(v, label int, sizes []int) *function {
 	for _, variable := range f.scope[slices.Index(f.scope, v)+1:] {
 		inner *= sizes[variable]
 	}
-	restricted := &function{scope: f.scope, terms: f.terms, table: make([]int64, 0, len(f.table)/sizes[v])}
+	restricted := &function{scope: f.scope, proofTerms: f.proofTerms, table: make([]int64, 0, len(f.table)/sizes[v])}
 	for start := label * inner; start < len(f.table); start += sizes[v] * inner {
 		restricted.table = append(restricted.table, f.table[start:start+inner]...)
 	}
@@ -399,7 +399,7 @@ func (s *search) proofSteps(reduced *elimination) []Step {
 		for _, derived := range step.buckets {
 			bucket := Bucket{From: []int{}, Scope: make([]int, len(derived.message.scope)), Table: derived.message.table}
 			for _, summand := range derived.functions {
-				bucket.From = append(bucket.From, summand.terms...)
+				bucket.From = append(bucket.From, summand.proofTerms...)
 			}
 			sorted.Ints(bucket.From)
 			s.proofEntries += len(bucket.Table)

@@ -47,8 +47,8 @@ type movedFunction struct {
 const (
 	tightenPasses = 128     // maximum number of passes
 	tightenWork   = 1 << 23 // maximum number of processed entries
-	// Tightening ends after stallPasses passes that together raise the bound by at most 1/stallDivisor of the gap between
-	// the bound and its goal.
+	// The gap is the distance of the bound from its goal. Tightening ends if stallPasses passes together raise the bound
+	// by at most 1/stallDivisor of the gap.
 	stallPasses  = 8
 	stallDivisor = 64
 )
@@ -92,7 +92,7 @@ func (in *instance) tighten(cutoff int64) *tightening {
 func (in *instance) newTightening() *tightening {
 	tightening := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
 		least: make([]int64, len(in.problemVariables)), positionsOf: make([][]position, len(in.problemVariables)),
-		originalFunctions: in.eliminate().functionsOf, bestCost: Forbidden}
+		originalFunctions: in.newElimination().functionsOf, bestCost: Forbidden}
 	for v, labelCount := range in.sizes {
 		tightening.unary[v] = make([]int64, labelCount)
 		tightening.shares = append(tightening.shares, make([]int64, max(0, labelCount-len(tightening.shares)))...)
@@ -129,8 +129,9 @@ func (t *tightening) checkedSum(sum, cost int64) int64 {
 	return sum
 }
 
-// tightenVariable collects costs from the functions of v. It then distributes the costs in shares to the functions
-// that have another variable after v in the pass. A forward pass visits the variables in ascending order.
+// tightenVariable collects costs from the functions of v. It then distributes the costs in equal shares to the
+// functions that have another variable after v in the pass; v keeps shares without such a function. A forward pass
+// visits the variables in ascending order.
 func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	later, earlier := 0, 0 // numbers of functions with a later and with an earlier variable
@@ -148,7 +149,7 @@ func (t *tightening) tightenVariable(v int, forward bool) {
 	for _, cost := range unary {
 		least = min(least, cost)
 	}
-	shareCount := int64(max(later, earlier, 1))
+	shareCount := int64(max(later, earlier, 1)) // the same in both directions, as in TRW-S
 	t.least[v] = t.checkedSum(t.least[v], least)
 	orOfShares := int64(0) // bitwise or; 0 if all shares are 0
 	for label := range unary {
@@ -289,7 +290,7 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 			current.functions = append(current.functions, moved.original)
 			continue
 		}
-		shift := Shift{From: slices.Clone(moved.original.terms)}
+		shift := Shift{From: slices.Clone(moved.original.proofTerms)}
 		sorted.Ints(shift.From)
 		for scopeIndex, v := range moved.original.scope {
 			hasReceived[v] = true
@@ -297,8 +298,8 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 		}
 		shifts = append(shifts, shift)
 		current.functions = append(current.functions,
-			&function{scope: moved.original.scope, table: moved.table, terms: []int{current.nextMessage}})
-		current.nextMessage++
+			&function{scope: moved.original.scope, table: moved.table, proofTerms: []int{current.nextProofNumber}})
+		current.nextProofNumber++
 	}
 	for _, f := range t.instance.functions {
 		if len(f.scope) == 1 && !hasReceived[f.scope[0]] {
@@ -312,8 +313,8 @@ func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 				table[label] += t.least[v]
 			}
 			current.functions = append(current.functions,
-				&function{scope: []int{v}, table: table, terms: []int{current.nextMessage}})
-			current.nextMessage++
+				&function{scope: []int{v}, table: table, proofTerms: []int{current.nextProofNumber}})
+			current.nextProofNumber++
 		}
 	}
 	return &current, shifts
@@ -336,7 +337,7 @@ func (in *instance) cuts(remaining [][]int) []Cut {
 // allowed entry for this label and supported labels of the other variables. supported also returns the removed labels
 // in order of removal, and whether each variable has a supported label.
 func (in *instance) supported() (remaining [][]int, cuts []Cut, feasible bool) {
-	functionsOf := in.eliminate().functionsOf
+	functionsOf := in.newElimination().functionsOf
 	remaining, feasible = make([][]int, len(in.problemVariables)), true
 	for v, labelCount := range in.sizes {
 		for label := range labelCount {
