@@ -52,7 +52,7 @@ func TestProfile(t *testing.T) {
 			}
 			var share, shareOfOps, busy, atSteps, calls float64
 			for _, s := range doc.ByStep {
-				if !steps[s.Name] || s.Calls != 1 || s.Busy <= 0 || s.Time <= 0 || s.Op == "" || len(s.Ops) == 0 {
+				if !steps[s.Name] || s.Calls != 1 || s.Busy <= 0 || s.Time <= 0 || s.Op == "" || len(s.Nodes) == 0 {
 					t.Errorf("%s: %+v", file, s)
 				}
 				share, busy = share+s.Share, busy+s.Busy
