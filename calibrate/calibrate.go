@@ -79,7 +79,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 // point of a memory curve. A memory curve is the time per byte as a function of the number of bytes that a call
 // accesses.
 type probe struct {
-	rate           string         // name of the inner kernel whose rate is measured; empty for a point of a memory curve
+	innerKernel    string         // the inner kernel whose rate is measured; empty for a point of a memory curve
 	unit           string         // the unit of work
 	access         graph.Access   // for a point of a memory curve: the kind of access
 	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
@@ -94,8 +94,8 @@ type probe struct {
 
 // name returns the name of the inner kernel, or the kind of access and the number of bytes.
 func (p *probe) name() string {
-	if p.rate != "" {
-		return p.rate
+	if p.innerKernel != "" {
+		return p.innerKernel
 	}
 	return fmt.Sprintf("%v %s", p.access, machine.Bytes(int(p.footprintBytes)))
 }

@@ -56,22 +56,21 @@ type runnable struct {
 	watch   *stopWatch
 }
 
-// prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write its
-// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the data in the
-// caches. Constants and code are then as cold as in a network. Further steps then bring the memory of the results back
-// into the caches.
+// prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write or read
+// its operands. For a probe of an inner kernel, an earlier step evicts the data in the caches. Constants and code are
+// then as cold as in a network. Further steps then bring the memory of the results back into the caches.
 func (p *probe) prepare() (*runnable, error) {
 	timed := newBuilder(p.call.Make != nil)
 	switch {
-	case p.rate != "":
+	case p.innerKernel != "": // a probe of an inner kernel
 		timed.evictCaches("relu", evictionBytes)
 		for _, value := range newBuilder(timed.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
 			timed.addWarmup(value.Meta)
 		}
-	case p.interveningBytes() > 0:
-		// This step takes about as long as a network with these constants. Other processes then have as much time to
-		// evict data from shared caches as during a run of the network.
-		timed.evictCaches("lgamma", p.interveningBytes())
+	case p.bytesBetweenCalls() > 0:
+		// The slow op lgamma takes about as long as a network whose constants have this size. Other processes then have as
+		// much time to evict data from shared caches as during a run of the network.
+		timed.evictCaches("lgamma", p.bytesBetweenCalls())
 	}
 	values := timed.addCall(p.call)
 	for range p.chainedCalls {
@@ -81,7 +80,8 @@ func (p *probe) prepare() (*runnable, error) {
 		return nil, err
 	}
 	for i, value := range values {
-		if p.rate != "" && !value.Node.Op.Identity { // passes would remove a copy that no node reads
+		// A copy gets no reader: passes would remove the copy, and the reader would read the original.
+		if p.innerKernel != "" && !value.Node.Op.Identity {
 			value = timed.excludeFromTiming(timed.addReader(value))
 		}
 		timed.graph.Output(fmt.Sprint("y", i), value)
@@ -110,7 +110,7 @@ func (b *builder) input(meta tensor.Meta, limit int) *graph.Value {
 	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), meta)
 }
 
-// excludeFromTiming excludes the step that computes the values from the timing, and returns the first value.
+// excludeFromTiming marks the step that computes the values as not timed, and returns the first value.
 func (b *builder) excludeFromTiming(values []*graph.Value) *graph.Value {
 	if len(values) == 0 {
 		return nil

@@ -113,7 +113,7 @@ func rateProbes(rates []graph.Rate) []*probe {
 	for _, rate := range rates {
 		for _, call := range rate.Calls {
 			if isAvailable(call) {
-				list = append(list, &probe{rate: rate.Name, unit: rate.Unit, call: call})
+				list = append(list, &probe{innerKernel: rate.Name, unit: rate.Unit, call: call})
 			}
 		}
 	}

@@ -19,15 +19,15 @@ func (m *measurer) solve() {
 	// A probe fits either a rate, or one point of a memory curve: the price of a byte at the footprint of the probe.
 	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
 	for _, fitted := range m.probes {
-		if fitted.rate != "" {
-			byRate[fitted.rate] = append(byRate[fitted.rate], fitted)
+		if fitted.innerKernel != "" {
+			byRate[fitted.innerKernel] = append(byRate[fitted.innerKernel], fitted)
 			continue
 		}
 		if curves[fitted.access] == nil {
 			curves[fitted.access] = machine.Curve{}
 		}
 		curve := curves[fitted.access]
-		if fitted.interveningBytes() == 0 { // the data is in the cache level that the footprint of the call selects
+		if fitted.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
 			fitted.footprintBytes = 0
 			for _, w := range fitted.works {
 				fitted.footprintBytes = max(fitted.footprintBytes, w.Footprint)
@@ -47,7 +47,7 @@ func (m *measurer) solve() {
 			}
 		}
 		for _, fitted := range m.probes {
-			if fitted.rate == "" {
+			if fitted.innerKernel == "" {
 				curve := m.profile.Memory.CurveOf(fitted.access)
 				curvePoint(curve, fitted.footprintBytes).PS = m.bytesPS(fitted)
 			}
@@ -121,19 +121,19 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 // profileFor returns the profile that predicts the time of a probe. A probe without intervening accesses runs with warm
 // caches, in which a step costs less.
 func (m *measurer) profileFor(fitted *probe) *machine.Profile {
-	profile := m.profile.WithConstants(fitted.interveningBytes())
-	if fitted.interveningBytes() == 0 {
+	profile := m.profile.WithConstants(fitted.bytesBetweenCalls())
+	if fitted.bytesBetweenCalls() == 0 {
 		profile.StepPS = m.warmStepPS
 	}
 	return profile
 }
 
-// interveningBytes returns the number of bytes that are accessed between two runs of the probe's call. They represent
+// bytesBetweenCalls returns the number of bytes that are accessed between two runs of the probe's call. They represent
 // the constants of the other steps of a network, which evict the constants of the call from caches. The number is 0
 // for accesses to data that was just written.
-func (p *probe) interveningBytes() float64 {
+func (p *probe) bytesBetweenCalls() float64 {
 	switch {
-	case p.rate != "":
+	case p.innerKernel != "":
 		return networkBytes
 	case p.access == graph.DenseConstants, p.access == graph.Panels:
 		return p.footprintBytes

@@ -14,24 +14,24 @@ type Call struct {
 	In    []Arg         // operands
 	Attrs any           // pointer to the struct of decoded attributes, which the op defines
 	Out   []tensor.Meta // results; unset during inference
-	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
-	Impl *Impl
-	Walk Walk
+	Impl  *Impl         // the chosen implementation of the op; nil before the choice
+	Walk  Walk          // the chosen order of loops and layouts of results
 	// InPlace marks the operands of a concatenation that are already stored in their slices of the result. Nil marks none.
 	InPlace []bool
-	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only for
-	// Lower of implementations with Epilogues. In [Mem.Ptrs], the addresses of the epilogue's operands follow those of the
-	// call. If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
+	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only in
+	// the argument of [Impl.Lower], and only if [Impl.Epilogues] is set. In [Mem.Ptrs], the addresses of the epilogue's
+	// operands follow those of the call. If the inner loop of the kernel cannot apply the epilogue, a separate phase of
+	// the kernel applies it.
 	Epilogue Epilogue
 
-	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set while a [Symbolic] is inferred
+	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set in inference for unknown sizes
 
 	oneResult  [1]Result // buffer of NewResult and AliasResult
 	allResults []Result  // buffer of NewResults and AliasResults
 }
 
-// Epilogue is an expression that the kernel of a product or a convolution, called the anchor, applies to each element
-// of its result. Operand 0 of the expression is the anchor's result. Package fusion implements this interface.
+// Epilogue is an expression that the kernel of a product or a convolution applies to each element of its result.
+// Operand 0 of the expression is this result. Package fusion implements this interface.
 type Epilogue interface {
 	// Code returns the expression.
 	Code() *expr.Code
@@ -132,8 +132,8 @@ func (c *Call) Const(i int) *tensor.Tensor {
 }
 
 // IsConstant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same
-// before and after its constants are packed. It returns false for a pinned constant, because every run reads such a
-// constant in its layout.
+// before and after its constants are packed. It returns false for a constant with a pinned layout, because every run
+// reads the constant in this layout.
 func (c *Call) IsConstant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
 }
@@ -143,14 +143,14 @@ func (c *Call) IsConstant(i int) bool {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic means that the shape is known only after the op has run. Sizes and TypeFor then describe the known part of
-	// the type: see the fields of [PartialType] with these names.
+	// Dynamic means that the shape is known only after the op has run. Sizes and TypeFor are used only if Dynamic is set.
 	Dynamic bool
-	Sizes   []int
+	Sizes   []int // -1 for an unknown size; nil if the rank is unknown
+	// TypeFor returns the type of the result for a given shape. It is nil if the layout is unknown.
 	TypeFor func(shape []sym.Int) (tensor.Type, error)
 }
 
-// Meta returns the result in numbers.
+// Meta returns the type of the result with numbers in place of expressions: see [tensor.Type.Meta].
 func (r Result) Meta() tensor.Meta {
 	meta, _ := r.Type.Meta()
 	return meta
@@ -221,7 +221,7 @@ func (walk Walk) HasInferredLayouts() bool {
 }
 
 // ResultLayout returns the layout of result i under the walk. meta is the inferred layout. If meta is already dense in
-// the walk's order, ResultLayout returns meta with its strides of dimensions of size 1.
+// the walk's order, ResultLayout returns meta unchanged.
 func (walk Walk) ResultLayout(i int, meta tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(walk.ResultOrders) || walk.ResultOrders[i] == "" || walk.ResultOrders[i].Rank() != meta.Rank() ||
 		walk.ResultOrders[i].Matches(meta) {

@@ -48,7 +48,7 @@ func Save(w io.Writer, g *graph.Graph) error {
 // constant that was read from a file is written as a reference if its path, relative to the new folder, refers to the
 // same file. Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
-	saving := &saver{graph: g, dir: filepath.Dir(path), dirDiffers: true}
+	saving := &saver{graph: g, dir: filepath.Dir(path)}
 	for _, option := range opts {
 		if option != nil {
 			option(saving)
@@ -95,8 +95,7 @@ type saver struct {
 	// For a graph that is an attribute, indent precedes each line and keyPrefix precedes the keys of its constants.
 	indent, keyPrefix string
 
-	dir        string // the folder of the new file
-	dirDiffers bool   // whether dir may differ from the folder of the constants' files (SaveFile)
+	dir string // the folder of the new file; empty for Save, which assumes that files of constants are found
 
 	// The parameters of SideFile; inSideFile is its parameter selects.
 	sideFile   string
@@ -334,10 +333,10 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 }
 
 // pathLeadsToFile reports whether a constant's file path, relative to the new folder, refers to the file from which the
-// constant was read. It returns false for an empty path, and true for any other path if the folder cannot differ. It
+// constant was read. It returns false for an empty path, and true for any other path if the new folder is unknown. It
 // sets s.wouldOverwrite if the side file is the file from which the constant was read.
 func (s *saver) pathLeadsToFile(path string) bool {
-	if path == "" || !s.dirDiffers {
+	if path == "" || s.dir == "" {
 		return path != ""
 	}
 	dir, ok := sourceOf(s.graph).folder.OnDisk()

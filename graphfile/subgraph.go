@@ -52,7 +52,7 @@ func markDynamic(g *graph.Graph) {
 // side file.
 func (s *saver) writeSubgraph(g *graph.Graph, prefix string) error {
 	sub := &saver{graph: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir,
-		dirDiffers: s.dirDiffers, sideFile: s.sideFile, inSideFile: s.inSideFile}
+		sideFile: s.sideFile, inSideFile: s.inSideFile}
 	var text bytes.Buffer
 	if err := sub.save(&text); err != nil {
 		return err

@@ -2094,7 +2094,7 @@ type EmbeddingBagAttrs struct {
 	Mode int `attr:"mode"`
 	// affects gradients only; ignored
 	Sparse bool `attr:"sparse"`
-	// the last element of offsets is the end of the last bag; the last row of a matrix of indices is no bag
+	// the last offset is the end of the last bag; if indices is a matrix, its last row is ignored
 	IncludeLastOffset bool `attr:"include_last_offset"`
 	// rows with this index are left out; a negative index counts from the end
 	PaddingIdx *int `attr:"padding_idx"`
@@ -2107,8 +2107,9 @@ type EmbeddingBagAttrs struct {
 // Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a
 // bag. If it is a vector, bag i begins at index `offsets`[i] and ends before the next bag. The result is [b, k],
 // with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of
-// a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset, or the last
-// row of a matrix, begins no bag. `scale_grad_by_freq` and `sparse` have no effect. The maximum accepts neither.
+// a sum. Indices equal to `padding_idx` are left out. With `include_last_offset`, the last offset is the end of
+// the last bag, and the last row of a matrix of indices is ignored. `scale_grad_by_freq` and `sparse` have no
+// effect, and are rejected for the maximum.
 //
 // May be nil: offsets, perSampleWeights.
 func EmbeddingBag(weight, indices, offsets, perSampleWeights *graph.Value, attrs ...EmbeddingBagAttrs) *graph.Value {

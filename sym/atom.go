@@ -29,10 +29,10 @@ type atom struct {
 	name   string  // the name of a symbol
 	cond   *cond   // the condition of a Where
 	args   []*expr // the operands of a function
-	id     int     // different for all symbols and atoms of the Env
+	id     int     // number of the atom in its Env
 	lo, hi int     // bounds that follow from the bounds of the symbols, without guards and other facts (see facts)
 	hint   int     // value at the hints of the symbols
-	size   int     // number of symbols and numbers in the printed form
+	size   int     // number of symbols, functions and numbers in the printed form
 	asExpr *expr   // the atom as an expression
 
 	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
@@ -40,8 +40,8 @@ type atom struct {
 	replacement      *expr  // an expression that equals the atom and replaces it
 	boundsGeneration int    // the generation of facts for which currentBounds is valid
 	currentBounds    [2]int // least and greatest value under these facts
-	// residueState identifies the facts for which residue is valid: 0 for none, 1 for bounds only, else 1 plus the
-	// generation of facts.
+	// residueState identifies the facts for which residue is valid. It is 0 if residue is not computed, and otherwise 1
+	// plus the generation of facts, which is 0 without facts.
 	residueState int
 	residue      [2]int // m and r: the atom equals r modulo m (see Env.residue)
 }
@@ -140,7 +140,7 @@ func (a *atom) hintValue() int {
 	return left
 }
 
-// count returns the number of symbols and numbers in the printed form.
+// count returns the size of a function: 1 for the function, plus the sizes of its operands and its condition.
 func (a *atom) count() int {
 	total := 1
 	for _, e := range a.args {

@@ -36,7 +36,7 @@ type cond struct {
 	negation    *cond
 	left, right *expr        // for display: the two sides of a relation as first written; nil for other conditions
 	relation    string       // for display: the name of the relation between the sides, such as "Lt"
-	size        int          // number of symbols and numbers; see compareConds
+	size        int          // number of symbols, functions and numbers; see compareConds
 	text        atomic.Value // the result of String, once it is known
 
 	isFact bool // the current facts contain the condition

@@ -39,7 +39,7 @@ const zeroDivision = "sym: division by zero"
 
 // guardNonZero records the guard that b is not 0, if this is unknown. It panics if b is 0.
 func (env *Env) guardNonZero(b Int) {
-	if !b.Ne(Int{}).Holds() {
+	if !b.Ne(Int{}).Holds() { // Holds records the guard
 		panic(zeroDivision)
 	}
 }
@@ -78,8 +78,8 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 func (env *Env) floorConstant(a *expr, divisor int) *expr {
 	switch {
 	case divisor == 0 || divisor == math.MinInt:
-		// Divisions by 0 and by math.MinInt are not simplified. Divisions by 0 occur only in parts that are never
-		// evaluated. math.MinInt has no negation.
+		// Divisions by 0 and by math.MinInt are not simplified. A parsed expression may contain a division by 0. The
+		// negation of math.MinInt overflows.
 		return env.atom(kindDiv, a, env.constant(divisor))
 	case divisor < 0:
 		return env.floorConstant(env.addMultiple(env.constant(0), a, -1), -divisor)
@@ -143,8 +143,8 @@ func (env *Env) splitMultiples(a *expr, divisor term) (quotientExpr, remainderEx
 	return env.sum(quotient, constant), env.sum(remainder, a.constant)
 }
 
-// exactQuotient divides polynomials. ok reports whether b divides a, with a quotient of at most as many terms as a has,
-// constants included.
+// exactQuotient divides polynomials. ok is false if b does not divide a, or if the quotient has more terms than a. The
+// constant counts as a term.
 func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
 	quotient = env.constant(0)
 	for steps := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; steps-- {

@@ -17,7 +17,7 @@ type expr struct {
 	lo, hi       int    // bounds that follow from the bounds of the symbols alone
 	maxMagnitude int    // greatest absolute value of the coefficients and the constant
 	hint         int    // value at the hints of the symbols
-	size         int    // number of symbols and numbers in the printed form
+	size         int    // number of symbols, functions and numbers in the printed form
 	// Cached answers that follow from the bounds of the symbols alone: whether the sum is 0, or is not negative.
 	zero, nonNegative cachedTruth
 

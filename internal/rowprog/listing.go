@@ -10,6 +10,7 @@ import (
 // Listings returns descriptions of the code of all loops, in the order in which the loops run.
 func (p *Plan) Listings() []expr.Listing {
 	var list []expr.Listing
+	// objects has an index in p.objects for each pointer of the loop: the memory that the pointer refers to, or -1.
 	add := func(loop *loops.Loop, objects []int, name string) {
 		if loop == nil {
 			return
@@ -17,7 +18,7 @@ func (p *Plan) Listings() []expr.Listing {
 		listing := loop.Listing(name)
 		listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))
 		for i := range min(len(objects), len(listing.Staged)) {
-			// An object in the worker's memory is a staged copy or an intermediate result.
+			// Memory of the worker, which is no argument, is a staged copy or an intermediate result.
 			listing.Staged[i] = objects[i] >= 0 && p.objects[objects[i]].argument < 0
 		}
 		list = append(list, listing)

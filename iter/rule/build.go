@@ -169,8 +169,8 @@ func (r *Rule) checkOperands(c Config) error {
 	for i := range r.ops {
 		operand := &r.ops[i]
 		switch {
-		case operand.extra != nil && operand.extra.mistake != "":
-			return fmt.Errorf("iter: %s %s", r.Place(i), operand.extra.mistake)
+		case operand.mistake() != "":
+			return fmt.Errorf("iter: %s %s", r.Place(i), operand.mistake())
 		case !operand.Defined && i >= r.outCount:
 			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.Place(i))
 		case !operand.Defined && operand.Type.DType != tensor.Invalid && !operand.Type.DType.Valid():

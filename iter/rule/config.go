@@ -30,6 +30,14 @@ type operandExtra struct {
 // invalidOperand returns an operand that Rule rejects.
 func invalidOperand(why string) Operand { return Operand{extra: &operandExtra{mistake: why}} }
 
+// mistake returns the end of the error message for an invalid operand, or "".
+func (o *Operand) mistake() string {
+	if o.extra == nil {
+		return ""
+	}
+	return o.extra.mistake
+}
+
 // names returns the names of the dimensions, or nil.
 func (o *Operand) names() []string {
 	if o.extra == nil {

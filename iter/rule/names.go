@@ -10,11 +10,7 @@ import (
 // Named returns the operand with a name for each dimension, "" for an unnamed dimension. Names of operands are unified
 // as in PyTorch's named tensors.
 func (o Operand) Named(names ...string) Operand {
-	extra := operandExtra{names: names}
-	if o.extra != nil {
-		extra.mistake = o.extra.mistake
-	}
-	o.extra = &extra
+	o.extra = &operandExtra{names: names, mistake: o.mistake()}
 	return o
 }
 

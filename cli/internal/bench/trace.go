@@ -39,7 +39,7 @@ type span struct {
 	run          *exec.Run
 	node         *graph.Node // nil for a run
 	step         int         // index of the step
-	phase, chunk int         // indices of the phase of the step and of the chunk; phase is -1 for a step
+	phase, chunk int         // for a chunk: its phase in the step, and its index in the phase; phase is -1 for a step
 }
 
 // push begins a span.
@@ -156,7 +156,7 @@ type sortIndexArgs struct {
 
 // stepDescriptions is a cache of the arguments of steps.
 type stepDescriptions struct {
-	ops   map[string]string            // the op of each node, by name
+	ops   map[string]string            // the op of each node, by the name of the node
 	steps map[*graph.Graph][]*stepArgs // the arguments of the steps of each graph
 }
 
@@ -176,7 +176,7 @@ func (d *stepDescriptions) args(s span) *stepArgs {
 // describe returns the arguments that Perfetto shows for step i.
 func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	args := &stepArgs{Op: opLabel(s, d.ops), Step: i}
-	if len(s.Ops) > 1 {
+	if len(s.Ops) > 1 { // s.Ops has the names of nodes
 		args.Nodes = s.Ops
 	}
 	if s.Node.Impl != nil {
@@ -271,7 +271,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent
 	return nil
 }
 
-// memoryAt is the memory in use from a time on, or a change of the memory in use at that time.
+// memoryAt is an amount of memory at a time.
 type memoryAt struct {
 	time   time.Duration
 	memory memoryArgs
@@ -284,7 +284,8 @@ func (c *chromeTrace) memory() []memoryAt {
 	for _, t := range c.tracks {
 		for _, s := range t.spans {
 			switch {
-			case s.run.Program == nil || s.node != nil && s.phase >= 0: // a run of segments, or a chunk
+			case s.run.Program == nil: // the lifetimes of values are unknown
+			case s.node != nil && s.phase >= 0: // a chunk
 			case s.node == nil:
 				runs = append(runs, s)
 			default:
@@ -292,7 +293,7 @@ func (c *chromeTrace) memory() []memoryAt {
 			}
 		}
 	}
-	var changes []memoryAt
+	var changes []memoryAt // changes of the memory in use
 	for _, r := range runs {
 		changes = append(changes, memoryChanges(r, steps[r.run])...)
 	}
@@ -301,7 +302,7 @@ func (c *chromeTrace) memory() []memoryAt {
 		return cmp.Or(cmp.Compare(a.time, b.time),
 			cmp.Compare(a.memory.Arena+a.memory.Outputs, b.memory.Arena+b.memory.Outputs))
 	})
-	var timeline []memoryAt
+	var timeline []memoryAt // the memory in use from each time on
 	var inUse memoryArgs
 	for i, m := range changes {
 		inUse.Arena, inUse.Outputs = inUse.Arena+m.memory.Arena, inUse.Outputs+m.memory.Outputs

@@ -58,8 +58,8 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// SizesOf returns the size of each symbol in a graph or in given, the values of --dim. A symbol of --dim may be missing
-// in the graph. The import of an ONNX model replaces a symbol by the size that --dim gives.
+// SizesOf returns the size of each symbol of a graph, and of each symbol of --dim that the graph lacks. given has the
+// values of --dim. The graph lacks such a symbol because the import of an ONNX model replaces symbols by their sizes.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {
@@ -114,7 +114,8 @@ type UnknownDim struct {
 func (e *UnknownDim) Error() string { return fmt.Sprintf("--dim %s=%d: %s", e.Name, e.Size, e.Why) }
 
 // RowsHelp is the part of the help of --dim about files without symbols.
-const RowsHelp = "in a file whose sizes are numbers, N is the number of rows, or x.0 the size of dimension 0 of input x"
+const RowsHelp = "in a file whose sizes are numbers, N is the number of rows, " +
+	"and x.0 is the size of dimension 0 of input x"
 
 // DimFlag adds --dim.
 func DimFlag(cmd *cobra.Command, dims *[]string) {

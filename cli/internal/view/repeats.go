@@ -9,6 +9,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
+// This file groups repeats of equal blocks in a picture. An item is a box, or a group of boxes. A block is a sequence
+// of adjacent items.
+
 // minRepeated is the least number of boxes of a group of equal blocks.
 const minRepeated = 6
 
@@ -21,10 +24,10 @@ type tandem struct{ from, period, count int }
 // upTo is the index of the item after the last block.
 func (t tandem) upTo() int { return t.from + t.period*t.count }
 
-// groupRepeats groups sequences of equal blocks of items. An item is a box or a group of boxes; its boxes have the
-// positions from item.from to item.upTo-1 in builder.order. Blocks are equal if their boxes have equal ops, attributes,
-// implementations, types and layouts, and equal connections. drawableItems then divides the items of each new group if
-// they are too many for one drawing.
+// groupRepeats groups sequences of equal blocks of items. The boxes of an item have the positions from item.from to
+// item.upTo-1 in builder.order. Blocks are equal if their boxes have equal ops, attributes, implementations, types and
+// layouts, and equal connections. drawableItems then divides the items of each new group if they are too many for one
+// drawing.
 func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 	hashes := make([]uint64, len(items))
 	for i, it := range items {
@@ -69,18 +72,18 @@ func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
 
 // hash returns a hash of an item. Equal items have equal hashes.
 func (builder *groupBuilder) hash(it *item) uint64 {
-	// The hash has the distances to operands. Operands outside a group, inputs, and operands more than maxDistance
-	// positions before a single box have distance 0. They therefore do not distinguish items.
+	// The hash includes the distance from each box to each operand, in positions. Distance 0 stands for operands that do
+	// not distinguish items: inputs, operands outside a group, and operands of an ungrouped box over a long distance.
 	const maxDistance = 16
 	var digest maphash.Hash
 	digest.SetSeed(blockSeed)
 	for i := it.from; i < it.upTo; i++ {
 		b := builder.order[i]
 		digest.WriteString(builder.boxes[b].signature)
-		for _, from := range builder.operands[b] {
-			distance := i - builder.position[from]
-			if it.box < 0 && builder.position[from] < it.from || distance > maxDistance && it.box >= 0 ||
-				builder.boxes[from].kind == inputBox {
+		for _, operand := range builder.operands[b] {
+			distance := i - builder.position[operand]
+			if it.box < 0 && builder.position[operand] < it.from || distance > maxDistance && it.box >= 0 ||
+				builder.boxes[operand].kind == inputBox {
 				distance = 0
 			}
 			fmt.Fprintf(&digest, " %d", distance)
@@ -90,9 +93,9 @@ func (builder *groupBuilder) hash(it *item) uint64 {
 	return digest.Sum64()
 }
 
-// tandems returns disjoint sequences of equal blocks, sorted by position. Sequences with more items have priority
-// and, among sequences of the same length, sequences of shorter blocks. hashes has the hash of each item. Only
-// sequences for which worthwhile returns true are considered.
+// tandems returns disjoint sequences of equal blocks, sorted by position. hashes has the hash of each item. tandems
+// considers only sequences for which worthwhile returns true. If sequences overlap, it prefers more items, and then
+// shorter blocks.
 func tandems(hashes []uint64, worthwhile func(tandem) bool) []tandem {
 	var found []tandem
 	for period := 1; period <= min(len(hashes)/2, maxPeriod); period++ {
@@ -114,7 +117,7 @@ func tandems(hashes []uint64, worthwhile func(tandem) bool) []tandem {
 	var list []tandem
 	used := make([]bool, len(hashes))
 	for _, candidate := range found {
-		// Sequences before this one are not shorter. If the candidate overlaps one of them, the overlap therefore contains
+		// The sequences in list have at least as many items as the candidate. An overlap with one of them therefore contains
 		// the first or the last item of the candidate.
 		if used[candidate.from] || used[candidate.upTo()-1] {
 			continue

@@ -18,8 +18,8 @@ import (
 const maxPerForm = 6
 
 // Forms collects instructions of listings, at most maxPerForm of each form. A form is the set of properties that
-// determine the encoding. These are the name, the kinds and widths of registers, whether their numbers exceed 15, and
-// the kinds of addresses and constants.
+// determine the encoding: the name, the kind and width of each register, the number of digits of its number and whether
+// the number exceeds 15, and the kinds of addresses and constants.
 type Forms struct {
 	seen   map[string]bool // by line of a listing
 	counts map[string]int  // by form: number of collected instructions
@@ -74,7 +74,7 @@ func formOf(operands string) (form string) {
 		case constant.MatchString(operand):
 			form += "const"
 		case match != nil:
-			disp, _ := strconv.Atoi(match[1]) // encoded in no, one or four bytes
+			disp, _ := strconv.Atoi(match[1]) // the displacement: not encoded if 0, otherwise in one or four bytes
 			form += fmt.Sprintf("%v%v", disp == 0, disp == int(int8(disp))) + match[2] + "*" + match[4]
 		default:
 			form += operand
@@ -193,9 +193,9 @@ func equal(encoded, want []byte, hasConstant bool) bool {
 	return false
 }
 
-// isIncomparable reports whether an instruction cannot be compared with Go's assembler. Either Go's assembler lacks the
-// instruction; the tests of package asm then compare it with another assembler. Or Go's assembler uses an equivalent
-// encoding that exists only for AX.
+// isIncomparable reports whether an instruction cannot be compared with Go's assembler. Go's assembler lacks some
+// instructions, which the tests of package asm compare with another assembler. For constants with AX, it uses a shorter
+// encoding that other registers lack.
 func isIncomparable(line string) bool {
 	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
 		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")

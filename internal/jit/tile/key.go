@@ -19,11 +19,11 @@ func (s *Spec) key(cpu machine.Features) string {
 		s.VecQuantization.Zeros)
 	builder.list('i', s.In)
 	builder.list('o', s.Out)
-	builder.loop('t', &s.Tiles)
+	builder.loop('t', &s.Tiles) // a Loop with the distances between the tiles of a call
 	for i := range s.Loops {
 		builder.loop('l', &s.Loops[i])
 	}
-	for _, run := range s.Runs {
+	for _, run := range s.Runs { // run.Block is the number of terms of a block
 		builder.text = append(builder.text, ' ', 'r')
 		builder.numbers(run.In, run.Vec, run.InStep, run.VecStep, run.Terms, int(run.Rows), run.Block)
 	}
@@ -78,7 +78,7 @@ func (k *keyBuilder) list(letter byte, list []int) {
 	}
 }
 
-// loop appends a letter and the fields of a loop.
+// loop appends a letter and the fields of a loop. Block is the number of iterations of a block.
 func (k *keyBuilder) loop(letter byte, loop *Loop) {
 	k.text = append(k.text, ' ', letter)
 	k.numbers(loop.In, loop.Vec, loop.Out, loop.Trips, loop.Block)

@@ -18,7 +18,7 @@ type embeddingBagAttrs struct {
 	ScaleGradByFreq   bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
 	Mode              int  `attr:"mode" default:"0" doc:"0: sum; 1: mean; 2: maximum"`
 	Sparse            bool `attr:"sparse" default:"false" doc:"affects gradients only; ignored"`
-	IncludeLastOffset bool `attr:"include_last_offset" default:"false" doc:"the last element of offsets is the end of the last bag; the last row of a matrix of indices is no bag"`
+	IncludeLastOffset bool `attr:"include_last_offset" default:"false" doc:"the last offset is the end of the last bag; if indices is a matrix, its last row is ignored"`
 	PaddingIdx        *int `attr:"padding_idx" default:"none" range:"int64" doc:"rows with this index are left out; a negative index counts from the end"`
 }
 
@@ -43,8 +43,9 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 		Doc: "Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a " +
 			"bag. If it is a vector, bag i begins at index `offsets`[i] and ends before the next bag. The result is [b, k], " +
 			"with zeros for a bag without rows. `per_sample_weights`, of the shape of `indices`, are factors of the rows of " +
-			"a sum. `padding_idx` is an index that does not count. With `include_last_offset`, the last offset, or the last " +
-			"row of a matrix, begins no bag. `scale_grad_by_freq` and `sparse` have no effect. The maximum accepts neither.",
+			"a sum. Indices equal to `padding_idx` are left out. With `include_last_offset`, the last offset is the end of " +
+			"the last bag, and the last row of a matrix of indices is ignored. `scale_grad_by_freq` and `sparse` have no " +
+			"effect, and are rejected for the maximum.",
 		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowCount},
 			{Name: "offsets", Optional: true, IndexBound: func(*graph.Call) int { return 1 }},
 			{Name: "per_sample_weights", Optional: true}},
@@ -175,15 +176,14 @@ func paddingRow(c *graph.Call) int64 {
 	return int64(*padding)
 }
 
-// checkOffset returns an error if offset i is not the start of a bag. offsets and indices are the numbers of offsets
-// and indices. previous is offset i-1, or 0 if i is 0.
-func checkOffset(i, offsets int, offset, previous int64, indices int) error {
+// checkOffset returns an error if offset i is not the start of a bag. previous is offset i-1, or 0 if i is 0.
+func checkOffset(i, offsetCount int, offset, previous int64, indexCount int) error {
 	switch {
 	case i == 0 && offset != 0:
 		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
 			"However, got %d", offset)
-	case i == offsets-1 && offset > int64(indices):
-		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", indices,
+	case i == offsetCount-1 && offset > int64(indexCount):
+		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", indexCount,
 			offset)
 	case offset < previous:
 		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, previous)
@@ -396,6 +396,7 @@ func (r *bagReducer[T]) reduce(worker *bagWorker[T], bag int) error {
 	indices, indexStep := address(&r.indices)
 	scales, scaleStep := address(&r.scales)
 	out, outStep := r.out.Address(worker.mem), kit.ByteStride(r.out.Meta, 1)
+	// Without columns, one iteration still checks the indices.
 	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
 		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
 		sums, addedCount := worker.sums[:columns], 0
@@ -425,8 +426,8 @@ func (r *bagReducer[T]) reduce(worker *bagWorker[T], bag int) error {
 	return nil
 }
 
-// addRows adds the rows of the first count of the worker's indices to its sums, for some columns. addedBefore is the
-// number of rows that earlier calls have added. addRows returns the number of rows that it has added, without padding.
+// addRows adds rows of the weight to the worker's sums, for some columns. count is the number of the worker's indices.
+// addedBefore is the number of rows that earlier calls have added. addRows returns the number of added rows.
 func (r *bagReducer[T]) addRows(worker *bagWorker[T], column, columns, count, addedBefore int,
 	isScaled bool) (added int, err error) {
 	weightMeta := r.weight.Meta

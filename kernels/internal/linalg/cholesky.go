@@ -21,13 +21,13 @@ type choleskyExAttrs struct {
 // Ops that compute Cholesky factors, or solve equations with them.
 var (
 	LinalgCholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "linalg_cholesky", nil,
-		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", rejectsIntegers: true},
+		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
 		alwaysChecked)
 	Cholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "cholesky", nil,
 		matrixCheck{name: "cholesky", kernel: "cholesky"},
 		alwaysChecked)
 	CholeskyEx = choleskyOp(graph.SchemaOf[choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
-		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", rejectsIntegers: true},
+		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
 		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[choleskyExAttrs](c) })
 	CholeskyInverse = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
 		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,

@@ -16,11 +16,11 @@ import (
 // is a matrix with one column, and a number is a 1x1 matrix. An algorithm may overwrite operands, which are copies.
 // Results are 0 at first.
 type task[T number] struct {
-	*solver[T]
-	call    *graph.Call
-	in, out []matrix[T]
-	index   int  // index of the task in the batch, in row-major order
-	isBatch bool // whether operands have dimensions of a batch
+	*solver[T] // the arithmetic of T, and memory for temporary matrices
+	call       *graph.Call
+	in, out    []matrix[T]
+	index      int  // index of the task in the batch, in row-major order
+	isBatch    bool // whether operands have dimensions of a batch
 }
 
 // errorPrefix returns the prefix of error messages that names the index in the batch, or "" if there is no batch.
@@ -43,7 +43,8 @@ type algorithm struct {
 	ranks func(c *graph.Call) (in, out []int)
 }
 
-// matrixOp defines an op that the algorithm a computes. It completes semantics by the reference.
+// matrixOp defines an op that the algorithm a computes. It sets the reference, and adds a sentence on the batch to
+// the doc.
 func matrixOp(attrs *graph.Schema, semantics graph.Semantics, a algorithm) *graph.Op {
 	semantics.Doc += " Dimensions before the last two are a batch."
 	semantics.Ref = a.reference
@@ -95,14 +96,14 @@ func (a *algorithm) elements(in, out []part) (values, memory int) {
 // part describes an operand or a result: its batch of matrices, and the layout of a matrix. A step is the distance of
 // adjacent rows, columns or indices of the batch in bytes.
 type part struct {
-	meta        tensor.Meta
-	rows, cols  int   // sizes of a matrix
-	rowStep     int   // step between rows
-	colStep     int   // step between columns
-	batchSteps  []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
-	pointer     int   // index in Mem.Ptrs of the pointer to the first element
-	isOmitted   bool  // whether the operand is omitted
-	hasNoMatrix bool  // whether this is an empty vector in place of a result that the attributes do not request
+	meta          tensor.Meta
+	rows, cols    int   // sizes of a matrix
+	rowStep       int   // step between rows
+	colStep       int   // step between columns
+	batchSteps    []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
+	pointer       int   // index in Mem.Ptrs of the pointer to the first element
+	isOmitted     bool  // whether the operand is omitted
+	isUnrequested bool  // whether the attributes do not request this result, which is then an empty vector
 }
 
 // newPart returns the part of an operand or a result with the given meta; an omitted operand has dtype Invalid. rank is
@@ -116,7 +117,7 @@ func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
 	}
 	partBatchRank := meta.Rank() - rank // number of batch dimensions of this part
 	if partBatchRank < 0 {              // an empty vector in place of a matrix
-		result.hasNoMatrix, result.batchSteps = true, make([]int, batchRank)
+		result.isUnrequested, result.batchSteps = true, make([]int, batchRank)
 		return result
 	}
 	if rank > 0 {
@@ -134,8 +135,8 @@ func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
 	return result
 }
 
-// parts returns the operands and the results of a call, and the shape of the batch, which every requested result has.
-// Mem.Ptrs has the results before the operands.
+// parts returns the operands and the results of a call, and the shape of the batch. Every requested result has a matrix
+// for each index of the batch. Mem.Ptrs has the results before the operands.
 func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
 	inRanks, outRanks := a.ranks(c)
 	for i, rank := range outRanks {
@@ -202,7 +203,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), p.column(ptrs, batch, chunk, j), elementSize,
 					p.rowStep, p.rows)
 			}
-			taskSolver.countWork(p.rows)
+			taskSolver.checkContextAfter(p.rows)
 		}
 		current.in = append(current.in, operand)
 	}
@@ -220,7 +221,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
 					p.rowStep, elementSize, p.rows)
 			}
-			taskSolver.countWork(p.rows)
+			taskSolver.checkContextAfter(p.rows)
 		}
 	}
 	return nil
@@ -236,7 +237,7 @@ func (p *part) isStored(batch []int, chunk int) bool {
 		}
 		chunk /= batch[dim]
 	}
-	return !p.hasNoMatrix
+	return !p.isUnrequested
 }
 
 // column returns the address of column j of the matrix at index chunk of the batch.
@@ -299,7 +300,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 		}
 		for k, p := range results {
 			for i, element := range current.out[k].elements {
-				if !p.hasNoMatrix {
+				if !p.isUnrequested {
 					out[k].Set(tensor.ComplexScalar(element), index(out[k], outRanks[k], batchIndex, i%p.rows, i/p.rows)...)
 				}
 			}
@@ -321,9 +322,9 @@ func columnMajor(dtype tensor.DType, shape ...sym.Int) (tensor.Type, error) {
 // matrixCheck checks that an operand is a matrix, or a batch of matrices, of a supported dtype. Its fields select
 // PyTorch's error messages.
 type matrixCheck struct {
-	name            string // the op; empty: messages do not name it
-	kernel          string // the kernel in PyTorch's error for an unsupported dtype; empty: the error names the op
-	rejectsIntegers bool   // for integers, the error names the op and not the kernel
+	name                string // the op; empty: messages do not name it
+	kernel              string // the kernel in PyTorch's error for an unsupported dtype; empty: the error names the op
+	integerErrorNamesOp bool   // the error for integers names the op and not the kernel
 }
 
 // check returns PyTorch's error for an operand of type t. If mustBeSquare is set, matrices must be square.
@@ -346,7 +347,7 @@ func (m matrixCheck) check(t tensor.Type, mustBeSquare bool) error {
 // checkDType returns PyTorch's error for operands of a dtype that is not supported.
 func (m matrixCheck) checkDType(dtype tensor.DType) error {
 	switch {
-	case dtype.IsIntegral(true) && (m.rejectsIntegers || m.kernel == ""):
+	case dtype.IsIntegral(true) && (m.integerErrorNamesOp || m.kernel == ""):
 		return fmt.Errorf("%s: Expected a floating point or complex tensor as input. Got %s", m.name, dtype.TorchName())
 	case dtype.IsReducedFloat() && m.kernel == "":
 		return fmt.Errorf("%s: Low precision dtypes not supported. Got %s", m.name, dtype.TorchName())
@@ -413,8 +414,8 @@ func equationShape(name string, a, b []sym.Int, isLeft bool) ([]sym.Int, error) 
 	return withBatch(batch, b[bRank-2:]...), err
 }
 
-// hasVectorB reports whether operand 1 of a call, B, is a vector or a batch of vectors: B has one dimension, or the
-// sizes of operand 0, A, without the last.
+// hasVectorB reports whether operand 1 of a call, B, is a vector or a batch of vectors. B is a batch of vectors if its
+// shape is the shape of operand 0, A, without the last size.
 func hasVectorB(c *graph.Call) bool {
 	aType, bType := c.Type(0), c.Type(1)
 	return bType.Rank() == 1 || aType.Rank()-1 == bType.Rank() &&

@@ -60,7 +60,7 @@ func eigen[T number](t *task[T]) error {
 			}
 		}
 		a.set(j, j, t.fromParts(t.re(a.at(j, j)), 0))
-		t.countWork(a.rows)
+		t.checkContextAfter(a.rows)
 	}
 	if !t.isFinite(a) {
 		return t.eigenNotFinite(a)

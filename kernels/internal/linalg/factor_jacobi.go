@@ -45,7 +45,7 @@ func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
 // rotateColumns are orthogonal if the tangent t of the angle of rotation satisfies t^2 + 2 zeta t - 1 = 0. rotate uses
 // the root of the smaller magnitude, t = sign(zeta) / (|zeta| + sqrt(1 + zeta^2)).
 func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
-	s.countWork(4 * a.rows)
+	s.checkContextAfter(4 * a.rows)
 	x, y := a.column(i), a.column(j)
 	if norms[i] == 0 || norms[j] == 0 {
 		return false
@@ -70,7 +70,7 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	s.rotateColumns(x, y, cosine, cosine*tangent, phase)
 	s.rotateColumns(v.column(i), v.column(j), cosine, cosine*tangent, phase)
 	norms[i], norms[j] = s.norm(x), s.norm(y)
-	s.countWork(12 * (a.rows + v.rows))
+	s.checkContextAfter(12 * (a.rows + v.rows))
 	return true
 }
 
@@ -161,7 +161,7 @@ func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 		clear(aTimesX)
 		for k, factor := range x {
 			s.addScaled(factor, a.column(k), aTimesX)
-			s.countWork(n)
+			s.checkContextAfter(n)
 		}
 		values[j] = s.re(s.dot(x, aTimesX))
 	}

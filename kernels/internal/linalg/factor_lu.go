@@ -12,7 +12,7 @@ import (
 func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 	sumOfParts := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {
-		s.countWork(a.rows + a.cols)
+		s.checkContextAfter(a.rows + a.cols)
 		column := a.column(k)
 		pivot := k
 		for i := k + 1; i < a.rows; i++ {
@@ -38,7 +38,7 @@ func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 		for j := k + 1; j < a.cols; j++ {
 			updated := a.column(j)
 			s.addScaled(-updated[k], column[k+1:], updated[k+1:])
-			s.countWork(a.rows - k)
+			s.checkContextAfter(a.rows - k)
 		}
 	}
 	return info
@@ -64,7 +64,7 @@ func (s *solver[T]) exchangeTwoRows(b matrix[T], row1, row2 int) {
 		column := b.column(j)
 		column[row1], column[row2] = column[row2], column[row1]
 	}
-	s.countWork(b.cols)
+	s.checkContextAfter(b.cols)
 }
 
 // triangle describes a triangular matrix. The zero value is a lower triangle.
@@ -94,7 +94,7 @@ func (s *solver[T]) solveTriangular(a matrix[T], shape triangle, b matrix[T]) {
 			} else {
 				s.addScaled(-x[k], column[k+1:], x[k+1:])
 			}
-			s.countWork(n)
+			s.checkContextAfter(n)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (s *solver[T]) cholesky(a matrix[T]) (info int) {
 		// a[i,j] -= L[i,k] conj(L[j,k]) for all i >= j > k
 		for j := k + 1; j < a.cols; j++ {
 			s.addScaled(-s.conj(column[j]), column[j:], a.column(j)[j:])
-			s.countWork(a.rows - j)
+			s.checkContextAfter(a.rows - j)
 		}
 	}
 	return info

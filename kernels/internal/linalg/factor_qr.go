@@ -35,7 +35,7 @@ func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
 			if norm := s.norm(a.column(j)[k:]); norm > greatest {
 				pivot, greatest = j, norm
 			}
-			s.countWork(a.rows - k)
+			s.checkContextAfter(a.rows - k)
 		}
 		columns[k], columns[pivot] = columns[pivot], columns[k]
 		if pivot != k {
@@ -68,7 +68,7 @@ func (s *solver[T]) reflection(x []T) (tau T) {
 		x[1+i] = s.div(v, divisor)
 	}
 	x[0] = s.fromParts(beta, 0)
-	s.countWork(4 * len(x))
+	s.checkContextAfter(4 * len(x))
 	return tau
 }
 
@@ -77,7 +77,7 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 	if tau != 0 {
 		s.addScaled(-s.mul(tau, s.dot(v, y)), v, y)
 	}
-	s.countWork(4 * len(v))
+	s.checkContextAfter(4 * len(v))
 }
 
 // multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the len(tau)

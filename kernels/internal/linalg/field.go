@@ -102,9 +102,9 @@ type solver[T number] struct {
 	work   int // approximate number of operations since the last check of the context
 }
 
-// countWork counts about n operations on elements. After every kit.CheckEvery operations, it stops the computation if
-// the context was cancelled.
-func (s *solver[T]) countWork(n int) {
+// checkContextAfter counts about n operations on elements. After every kit.CheckEvery operations, it stops the
+// computation if the context was cancelled.
+func (s *solver[T]) checkContextAfter(n int) {
 	if s.work += n; s.work >= kit.CheckEvery {
 		s.work = 0
 		interrupt.Check(s.ctx)
@@ -137,7 +137,7 @@ func (s *solver[T]) zeros(rows, cols int) matrix[T] {
 	m := matrix[T]{s.memory[:n:n], rows, cols}
 	s.memory = s.memory[n:]
 	m.clear()
-	s.countWork(n)
+	s.checkContextAfter(n)
 	return m
 }
 
@@ -167,7 +167,7 @@ func (s *solver[T]) storeAdjoint(a, result matrix[T]) {
 		for i, v := range a.column(j) {
 			result.set(j, i, s.conj(v))
 		}
-		s.countWork(a.rows)
+		s.checkContextAfter(a.rows)
 	}
 }
 
@@ -178,7 +178,7 @@ func (s *solver[T]) transposed(a matrix[T]) matrix[T] {
 		for i, v := range a.column(j) {
 			result.set(j, i, v)
 		}
-		s.countWork(a.rows)
+		s.checkContextAfter(a.rows)
 	}
 	return result
 }
@@ -221,6 +221,6 @@ func (s *solver[T]) isFinite(a matrix[T]) bool {
 			return false
 		}
 	}
-	s.countWork(len(a.elements))
+	s.checkContextAfter(len(a.elements))
 	return true
 }

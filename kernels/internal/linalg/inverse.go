@@ -129,7 +129,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 // error if the operands do not match.
 func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
 	aType, bType := c.Type(0), c.Type(1)
-	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", rejectsIntegers: true}).check(aType, true); err != nil {
+	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", integerErrorNamesOp: true}).check(aType, true); err != nil {
 		return aType, err
 	}
 	if aType.DType != bType.DType {

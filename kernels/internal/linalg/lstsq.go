@@ -177,7 +177,7 @@ func leastSquares[T number](t *task[T]) error {
 func (s *solver[T]) residual(a matrix[T], x, b []T) float64 {
 	for j, factor := range x {
 		s.addScaled(-factor, a.column(j), b)
-		s.countWork(a.rows)
+		s.checkContextAfter(a.rows)
 	}
 	norm := s.norm(b)
 	return float64(norm * norm)
@@ -224,7 +224,7 @@ func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (dependent int) {
 		for i := range j + 1 {
 			lower.set(j, i, s.conj(adjoint.at(i, j)))
 		}
-		s.countWork(rank)
+		s.checkContextAfter(rank)
 	}
 	y := s.zeros(rank, x.cols)
 	for j := range x.cols {
@@ -275,7 +275,7 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 		for j := i; j < a.cols; j++ {
 			adjoint.set(j, i, s.conj(a.at(i, j)))
 		}
-		s.countWork(a.cols)
+		s.checkContextAfter(a.cols)
 	}
 	permuted := s.zeros(x.rows, x.cols)
 	s.solveWide(adjoint, b, permuted)
@@ -319,7 +319,7 @@ func (s *solver[T]) solveBySVD(a, b, x matrix[T], rcond float64) (values []float
 			factor := s.dot(u.column(k), b.column(j))
 			factor = s.fromParts(s.re(factor)/values[k], s.im(factor)/values[k])
 			s.addScaled(factor, v.column(k), x.column(j))
-			s.countWork(a.rows + a.cols)
+			s.checkContextAfter(a.rows + a.cols)
 		}
 	}
 	return values, rank

@@ -36,7 +36,7 @@ var LUUnpackParams = []graph.Param{{Name: "LU_data"},
 	{Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}}
 
 // luSolveCheck checks the operand LU of linalg_lu_solve and lu_solve.
-var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", rejectsIntegers: true}
+var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", integerErrorNamesOp: true}
 
 // Ops that compute LU factors, or solve equations with them.
 var (

@@ -106,7 +106,7 @@ func (s *solver[T]) scale(a matrix[T], factor float64) {
 	for i, v := range a.elements {
 		a.elements[i] = s.fromParts(s.re(v)*factor, s.im(v)*factor)
 	}
-	s.countWork(len(a.elements))
+	s.checkContextAfter(len(a.elements))
 }
 
 // multiply sets c to the product a b. c shares no elements with a and b.
@@ -115,7 +115,7 @@ func (s *solver[T]) multiply(a, b, c matrix[T]) {
 	for j := range c.cols {
 		for k, factor := range b.column(j) {
 			s.addScaled(factor, a.column(k), c.column(j))
-			s.countWork(a.rows)
+			s.checkContextAfter(a.rows)
 		}
 	}
 }

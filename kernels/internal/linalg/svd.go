@@ -90,7 +90,7 @@ func checkDriver(c *graph.Call, driver *string) error {
 func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
 	aType := c.Type(0)
-	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", rejectsIntegers: true}).check(aType,
+	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType,
 		false); err != nil {
 		return u, s, v, err
 	}

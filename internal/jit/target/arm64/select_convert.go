@@ -25,7 +25,8 @@ func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 	return s.convertParts(parts, from, to)
 }
 
-// isBounded reports whether float32 v is NaN or between -2^31 and 2^31 because of Min and Max with constants.
+// isBounded reports whether v, a float32, is the result of a Min and a Max with constants between -2^31 and 2^31. It
+// may still be NaN.
 func (s *selector) isBounded(v lane.Value) bool {
 	bounds := map[lane.Op]bool{}
 	inst := &s.loop.Insts[v]
@@ -127,8 +128,8 @@ func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Vir
 	return x
 }
 
-// fromHalves returns a value whose lanes are twice as wide as those of x, which have the given size. widen computes a
-// part of the result from the lower or the upper half of a part of x.
+// fromHalves returns a value whose lanes are twice as wide as those of x. size is the size of the lanes of x. widen
+// computes a part of the result from the lower or the upper half of a part of x.
 func (s *selector) fromHalves(x []alloc.Virt, size int,
 	widen func(part alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
 	return s.makeParts(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
@@ -146,8 +147,8 @@ func (s *selector) truncate(x []alloc.Virt, from, to int) []alloc.Virt {
 	return x
 }
 
-// widePair returns the two parts of `wide` from which part p of a value with lanes of half the width is computed. If
-// there is only one, low and high are the same.
+// widePair returns two adjacent parts of `wide`. Narrowed to half the width, their lanes form part p of the result. If
+// `wide` has only one part, low and high are the same.
 func (s *selector) widePair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
 	last := len(wide) - 1
 	return wide[min(2*p, last)], wide[min(2*p+1, last)]
@@ -226,9 +227,9 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, arrangement(size), x[p]) })
 }
 
-// floatToInteger rounds by the instruction with the given name. NaN and values out of range first become the minimum
-// int64 in conversions to uint8, uint32 and 64-bit integers, and the minimum int32 in other conversions. The result has
-// the lower bits of this minimum, which are 0 unless the result is int32 or has 64 bits.
+// floatToInteger rounds by the instruction with the given name. NaN and values out of range become the minimum of int32
+// or int64 in conversions to these dtypes, and 0 in other conversions. The range is that of int64 for conversions to
+// uint8, uint32 and int64, and that of int32 for smaller dtypes and int32. For uint64, see floatToUint64.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
 	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
 	switch to {
