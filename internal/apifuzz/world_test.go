@@ -87,7 +87,7 @@ func (w *world) meta() tensor.Meta {
 	return tensor.Meta{}
 }
 
-// tensor returns one of a few tensors, most of which share memory.
+// tensor returns one of a few tensors. Most of them share memory.
 func (w *world) tensor() *tensor.Tensor {
 	if w.tensors == nil {
 		w.tensors = makeTensors()

@@ -89,8 +89,8 @@ func (c attentionCase) build(r *rand.Rand, g *graph.Graph) {
 	g.Output("y", y)
 }
 
-// operand returns random data. Masks have -100, which leads to subnormal weights, and infinities, of which some rows
-// consist.
+// operand returns random data. Masks have -100, which leads to subnormal weights, and infinities. Some rows have
+// only infinities.
 func operand(r *rand.Rand, name string, m tensor.Meta) *tensor.Tensor {
 	x := tensor.Empty(m)
 	eachIndex(x.Shape, func(index []int) {

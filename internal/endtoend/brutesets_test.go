@@ -219,8 +219,7 @@ func (b *brute) startsAtBuffer(v *graph.Value, f int) bool {
 	return true
 }
 
-// viewLayouts yields the layouts of a view's result by the form of the operand, for the forms of which a view is
-// possible.
+// viewLayouts yields the form of the operand and the layout of a view's result, for each form that permits a view.
 func (b *brute) viewLayouts(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 	return func(yield func(int, tensor.Meta) bool) {
 		for i, m := range b.forms(v.Node.In[0].Value) {

@@ -364,7 +364,7 @@ func TestOptimumOfRareGraphs(t *testing.T) {
 		24638, 25021, // pins before expanded values
 		1914,  // a view with seven layouts
 		24025, // a concatenation of a concatenation of a value with itself
-		35787, // a loop with two results, one of which is an operand of a concatenation
+		35787, // a loop with two results; one result is an operand of a concatenation
 		43415, // a concatenation whose result has the demanded layout
 		55466, // an output without elements that is a view of a pinned value
 	} {

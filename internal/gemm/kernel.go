@@ -13,7 +13,7 @@ import (
 //
 // kc >= 1 is the number of terms k. Distances are in bytes: astep between consecutive k of the A panel, ldc between
 // rows of C, ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols elements and may
-// equal c. rowBias is nil or has at least mr readable elements, of which the first `rows` are used.
+// equal c. rowBias is nil or has at least mr readable elements; only the first `rows` are used.
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 

@@ -34,7 +34,7 @@ func random(rng *rand.Rand, _ machine.Features) jittest.Call {
 	return c
 }
 
-// Place fills memory with sums of all magnitudes, and with scales, some of which lead to saturation or NaN.
+// Place fills memory with sums of all magnitudes, and with scales; some scales lead to saturation or NaN.
 func (c *call) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	c.at = make([]int, len(mem))
 	for k, n := range []int{(c.rows-1)*c.nextOut + c.columns, (c.rows-1)*c.nextSum + 4*c.columns, 4 * c.columns, 4} {

@@ -19,7 +19,7 @@ func (c *call[T]) drawQuantized(rng *rand.Rand) {
 	s.Quantized = tile.Quantized(rng.IntN(int(tile.Signed) + 1))
 }
 
-// fillScales draws scales, some of which lead to saturation or NaN, and a zero point.
+// fillScales draws scales and a zero point. Some scales lead to saturation or NaN.
 func (c *call[T]) fillScales(rng *rand.Rand, mem [][]byte, lanes int) {
 	odd := []float32{float32(math.NaN()), float32(math.Inf(-1)), 1e30, 0, 0.5}
 	for lane := range lanes {

@@ -30,7 +30,7 @@ type gridKernel struct {
 	groupSize, maxTaps                  int                // maximum number of positions of a group; of taps of a position
 	blockSize                           int                // maximum number of channels of a unit of work
 	isQuads                             bool               // whether the operand is in quads: see copyToQuads
-	outsideOffset                       int                // if it is: offset that taps outside it read, in bytes
+	outsideOffset                       int                // offset of the zero pixel for taps outside, in bytes
 	loopsOverChannels                   bool               // whether the inner loop is over channels (smaller stride)
 	gridStep, coordinateStep            int                // strides of positions and coordinates in the grid, in bytes
 	inChannelStride                     int                // stride of channels in the operand, in bytes

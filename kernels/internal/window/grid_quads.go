@@ -13,7 +13,8 @@ import (
 const (
 	// quadChannels is the number of adjacent channels of a pixel that vectors sum together.
 	quadChannels = 4
-	quadBytes    = 4 * quadChannels
+	elemBytes    = 4
+	quadBytes    = elemBytes * quadChannels
 	// maxPixelChannels is the maximum number of channels of a pixel that are adjacent in memory: a cache line of float32.
 	maxPixelChannels = 16
 	// A row of positions whose samples are summed by quads is divided into about quadGroups groups, so that workers can
@@ -28,10 +29,8 @@ func pixelChannels(channels int) int {
 
 // copyToQuads copies a float32 operand [N,C,...] to scratch memory [N, blocks of channels, pixels + 1, channels of a
 // block]. The last pixel of a block is zero: taps outside the operand read it. The meta of the result has the operand's
-// shape; its stride of channels holds from a block to the next. The channels that complete the last block are not
-// initialized.
+// shape; its stride of channels is exact only for whole blocks. Channels that pad the last block are not initialized.
 func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
-	const elemBytes = 4
 	meta := operand.Meta
 	batch, channels, space := meta.Shape[0], meta.Shape[1], meta.Shape[2:]
 	pixels, perBlock := tensor.Numel(space), pixelChannels(channels)
@@ -43,8 +42,8 @@ func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	}
 	jobs := []copies.Job{{Dst: view(array, pixels*perBlock, []int{batch, strides[0] / strides[1], perBlock}, strides[0],
 		strides[1], 1), Fill: tensor.Zeros(tensor.Float32)}}
-	whole := channels / perBlock // number of complete blocks
-	for _, part := range [][3]int{{0, whole, perBlock}, {whole, 1, channels % perBlock}} {
+	completeBlocks := channels / perBlock
+	for _, part := range [][3]int{{0, completeBlocks, perBlock}, {completeBlocks, 1, channels % perBlock}} {
 		first, blocks, count := part[0], part[1], part[2]
 		shape := append([]int{batch, blocks, count}, space...)
 		jobs = append(jobs, copies.Job{
@@ -60,7 +59,7 @@ func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 
 // sumQuads is sumGroup for an operand in quads.
 func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
-	mover, perBlock := strided.MoverOf(quadBytes/quadChannels), pixelChannels(k.channels)
+	mover, perBlock := strided.MoverOf(elemBytes), pixelChannels(k.channels)
 	for channel := 0; channel < channels; channel += quadChannels {
 		inBlock, count := channel%perBlock, min(quadChannels, channels-channel)
 		quad := unsafe.Add(in, (channel-inBlock)*k.inChannelStride+inBlock*mover.SrcSize)

@@ -30,6 +30,7 @@ func assumedInput(dtype tensor.DType, rank int) func(g *graph.Graph) *Value {
 	return func(g *graph.Graph) *Value { return addAssumed(g, tensor.New(dtype, slices.Repeat([]int{2}, rank)...)) }
 }
 
+// addAssumed adds an input of the given type.
 func addAssumed(g *graph.Graph, meta tensor.Meta) *Value {
 	name := g.UniqueName("assumed")
 	return &Value{name: name, graphValue: g.InputMeta(name, meta)}
