@@ -241,7 +241,7 @@ func (n *node) precedence() int {
 		if n.text == "**" {
 			return powerLevel
 		}
-		return levels[n.text]
+		return precedences[n.text]
 	}
 	return powerLevel + 1
 }

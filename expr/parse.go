@@ -38,9 +38,10 @@ const (
 	powerLevel
 )
 
-// levels maps left-associative binary operators to their precedences.
-var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, "!=": compareLevel, "<": compareLevel,
-	"<=": compareLevel, ">": compareLevel, ">=": compareLevel, "|": bitOrLevel, "^": bitXorLevel, "&": bitAndLevel,
+// precedences maps left-associative binary operators to their precedences.
+var precedences = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, "!=": compareLevel,
+	"<": compareLevel, "<=": compareLevel, ">": compareLevel, ">=": compareLevel,
+	"|": bitOrLevel, "^": bitXorLevel, "&": bitAndLevel,
 	"<<": shiftLevel, ">>": shiftLevel, "+": sumLevel, "-": sumLevel, "*": productLevel, "/": productLevel,
 	"//": productLevel, "%": productLevel}
 
@@ -90,6 +91,7 @@ func isName(text string) bool {
 	return text != ""
 }
 
+// isLetter maps a character to lower case by setting bit 0x20.
 func isLetter(char byte) bool { return char == '_' || 'a' <= char|0x20 && char|0x20 <= 'z' }
 func isDigit(char byte) bool  { return '0' <= char && char <= '9' }
 
@@ -288,7 +290,7 @@ func (p *parser) expr(level int) *node {
 	defer func() { p.depth-- }()
 	left := p.unary()
 	for hasComparison := false; ; {
-		precedence, ok := levels[p.tok]
+		precedence, ok := precedences[p.tok]
 		if !ok || p.kind == endToken || precedence < level {
 			return left
 		}

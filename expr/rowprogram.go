@@ -310,7 +310,7 @@ func (e *emitter) emit() valueMap {
 
 // buildAfter builds the computation after a pass.
 func (s *splitter) buildAfter(pass int) error {
-	newCode := s.newEmitter(func(v Value) (Place, bool) {
+	codeEmitter := s.newEmitter(func(v Value) (Place, bool) {
 		inst := s.code.Insts[v]
 		if inst.Op == Reduce || s.level[v] >= 0 && s.level[v] < pass {
 			return s.placeOfNumber(v), true
@@ -321,23 +321,23 @@ func (s *splitter) buildAfter(pass int) error {
 	var places []Place
 	for o, out := range s.code.Out {
 		if !s.PerElement[o] && s.outputPass(o) == pass {
-			newCode.mark(out.Re, out.Im)
+			codeEmitter.mark(out.Re, out.Im)
 			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: o})
 		}
 	}
 	for _, v := range s.numbersAfter[pass] {
-		newCode.mark(v)
+		codeEmitter.mark(v)
 		outputs = append(outputs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
 		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
 	}
 	if len(outputs) == 0 {
 		return nil
 	}
-	code, err := newCode.builder.Build(newCode.emit().outputs(outputs)...)
+	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
 	if err != nil {
 		return err
 	}
-	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, newCode.places, places
+	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, codeEmitter.places, places
 	return nil
 }
 
@@ -364,7 +364,7 @@ func (s *splitter) passOutputs(pass int) (outputs []Output, places []Place) {
 
 // buildPass builds the loop of a pass.
 func (s *splitter) buildPass(pass int) error {
-	newCode := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
+	codeEmitter := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
 	outputs, places := s.passOutputs(pass)
 	rowPass, storedCount := &s.Passes[pass], len(outputs)
 	for v, inst := range s.code.Insts {
@@ -381,16 +381,16 @@ func (s *splitter) buildPass(pass int) error {
 		s.storeRows(pass, output.Re, output.Im)
 	}
 	for _, output := range outputs {
-		newCode.mark(output.Re, output.Im)
+		codeEmitter.mark(output.Re, output.Im)
 	}
-	code, err := newCode.builder.Build(newCode.emit().outputs(outputs)...)
+	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
 	if err != nil {
 		return err
 	}
 	for fold := range rowPass.Folds {
 		rowPass.Folds[fold].Value = code.Out[storedCount+fold].Re
 	}
-	rowPass.Code, rowPass.In, rowPass.Out = code, newCode.places, places
+	rowPass.Code, rowPass.In, rowPass.Out = code, codeEmitter.places, places
 	return nil
 }
 

@@ -68,16 +68,16 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 		return e.inFloat64((*expander).atanh, x)
 	}
 	a, one := e.Emit(expr.Abs, x), e.constant(1)
-	twice, d := e.add(a, a), e.sub(one, a)
-	q := e.div(twice, d)
+	twoA, d := e.add(a, a), e.sub(one, a)
+	q := e.div(twoA, d)
 	var log expr.Value
 	if e.lowPrecision {
 		log = e.log1p(q)
 	} else {
 		minusQ := e.Emit(expr.Neg, q)
-		lost := e.sub(e.sub(one, d), a) // the rounding error of d
-		rest := e.fma(minusQ, lost, e.fma(minusQ, d, twice))
-		low := e.mul(rest, e.fma(q, e.constant(0.5), one))
+		dError := e.sub(e.sub(one, d), a) // the rounding error of d
+		remainder := e.fma(minusQ, dError, e.fma(minusQ, d, twoA))
+		low := e.mul(remainder, e.fma(q, e.constant(0.5), one))
 		log = e.log1pOfSum(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
 	}
 	return e.withSign(e.mul(log, e.constant(0.5)), e.signBit(x))

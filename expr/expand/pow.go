@@ -26,11 +26,11 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	isFractional := e.Emit(expr.Ne, e.Emit(expr.Rint, y), y)
 	// The fraction of y/2 is 1/2 if y is odd, and 0 if y is even.
 	fraction := e.Emit(expr.Abs, e.sub(halfY, e.Emit(expr.Rint, halfY)))
-	odd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
-	odd = e.Emit(expr.And, odd, e.Emit(expr.Not, isFractional))
-	power = e.withSign(power, e.choose(odd, e.signBit(x), e.bitsOf(0)))
-	undefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.lt(x, e.constant(0)), e.lt(absX, inf)))
-	power = e.choose(undefined, e.constant(math.NaN()), power)
+	isOdd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
+	isOdd = e.Emit(expr.And, isOdd, e.Emit(expr.Not, isFractional))
+	power = e.withSign(power, e.choose(isOdd, e.signBit(x), e.bitsOf(0)))
+	isUndefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.lt(x, e.constant(0)), e.lt(absX, inf)))
+	power = e.choose(isUndefined, e.constant(math.NaN()), power)
 	one := e.constant(1)
 	return e.choose(e.Emit(expr.Or, e.Emit(expr.Eq, x, one), e.Emit(expr.Eq, y, e.constant(0))), one, power)
 }
@@ -69,12 +69,12 @@ func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
 	t := e.mul(y, e.logOfSpecialBase(a, hi))
-	rest := e.fma(y, lo, e.productError(y, hi, t))
-	// If t is infinite, rest is NaN.
-	rest = e.choose(e.lt(e.Emit(expr.Abs, t), e.constant(2000)), rest, e.constant(0))
+	tError := e.fma(y, lo, e.productError(y, hi, t))
+	// If t is infinite, tError is NaN.
+	tError = e.choose(e.lt(e.Emit(expr.Abs, t), e.constant(2000)), tError, e.constant(0))
 	t = e.clampMin(e.clampMax(t, 1100), -1100) // 2^1100 and 2^-1100 are out of the range of float64
 	n, s := e.nearest(t, 0.5, 0)               // 2^t is p*s*s, with s = 2^n and p = 2^(t-2n)
-	r := e.add(e.fma(n, e.constant(-2), t), rest)
+	r := e.add(e.fma(n, e.constant(-2), t), tError)
 	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)
 }

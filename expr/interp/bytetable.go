@@ -51,7 +51,7 @@ func (runner *Runner) tabulate(source *expr.Loop) {
 	loops := [2][4]func(unsafe.Pointer) loop{{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},
 		{lookUpPairOf[uint8], lookUpPairOf[uint16], lookUpPairOf[uint32], lookUpPairOf[uint64]}}
 	lookUp.loop = loops[len(loaded)-1][sizeIndex(size)](results)
-	runner.row, runner.blocks, runner.body = nil, 0, []step{lookUp}
+	runner.rowSteps, runner.blocks, runner.blockSteps = nil, 0, []step{lookUp}
 }
 
 // lookUpOf returns the loop that looks up results of the size of U.

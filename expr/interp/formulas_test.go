@@ -143,11 +143,11 @@ func TestSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps := 0
-		for k := 0; k < len(p.body); k++ {
-			if p.body[k].loop != nil {
+		for k := 0; k < len(p.blockSteps); k++ {
+			if p.blockSteps[k].loop != nil {
 				steps++
 			}
-			k += p.body[k].skipCount
+			k += p.blockSteps[k].skipCount
 		}
 		if steps != want {
 			t.Errorf("%s: %d steps, want %d", text, steps, want)

@@ -40,8 +40,8 @@ func TestMixedLoops(t *testing.T) {
 			if err != nil {
 				t.Fatal(x, err)
 			}
-			if len(p.body) != 1 {
-				t.Errorf("%v: %d steps, want 1", x, len(p.body))
+			if len(p.blockSteps) != 1 {
+				t.Errorf("%v: %d steps, want 1", x, len(p.blockSteps))
 			}
 			if !againstEval(t, rng, c, 300, 2) {
 				t.Fatalf("%v\n%v", x, c)
@@ -61,8 +61,8 @@ func TestComplexComparisons(t *testing.T) {
 		if err != nil {
 			t.Fatal(text, err)
 		}
-		if len(p.body) != steps {
-			t.Errorf("%s: %d steps, want %d", text, len(p.body), steps)
+		if len(p.blockSteps) != steps {
+			t.Errorf("%s: %d steps, want %d", text, len(p.blockSteps), steps)
 		}
 		if !againstEval(t, rng, c, 600, 2) {
 			t.Fatalf("%s\n%v", text, c)

@@ -207,8 +207,8 @@ func (finder *branchFinder) rangeBranches() []int {
 func (prep *preparer) openPredicates(v expr.Value) {
 	for len(prep.predicated) > 0 && prep.predicated[0].first == v {
 		next := prep.predicated[0]
-		prep.predicated, prep.openRanges = prep.predicated[1:], append(prep.openRanges, openRange{next, len(prep.body)})
-		prep.body = append(prep.body, step{a: prep.places[next.mask], maskBit: next.maskBit})
+		prep.predicated, prep.openRanges = prep.predicated[1:], append(prep.openRanges, openRange{next, len(prep.blockSteps)})
+		prep.blockSteps = append(prep.blockSteps, step{a: prep.places[next.mask], maskBit: next.maskBit})
 	}
 }
 
@@ -216,7 +216,7 @@ func (prep *preparer) openPredicates(v expr.Value) {
 func (prep *preparer) closePredicates(v expr.Value) {
 	for i := len(prep.openRanges) - 1; i >= 0 && prep.openRanges[i].instructions.end == v+1; i-- {
 		test := prep.openRanges[i].step
-		prep.body[test].skipCount = len(prep.body) - test - 1
+		prep.blockSteps[test].skipCount = len(prep.blockSteps) - test - 1
 		prep.openRanges = prep.openRanges[:i]
 	}
 }

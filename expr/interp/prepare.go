@@ -25,16 +25,16 @@ const blockWords = (blockBytes + 192) / 8
 // The slots of a Runner are addresses: outputs, operands, accumulators of folds, cells, and temporary blocks. A cell is
 // a number: a constant, or a value that is constant within a row. Each instruction has a cell.
 type Runner struct {
-	elementSize []int    // for each output, then for each operand: size of an element in bytes
-	scalar      []bool   // for each output, then for each operand: whether it is an operand with one element for each row
-	consts      []uint64 // the initial values of the cells
-	folds       int      // number of folds
-	blocks      int      // number of temporary blocks
-	blockLen    int      // number of elements of a block
-	row         []step   // run once for each row
-	body        []step   // run for each block of a row
-	totals      []total  // for each fold, if the loop has CombinesLanes
-	scratch     sync.Pool
+	elementSize  []int    // for each output, then for each operand: size of an element in bytes
+	isScalar     []bool   // for each output, then for each operand: whether it is an operand with one element for each row
+	initialCells []uint64 // the initial values of the cells
+	folds        int      // number of folds
+	blocks       int      // number of temporary blocks
+	blockLen     int      // number of elements of a block
+	rowSteps     []step   // run once for each row
+	blockSteps   []step   // run for each block of a row
+	totals       []total  // for each fold, if the loop has CombinesLanes
+	scratch      sync.Pool
 }
 
 // step is a loop over a block, or a mask test. A mask test skips the next steps if no element of the mask a equals
@@ -69,17 +69,17 @@ type preparer struct {
 	uniform    []bool         // indexed by value: whether it is constant within a row
 	places     []place        // indexed by value
 	lastReader []int          // indexed by value: its last reader, or the number of instructions for an output
-	free       []int          // slots of blocks that can be reused
+	freeSlots  []int          // slots of blocks that can be reused
 	// lastOperandReader is the last instruction that reads an operand with more than one element for each row.
 	lastOperandReader expr.Value
-	predicated        []predicatedRange // the predicated ranges that have not begun
+	predicated        []predicatedRange // the ranges of instructions under a mask (predicate.go) that have not begun
 	openRanges        []openRange       // the predicated ranges that contain the current instruction
 }
 
 // openRange is a predicated range that has begun.
 type openRange struct {
 	instructions predicatedRange
-	step         int // index of its mask test in the body
+	step         int // index of its mask test in blockSteps
 }
 
 // New prepares a loop. It returns an error if the loop is invalid.
@@ -87,7 +87,7 @@ func New(loop *expr.Loop) (*Runner, error) {
 	if err := loop.Check(); err != nil {
 		return nil, err
 	}
-	runner := &Runner{folds: len(loop.Folds), scalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
+	runner := &Runner{folds: len(loop.Folds), isScalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
 	for _, output := range loop.Code.Out {
 		runner.elementSize = append(runner.elementSize, output.DType.Size())
 	}
@@ -115,7 +115,7 @@ func New(loop *expr.Loop) (*Runner, error) {
 			runner.totals = append(runner.totals, total{dtype.Size(), expr.Neutral(fold.Op, dtype), Combine(fold.Op, dtype)})
 		}
 	}
-	runner.tabulate(loop)
+	runner.tabulate(loop) // replaces the steps by a table of results, if all operands are bytes or bools
 	runner.scratch.New = func() any { return runner.NewScratch() }
 	return runner, nil
 }
@@ -139,11 +139,12 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 		return nil, err
 	}
 	instructions := len(prep.code.Insts)
-	prep.consts, prep.uniform, prep.places, prep.lastReader = make([]uint64, instructions), make([]bool, instructions),
-		make([]place, instructions), make([]int, instructions)
+	prep.initialCells, prep.uniform = make([]uint64, instructions), make([]bool, instructions)
+	prep.places, prep.lastReader = make([]place, instructions), make([]int, instructions)
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
-			prep.places[v], prep.consts[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}, repeatBits(inst.Imm, inst.DType.Size())
+			prep.places[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}
+			prep.initialCells[v] = repeatBits(inst.Imm, inst.DType.Size())
 		}
 		prep.uniform[v] = inst.Op != expr.Load || loop.Uniform[inst.A]
 		prep.lastReader[v] = v
@@ -207,7 +208,7 @@ func (prep *preparer) addInst(v expr.Value) {
 	for i, fold := range prep.folded {
 		if fold.Value == v {
 			dtype := prep.loop.DType(i)
-			prep.body = append(prep.body, step{loop: foldLoop(table[fold.Op][dtype]),
+			prep.blockSteps = append(prep.blockSteps, step{loop: foldLoop(table[fold.Op][dtype]),
 				dst: place{prep.foldSlot(i), 0, dtype.Size()}, a: prep.places[v]})
 		}
 	}
@@ -221,12 +222,12 @@ func (prep *preparer) addStep(v expr.Value, computed step) {
 	if prep.uniform[v] {
 		prep.places[v] = place{prep.cellSlot(v), 0, 0}
 		computed.dst = prep.places[v]
-		prep.row = append(prep.row, computed)
+		prep.rowSteps = append(prep.rowSteps, computed)
 		return
 	}
 	prep.places[v] = prep.resultPlace(v)
 	computed.dst = prep.places[v]
-	prep.body = append(prep.body, computed)
+	prep.blockSteps = append(prep.blockSteps, computed)
 }
 
 // resultPlace returns the destination of an instruction: an output, the block of an operand that no later instruction
@@ -251,9 +252,9 @@ func (prep *preparer) resultPlace(v expr.Value) (to place) {
 			return prep.places[operand]
 		}
 	}
-	if freeCount := len(prep.free); freeCount > 0 {
-		slot := prep.free[freeCount-1]
-		prep.free = prep.free[:freeCount-1]
+	if freeCount := len(prep.freeSlots); freeCount > 0 {
+		slot := prep.freeSlots[freeCount-1]
+		prep.freeSlots = prep.freeSlots[:freeCount-1]
 		return place{slot, 0, inst.DType.Size()}
 	}
 	prep.blocks++
@@ -269,7 +270,7 @@ func (prep *preparer) isLastUse(operand, v expr.Value) bool {
 // release frees the block of an operand if no instruction after v reads it.
 func (prep *preparer) release(operand, v expr.Value) {
 	if prep.isLastUse(operand, v) {
-		prep.free = append(prep.free, prep.places[operand].slot)
+		prep.freeSlots = append(prep.freeSlots, prep.places[operand].slot)
 		prep.lastReader[operand] = -1
 	}
 }
@@ -285,11 +286,11 @@ func (prep *preparer) addStores() {
 		}
 		if source := prep.places[v]; source != to {
 			parts = append(parts, step{loop: moves[sizeIndex(size)], dst: to, a: source})
-			prep.body = append(prep.body, parts[len(parts)-1])
+			prep.blockSteps = append(prep.blockSteps, parts[len(parts)-1])
 		}
 		if len(parts) == 2 {
-			prep.body = append(prep.body[:len(prep.body)-2], step{loop: joins[sizeIndex(size)], dst: parts[0].dst,
-				a: parts[0].a, b: parts[1].a})
+			joined := step{loop: joins[sizeIndex(size)], dst: parts[0].dst, a: parts[0].a, b: parts[1].a}
+			prep.blockSteps = append(prep.blockSteps[:len(prep.blockSteps)-2], joined)
 		}
 	})
 }

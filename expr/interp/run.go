@@ -9,7 +9,7 @@ import (
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
 	slots  []unsafe.Pointer         // the addresses of the slots of the Runner
-	mem    []uint64                 // constants, then temporary blocks
+	mem    []uint64                 // cells, then temporary blocks
 	totals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
 	accs   []unsafe.Pointer         // indexed by fold: the address in totals
 	runner *Runner                  // the Runner that made it
@@ -18,17 +18,17 @@ type Scratch struct {
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (runner *Runner) NewScratch() *Scratch {
 	scratch := &Scratch{runner: runner, totals: make([][expr.FoldLanes]uint64, len(runner.totals)),
-		mem:   append(make([]uint64, 0, len(runner.consts)+runner.blocks*blockWords+1), runner.consts...),
+		mem:   append(make([]uint64, 0, len(runner.initialCells)+runner.blocks*blockWords+1), runner.initialCells...),
 		slots: make([]unsafe.Pointer, len(runner.elementSize)+runner.folds)}
 	scratch.mem = scratch.mem[:cap(scratch.mem)]
 	for k := range scratch.totals {
 		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.totals[k]))
 	}
-	for k := range runner.consts {
+	for k := range runner.initialCells {
 		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[k]))
 	}
 	for k := range runner.blocks {
-		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[len(runner.consts)+k*blockWords]))
+		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[len(runner.initialCells)+k*blockWords]))
 	}
 	return scratch
 }
@@ -100,15 +100,15 @@ func (runner *Runner) runRow(scratch *Scratch, ptrs []unsafe.Pointer, strides []
 		}
 		scratch.slots[k] = address
 	}
-	scratch.run(runner.row, 1) // the values that are constant within the row
+	scratch.run(runner.rowSteps, 1) // the values that are constant within the row
 	for {
 		count := min(rowLength, runner.blockLen)
-		scratch.run(runner.body, count)
+		scratch.run(runner.blockSteps, count)
 		if rowLength -= count; rowLength == 0 {
 			return
 		}
 		for k, size := range runner.elementSize {
-			if !runner.scalar[k] {
+			if !runner.isScalar[k] {
 				scratch.slots[k] = unsafe.Add(scratch.slots[k], count*size)
 			}
 		}

@@ -28,13 +28,13 @@ func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 			return
 		}
 		vectors := s.vectors(cols)
-		size, largerCount, smallerCount := divideEvenly(max(m, 1), s.maxHeights[vectors])
-		for _, tiles := range [2]struct{ rows, count int }{{size, largerCount}, {size - 1, smallerCount}} {
+		tallRows, tallCount, shortCount := divideEvenly(max(m, 1), s.maxHeights[vectors])
+		for _, tiles := range [2]struct{ rows, count int }{{tallRows, tallCount}, {tallRows - 1, shortCount}} {
 			cycles := max(tiles.rows*vectors, tiles.rows+vectors, fewSums) // of a term: multiplications, loads, latency
 			// The conversions to float64 prevent fused multiply-adds, so that all architectures give the same estimate.
 			macs += float64(float64(count*tiles.count) * float64(cycles*s.lanes) * float64(k))
 		}
-		calls += float64(count * (largerCount + smallerCount) * ceilDiv(max(k, 1), s.kc))
+		calls += float64(count * (tallCount + shortCount) * ceilDiv(max(k, 1), s.kc))
 	}
 	addPanels(min(n, s.nr), n/s.nr) // whole panels of columns
 	addPanels(n%s.nr, 1)            // the last columns

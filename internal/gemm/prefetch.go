@@ -47,7 +47,8 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 	return nil
 }
 
-// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
+// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j. linesToPrefetch
+// chooses the number of lines.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
 	plan, size := t.Plan, t.kernels.elemBytes
 	switch offset := j - t.j0; {

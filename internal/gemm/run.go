@@ -325,21 +325,21 @@ func (t *tileState) biasCols() unsafe.Pointer {
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	plan, spec := t.Plan, &t.spec
 	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro
-	astep := plan.a.panelWidth * elemBytes
+	aStep := plan.a.panelWidth * elemBytes
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
 	hasTwoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
-		kernel(t.kc, aPanel, astep, bPanel, sums, plan.kernels.nr*elemBytes, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		kernel(t.kc, aPanel, aStep, bPanel, sums, plan.kernels.nr*elemBytes, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(sums, i, j, rows, cols)
 		return
 	}
-	ldc := spec.CRowStride * elemBytes
-	init, ldinit := dst, ldc
+	cStride := spec.CRowStride * elemBytes
+	init, initStride := dst, cStride
 	var rowBias unsafe.Pointer
 	if t.first {
 		if !spec.Accumulate {
-			init, ldinit = unsafe.Pointer(&zeroRow), 0
+			init, initStride = unsafe.Pointer(&zeroRow), 0
 		}
 		switch spec.Bias {
 		case BiasCols:
@@ -348,7 +348,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 			rowBias = t.elem(t.biasRows(), i-t.i0)
 		}
 	}
-	kernel(t.kc, aPanel, astep, bPanel, dst, ldc, init, ldinit, rowBias, rows, cols)
+	kernel(t.kc, aPanel, aStep, bPanel, dst, cStride, init, initStride, rowBias, rows, cols)
 }
 
 // merge adds the temporary register tile to C at (i, j), and in the first block also the bias.

@@ -15,7 +15,7 @@ type axis struct {
 }
 
 // checkOperands returns an error if the layouts metas (of outputs, then of operands) do not fit the code and the mask.
-// Their numbers and dtypes must be those of the code, and their rank that of the mask.
+// The code determines their numbers and dtypes, and the mask determines their rank.
 func checkOperands(code *expr.Code, outCount int, metas []tensor.Meta, mask []bool) error {
 	if len(code.Out) != outCount || len(code.In) != len(metas)-outCount {
 		return fmt.Errorf("rowprog: there are layouts of %d outputs and %d operands, but the expression has %d and %d",
@@ -23,7 +23,7 @@ func checkOperands(code *expr.Code, outCount int, metas []tensor.Meta, mask []bo
 	}
 	for i, meta := range metas {
 		if len(meta.Shape) != len(mask) || len(meta.Strides) != len(mask) {
-			return fmt.Errorf("rowprog: the rank of %v differs from that of the mask, %d", meta, len(mask))
+			return fmt.Errorf("rowprog: the rank of %v differs from the length of the mask, %d", meta, len(mask))
 		}
 		if i >= outCount && meta.DType != code.In[i-outCount] || i < outCount && meta.DType != code.Out[i].DType {
 			return fmt.Errorf("rowprog: %v does not have the dtype of the expression", meta)

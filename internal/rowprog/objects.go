@@ -202,7 +202,7 @@ func (b *builder) makeObjects() {
 	for i := range b.metas {
 		objectOf[i] = i
 		switch {
-		case b.isDirect(i):
+		case b.isUsedInPlace(i):
 		case b.variesInRow(i):
 			objectOf[i] = b.tileMemory(b.objects[i].size, 1)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{isWholeTile: true, isOutput: i < b.outCount, argument: i,

@@ -41,7 +41,7 @@ type Plan struct {
 	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
 	severalRowsPerCall   bool // one call of a loop processes several rows: loops run along rows with one reduced axis
 	tileLen              int  // maximum number of positions along kept[0] in a tile
-	tilesPerKept0        int  // number of tiles along kept[0], for one position along the other kept axes
+	tilesAlongKept0      int  // number of tiles along kept[0], for one position along the other kept axes
 	tiles                int  // number of tiles
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
@@ -190,9 +190,9 @@ func (p *Plan) cutTiles() {
 	length := p.kept[0].length
 	// The columns of a row stay in one tile.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
-	p.tilesPerKept0 = (length + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, length) // numRows/length positions along the other kept axes
-	work := p.tileLen * max(p.rowLen, 1)                     // elements of a tile
+	p.tilesAlongKept0 = (length + p.tileLen - 1) / p.tileLen
+	p.tiles = p.tilesAlongKept0 * p.numRows() / max(1, length) // numRows/length positions along the other kept axes
+	work := p.tileLen * max(p.rowLen, 1)                       // elements of a tile
 	p.tilesPerChunk = max(1, grain/work)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
 		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
@@ -255,9 +255,9 @@ func (p *Plan) cutRows(parts int) {
 	}
 }
 
-// isDirect reports whether loops use output or operand i in place. An output must be contiguous along the inner axis,
-// and an operand contiguous or constant, unless the axis has length 1. Other outputs and operands are staged.
-func (p *Plan) isDirect(i int) bool {
+// isUsedInPlace reports whether loops use output or operand i in place. An output must be contiguous along the inner
+// axis, and an operand contiguous or constant, unless the axis has length 1. Other outputs and operands are staged.
+func (p *Plan) isUsedInPlace(i int) bool {
 	inner := p.reduced[0]
 	if p.alongColumns {
 		inner = p.kept[0]
@@ -278,14 +278,14 @@ func (p *Plan) variesInRow(i int) bool {
 // then in the worker's memory instead of the output, unless they are scanned.
 func (p *Plan) hasNonTemporalStores(output int) bool {
 	meta := p.metas[output]
-	return p.program.PerElement[output] && p.isDirect(output) &&
+	return p.program.PerElement[output] && p.isUsedInPlace(output) &&
 		meta.Numel()*meta.DType.Size() >= machine.NonTemporalMinBytes
 }
 
 // hasStaged reports whether some output or operand that varies within a row is staged.
 func (p *Plan) hasStaged() bool {
 	for i := range p.metas {
-		if p.variesInRow(i) && !p.isDirect(i) {
+		if p.variesInRow(i) && !p.isUsedInPlace(i) {
 			return true
 		}
 	}

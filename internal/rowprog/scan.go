@@ -9,9 +9,9 @@ import (
 
 // scan is the scan of a stored row, such as a running sum. It runs in place after the pass that stores the row.
 type scan struct {
-	row     int // the object with the elements of the row
-	carry   int // the object with the running result of each row
-	scanner *expr.Scanner
+	rowObject   int // the object with the elements of the row
+	carryObject int // the object with the running result of each row
+	scanner     *expr.Scanner
 }
 
 // compileScans adds the scans of a pass.
@@ -21,8 +21,8 @@ func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 			continue
 		}
 		row := b.program.Rows[place.N]
-		rowScan := scan{row: b.rowObjects[place.N], scanner: expr.Scanning(row.Scan, row.DType)}
-		rowScan.carry = b.perRowMemory(rowScan.scanner.Carry)
+		rowScan := scan{rowObject: b.rowObjects[place.N], scanner: expr.Scanning(row.Scan, row.DType)}
+		rowScan.carryObject = b.perRowMemory(rowScan.scanner.Carry)
 		pass.scans = append(pass.scans, rowScan)
 	}
 }
@@ -33,9 +33,9 @@ const scanCheckElements = 1 << 16
 // runScans scans the rows that a pass has written for a tile. A program with scans has one reduced axis.
 func (p *Plan) runScans(state *State, t tile, pass *compiledPass) {
 	for _, rowScan := range pass.scans {
-		row, carry := &p.objects[rowScan.row], state.tileBase[rowScan.carry]
+		row, carry := &p.objects[rowScan.rowObject], state.tileBase[rowScan.carryObject]
 		rowScan.scanner.Begin(carry, t.positions)
-		length, rows := p.reduced[0].length, state.tileBase[rowScan.row]
+		length, rows := p.reduced[0].length, state.tileBase[rowScan.rowObject]
 		if p.alongColumns {
 			for i := range length {
 				if i%scanCheckElements == scanCheckElements-1 {

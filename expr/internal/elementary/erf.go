@@ -2,13 +2,13 @@ package elementary
 
 import "math"
 
-// erfcPart is the polynomial (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61.
-// erfcMiddle is erfc(c) as a sum of two numbers.
+// erfcMiddlePoly is the polynomial (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61.
+// erfcAtCenter is erfc(c) as a sum of two numbers.
 var (
-	erfcPart = [...]float64{-0.7184682397495465, 0.4827208485817266, 0.02327069982261717, -0.16872445024892546,
+	erfcMiddlePoly = [...]float64{-0.7184682397495465, 0.4827208485817266, 0.02327069982261717, -0.16872445024892546,
 		0.038363486057586146, 0.03640136434089683, -0.016121925244829534, -0.00509231344176992, 0.003895128711382522,
 		0.00038193245368279454, -0.0006839987318702408, 1.7638159650155007e-05, 9.35098844787295e-05}
-	erfcMiddle = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
+	erfcAtCenter = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
 )
 
 // erfPoly is (erf(x)-x)/x in x^2 for |x| <= 1/2: the Taylor series, exact to 2^-63.
@@ -17,7 +17,7 @@ var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.112837916
 	1.6462114365889248e-06, -1.6365844691234924e-07, 1.4807192815879218e-08, -1.2290555301717928e-09,
 	9.422759064650411e-11}
 
-// erfMinusX returns erf(x) - x for |x| <= 1/2.
+// erfMinusX returns erf(x) - x for |x| <= 1/2: x*erfPoly(x^2). Even and odd coefficients are summed separately.
 func erfMinusX(x float64) float64 {
 	c, z := &erfPoly, x*x
 	u := z * z
@@ -45,29 +45,29 @@ func erfc(x float64) float64 {
 	switch {
 	case x >= 28: // the result underflows
 		return 0
-	case x >= 0.84375: // out of the range of erfcPart
+	case x >= 0.84375: // out of the range of erfcMiddlePoly
 		return erfcTail(x)
 	case x > 0.5:
-		d, c := x-43.0/64, &erfcPart
+		d, c := x-43.0/64, &erfcMiddlePoly
 		z := d * d
 		u := z * z
 		even := (c[8] + float64(z*c[10])) + float64(u*c[12])
 		even = (c[0] + float64(z*c[2])) + float64(u*((c[4]+float64(z*c[6]))+float64(u*even)))
 		odd := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
-		return erfcMiddle[0] + (float64(d*(even+float64(d*odd))) + erfcMiddle[1])
+		return erfcAtCenter[0] + (float64(d*(even+float64(d*odd))) + erfcAtCenter[1])
 	case x > 0.25:
 		return 0.5 - ((x - 0.5) + erfMinusX(x))
 	}
 	return 1 - erf(x)
 }
 
-// erfcTail is exp(-a^2) * v / (1+2a), where v is ErfcPoly at s = (a-4)/(a+4), and exp(-a^2) is (p+low) * 2^k. Products
-// and quotients are sums of two numbers.
+// erfcTail returns erfc(a) as exp(-a^2) * v / (1+2a), where v is ErfcPoly at s = (a-4)/(a+4), and exp(-a^2) is
+// (p+low) * 2^k. For accuracy, products and quotients are sums of two numbers.
 func erfcTail(a float64) float64 {
 	z := a * a
 	t := -z * math.Log2E
-	rest := math.FMA(-z, math.Log2E, -t) - (float64(z*Log2ERounding) + float64(math.FMA(a, a, -z)*math.Log2E))
-	p, low, k := powerOfSum(t, rest)
+	tLow := math.FMA(-z, math.Log2E, -t) - (float64(z*Log2ERounding) + float64(math.FMA(a, a, -z)*math.Log2E))
+	p, low, k := powerOfSum(t, tLow)
 	c := (*[23]float64)(ErfcPoly.F64)
 	s := (a - 4) / (a + 4)
 	w := s * s

@@ -47,7 +47,7 @@ func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
 	for dim, stride := range attrs.Strides {
 		result.Strides[dim] = sym.Of(stride)
 	}
-	if m, ok := result.Meta(); ok && !m.IsNonOverlappingAndDense() {
+	if meta, ok := result.Meta(); ok && !meta.IsNonOverlappingAndDense() {
 		return nil, errors.New("cast_with_strides: expected strides of a dense value")
 	}
 	return call.NewResult(result), nil

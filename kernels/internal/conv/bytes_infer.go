@@ -61,7 +61,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		return result, err
 	}
 	for i := bytesBias; i <= bytesResultZero; i++ {
-		wantedShape := []sym.Int{} // of a zero point
+		wantedShape := []sym.Int{} // zero points have no dimensions
 		if i < bytesInputZero {
 			wantedShape = append(wantedShape, weight.Shape[0])
 		}

@@ -128,12 +128,12 @@ func InBytes(call *graph.Call, imageDType, weightDType tensor.DType) (graph.Attr
 	}
 	params := conv2d.params(call)
 	var padding []int
-	for _, s := range slices.Concat(params.padding, params.paddingAfter) {
-		n, known := s.Known()
-		if !known {
+	for _, size := range slices.Concat(params.padding, params.paddingAfter) {
+		amount, isKnown := size.Known()
+		if !isKnown {
 			return nil, false
 		}
-		padding = append(padding, n)
+		padding = append(padding, amount)
 	}
 	attrs := graph.Attrs{"stride": params.stride, "padding": padding, "dilation": params.dilation, "groups": params.groups}
 	decoded, err := ConvBytes.Schema.Decode(attrs, nil)

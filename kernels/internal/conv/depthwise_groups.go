@@ -43,7 +43,9 @@ func (s *convShape) groupWork(work *graph.Work, dtype tensor.DType) {
 		work.AddUnits(multiply.RatePackRow, float64(s.outChannels*s.termsPerOutput()))
 	}
 	pixels := float64(s.batch * s.h.Results * s.w.Results)
-	work.AddUnits(rateDirectTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&shape)*float64(shape.vectorBytes)/4)
+	const float32Bytes = 4 // rateDirectTaps counts multiply-adds of float32
+	work.AddUnits(rateDirectTaps,
+		pixels*rowTapShare*colTapShare*s.groupInstructions(&shape)*float64(shape.vectorBytes)/float32Bytes)
 	work.AddUnits(rateDirectTiles, pixels*float64(shape.vectors)/float64(shape.tile[0]*shape.tile[1]))
 	work.Flops = 2 * pixels * float64(s.outChannels*s.termsPerOutput())
 }
@@ -55,10 +57,10 @@ func depthwiseWindows(conv *convShape, dtype tensor.DType) (*graph.Kernel, error
 	if err != nil {
 		return nil, err
 	}
-	t, err := newDepthwiseWindow(conv, dtype)
+	windows, err := newDepthwiseWindow(conv, dtype)
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.address)), Scratch: weight.Scratch,
-		WorkerScratch: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
+	return &graph.Kernel{Phases: append(weight.phases(), windows.phase(weight.address)), Scratch: weight.Scratch,
+		WorkerScratch: conv.denseBiasBytes(windows.elemBytes), Code: windows.listings}, nil
 }

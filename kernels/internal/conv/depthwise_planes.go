@@ -175,19 +175,19 @@ func (t *planeTiles) assignOffsets() {
 // gridPart returns the part whose first element is at (row, col) of the padded plane, where row and col are less than
 // the strides of the window. It adds the part if it is missing.
 func (t *planeTiles) gridPart(row, col int) *planePart {
-	p := t.findPart(row, col)
-	if p == nil {
-		p = &planePart{row: row, col: col}
-		t.parts = append(t.parts, p)
+	part := t.findPart(row, col)
+	if part == nil {
+		part = &planePart{row: row, col: col}
+		t.parts = append(t.parts, part)
 	}
-	return p
+	return part
 }
 
 // findPart returns the part whose first element is at (row, col) of the padded plane, or nil.
 func (t *planeTiles) findPart(row, col int) *planePart {
-	for _, p := range t.parts {
-		if p.row == row && p.col == col {
-			return p
+	for _, part := range t.parts {
+		if part.row == row && part.col == col {
+			return part
 		}
 	}
 	return nil
@@ -295,10 +295,10 @@ func (t *planeTiles) fill(worker *tapRun, memory, plane unsafe.Pointer, planes, 
 	}
 }
 
-// isFilledBySplit reports whether split fills the part p together with the even columns of the same rows.
-func (t *planeTiles) isFilledBySplit(p *planePart) bool {
-	even := t.findPart(p.row, 0)
-	return even != nil && even.oddColumns == p
+// isFilledBySplit reports whether split fills the part together with the even columns of the same rows.
+func (t *planeTiles) isFilledBySplit(part *planePart) bool {
+	even := t.findPart(part.row, 0)
+	return even != nil && even.oddColumns == part
 }
 
 // split copies the columns [left, left+width) of the plane, except columns outside the plane, in pairs. Columns at even

@@ -76,11 +76,11 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 			Run: func(mem *graph.Mem, chunk int) error {
 				worker := t.workers.Get(mem)
 				clear(mem.WorkerScratch[:t.channelBytes()])
-				copied := -1 // number of the input channel in worker memory, over all images
+				copiedChannel := -1 // number of the input channel in worker memory, over all images
 				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {
 					image, outChannel := unit/conv.outChannels, unit%conv.outChannels
-					if inChannel := outChannel / conv.outPerGroup(); copied != image*conv.groups+inChannel {
-						copied = image*conv.groups + inChannel
+					if inChannel := outChannel / conv.outPerGroup(); copiedChannel != image*conv.groups+inChannel {
+						copiedChannel = image*conv.groups + inChannel
 						t.copyChannel(mem, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+inChannel*conv.inStride.c)*t.dtype.Size()))
 					}
 					t.computeChannel(mem, worker, image, outChannel)

@@ -37,8 +37,8 @@ func (t *directConv) panelBytes() int { return t.conv.termsPerOutput() * t.termB
 
 // panelStart returns the byte offset of a block's weight.
 func (t *directConv) panelStart(block int) int {
-	if p := t.conv.phase; p != nil { // a panel has the terms of all phases of a transposed convolution
-		return (block*p.panelTerms + p.firstTerm) * t.termBytes
+	if phase := t.conv.phase; phase != nil { // a panel has the terms of all phases of a transposed convolution
+		return (block*phase.panelTerms + phase.firstTerm) * t.termBytes
 	}
 	return block * t.panelBytes()
 }

@@ -91,7 +91,7 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 	case groupVectors == 3 && registers > avx2Registers:
 		shape.vectors = 3
 	case pixels >= shortRowPixels && registers > avx2Registers:
-		shape.vectors = shape.fewestInstructions(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
+		shape.vectors = shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
 	case pixels <= 2:
 		shape.vectors = min(groupVectors, registers/4)
 	case pixels < shortRowPixels:
@@ -127,11 +127,11 @@ func (shape directShape) maxRows(vectors, registers int) int {
 	return rows
 }
 
-// fewestInstructions chooses the number of vectors per block, for about 32 registers. It minimizes the instructions per
-// term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
+// bestVectors returns the number of vectors per block, for about 32 registers. It minimizes the instructions per term
+// of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
 // vectors per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector has as many loads
 // as multiplications. An odd number of vectors is therefore divided into larger blocks, not leaving a block of one.
-func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
+func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
 	least := math.MaxInt
 	fits := func(vectors int) bool { return vectors <= 2 || vectors*vectorPanelBytes <= cachedPanelBytes }
 	most := min(groupVectors, maxVectors)
@@ -143,8 +143,8 @@ func (shape *directShape) fewestInstructions(groupVectors, pixels, registers, ve
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
 			instructions += groupVectors / blockVectors * tileCost(blockVectors)
-			if rest := groupVectors % blockVectors; rest > 0 { // the last block
-				instructions += tileCost(rest)
+			if lastVectors := groupVectors % blockVectors; lastVectors > 0 { // the last block
+				instructions += tileCost(lastVectors)
 			}
 		}
 		if instructions < least {
@@ -178,11 +178,11 @@ func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil
 	}
-	short, longer := p.n/p.count, p.n%p.count
-	if longer > 0 {
-		list = append(list, pieces{longer * (short + 1), longer})
+	shortSize, longerCount := p.n/p.count, p.n%p.count
+	if longerCount > 0 {
+		list = append(list, pieces{longerCount * (shortSize + 1), longerCount})
 	}
-	return append(list, pieces{(p.count - longer) * short, p.count - longer})
+	return append(list, pieces{(p.count - longerCount) * shortSize, p.count - longerCount})
 }
 
 // The rates of direct convolution, by their names in machine profiles.
@@ -245,7 +245,7 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
-	work.AddUnits(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4))
+	work.AddUnits(rate, 2*cycles*float64(shape.lanes*dtype.Size()/4)) // the rate is for lanes of 4 bytes
 	work.AddUnits(rateDirectTiles, tiles)
 	work.Flops += float64(2 * float64(s.batch*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
 }

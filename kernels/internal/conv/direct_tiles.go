@@ -120,16 +120,17 @@ func (t *directConv) makePointwiseTiles() {
 // any.
 func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.ChunkRange(strip)
-	longer := t.tiles.n % t.tiles.count // number of longer tiles; all tiles count as longer if their sizes are equal
-	if longer == 0 {
-		longer = t.tiles.count
+	longerTiles := t.tiles.n % t.tiles.count // number of longer tiles; all tiles count as longer if their sizes are equal
+	if longerTiles == 0 {
+		longerTiles = t.tiles.count
 	}
 	maxTiles := t.maxCallTiles()
-	// Tiles with an index below `longer` have code 0, the others code 1.
-	for code, span := range [2]struct{ first, end int }{{first, min(end, longer)}, {max(first, longer), end}} {
-		for i := span.first; i < span.end; i += maxTiles {
+	// Tiles with an index below longerTiles have code 0, the others code 1.
+	tileRanges := [2]struct{ first, end int }{{first, min(end, longerTiles)}, {max(first, longerTiles), end}}
+	for code, tileRange := range tileRanges {
+		for i := tileRange.first; i < tileRange.end; i += maxTiles {
 			pixel := t.tiles.start(i)
-			calls = append(calls, directCall{code: code, tiles: min(maxTiles, span.end-i),
+			calls = append(calls, directCall{code: code, tiles: min(maxTiles, tileRange.end-i),
 				in: pixel * t.pixelBytes(), out: pixel * t.outPixelBytes()})
 		}
 	}
@@ -163,8 +164,8 @@ func (t *directConv) makeRowTiles() {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
 		start, width := conv.w.Begin(ow), conv.w.Extent(n)
 		kind := rowTile{pixels: n, left: min(max(0, -start), width), right: min(max(0, start+width-conv.w.Size), width)}
-		code, known := codes[kind]
-		if !known {
+		code, isKnown := codes[kind]
+		if !isKnown {
 			code = len(t.specs)
 			codes[kind] = code
 			t.specs = append(t.specs, t.rowSpec(ow, n))
@@ -222,8 +223,7 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	return spec
 }
 
-// withChannelLoop returns the loops of a spec. If the input has the layout by planes, they are a loop over channels and
-// the inner loops in it. Otherwise they are the inner loops alone.
+// withChannelLoop returns the loops of a spec. If the input is by planes, the inner loops are in a loop over channels.
 func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.byPlanes {
 		return inner

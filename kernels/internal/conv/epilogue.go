@@ -18,7 +18,8 @@ type codeEpilogue struct {
 // newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue, which may
 // be nil. firstArg is the index of the epilogue's first operand among the arguments of the code.
 func newCodeEpilogue(epilogue *fusion.Epilogue, channels, firstArg int) codeEpilogue {
-	inTiles, ok := multiply.NewTileEpilogue(epilogue, channels, firstArg, false)
+	const hasLaneMemory = false
+	inTiles, ok := multiply.NewTileEpilogue(epilogue, channels, firstArg, hasLaneMemory)
 	if !ok {
 		return codeEpilogue{strips: epilogue}
 	}

@@ -133,7 +133,7 @@ func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Ord
 // walks returns the walks (loop orders with layouts of the result) of an algorithm: the algorithm's own order, and each
 // candidate that its products can write. Sequences and volumes of any layout are convolved by planes.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
-	// Depthwise calls have only depthwise algorithms. Volumes have none here, and use productByPlanes.
+	// Depthwise calls have only depthwise algorithms, except that depthwise volumes have only productByPlanes.
 	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != productByPlanes) {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, resultOrd
 	if resultOrder.Rank() != out.Rank() || algorithm.isDepthwise() {
 		return false // for depthwise algorithms, a transposing copy is faster
 	}
-	_, constant := pixelStride(sizesAndStrides(out.WithStrides(resultOrder.Strides(out.Shape)), op.dims))
-	return constant
+	_, isConstant := pixelStride(sizesAndStrides(out.WithStrides(resultOrder.Strides(out.Shape)), op.dims))
+	return isConstant
 }
 
 // writesSlice reports whether an algorithm writes a result of layout m. The result may be a slice of a larger image
@@ -195,7 +195,7 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, m t
 		algorithm == depthwiseByPlanes {
 		return false
 	}
-	_, constant := conv.pixelStride()
+	_, isConstant := conv.pixelStride()
 	switch {
 	case algorithm.isDirect() || algorithm == depthwiseByPixels:
 		return conv.outStride.c == 1 && conv.outPixelStride() > 0 &&
@@ -203,7 +203,7 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, m t
 	case conv.pixelsOut() == 1: // one pixel: a single row
 		return true
 	}
-	return constant
+	return isConstant
 }
 
 // readsSlice reports whether machine code by pixels reads an input of layout m. The input may be a slice of a larger

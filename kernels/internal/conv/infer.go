@@ -101,7 +101,7 @@ func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
 // result checks a call and returns the type of its result.
 func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	params, input, weight := op.params(call), call.Type(0), call.Type(1)
-	if r := input.Rank(); r != op.dims+1 && r != op.dims+2 {
+	if rank := input.Rank(); rank != op.dims+1 && rank != op.dims+2 {
 		return input, fmt.Errorf("Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s",
 			op.dims+1, op.dims+2, op.name, tensor.Sizes(input.Shape))
 	}
@@ -180,7 +180,7 @@ func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error 
 	hasBelow := func(list []int, least int) bool {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
-	switch g := sym.Of(params.groups); {
+	switch groups := sym.Of(params.groups); {
 	case slices.ContainsFunc(params.padding, kit.IsNegative) || slices.ContainsFunc(params.paddingAfter, kit.IsNegative):
 		return errors.New("negative padding is not supported")
 	case hasBelow(params.outputPadding, 0):
@@ -192,10 +192,10 @@ func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error 
 	case len(shape) != weight.Rank():
 		return fmt.Errorf("Expected %d-dimensional input for %d-dimensional weight %s, but got %d-dimensional input of "+
 			"size %s instead", weight.Rank(), weight.Rank(), tensor.Sizes(weight.Shape), len(shape), tensor.Sizes(shape))
-	case weight.Shape[0].Lt(g).Holds():
+	case weight.Shape[0].Lt(groups).Holds():
 		return fmt.Errorf("Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of "+
 			"size %s instead", params.groups, params.groups, tensor.Sizes(weight.Shape))
-	case !kit.SizeIs(weight.Shape[0].Mod(g), 0):
+	case !kit.SizeIs(weight.Shape[0].Mod(groups), 0):
 		return fmt.Errorf("Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
 			"[%s] instead", params.groups, params.groups, tensor.Sizes(weight.Shape))
 	}
@@ -211,9 +211,9 @@ func (params convParams) check(c *graph.Call, input, weight tensor.Type) error {
 		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
 			"channels instead", params.groups, tensor.Sizes(weight.Shape), tensor.Sizes(input.Shape), channels, input.Shape[1])
 	}
-	if b := c.Type(2); c.HasOperand(2) && (b.Rank() != 1 || b.Shape[0].Ne(weight.Shape[0]).Holds()) {
+	if bias := c.Type(2); c.HasOperand(2) && (bias.Rank() != 1 || bias.Shape[0].Ne(weight.Shape[0]).Holds()) {
 		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
-			"size %s instead", tensor.Sizes(weight.Shape), weight.Shape[0], tensor.Sizes(b.Shape))
+			"size %s instead", tensor.Sizes(weight.Shape), weight.Shape[0], tensor.Sizes(bias.Shape))
 	}
 	return params.checkWindow(input, weight)
 }

@@ -120,14 +120,15 @@ func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geo
 
 // ref is the reference implementation (see the function reference).
 func (op convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t, err := op.result(c)
+	resultType, err := op.result(c)
 	if err != nil {
 		return nil, err
 	}
-	m, params, weightShape := kit.KnownMeta(t), op.params(c), in[1].Shape
+	meta, params, weightShape := kit.KnownMeta(resultType), op.params(c), in[1].Shape
 	inPerGroup, outPerGroup := weightShape[1], weightShape[0]/params.groups
-	axes := newAxes(in[0].Shape, m.Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding), params.dilation)
-	return reference(m, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
+	axes := newAxes(in[0].Shape, meta.Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
+		params.dilation)
+	return reference(meta, in, inPerGroup, axes, func(a *geometry.Axis) [][]tapPair {
 		pairs := make([][]tapPair, a.Results)
 		for o := range pairs {
 			first, end := a.TapsOf(o)

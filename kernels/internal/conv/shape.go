@@ -154,8 +154,8 @@ type packedWeight struct {
 	Scratch      int  // bytes of the panels at the beginning of the kernel's scratch memory; 0 if packed before
 }
 
-// newPackedWeight returns the weight of a call in the form of the given panels. It fails if the weight is packed in
-// another form.
+// newPackedWeight returns the weight of a call in the format of the given panels. It fails if the weight is packed in
+// another format.
 func newPackedWeight(call *graph.Call, panels *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = panels
 	if w.packedBefore, err = multiply.IsPackedIn(call, 1, panels); !w.packedBefore {
@@ -266,7 +266,7 @@ func (op convolution) shape(call *graph.Call) *convShape {
 	return conv
 }
 
-// forms implements [graph.Impl.Forms].
+// forms implements [graph.Impl.Forms]: it describes the convolution as one nest of loops, for compilers of devices.
 func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	s := op.shape(call)
 	operand := func(i int) graph.ContractionOperand {

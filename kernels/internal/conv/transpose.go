@@ -37,17 +37,17 @@ var (
 			"output_padding + 1")
 )
 
-// convTransposeOp defines a transposed convolution. in, weightShape, out and size are parts of the documentation: the
-// shapes of input, weight and result, and the formula of a result size.
-func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
+// convTransposeOp defines a transposed convolution. inputDoc, weightDoc, resultDoc and sizeDoc are parts of the
+// documentation: the shapes of input, weight and result, and the formula of a result size.
+func convTransposeOp(name string, dims int, inputDoc, weightDoc, resultDoc, sizeDoc string) *graph.Op {
 	op := transposedConv{name: name, dims: dims}
 	inputShape, weightDims := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
 	return kit.Define[convTransposeAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name,
-			Doc: "Adds each element of the input, times the weight, to a window of the result: `input` " + in +
-				", `weight` " + weightShape + " and `bias` [o] give " + out +
-				" with " + size + ". The result is row-major.",
+			Doc: "Adds each element of the input, times the weight, to a window of the result: `input` " + inputDoc +
+				", `weight` " + weightDoc + " and `bias` [o] give " + resultDoc +
+				" with " + sizeDoc + ". The result is row-major.",
 			Params: []graph.Param{kit.Input, kit.Weight, kit.OptBias},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				resultType, err := op.result(c)

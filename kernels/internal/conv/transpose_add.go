@@ -163,17 +163,17 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 }
 
 // join interleaves the phases of a channel in the result.
-func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Pointer) {
+func (a *windowAdder) join(mem *graph.Mem, worker *adderRun, out, phases unsafe.Pointer) {
 	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phases[2]
 	fullColumns := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
-		m.CheckContextAfter(a.w.Size)
+		mem.CheckContextAfter(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
 		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
 		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
 		worker.phaseRows = worker.phaseRows[:0]
 		for w := range columns {
-			worker.phaseRows = append(worker.phaseRows, unsafe.Add(from, (phase+w)*phaseBytes+rowOffset))
+			worker.phaseRows = append(worker.phaseRows, unsafe.Add(phases, (phase+w)*phaseBytes+rowOffset))
 		}
 		to := unsafe.Add(out, row*a.w.Size*a.elemBytes)
 		if columns == 2 && a.elemBytes == 4 {
@@ -191,16 +191,16 @@ func (a *windowAdder) join(m *graph.Mem, worker *adderRun, out, from unsafe.Poin
 
 // addWindows sums the windows of one channel in Go, tap by tap, and adds the bias. windowProducts has the products, tap
 // by tap.
-func addWindows[T int64 | float32 | float64 | complex64 | complex128](m *graph.Mem, shape *transposedWindows,
+func addWindows[T int64 | float32 | float64 | complex64 | complex128](mem *graph.Mem, shape *transposedWindows,
 	out, windowProducts []T, bias T) {
-	fill(m, out, bias)
+	fill(mem, out, bias)
 	for tap := range shape.taps() {
 		kd, kh, kw := shape.tap(tap)
 		shift := shape.w.Position(0, kw)
 		first, end := shape.w.ResultsOf(kw)
 		for row := range shape.rowsOut() {
 			const rowCost = 8 // of a row besides its elements
-			m.CheckContextAfter(shape.w.Results + rowCost)
+			mem.CheckContextAfter(shape.w.Results + rowCost)
 			products := windowProducts[:shape.w.Results]
 			windowProducts = windowProducts[shape.w.Results:]
 			d, h := shape.d.Position(row/shape.h.Results, kd), shape.h.Position(row%shape.h.Results, kh)
@@ -233,12 +233,12 @@ func joinPairs(to, even, odd unsafe.Pointer, n int) {
 }
 
 // fill sets all elements of a list to a value.
-func fill[T any](m *graph.Mem, list []T, value T) {
+func fill[T any](mem *graph.Mem, list []T, value T) {
 	for block := range slices.Chunk(list, kit.CheckEvery) {
 		for i := range block {
 			block[i] = value
 		}
-		m.CheckContextAfter(len(block))
+		mem.CheckContextAfter(len(block))
 	}
 }
 

@@ -74,7 +74,7 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 		}
 		phases = kit.BoundedProduct(phases, axis.Stride)
 	}
-	// A tile may have pixels of several rows.
+	// The greatest distance in bytes between pixels of a tile, which may have pixels of several rows.
 	reach := kit.BoundedProduct(tileRowsBound, windows.h.Stride, windows.w.Size, windows.outChannels, dtype.Size())
 	if call.Meta(0).Rank() != op.dims+2 || phases > maxPhases || reach >= maxReach {
 		return nil, false

@@ -118,7 +118,7 @@ func pixelDistance(size, stride ncdhw) int {
 // commonStride returns the constant distance between neighbouring elements of several dimensions. Each dimension is
 // given by its size and stride, the innermost dimension first. commonStride returns 0 and false if the distance is not
 // constant. If there is only one element, it returns the value single.
-func commonStride(single int, dims ...[2]int) (stride int, constant bool) {
+func commonStride(single int, dims ...[2]int) (stride int, isConstant bool) {
 	stride = single
 	elements := 1 // number of elements of the dimensions visited so far
 	for _, d := range dims {

@@ -28,8 +28,8 @@ func (p *windowPacker) attachTo(product *multiply.Multiplier) {
 	}
 }
 
-// pack packs rows [k0, k1) of the panels of outputs [out0, out1). It is a gemm.PackFunc. The moves, which are copies of
-// runs of elements, are the same for all channels, and are planned once per panel.
+// pack packs rows [k0, k1) of the panels of outputs [out0, out1). It is a gemm.PackFunc. A move is a copy of a run of
+// elements. The moves are the same for all channels, so they are planned once per panel.
 func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
 	taps, size := p.taps(), p.elemCopier.DstSize
 	step, rowBytes := p.w.Stride*p.inStride.w, p.width*size // step: distance in the input between neighbouring lanes

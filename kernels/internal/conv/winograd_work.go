@@ -53,14 +53,15 @@ const (
 // weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
 // weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. Since a
 // block's weights are prefetched during the previous block, half of the weights beyond the L2 cache are assumed to
-// arrive in time. With chunkSchedule, only the first section loads weights from memory.
+// arrive in time. Of the weights, the share 2/(1+strips) is assumed to be delayed. With chunkSchedule, only the first
+// section loads weights from memory.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != chunkSchedule {
 		tiles = w.sections().at(0).n
 	}
 	strips := kit.DivUp(tiles, w.stripTiles)
-	bytes := 8 * float64(w.transformedWeights()) / float64(1+strips)
+	bytes := 2 * floatBytes * float64(w.transformedWeights()) / float64(1+strips)
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
 

@@ -128,7 +128,7 @@ func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs i
 func (s *convShape) windowWork(work *graph.Work, elemBytes int) {
 	shape, _ := newWindowShape(s, elemBytes)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
-		float64(s.batch*shape.vectors*shape.lanes) * float64(elemBytes) / 4
+		float64(s.batch*shape.vectors*shape.lanes) * float64(elemBytes) / 4 // relative to float32
 	work.AddUnoverlapped(ratePixelsMAC, macs)
 	if s.inChannels*elemBytes%machine.LineBytes != 0 {
 		work.AddUnoverlapped(ratePixelsUnaligned, macs)
@@ -140,8 +140,8 @@ func (s *convShape) windowWork(work *graph.Work, elemBytes int) {
 }
 
 // pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
-// run has the channels of one pixel. If wholeRows is true, it has the channels of a whole row of the window.
-func pixelRun(conv *convShape) (runLength int, wholeRows bool) {
+// run has the channels of one pixel. If isWholeRow is true, it has the channels of a whole row of the window.
+func pixelRun(conv *convShape) (runLength int, isWholeRow bool) {
 	if conv.groups == 1 && conv.w.Dilation == 1 && conv.inChannels < minPixelChannels {
 		return conv.w.Taps * conv.inChannels, true
 	}

@@ -93,8 +93,8 @@ func addTransposeCost(work *graph.Work, transposition strided.Transposition, ele
 	}
 }
 
-// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The layout of the
-// result is that of the chosen walk ([graph.Walk], a loop order with layouts of the results). Forms describe the copy
+// Impl returns the implementation of an op whose result has the elements of operand 0 in any layout. The chosen walk
+// ([graph.Walk], a loop order with layouts of the results) determines the layout of the result. Forms describe the copy
 // as data for compilers of devices ([graph.Form]).
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",

@@ -88,13 +88,13 @@ func (f *matrixFourier) workLen() int {
 // number is small because each write may be the first access to a large page, which the operating system must clear.
 const checkEvery = 64
 
-// transformColumn transforms a column of the matrix of a line and writes it to the same column of the given matrix.
-// element(j) returns element j of the line. scratch is memory of the worker.
+// transformColumn transforms a column of the matrix of a line, multiplies it by twiddle factors, and writes it to the
+// same column of the given matrix. element(j) returns element j of the line. scratch is memory of the worker.
 func (f *matrixFourier) transformColumn(mem *graph.Mem, matrix, scratch []complex128, column int,
 	element func(j int) complex128) {
 	elements, scratch := scratch[:f.rows], scratch[f.rows:]
-	for j := range elements {
-		elements[j] = element(j*f.cols + column)
+	for row := range elements {
+		elements[row] = element(row*f.cols + column)
 	}
 	f.columnTransform.forward(elements, scratch)
 	for row, frequency := range elements {

@@ -33,19 +33,21 @@ type fftShiftAttrs struct {
 // The ops of this file are Fourier transforms along several dimensions, one after another, and the rotations of their
 // results.
 var (
-	FftFftn  = fftNOp[fftNAttrs]("fft_fftn", forwardDoc, "several dimensions", nAttrs, FftFft, FftFft, false)
-	FftFft2  = fftNOp[fft2Attrs]("fft_fft2", forwardDoc, "two dimensions", nAttrsOf2, FftFft, FftFft, false)
-	FftIfftn = fftNOp[fftNAttrs]("fft_ifftn", inverseDoc, "several dimensions", nAttrs, FftIfft, FftIfft, false)
-	FftIfft2 = fftNOp[fft2Attrs]("fft_ifft2", inverseDoc, "two dimensions", nAttrsOf2, FftIfft, FftIfft, false)
-	FftRfftn = fftNOp[fftNAttrs]("fft_rfftn", realDoc, "several dimensions", nAttrs, FftRfft, FftFft, true)
-	FftRfft2 = fftNOp[fft2Attrs]("fft_rfft2", realDoc, "two dimensions", nAttrsOf2, FftRfft, FftFft, true)
+	FftFftn  = fftNOp[fftNAttrs]("fft_fftn", forwardDoc, "several dimensions", sameAttrs, FftFft, FftFft, false)
+	FftFft2  = fftNOp[fft2Attrs]("fft_fft2", forwardDoc, "two dimensions", attrsOfFft2, FftFft, FftFft, false)
+	FftIfftn = fftNOp[fftNAttrs]("fft_ifftn", inverseDoc, "several dimensions", sameAttrs, FftIfft, FftIfft, false)
+	FftIfft2 = fftNOp[fft2Attrs]("fft_ifft2", inverseDoc, "two dimensions", attrsOfFft2, FftIfft, FftIfft, false)
+	FftRfftn = fftNOp[fftNAttrs]("fft_rfftn", realDoc, "several dimensions", sameAttrs, FftRfft, FftFft, true)
+	FftRfft2 = fftNOp[fft2Attrs]("fft_rfft2", realDoc, "two dimensions", attrsOfFft2, FftRfft, FftFft, true)
 
-	FftIrfftn = fftNOp[fftNAttrs]("fft_irfftn", toRealDoc, "several dimensions", nAttrs, FftIrfft, FftIfft, false)
-	FftIrfft2 = fftNOp[fft2Attrs]("fft_irfft2", toRealDoc, "two dimensions", nAttrsOf2, FftIrfft, FftIfft, false)
-	FftHfftn  = fftNOp[fftNAttrs]("fft_hfftn", hermitianDoc, "several dimensions", nAttrs, FftHfft, FftFft, false)
-	FftHfft2  = fftNOp[fft2Attrs]("fft_hfft2", hermitianDoc, "two dimensions", nAttrsOf2, FftHfft, FftFft, false)
-	FftIhfftn = fftNOp[fftNAttrs]("fft_ihfftn", inverseHermitianDoc, "several dimensions", nAttrs, FftIhfft, FftIfft, true)
-	FftIhfft2 = fftNOp[fft2Attrs]("fft_ihfft2", inverseHermitianDoc, "two dimensions", nAttrsOf2, FftIhfft, FftIfft, true)
+	FftIrfftn = fftNOp[fftNAttrs]("fft_irfftn", toRealDoc, "several dimensions", sameAttrs, FftIrfft, FftIfft, false)
+	FftIrfft2 = fftNOp[fft2Attrs]("fft_irfft2", toRealDoc, "two dimensions", attrsOfFft2, FftIrfft, FftIfft, false)
+	FftHfftn  = fftNOp[fftNAttrs]("fft_hfftn", hermitianDoc, "several dimensions", sameAttrs, FftHfft, FftFft, false)
+	FftHfft2  = fftNOp[fft2Attrs]("fft_hfft2", hermitianDoc, "two dimensions", attrsOfFft2, FftHfft, FftFft, false)
+	FftIhfftn = fftNOp[fftNAttrs]("fft_ihfftn", inverseHermitianDoc, "several dimensions", sameAttrs, FftIhfft, FftIfft,
+		true)
+	FftIhfft2 = fftNOp[fft2Attrs]("fft_ihfft2", inverseHermitianDoc, "two dimensions", attrsOfFft2, FftIhfft, FftIfft,
+		true)
 
 	FftFftshift  = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.", 0)
 	FftIfftshift = fftShiftOp("fft_ifftshift",
@@ -66,19 +68,19 @@ const (
 		"the first half of the last dimension of dim."
 )
 
-// nAttrs and nAttrsOf2 return the attributes of ops along several and along two dimensions, for [fftNOp].
-func nAttrs(a *fftNAttrs) *fftNAttrs    { return a }
-func nAttrsOf2(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
+// sameAttrs and attrsOfFft2 return the attributes of ops along several and along two dimensions, for [fftNOp].
+func sameAttrs(a *fftNAttrs) *fftNAttrs   { return a }
+func attrsOfFft2(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 
-// fftNOp defines a Fourier transform along several dimensions. `where` replaces %s in doc. attrs converts the
+// fftNOp defines a Fourier transform along several dimensions. dimsText replaces %s in doc. attrs converts the
 // attributes of the op. lastOp transforms the last of the dimensions, and otherOp transforms each other dimension. If
 // startsWithLast is set, the operand must be real, and the last dimension is transformed first.
-func fftNOp[A any](name, doc, where string, attrs func(*A) *fftNAttrs, lastOp, otherOp *graph.Op,
+func fftNOp[A any](name, doc, dimsText string, attrs func(*A) *fftNAttrs, lastOp, otherOp *graph.Op,
 	startsWithLast bool) *graph.Op {
 	dtype := lastOp.Examples[0].In[0].DType
 	return compose.Define[A](graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: fmt.Sprintf(doc, where), Params: []graph.Param{kit.Self},
+			Name: name, Doc: fmt.Sprintf(doc, dimsText), Params: []graph.Param{kit.Self},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(dtype, 3, 4, 5)}},
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3, 2)},
 					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},

@@ -153,18 +153,18 @@ func (f *fourier) stage(dst, src []complex128, radix, length int) {
 // multiplies the result by the chirp.
 func (f *fourier) convolve(x, scratch []complex128) {
 	innerLength := f.inner.n
-	padded, rest := scratch[:innerLength], scratch[innerLength:] // padded: the operand, and then the convolution
+	padded, innerScratch := scratch[:innerLength], scratch[innerLength:] // padded: the operand, and then the convolution
 	clear(padded)
 	for k, value := range x[:f.n] {
 		padded[k] = kit.MulComplex(value, f.chirp[k])
 	}
-	f.inner.forward(padded, rest)
+	f.inner.forward(padded, innerScratch)
 	for k := range padded {
 		value := kit.MulComplex(padded[k], f.filterTransform[k])
 		// conj(forward(conj(x))) is the inverse transform of x, without its scale.
 		padded[k] = complex(real(value), -imag(value))
 	}
-	f.inner.forward(padded, rest)
+	f.inner.forward(padded, innerScratch)
 	scale := 1 / float64(innerLength)
 	for k := range x[:f.n] {
 		x[k] = kit.MulComplex(complex(real(padded[k])*scale, -imag(padded[k])*scale), f.chirp[k])

@@ -151,7 +151,7 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 		writeWrapped(out, "\t", "", "Numbers are attributes of any name: "+additional.Doc+".")
 		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
-	if slices.ContainsFunc(f.optional, computable) {
+	if slices.ContainsFunc(f.optional, isComputable) {
 		out.WriteString("\t// Values maps names of attributes, as in aten, to values of the graph. A run computes these " +
 			"attributes.\n" +
 			"\tValues map[string]*graph.Value\n")
@@ -159,8 +159,8 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 	out.WriteString("}\n")
 }
 
-// computable reports whether a graph may compute an attribute: a number or a list of numbers.
-func computable(attribute graph.Field) bool {
+// isComputable reports whether a graph may compute an attribute: a number or a list of numbers.
+func isComputable(attribute graph.Field) bool {
 	return strings.HasPrefix(attribute.Type, "int") || strings.HasPrefix(attribute.Type, "float") ||
 		strings.HasPrefix(attribute.Type, "number")
 }
@@ -178,7 +178,7 @@ func (f *function) writeDoc(out *bytes.Buffer) {
 	}
 	var optional []string
 	for _, parameter := range f.params {
-		if parameter.nilable {
+		if parameter.isNilable {
 			optional = append(optional, parameter.name)
 		}
 	}

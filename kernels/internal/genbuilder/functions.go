@@ -92,7 +92,7 @@ type function struct {
 type param struct {
 	name, typ string
 	attr      string // the name of the attribute; empty for an operand
-	nilable   bool   // an operand that may be omitted
+	isNilable bool   // an operand that may be omitted
 }
 
 // describeAll returns the generated functions of the ops. It fails if two declarations of package op would have the
@@ -147,7 +147,7 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 func describe(op *graph.Op, overload string) *function {
 	described := &function{op: op, name: camel(op.Name), overload: overload}
 	usedNames := map[string]bool{"g": true, "attrs": true}
-	unique := func(name string) string {
+	uniqueName := func(name string) string {
 		name = parameterName(name)
 		for usedNames[name] {
 			name += "Attr"
@@ -168,15 +168,15 @@ func describe(op *graph.Op, overload string) *function {
 		}
 		described.takesGraph = described.takesGraph && operand.Optional
 		nilable := operand.Optional && !operand.AcceptsNumber && !operand.Variadic
-		described.params = append(described.params, param{name: unique(operand.Name), typ: operandType(operand),
-			nilable: nilable})
+		described.params = append(described.params, param{name: uniqueName(operand.Name), typ: operandType(operand),
+			isNilable: nilable})
 	}
 	for _, field := range op.Schema.Fields {
 		switch {
 		case operands[field.Name]: // the attribute has a number that is given for the operand of this name
 			described.numberAttrs = append(described.numberAttrs, field.Name)
 		case field.Required:
-			described.params = append(described.params, param{name: unique(field.Name), typ: requiredType(op, field),
+			described.params = append(described.params, param{name: uniqueName(field.Name), typ: requiredType(op, field),
 				attr: field.Name})
 		default:
 			described.optional = append(described.optional, field)

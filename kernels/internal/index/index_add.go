@@ -140,8 +140,8 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 	return nil
 }
 
-// compileIndexWrite returns a kernel that copies self and then writes the slices. They are written by an indexed walk
-// (walk.go) over the source. Its lookup gives the position in the table, which is the result.
+// compileIndexWrite returns a kernel that copies self and then writes the slices. An indexed walk (walk.go) over the
+// source writes them. The table of this walk is the result, and its lookup gives the position in the table.
 func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
 	kernel := copySelf(call)

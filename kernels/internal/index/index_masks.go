@@ -34,14 +34,14 @@ func outlineWithMasks(call *graph.Call) graph.PartialType {
 	for i := range parsed.indexShape {
 		outline.Sizes[parsed.firstIndexDim+i] = unknownSize
 	}
-	operandCount := 0
+	indexOperands := 0
 	for i := 1; i < len(call.In); i++ {
 		if call.HasOperand(i) {
-			operandCount++
+			indexOperands++
 		}
 	}
-	// If the mask is the only index operand, the shape of the result determines the number of true elements in the mask.
-	if operandCount == 1 {
+	// With one index operand, the mask, the shape of the result determines the number of the mask's true elements.
+	if indexOperands == 1 {
 		outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) {
 			// The first dimension that comes from the indices has as many elements as the mask has true elements.
 			parsedForShape, err := newIndexCall(withIndicesForMasks(call, shape[parsed.firstIndexDim]))

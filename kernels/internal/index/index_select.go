@@ -75,19 +75,19 @@ func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		return nil, firstErr
 	}
 	kit.EachIndex(shape, func(coords []int) {
-		from, k := slices.Clone(coords), 0 // k is the number of the slice in the result
+		sourceCoords, sliceIndex := slices.Clone(coords), 0 // k is the number of the slice in the result
 		if len(coords) > 0 {
-			k = coords[dim]
+			sliceIndex = coords[dim]
 		}
-		i, err := refIndex(flat, sizeAt(self.Meta, dim), dim, k)
+		sourceSlice, err := refIndex(flat, sizeAt(self.Meta, dim), dim, sliceIndex)
 		if err != nil {
 			firstErr = cmp.Or(firstErr, err)
 			return
 		}
 		if len(coords) > 0 {
-			from[dim] = i
+			sourceCoords[dim] = sourceSlice
 		}
-		out.Set(self.At(from...), coords...)
+		out.Set(self.At(sourceCoords...), coords...)
 	})
 	return []*tensor.Tensor{out}, firstErr
 }

@@ -194,8 +194,8 @@ func CompileAny(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 		if impl.Pack == nil || call.Const(i) == nil {
 			continue
 		}
-		if form, ok := impl.Pack(call, i); ok {
-			packed, err := graph.PackConstant(arg.Value, form)
+		if packing, ok := impl.Pack(call, i); ok {
+			packed, err := graph.PackConstant(arg.Value, packing)
 			if err != nil {
 				return nil, err
 			}

@@ -76,8 +76,8 @@ func isSorted[E any](ctx context.Context, list []E, cmp func(a, b E) int) bool {
 	return true
 }
 
-// quickSort partitions a list until its parts are short, or until badPivotsLeft pivots were bad. It sorts what remains
-// by [slices.SortFunc], which takes O(n log n) time for any list.
+// quickSort partitions a list until its parts are short, or until badPivotsLeft pivots were bad. It sorts the parts by
+// [slices.SortFunc], which takes O(n log n) time for any list.
 func quickSort[E any](ctx context.Context, list []E, cmp func(a, b E) int, badPivotsLeft int) {
 	for len(list) > sortPiece && badPivotsLeft > 0 {
 		var sample [pivotSample]E

@@ -187,15 +187,16 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, 
 		}
 		runStart = end
 	}
-	results := p.axes[1].Results * p.columns.results
-	out := unsafe.Add(mem.Ptrs[0], ((firstPlane*p.axes[0].Results+depth)*results+firstRow*p.columns.results)*p.elemBytes)
+	depthResults := p.axes[1].Results * p.columns.results
+	firstResult := (firstPlane*p.axes[0].Results+depth)*depthResults + firstRow*p.columns.results
+	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
 	firstWindow := unsafe.Add(foldedRow(0, firstRow), p.columns.first*p.sumDType.Size())
 	if p.hasOneDivisor && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldColumns(worker, out, firstWindow, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*results*p.elemBytes),
+		p.foldColumns(worker, unsafe.Add(out, i*p.axes[0].Results*depthResults*p.elemBytes),
 			unsafe.Add(firstWindow, i*rows*rowBytes), firstRow, depth, rows)
 	}
 }
@@ -207,8 +208,8 @@ type rowStream struct {
 }
 
 // foldRows computes count folded rows by one call of rowsLoop. It folds the rows of the windows of the result at
-// (depth, row), and of count-1 more results. Their windows are stepBytes apart in the operand. in is the address of the
-// plane.
+// (depth, row), and of the count-1 results after it. The windows are stepBytes apart in the operand. in is the address
+// of the plane.
 func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
 	stepBytes, count int) {
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)

@@ -17,7 +17,7 @@ type windowFold interface {
 	partialBytes(n int) int
 	// begin initializes partials. The index of the first tap of result i is index + i*indexStep.
 	begin(partials unsafe.Pointer, n, index, indexStep int)
-	// foldTap folds one tap of each result. That of result i is at first + i*step and has the index index + i*indexStep.
+	// foldTap folds one tap of each result. The tap of result i is at first + i*step, with the index index + i*indexStep.
 	foldTap(partials, first unsafe.Pointer, n, step, index, indexStep int)
 	// foldWindow folds the taps of a grid, which belong to a single result. first has the given index.
 	foldWindow(partials, first unsafe.Pointer, grid tapGrid, index int)
@@ -205,16 +205,16 @@ func (f *sumFold[T, A]) foldWindow(partials, first unsafe.Pointer, grid tapGrid,
 }
 
 func (f *sumFold[T, A]) writeResults(dst, partials unsafe.Pointer, results int, area float64) {
-	averages, sums := unsafe.Slice((*T)(dst), results), unsafe.Slice((*A)(partials), results)
+	out, sums := unsafe.Slice((*T)(dst), results), unsafe.Slice((*A)(partials), results)
 	if f.root != nil {
 		for i, sum := range sums {
-			averages[i] = T(f.root(float64(sum)))
+			out[i] = T(f.root(float64(sum)))
 		}
 		return
 	}
 	divisor := divisorOf[A](f.foldSpec, area)
 	for i, sum := range sums {
-		averages[i] = T(sum / divisor)
+		out[i] = T(sum / divisor)
 	}
 }
 

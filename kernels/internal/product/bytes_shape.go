@@ -72,7 +72,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		shape.vectors = min(tile.UnitVectors, kit.DivUp(n, shape.lanes))
 		return shape
 	}
-	maxVectors, perRow := 2, 0 // perRow is the number of registers of a row besides its sums
+	maxVectors, registersPerRow := 2, 0 // registersPerRow does not count the sums of the row
 	switch {
 	case shape.multipliesMatrices():
 		maxVectors = 3
@@ -81,12 +81,12 @@ func newByteShape(m, n, k, rows int) byteShape {
 		}
 		shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
 		// The sums of two rows and one vector of columns take two registers, and the weights of the vector two more.
-		pairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
-		shape.height = 2 * min(tile.DynamicRows/2, pairs)
+		rowPairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
+		shape.height = 2 * min(tile.DynamicRows/2, rowPairs)
 		return shape
 	// A row has a register for several of its groups.
 	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1:
-		maxVectors, perRow, otherRegisters = 4, 1, 0
+		maxVectors, registersPerRow, otherRegisters = 4, 1, 0
 	case registers < 32: // 2 vectors
 	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
 		maxVectors = 4
@@ -94,7 +94,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		maxVectors = 3
 	}
 	shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
-	shape.height = min(tile.DynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+perRow))
+	shape.height = min(tile.DynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+registersPerRow))
 	return shape
 }
 

@@ -105,7 +105,8 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	epilogue := fusion.EpilogueOf(call)
 	// Tiles of a panel that extends beyond the last column do not write to the result, and so apply no epilogue.
 	if p.tilesApplyEpilogue = p.n%p.width() == 0; p.tilesApplyEpilogue {
-		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.FirstEpilogueOperand, true)
+		const hasLaneMemory = true // levelRun.lanes
+		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.FirstEpilogueOperand, hasLaneMemory)
 	}
 	if p.tilesApplyEpilogue {
 		epilogue.SetInRegisters()
@@ -251,8 +252,8 @@ func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
 	panels := p.panels()
 	return graph.Phase{Chunks: len(p.operandsToPack) * panels, Run: func(mem *graph.Mem, chunk int) error {
 		operand := p.operandsToPack[chunk/panels]
-		m := call.Meta(operand)
-		p.pack(operand, chunk%panels, scratch(mem, p.offsets[operand]), mem.Ptrs[1+operand], m)
+		meta := call.Meta(operand)
+		p.pack(operand, chunk%panels, scratch(mem, p.offsets[operand]), mem.Ptrs[1+operand], meta)
 		mem.CheckContextAfter(p.panelBytes(operand))
 		return nil
 	}}

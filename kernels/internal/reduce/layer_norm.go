@@ -37,9 +37,9 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 				}
 				return i
 			}
-			row := func(index []int) int { return rowMajorIndex(index, shape[:first]) }
-			param := func(index []int) int { return rowMajorIndex(index[first:], shape[first:]) }
-			return []*tensor.Tensor{normReference(in[0], attrs.Eps, row, param, in[1], in[2], nil, nil)}, nil
+			rowOf := func(index []int) int { return rowMajorIndex(index, shape[:first]) }
+			paramOf := func(index []int) int { return rowMajorIndex(index[first:], shape[first:]) }
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, rowOf, paramOf, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
 			tensor.New(tensor.Float32, 4)},
@@ -90,6 +90,6 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs := kit.Attrs[layerNormAttrs](c)
 	builder, loaded, operands, mask := normOperands(c, len(attrs.NormalizedShape), 2)
-	y := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), attrs.Eps)
-	return singleResultRows(builder, mask, operands, y, c.Meta(0).DType)
+	normalized := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), attrs.Eps)
+	return singleResultRows(builder, mask, operands, normalized, c.Meta(0).DType)
 }

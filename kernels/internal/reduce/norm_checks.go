@@ -67,10 +67,10 @@ func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(inde
 	forEach(func(index []int, group int, x float64) {
 		groupMean := valueOf(mean, index, sum[group]/count[group])
 		groupVariance := valueOf(variance, index, squares[group]/count[group])
-		deviation, factor, offset := math.Sqrt(groupVariance+eps), valueOf(weight, index, 1), valueOf(bias, index, 0)
-		y := float64((x-groupMean)/deviation*factor) + offset
-		if mean != nil { // as PyTorch, whose results for infinite weights and means differ from those of the line above
-			scale := factor / deviation
+		standardDeviation, factor, offset := math.Sqrt(groupVariance+eps), valueOf(weight, index, 1), valueOf(bias, index, 0)
+		y := float64((x-groupMean)/standardDeviation*factor) + offset
+		if mean != nil { // PyTorch's formula; for infinite weights and means, the line above gives another result
+			scale := factor / standardDeviation
 			y = float64(x*scale) + (offset - float64(groupMean*scale))
 		}
 		out.Set(tensor.FloatScalar(y), index...)

@@ -129,7 +129,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			if !inputType.DType.IsFloat() {
 				return nil, kit.NotImplementedBy("avg_pool2d", inputType.DType)
 			}
-			// The layout is that of a division by a row-major value.
+			// PyTorch divides by a row-major value, and this division determines the layout.
 			iteration, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(inputType),
 				rule.OperandOfType(inputType.RowMajor())).Rule()
 			if err != nil {

@@ -196,7 +196,7 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	// o reads index o-before of the operand there.
 	first, end := max(before, 0), n+before+min(after, 0)
 	remaining := end - first
-	addSpans(0, first, min(after, 0)-before) // what output indices end-before to end-1 read
+	addSpans(0, first, min(after, 0)-before) // the same indices as output indices end-before to end-1 read
 	addSpans(first, remaining, first-before)
 	if remaining == 0 {
 		addSpans(end, max(after, 0), end-before)

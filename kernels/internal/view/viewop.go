@@ -93,8 +93,7 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 // constant indices. Without this bound, an operand with stride 0, which may have any size, could exhaust the memory.
 const maxViews = 1 << 20
 
-// suggestedFormat returns the memory format that the order of self's strides suggests. The strides need not be those of
-// a dense value.
+// suggestedFormat returns the memory format that the order of self's strides suggests. Self need not be dense.
 func suggestedFormat(self tensor.Type) tensor.MemoryFormat {
 	const exactMatch = false
 	return self.SuggestMemoryFormat(exactMatch)

@@ -15,7 +15,7 @@ const (
 	// of their taps. The list of taps stays in the L2 cache while it is used for all channels.
 	maxGroupPositions, maxGroupTaps = 1024, 4096
 	// maxBlockChannels is the maximum number of channels that a unit of work computes with one list of taps, if the inner
-	// loop is over channels. maxBlockPlanes is that of other layouts.
+	// loop is over channels. maxBlockPlanes is the maximum for other layouts.
 	maxBlockChannels, maxBlockPlanes = 256, 16
 )
 
@@ -183,7 +183,7 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 }
 
 // planeBlock is the number of planes that are sampled together. It is less than the number of ways of the L1 cache (8):
-// in planes of 64x64 elements, those that a sample reads and writes have the same set in every plane.
+// in planes of 64x64 elements, the elements of a sample have the same cache set in every plane.
 const planeBlock = 4
 
 // sumGroup computes the results of the given numbers of positions and channels. out is the address of the first result,

@@ -65,8 +65,7 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 			"and grid with sizes %s", tensor.Sizes(input.Shape), tensor.Sizes(grid.Shape))
 	case !kit.SizeIs(grid.Shape[rank-1], rank-2):
 		return fmt.Errorf("grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s",
-			rank-2,
-			tensor.Sizes(grid.Shape))
+			rank-2, tensor.Sizes(grid.Shape))
 	case input.DType != grid.DType:
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
 	case rank == 5 && attrs.InterpolationMode == gridBicubic:
@@ -101,8 +100,9 @@ func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// usesQuads reports whether copying the operand to quads is faster: it has several channels, and samples together have
-// at least as many taps as it has elements. A single channel would be copied to four times its size.
+// usesQuads reports whether copying the operand to quads (four adjacent channels) is faster. The operand must have
+// several channels, because a single one would be copied to four times its size. All samples together must have at
+// least as many taps as the operand has elements.
 func usesQuads(call *graph.Call) bool {
 	operand := call.Meta(0)
 	if !hasQuadCode || operand.Shape[1] < 2 {
@@ -127,7 +127,8 @@ func gridOperations(c *graph.Call) float64 {
 	attrs, out := kit.Attrs[gridSamplerAttrs](c), c.Out[0]
 	tapsPerSample := float64(maxTapsOf(attrs.InterpolationMode, out.Rank()-2))
 	results := float64(out.Numel())
-	listedTaps := tapsPerSample * results / float64(max(1, out.Shape[1]))
+	// All channels share the list of taps of a position.
+	listedTapCount := tapsPerSample * results / float64(max(1, out.Shape[1]))
 	tapOps, resultOps := summedTapOps, sampledResultOps
 	switch {
 	case usesQuads(c):
@@ -135,7 +136,7 @@ func gridOperations(c *graph.Call) float64 {
 	case tapsPerSample == 4:
 		tapOps = unrolledTapOps
 	}
-	return float64(results*(resultOps+float64(tapsPerSample*tapOps))) + float64(listedTaps*listedTapOps)
+	return float64(results*(resultOps+float64(tapsPerSample*tapOps))) + float64(listedTapCount*listedTapOps)
 }
 
 // reference computes each sample of each channel separately.

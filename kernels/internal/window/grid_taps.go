@@ -174,9 +174,9 @@ func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, count
 
 // maxTapsOf returns the maximum number of taps of a sample in an interpolation mode, with the given number of axes.
 func maxTapsOf(mode, axes int) int {
-	taps, perAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
+	taps, tapsPerAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
 	for range axes {
-		taps *= perAxis
+		taps *= tapsPerAxis
 	}
 	return taps
 }
