@@ -85,8 +85,9 @@ type Field struct {
 	index  int // of the field in the attribute struct
 }
 
-// SchemaOf reads the schema from the tags of struct A. It panics if a tag is malformed or a field has a type that
-// [Schema] does not list. [Define] reports other mistakes, such as two attributes of one name.
+// SchemaOf reads the schema from the tags of A, a struct or a pointer to a struct. (All pointers share one compiled
+// function.) It panics if a tag is malformed or a field has a type that [Schema] does not list. [Define] reports other
+// mistakes, such as two attributes of one name.
 //
 //go:noinline
 func SchemaOf[A any]() *Schema {
@@ -94,9 +95,13 @@ func SchemaOf[A any]() *Schema {
 	return schemaOf(empty)
 }
 
-// schemaOf is [SchemaOf] for the type of empty, a zero struct.
+// schemaOf is [SchemaOf] for the type of empty, a zero struct or a nil pointer.
 func schemaOf(empty any) *Schema {
 	structType := reflect.TypeOf(empty)
+	if structType != nil && structType.Kind() == reflect.Pointer {
+		structType = structType.Elem()
+		empty = reflect.Zero(structType).Interface()
+	}
 	if structType == nil || structType.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("graph: attributes are the fields of a struct, not %T", empty))
 	}

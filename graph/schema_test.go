@@ -21,7 +21,7 @@ func defaults() graphtest.EveryAttrs {
 }
 
 func TestSchemaDecodes(t *testing.T) {
-	s := graph.SchemaOf[graphtest.EveryAttrs]()
+	s := graph.SchemaOf[*graphtest.EveryAttrs]()
 	for _, c := range []struct {
 		name  string
 		given graph.Attrs

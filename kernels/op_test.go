@@ -124,7 +124,7 @@ func TestDocs(t *testing.T) {
 		Second int `attr:"second"`
 		Third  int `attr:"third"`
 	}
-	op := &graph.Op{Semantics: graph.Semantics{Doc: "Adds `second` to the third.", Schema: graph.SchemaOf[attrs]()}}
+	op := &graph.Op{Semantics: graph.Semantics{Doc: "Adds `second` to the third.", Schema: graph.SchemaOf[*attrs]()}}
 	if names := undocumented(op); !slices.Equal(names, []string{"third"}) {
 		t.Errorf("the attributes without doc are %v", names)
 	}

@@ -237,7 +237,7 @@ func TestUnknownSizesFindsNumbers(t *testing.T) {
 	op, err := fusion.Define(graph.Op{
 		Semantics: graph.Semantics{
 			Name: "by_hints", Doc: "Takes numbers.", Params: []graph.Param{kit.Self},
-			Schema: graph.SchemaOf[kit.EmptyAttrs](), NoRef: "it is never run",
+			Schema: graph.SchemaOf[*kit.EmptyAttrs](), NoRef: "it is never run",
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				return c.NewResult(tensor.New(c.Meta(0).DType, c.Meta(0).Shape...).Type()), nil
 			},

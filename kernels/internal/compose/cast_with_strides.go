@@ -19,7 +19,7 @@ type castWithStridesAttrs struct {
 // castWithStrides is an op that converts a value to a dtype and gives it exact strides. A memory format would not
 // determine the strides of dimensions of size 1. The op is not in the catalogue. If a pointwise node computes the
 // value, the op is fused with this node, and the fused loop writes the strided result without a copy.
-var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
+var castWithStrides = kit.Define[*castWithStridesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "cast_with_strides",
 		Doc:      "Converts self to a dtype and gives it strides.",
@@ -32,13 +32,13 @@ var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Compile: copies.CompileCopy,
 		Expression: func(c *graph.Call) (*expr.Code, error) {
-			return kit.Conversion(c.Type(0).DType, kit.Attrs[castWithStridesAttrs](c).DType)
+			return kit.Conversion(c.Type(0).DType, kit.Attrs[*castWithStridesAttrs](c).DType)
 		},
 	},
 })
 
 func inferCastWithStrides(call *graph.Call) ([]graph.Result, error) {
-	attrs, self := kit.Attrs[castWithStridesAttrs](call), call.Type(0)
+	attrs, self := kit.Attrs[*castWithStridesAttrs](call), call.Type(0)
 	if len(attrs.Strides) != self.Rank() {
 		return nil, errors.New("cast_with_strides: expected a stride for each dimension")
 	}

@@ -60,7 +60,7 @@ type HuberAttrs struct {
 // is PyTorch's name of the kernel, for errors. config returns the configuration of the iteration. attrs returns the
 // numbers that the formula names.
 func lossElements[A any](name, torchKernel, text string, config func(out, x, y rule.Operand) rule.Config,
-	attrs func(*A) map[string]tensor.Scalar, reference func(x, y float64, a *A) float64) *graph.Op {
+	attrs func(A) map[string]tensor.Scalar, reference func(x, y float64, a A) float64) *graph.Op {
 	element := kit.Formula(text, "x", "y")
 	loop := &graph.Pointwise{Grain: machine.FunctionGrain,
 		Config: func(c *graph.Call, outputs []rule.Operand) (rule.Config, error) {

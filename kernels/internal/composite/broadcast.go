@@ -40,7 +40,7 @@ var (
 
 // viewEach defines an op whose results are views of its operands.
 func viewEach[A any](name, doc string, examples []graph.Example,
-	views func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
+	views func(s steps, a A, in []graph.Arg) []graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, VariadicResults: true, Examples: examples,
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {

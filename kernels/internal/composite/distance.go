@@ -106,13 +106,13 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3), kit.F32(2, 3)), kit.Example(graph.Attrs{"p": 1},
 			kit.F32(2, 4, 3), kit.F32(2, 3))},
 	}, cdist)
-	Pdist = compose.Define[pdistAttrs](graph.Op{Semantics: graph.Semantics{
+	Pdist = compose.Define[*pdistAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "pdist", Doc: "Returns the `p`-norms of the differences of each pair of rows, in the order (0, 1), (0, 2), " +
 			"..., (1, 2), ...",
 		Params:   selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.ExTransposed)},
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
-		return []graph.Arg{steps{s}.pdist(s.Call.In[0], kit.Attrs[pdistAttrs](s.Call).P)}
+		return []graph.Arg{steps{s}.pdist(s.Call.In[0], kit.Attrs[*pdistAttrs](s.Call).P)}
 	})
 )
 

@@ -96,7 +96,7 @@ func (s steps) distance(x, y graph.Arg, p, eps float64) graph.Arg {
 // loss defines a loss by its steps. The function compute gets the operands, with empty Args for missing optional
 // operands. It returns the loss of each element, and the reduction.
 func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
-	compute func(s steps, a *A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
+	compute func(s steps, a A, in []graph.Arg) (loss graph.Arg, reduction int)) *graph.Op {
 	return compose.Define[A](graph.Op{
 		Semantics: graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
 	}, func(s *compose.Steps) []graph.Arg {

@@ -69,12 +69,12 @@ var (
 		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExTransposed, nil),
 	}, corrcoef)
-	SumToSize = compose.Define[sizeAttrs](graph.Op{Semantics: graph.Semantics{
+	SumToSize = compose.Define[*sizeAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "sum_to_size", Doc: "Sums over dimensions so that the result has the sizes `size`, which must broadcast to " +
 			"self's shape.",
 		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
-		return []graph.Arg{sumToSize(steps{s}, kit.Attrs[sizeAttrs](s.Call), s.Call.In)}
+		return []graph.Arg{sumToSize(steps{s}, kit.Attrs[*sizeAttrs](s.Call), s.Call.In)}
 	})
 )
 

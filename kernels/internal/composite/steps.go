@@ -37,14 +37,14 @@ func noLoops(*graph.Call) []graph.Parallel { return nil }
 
 // define defines an op by its sequence. The list in has an element for each operand of o.Params, which is null for an
 // omitted one; operands of a variadic parameter follow.
-func define[A any](o graph.Semantics, results func(s steps, a *A, in []graph.Arg) []graph.Arg) *graph.Op {
+func define[A any](o graph.Semantics, results func(s steps, a A, in []graph.Arg) []graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []graph.Arg {
 		return results(steps{s}, kit.Attrs[A](s.Call), operands(s.Call, len(o.Params)))
 	})
 }
 
 // defineOne is define for an op with one result.
-func defineOne[A any](o graph.Semantics, result func(s steps, a *A, in []graph.Arg) graph.Arg) *graph.Op {
+func defineOne[A any](o graph.Semantics, result func(s steps, a A, in []graph.Arg) graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []graph.Arg {
 		return []graph.Arg{result(steps{s}, kit.Attrs[A](s.Call), operands(s.Call, len(o.Params)))}
 	})

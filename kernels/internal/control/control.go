@@ -43,7 +43,7 @@ var (
 	optValues = graph.Param{Name: "values", Variadic: true, Optional: true}
 
 	// If runs one of two graphs.
-	If = kit.Define[ifAttrs](graph.Op{
+	If = kit.Define[*ifAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "if", Doc: "Runs `then_branch` if `condition` holds, else `else_branch`. The results are the outputs of " +
 				"that graph.",
@@ -53,7 +53,7 @@ var (
 		Lowerings: graph.Lowerings{RunDynamic: runIf},
 	})
 	// Loop runs a graph repeatedly, as ONNX's Loop does.
-	Loop = kit.Define[loopAttrs](graph.Op{
+	Loop = kit.Define[*loopAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "loop",
 			Doc: "Runs `body` at most `max_trip_count` times, as long as `condition` holds. The results are the carried " +
@@ -66,7 +66,7 @@ var (
 		Lowerings: graph.Lowerings{Repeats: unrolledLoop, RunDynamic: runLoop},
 	})
 	// Scan runs a graph once for each index of its scanned operands, as ONNX's Scan does.
-	Scan = kit.Define[scanAttrs](graph.Op{
+	Scan = kit.Define[*scanAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "scan",
 			Doc: "Runs `body` once for each index of the scanned operands. " +
@@ -83,19 +83,19 @@ type raiseAttrs struct {
 }
 
 // Raise fails when it runs, as TorchScript's prim::RaiseException does. It stands in branches that must not run.
-var Raise = kit.Define[raiseAttrs](graph.Op{
+var Raise = kit.Define[*raiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "raise",
 		Doc: "Fails with `message` when it runs. Its results are never computed. They stand in for the results of " +
 			"nodes that cannot run, so that the graph stays valid.",
 		VariadicResults: true, Infer: inferRaise,
 		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+			return nil, errors.New(kit.Attrs[*raiseAttrs](c).Message)
 		},
 	},
 	Lowerings: graph.Lowerings{
 		RunDynamic: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return nil, errors.New(kit.Attrs[raiseAttrs](c).Message)
+			return nil, errors.New(kit.Attrs[*raiseAttrs](c).Message)
 		},
 	},
 })
@@ -105,7 +105,7 @@ const maxResults = 1 << 16
 
 // inferRaise returns results of unknown dtype and shape.
 func inferRaise(c *graph.Call) ([]graph.Result, error) {
-	results := kit.Attrs[raiseAttrs](c).Results
+	results := kit.Attrs[*raiseAttrs](c).Results
 	if results < 1 || results > maxResults {
 		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, results)
 	}
@@ -133,7 +133,7 @@ func unknownResults(outs []graph.Output) []graph.Result {
 
 // inferIf checks the numbers of operands and results of the branches.
 func inferIf(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[ifAttrs](c)
+	attrs := kit.Attrs[*ifAttrs](c)
 	if len(attrs.Then.Outputs) != len(attrs.Else.Outputs) {
 		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(attrs.Then.Outputs),
 			len(attrs.Else.Outputs))
@@ -147,7 +147,7 @@ func inferIf(c *graph.Call) ([]graph.Result, error) {
 
 // runIf runs the branch that the condition selects.
 func runIf(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[ifAttrs](c)
+	attrs := kit.Attrs[*ifAttrs](c)
 	holds, err := conditionValue(in[0])
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func conditionValue(t *tensor.Tensor) (bool, error) {
 
 // inferLoop checks the numbers of operands and results of the body.
 func inferLoop(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[loopAttrs](c)
+	attrs := kit.Attrs[*loopAttrs](c)
 	switch outputs, inputs := len(attrs.Body.Outputs), len(attrs.Body.Inputs); {
 	case attrs.Carried < 0 || outputs < 1+attrs.Carried || inputs < 2+attrs.Carried:
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs cannot carry %d values", inputs, outputs,
@@ -189,7 +189,7 @@ const maxUnrolledNodes = 1 << 12
 // determine the number of iterations. It also returns false for a loop without iterations, because unrolling would lose
 // the shapes of its empty collected values.
 func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
-	attrs := kit.Attrs[loopAttrs](call)
+	attrs := kit.Attrs[*loopAttrs](call)
 	if attrs.Trips == nil || attrs.Body == nil || len(call.In) < 2 {
 		return graph.Repetition{}, false
 	}
@@ -203,7 +203,7 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 
 // runLoop runs the iterations. It releases carried values and collected values of the body as soon as they are unused.
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[loopAttrs](c)
+	attrs := kit.Attrs[*loopAttrs](c)
 	trips, conditionHolds := int64(math.MaxInt64), true
 	if c.HasOperand(0) {
 		trips = in[0].At(make([]int, in[0].Rank())...).Int()
@@ -333,7 +333,7 @@ func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultInde
 
 // inferScan checks the numbers of operands, axes and results.
 func inferScan(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[scanAttrs](c)
+	attrs := kit.Attrs[*scanAttrs](c)
 	inputs, outputs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
 	if attrs.States < 0 || attrs.Scanned < 1 || inputs < attrs.States+attrs.Scanned || outputs < attrs.States ||
 		len(c.In) != inputs {
@@ -351,7 +351,7 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 
 // runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[scanAttrs](c)
+	attrs := kit.Attrs[*scanAttrs](c)
 	values := slices.Clone(in)
 	length := -1 // of the scanned operands; -1 before the first
 	axes := make([]int, attrs.Scanned)

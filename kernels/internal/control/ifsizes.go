@@ -16,7 +16,7 @@ type ifSizesAttrs struct {
 }
 
 // IfSizes is If with a condition on sizes instead of data.
-var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
+var IfSizes = kit.Define[*ifSizesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "if_sizes",
 		Doc: "Runs `then_branch` or `else_branch`. The results are the outputs of that graph. The choice depends only " +
@@ -25,7 +25,7 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 		Infer: inferIfSizes,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			body, _ := chooseBranch(c)
-			if a := kit.Attrs[ifSizesAttrs](c); body == a.Else {
+			if a := kit.Attrs[*ifSizesAttrs](c); body == a.Else {
 				return graph.Reference{}.Run(body, in[len(a.Then.Inputs):])
 			}
 			return graph.Reference{}.Run(body, in[:len(body.Inputs)])
@@ -36,7 +36,7 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 
 // chooseBranch returns the branch that the sizes select, and the operands of the branch.
 func chooseBranch(c *graph.Call) (*graph.Graph, []graph.Arg) {
-	attrs := kit.Attrs[ifSizesAttrs](c)
+	attrs := kit.Attrs[*ifSizesAttrs](c)
 	thenInputs := min(len(attrs.Then.Inputs), len(c.In))
 	if attrs.Condition.Holds() {
 		return attrs.Then, c.In[:thenInputs]
@@ -46,7 +46,7 @@ func chooseBranch(c *graph.Call) (*graph.Graph, []graph.Arg) {
 
 // inferIfSizes infers the results of the branch that the sizes select.
 func inferIfSizes(call *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[ifSizesAttrs](call)
+	attrs := kit.Attrs[*ifSizesAttrs](call)
 	if len(attrs.Then.Outputs) != len(attrs.Else.Outputs) {
 		return nil, fmt.Errorf("then_branch gives %d values, else_branch %d", len(attrs.Then.Outputs),
 			len(attrs.Else.Outputs))

@@ -11,7 +11,7 @@ import (
 
 // ConvBytes is the convolution of quantized images. It replaces several ops of quantized models and combines their
 // constants.
-var ConvBytes = kit.Define[bytesAttrs](graph.Op{
+var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d_bytes",
 		Doc: "Convolves quantized images: `input` [n, c, h, w] of uint8 or int8, `weight` [o, c/groups, kh, kw] of " +

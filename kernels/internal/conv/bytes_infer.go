@@ -28,7 +28,7 @@ type bytesAttrs struct {
 
 // byteConv describes conv2d_bytes as a convolution of integers, without scales and zero points.
 var byteConv = convolution{name: "conv2d_bytes", dims: 2, params: func(c *graph.Call) convParams {
-	a := kit.Attrs[bytesAttrs](c)
+	a := kit.Attrs[*bytesAttrs](c)
 	return newConvParams(c, 2, a.Stride, graph.IntsOrWord{Ints: a.Padding}, a.Dilation, a.Groups)
 }}
 

@@ -24,7 +24,7 @@ type conv1dAttrs struct {
 }
 
 // Conv2d is the cross-correlation of images with a window.
-var Conv2d = kit.Define[conv2dAttrs](graph.Op{
+var Conv2d = kit.Define[*conv2dAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d",
 		Doc: "Convolves images: `input` [n, c, h, w] or [c, h, w], `weight` [o, c/groups, kh, kw] and `bias` [o] " +
@@ -51,7 +51,7 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 })
 
 // Conv1d is the cross-correlation of sequences with a window.
-var Conv1d = kit.Define[conv1dAttrs](graph.Op{
+var Conv1d = kit.Define[*conv1dAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv1d",
 		Doc: "Convolves sequences: `input` [n, c, l] or [c, l], `weight` [o, c/groups, k] and `bias` [o] give [n, " +
@@ -72,11 +72,11 @@ var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 
 var (
 	conv2d = convolution{name: "conv2d", dims: 2, params: func(c *graph.Call) convParams {
-		a := kit.Attrs[conv2dAttrs](c)
+		a := kit.Attrs[*conv2dAttrs](c)
 		return newConvParams(c, 2, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 	conv1d = convolution{name: "conv1d", dims: 1, params: func(c *graph.Call) convParams {
-		a := kit.Attrs[conv1dAttrs](c)
+		a := kit.Attrs[*conv1dAttrs](c)
 		return newConvParams(c, 1, a.Stride, a.Padding, a.Dilation, a.Groups)
 	}}
 )
@@ -89,12 +89,12 @@ type conv3dAttrs struct {
 }
 
 var conv3d = convolution{name: "conv3d", dims: 3, params: func(c *graph.Call) convParams {
-	a := kit.Attrs[conv3dAttrs](c)
+	a := kit.Attrs[*conv3dAttrs](c)
 	return newConvParams(c, 3, a.Stride, a.Padding, a.Dilation, a.Groups)
 }}
 
 // Conv3d is the cross-correlation of volumes with a window.
-var Conv3d = kit.Define[conv3dAttrs](graph.Op{
+var Conv3d = kit.Define[*conv3dAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv3d",
 		Doc: "Convolves volumes: `input` [n, c, d, h, w] or [c, d, h, w], `weight` [o, c/groups, kd, kh, kw] and " +

@@ -31,7 +31,7 @@ const (
 )
 
 // DeformConv2d is torchvision's deform_conv2d.
-var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
+var DeformConv2d = kit.Define[*deformConvAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "deform_conv2d",
 		Doc: "Convolves images with windows whose elements are shifted: `input` [n, c, h, w], `weight` [o, " +
@@ -41,7 +41,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 			"scales the samples. The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.Weight, {Name: "offset"}, {Name: "mask", Optional: true}, kit.OptBias},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			resultType, err := kit.Attrs[deformConvAttrs](c).result(c)
+			resultType, err := kit.Attrs[*deformConvAttrs](c).result(c)
 			return c.NewResult(resultType), err
 		},
 		Ref: deformRef,
@@ -200,7 +200,7 @@ type deform struct {
 
 // newDeform describes a call.
 func newDeform(c *graph.Call) *deform {
-	a := kit.Attrs[deformConvAttrs](c)
+	a := kit.Attrs[*deformConvAttrs](c)
 	inputShape, weightShape, outShape := c.Meta(0).Shape, c.Meta(1).Shape, c.Out[0].Shape
 	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
 	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
@@ -406,7 +406,7 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, block []pointS
 
 // deformRef is the reference implementation. Coordinates are rounded to the dtype.
 func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[deformConvAttrs](c)
+	attrs := kit.Attrs[*deformConvAttrs](c)
 	resultType, err := attrs.result(c)
 	meta := kit.KnownMeta(resultType)
 	if err != nil || meta.Numel() == 0 {

@@ -42,7 +42,7 @@ var (
 func convTransposeOp(name string, dims int, inputDoc, weightDoc, resultDoc, sizeDoc string) *graph.Op {
 	op := transposedConv{name: name, dims: dims}
 	inputShape, weightDims := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
-	return kit.Define[convTransposeAttrs](graph.Op{
+	return kit.Define[*convTransposeAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name,
 			Doc: "Adds each element of the input, times the weight, to a window of the result: `input` " + inputDoc +
@@ -97,7 +97,7 @@ func (op transposedConv) impls() []graph.Impl {
 
 // params returns the attributes of a call whose weight has dims spatial dimensions.
 func (op transposedConv) params(c *graph.Call, dims int) convParams {
-	a := kit.Attrs[convTransposeAttrs](c)
+	a := kit.Attrs[*convTransposeAttrs](c)
 	padding := perDim(sym.Ints(a.Padding...), dims)
 	return convParams{stride: perDim(a.Stride, dims), padding: padding, paddingAfter: padding,
 		dilation: perDim(a.Dilation, dims), outputPadding: perDim(a.OutputPadding, dims), groups: a.Groups}

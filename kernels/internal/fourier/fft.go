@@ -32,7 +32,7 @@ var (
 	FftIhfft = fftOp("fft_ihfft", "Transforms real frequencies along a dimension to a value with Hermitian symmetry. The "+
 		"result has the first half of the value.", tensor.Float32,
 		fourierSpec{isInverse: true, isOnesided: true, isFromReal: true})
-	Dft = kit.Define[dftAttrs](graph.Op{
+	Dft = kit.Define[*dftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "dft",
 			Doc: "Transforms along a dimension, as ONNX's DFT does. Complex numbers are pairs along the last dimension, " +
@@ -53,7 +53,7 @@ var (
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true,
-			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[dftAttrs](c).Dim, -1} })},
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*dftAttrs](c).Dim, -1} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				spec, _, err := newDft(c)
@@ -71,10 +71,10 @@ var (
 func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 	specOf := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		callSpec := spec
-		resultType, err := callSpec.setFromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
+		resultType, err := callSpec.setFromAten(name, kit.Attrs[*fftAttrs](c), c.Type(0))
 		return &callSpec, resultType, err
 	}
-	return kit.Define[fftAttrs](graph.Op{
+	return kit.Define[*fftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -91,7 +91,7 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(dtype, 3, 5)}},
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[fftAttrs](c).Dim} }),
+		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*fftAttrs](c).Dim} }),
 			WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -107,7 +107,7 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 
 // newDft checks a call of dft. It returns the transform and the type of the result.
 func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
-	attrs, input := kit.Attrs[dftAttrs](c), c.Type(0)
+	attrs, input := kit.Attrs[*dftAttrs](c), c.Type(0)
 	if !input.DType.IsFloat() {
 		return nil, input, kit.NotImplementedBy("dft", input.DType)
 	}

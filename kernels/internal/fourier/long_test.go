@@ -77,7 +77,7 @@ func specOf(t *testing.T, op *graph.Op, c *graph.Call) *fourierSpec {
 	}
 	s := map[*graph.Op]fourierSpec{FftFft: {}, FftIfft: {isInverse: true}, FftRfft: {isOnesided: true, isFromReal: true},
 		FftIrfft: {isInverse: true, isToReal: true}}[op]
-	if _, err := s.setFromAten(op.Name, kit.Attrs[fftAttrs](c), c.Type(0)); err != nil {
+	if _, err := s.setFromAten(op.Name, kit.Attrs[*fftAttrs](c), c.Type(0)); err != nil {
 		t.Fatal(err)
 	}
 	return &s

@@ -33,21 +33,19 @@ type fftShiftAttrs struct {
 // The ops of this file are Fourier transforms along several dimensions, one after another, and the rotations of their
 // results.
 var (
-	FftFftn  = fftNOp[fftNAttrs]("fft_fftn", forwardDoc, "several dimensions", sameAttrs, FftFft, FftFft, false)
-	FftFft2  = fftNOp[fft2Attrs]("fft_fft2", forwardDoc, "two dimensions", attrsOfFft2, FftFft, FftFft, false)
-	FftIfftn = fftNOp[fftNAttrs]("fft_ifftn", inverseDoc, "several dimensions", sameAttrs, FftIfft, FftIfft, false)
-	FftIfft2 = fftNOp[fft2Attrs]("fft_ifft2", inverseDoc, "two dimensions", attrsOfFft2, FftIfft, FftIfft, false)
-	FftRfftn = fftNOp[fftNAttrs]("fft_rfftn", realDoc, "several dimensions", sameAttrs, FftRfft, FftFft, true)
-	FftRfft2 = fftNOp[fft2Attrs]("fft_rfft2", realDoc, "two dimensions", attrsOfFft2, FftRfft, FftFft, true)
+	FftFftn  = fftNOp("fft_fftn", forwardDoc, "several dimensions", sameAttrs, FftFft, FftFft, false)
+	FftFft2  = fftNOp("fft_fft2", forwardDoc, "two dimensions", attrsOfFft2, FftFft, FftFft, false)
+	FftIfftn = fftNOp("fft_ifftn", inverseDoc, "several dimensions", sameAttrs, FftIfft, FftIfft, false)
+	FftIfft2 = fftNOp("fft_ifft2", inverseDoc, "two dimensions", attrsOfFft2, FftIfft, FftIfft, false)
+	FftRfftn = fftNOp("fft_rfftn", realDoc, "several dimensions", sameAttrs, FftRfft, FftFft, true)
+	FftRfft2 = fftNOp("fft_rfft2", realDoc, "two dimensions", attrsOfFft2, FftRfft, FftFft, true)
 
-	FftIrfftn = fftNOp[fftNAttrs]("fft_irfftn", toRealDoc, "several dimensions", sameAttrs, FftIrfft, FftIfft, false)
-	FftIrfft2 = fftNOp[fft2Attrs]("fft_irfft2", toRealDoc, "two dimensions", attrsOfFft2, FftIrfft, FftIfft, false)
-	FftHfftn  = fftNOp[fftNAttrs]("fft_hfftn", hermitianDoc, "several dimensions", sameAttrs, FftHfft, FftFft, false)
-	FftHfft2  = fftNOp[fft2Attrs]("fft_hfft2", hermitianDoc, "two dimensions", attrsOfFft2, FftHfft, FftFft, false)
-	FftIhfftn = fftNOp[fftNAttrs]("fft_ihfftn", inverseHermitianDoc, "several dimensions", sameAttrs, FftIhfft, FftIfft,
-		true)
-	FftIhfft2 = fftNOp[fft2Attrs]("fft_ihfft2", inverseHermitianDoc, "two dimensions", attrsOfFft2, FftIhfft, FftIfft,
-		true)
+	FftIrfftn = fftNOp("fft_irfftn", toRealDoc, "several dimensions", sameAttrs, FftIrfft, FftIfft, false)
+	FftIrfft2 = fftNOp("fft_irfft2", toRealDoc, "two dimensions", attrsOfFft2, FftIrfft, FftIfft, false)
+	FftHfftn  = fftNOp("fft_hfftn", hermitianDoc, "several dimensions", sameAttrs, FftHfft, FftFft, false)
+	FftHfft2  = fftNOp("fft_hfft2", hermitianDoc, "two dimensions", attrsOfFft2, FftHfft, FftFft, false)
+	FftIhfftn = fftNOp("fft_ihfftn", inverseHermitianDoc, "several dimensions", sameAttrs, FftIhfft, FftIfft, true)
+	FftIhfft2 = fftNOp("fft_ihfft2", inverseHermitianDoc, "two dimensions", attrsOfFft2, FftIhfft, FftIfft, true)
 
 	FftFftshift  = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.", 0)
 	FftIfftshift = fftShiftOp("fft_ifftshift",
@@ -75,7 +73,7 @@ func attrsOfFft2(a *fft2Attrs) *fftNAttrs { return (*fftNAttrs)(a) }
 // fftNOp defines a Fourier transform along several dimensions. dimsText replaces %s in doc. attrs converts the
 // attributes of the op. lastOp transforms the last of the dimensions, and otherOp transforms each other dimension. If
 // startsWithLast is set, the operand must be real, and the last dimension is transformed first.
-func fftNOp[A any](name, doc, dimsText string, attrs func(*A) *fftNAttrs, lastOp, otherOp *graph.Op,
+func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp, otherOp *graph.Op,
 	startsWithLast bool) *graph.Op {
 	dtype := lastOp.Examples[0].In[0].DType
 	return compose.Define[A](graph.Op{
@@ -177,7 +175,7 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 
 // fftShiftOp defines a rotation of dimensions by half of their size: rounded down if roundUp is 0, up if roundUp is 1.
 func fftShiftOp(name, doc string, roundUp int) *graph.Op {
-	return compose.Define[fftShiftAttrs](graph.Op{
+	return compose.Define[*fftShiftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"dim": []int{1}}},
@@ -185,7 +183,7 @@ func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 		},
 	}, func(s *compose.Steps) []graph.Arg {
 		self := s.Call.Type(0)
-		dims, shifts := slices.Clone(kit.Attrs[fftShiftAttrs](s.Call).Dim), []int{}
+		dims, shifts := slices.Clone(kit.Attrs[*fftShiftAttrs](s.Call).Dim), []int{}
 		if dims == nil {
 			for dim := range self.Rank() {
 				dims = append(dims, dim)

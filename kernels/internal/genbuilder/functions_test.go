@@ -47,20 +47,20 @@ func someOps() []*graph.Op {
 	type shape struct {
 		Size []int `attr:"size" doc:"the sizes"`
 	}
-	none := graph.SchemaOf[struct{}]()
+	none := graph.SchemaOf[*struct{}]()
 	return []*graph.Op{
-		{Semantics: graph.Semantics{Name: "zeros", Schema: graph.SchemaOf[shape]()}},
+		{Semantics: graph.Semantics{Name: "zeros", Schema: graph.SchemaOf[*shape]()}},
 		{Semantics: graph.Semantics{
 			Name: "batch_norm", Doc: "Normalizes.\nTwo lines.",
 			Params: []graph.Param{{Name: "input"}, {Name: "running_mean", Optional: true}},
-			Schema: graph.SchemaOf[some](),
+			Schema: graph.SchemaOf[*some](),
 		}},
 		{Semantics: graph.Semantics{Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: none}},
 		{Semantics: graph.Semantics{Name: "mul", Params: []graph.Param{{Name: "self", AcceptsNumber: true}, {Name: "other",
 			AcceptsNumber: true}}, Schema: none}},
 		{Semantics: graph.Semantics{
 			Name: "bound", Params: []graph.Param{{Name: "self"}, {Name: "min", Optional: true, AcceptsNumber: true}},
-			Schema: graph.SchemaOf[bound](),
+			Schema: graph.SchemaOf[*bound](),
 		}},
 		{Semantics: graph.Semantics{
 			Name: "chunk", Params: []graph.Param{{Name: "self"}, {Name: "like", Optional: true, Overload: "like"}},
@@ -73,7 +73,7 @@ func someOps() []*graph.Op {
 			VariadicResults: true, Kind: graph.View,
 		}},
 		{Semantics: graph.Semantics{Name: "text", Params: []graph.Param{{Name: "list", Variadic: true}},
-			Schema: graph.SchemaOf[named]()}},
+			Schema: graph.SchemaOf[*named]()}},
 		{Semantics: graph.Semantics{Name: "max", Params: []graph.Param{{Name: "self"}}, Outputs: []string{"values",
 			"self"}, Schema: none}},
 	}

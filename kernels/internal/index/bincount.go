@@ -16,7 +16,7 @@ type bincountAttrs struct {
 }
 
 // Bincount is torch.bincount.
-var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: graph.Semantics{
+var Bincount = dynamicOp(graph.SchemaOf[*bincountAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "bincount",
 	Doc: "Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the " +
 		"weights of the occurrences instead: in float32 if they are float32, else in float64.",
@@ -27,7 +27,7 @@ var Bincount = dynamicOp(graph.SchemaOf[bincountAttrs](), graph.Op{Semantics: gr
 
 // outlineBincount checks a call of bincount and returns the outline of the result: its dtype and its known sizes.
 func outlineBincount(c *graph.Call) ([]graph.PartialType, error) {
-	attrs, self := kit.Attrs[bincountAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[*bincountAttrs](c), c.Type(0)
 	switch {
 	case attrs.Minlength < 0:
 		return nil, errors.New("minlength should be >= 0")
@@ -55,7 +55,7 @@ func outlineBincount(c *graph.Call) ([]graph.PartialType, error) {
 // runBincount computes the result of bincount.
 func runBincount(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err) // the number of bins depends on data
-	binCount := kit.Attrs[bincountAttrs](c).Minlength
+	binCount := kit.Attrs[*bincountAttrs](c).Minlength
 	numbers := kit.CopyTo(ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
 	bins := kit.SliceOf[int64](numbers.Storage().Bytes(), 0, numbers.Numel())
 	for i, bin := range bins {

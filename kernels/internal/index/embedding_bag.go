@@ -37,7 +37,7 @@ const (
 )
 
 // EmbeddingBag is torch.nn.functional.embedding_bag with the order of aten's operands.
-var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
+var EmbeddingBag = kit.Define[*embeddingBagAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "embedding_bag",
 		Doc: "Reduces bags of rows of a matrix, `weight` [n, k], by `mode`. If `indices` is a matrix [b, m], each row is a " +
@@ -61,7 +61,7 @@ var EmbeddingBag = kit.Define[embeddingBagAttrs](graph.Op{
 
 // bagLoops returns the loop over the bags if each row of the indices is a bag.
 func bagLoops(c *graph.Call) []graph.Parallel {
-	if c.Meta(bagIndices).Rank() != 2 || kit.Attrs[embeddingBagAttrs](c).IncludeLastOffset {
+	if c.Meta(bagIndices).Rank() != 2 || kit.Attrs[*embeddingBagAttrs](c).IncludeLastOffset {
 		return nil
 	}
 	loop := kit.LoopOver(c, bagIndices, 0, 0)
@@ -72,7 +72,7 @@ func bagLoops(c *graph.Call) []graph.Parallel {
 }
 
 func inferEmbeddingBag(c *graph.Call) ([]graph.Result, error) {
-	attrs, weight, indices := kit.Attrs[embeddingBagAttrs](c), c.Type(bagWeight), c.Type(bagIndices)
+	attrs, weight, indices := kit.Attrs[*embeddingBagAttrs](c), c.Type(bagWeight), c.Type(bagIndices)
 	bags, err := numberOfBags(c, indices)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func numberOfBags(c *graph.Call, indices tensor.Type) (bags sym.Int, err error) 
 			return bags, err
 		}
 	}
-	if kit.Attrs[embeddingBagAttrs](c).IncludeLastOffset {
+	if kit.Attrs[*embeddingBagAttrs](c).IncludeLastOffset {
 		if kit.SizeIs(bags, 0) {
 			return bags, errors.New("include_last_offset: number of offset should be at least 1")
 		}
@@ -148,7 +148,7 @@ func checkScales(c *graph.Call, weight, indices tensor.Type) error {
 	if !c.HasOperand(bagScales) {
 		return nil
 	}
-	scales, mode := c.Type(bagScales), kit.Attrs[embeddingBagAttrs](c).Mode
+	scales, mode := c.Type(bagScales), kit.Attrs[*embeddingBagAttrs](c).Mode
 	switch {
 	case !tensor.SameSizes(scales.Shape, indices.Shape):
 		return fmt.Errorf("embedding_bag: If per_sample_weights (torch.Size(%s)) is not None, then it must have the same "+
@@ -166,7 +166,7 @@ func checkScales(c *graph.Call, weight, indices tensor.Type) error {
 
 // paddingRow returns the index of padding, or -1 if there is none.
 func paddingRow(c *graph.Call) int64 {
-	padding := kit.Attrs[embeddingBagAttrs](c).PaddingIdx
+	padding := kit.Attrs[*embeddingBagAttrs](c).PaddingIdx
 	switch {
 	case padding == nil:
 		return -1
@@ -222,7 +222,7 @@ func refBagBegins(indices, offsets *tensor.Tensor) ([]int64, error) {
 }
 
 func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	mode, weight, indices := kit.Attrs[embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
+	mode, weight, indices := kit.Attrs[*embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
 	operands := make([]*tensor.Tensor, bagScales+1)
 	copy(operands, in)
 	bagBegins, err := refBagBegins(indices, operands[bagOffsets])
@@ -294,7 +294,7 @@ type bagReducer[T float32 | float64] struct {
 
 func newBagReducer[T float32 | float64](c *graph.Call, dtype tensor.DType) *bagReducer[T] {
 	r := &bagReducer[T]{dtype: dtype, out: kit.OutBuffer(c, 0), weight: kit.InBuffer(c, bagWeight),
-		indices: kit.InBuffer(c, bagIndices), mode: kit.Attrs[embeddingBagAttrs](c).Mode, padding: paddingRow(c),
+		indices: kit.InBuffer(c, bagIndices), mode: kit.Attrs[*embeddingBagAttrs](c).Mode, padding: paddingRow(c),
 		bags: c.Out[0].Shape[0]}
 	if c.HasOperand(bagOffsets) {
 		r.offsets = kit.InBuffer(c, bagOffsets)

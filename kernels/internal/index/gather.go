@@ -19,7 +19,7 @@ type gatherGradAttrs struct {
 }
 
 // Gather is torch.gather.
-var Gather = kit.Define[gatherGradAttrs](graph.Op{
+var Gather = kit.Define[*gatherGradAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather",
 		Doc: "Takes elements of self at the indices `index` along `dim`. For matrices and dim 0, result[i][j] is " +
@@ -27,7 +27,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self, index := c.Type(0), c.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, self.Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherGradAttrs](c).Dim, self.Rank())
 			if err == nil && !kit.IsEmpty(index) { // PyTorch does not check empty indices
 				if err = checkGatherShapes(self, index, dim); err == nil {
 					err = checkIndexDType("gather", index.DType)
@@ -36,7 +36,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			return c.NewResult(index.RowMajor().WithDType(self.DType)), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, in[0].Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherGradAttrs](c).Dim, in[0].Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -47,10 +47,10 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true,
-		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} })},
+		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*gatherGradAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherGradAttrs](c).Dim, c.Meta(0).Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -124,7 +124,7 @@ type takeAlongAttrs struct {
 }
 
 // TakeAlongDim is torch.take_along_dim.
-var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
+var TakeAlongDim = kit.Define[*takeAlongAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "take_along_dim",
 		Doc: "Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the " +
@@ -144,14 +144,14 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 			}
 			selfMeta, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
 			source, err := in[0].View(selfMeta)
-			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
+			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
 				source, err = kit.ReshapeRowMajor(context.Background(), in[0], selfMeta.Numel())
 			}
 			if err != nil {
 				return nil, err
 			}
 			indices, err := in[1].Contiguous().Expanded(indexMeta.Shape)
-			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
+			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
 				indices, err = kit.ReshapeRowMajor(context.Background(), in[1], indexMeta.Shape...)
 			}
 			if err != nil {
@@ -170,7 +170,7 @@ var TakeAlongDim = kit.Define[takeAlongAttrs](graph.Op{
 				return nil, err
 			}
 			selfMeta, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
-			if kit.Attrs[takeAlongAttrs](call).Dim == nil {
+			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
 				return takeKernel(call, indexMeta), nil
 			}
 			return gatherKernel(call, selfMeta, indexMeta, dim), nil
@@ -187,7 +187,7 @@ func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error)
 		return self, index, 0, errors.New("torch.take_along_dim(): dtype of indices should be Long but got " +
 			index.DType.TorchName())
 	}
-	attr := kit.Attrs[takeAlongAttrs](c).Dim
+	attr := kit.Attrs[*takeAlongAttrs](c).Dim
 	if attr == nil {
 		flat := tensor.NewType(index.DType, index.Numel())
 		if view, err := index.View(flat.Shape); err == nil { // otherwise the flat type is row-major: see takeKernel
@@ -215,7 +215,7 @@ func takeAlongTypes(c *graph.Call) (self, index tensor.Type, dim int, err error)
 }
 
 // Take is torch.take.
-var Take = kit.Define[kit.EmptyAttrs](graph.Op{
+var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "take",
 		Doc: "Takes elements of self by their flat row-major index. The result has the shape of `index`. A negative index " +
@@ -281,7 +281,7 @@ func (a *takeAlongAttrs) indexedDim() (int, bool) {
 
 // takeAlongLoops returns the parallel loops over the dimensions that are not indexed.
 func takeAlongLoops(c *graph.Call) []graph.Parallel {
-	dim := kit.Attrs[takeAlongAttrs](c).Dim
+	dim := kit.Attrs[*takeAlongAttrs](c).Dim
 	if dim == nil {
 		return nil
 	}

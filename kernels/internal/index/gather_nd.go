@@ -89,7 +89,7 @@ func (tuples *tupleWalk) valueIndex(meta tensor.Meta, indices *tensor.Tensor, wa
 }
 
 // GatherND is ONNX's GatherND; PyTorch has no equivalent.
-var GatherND = kit.Define[gatherNDAttrs](graph.Op{
+var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather_nd",
 		Doc: "Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a " +
@@ -97,7 +97,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			"its other dimensions. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfTuples}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
@@ -105,7 +105,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			return c.NewResult(resultType), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
+			tuples, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[*gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
@@ -126,7 +126,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			tuples, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			tuples, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
@@ -139,7 +139,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 })
 
 // ScatterND is ONNX's ScatterND; PyTorch has no equivalent.
-var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
+var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "scatter_nd",
 		Doc: "Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` " +
@@ -159,7 +159,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			if updates.DType != self.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]; self.DType.IsComplex() &&
+			if mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]; self.DType.IsComplex() &&
 				(mode == combineMax || mode == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", self.DType)
 			}
@@ -171,7 +171,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				return nil, err
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-			mode := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]
+			mode := combineModeByName[kit.Attrs[*scatterNDAttrs](c).Reduce]
 			kit.EachIndex(tuples.shape, func(coords []int) {
 				to, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
 				if indexErr != nil {
@@ -200,7 +200,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups, writesTable: true,
 				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableSteps},
 					{kit.InBuffer(call, 1), tuples.indexSteps}}}
-			mode := combineModeByName[kit.Attrs[scatterNDAttrs](call).Reduce]
+			mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]
 			kernel.Phases = append(kernel.Phases,
 				walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))
 			return kernel, nil

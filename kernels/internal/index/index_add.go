@@ -19,24 +19,24 @@ type indexAddAttrs struct {
 
 // IndexAdd, IndexCopy and IndexFill copy self and write to slices of the copy.
 var (
-	IndexAdd = indexWriteOp(graph.SchemaOf[indexAddAttrs](), "index_add",
+	IndexAdd = indexWriteOp(graph.SchemaOf[*indexAddAttrs](), "index_add",
 		"Copies self and adds the slices of `source` to its slices along `dim`, at the positions in a one-dimensional "+
 			"`index`.",
 		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
-			a := kit.Attrs[indexAddAttrs](c)
+			a := kit.Attrs[*indexAddAttrs](c)
 			return a.Dim, combineAdd, a.Alpha
 		})
-	IndexCopy = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_copy",
+	IndexCopy = indexWriteOp(graph.SchemaOf[*gatherAttrs](), "index_copy",
 		"Copies self and replaces its slices along `dim`, at the positions in a one-dimensional `index`, by the slices "+
 			"of `source`.",
 		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
-			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
+			return kit.Attrs[*gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
-	IndexFill = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_fill",
+	IndexFill = indexWriteOp(graph.SchemaOf[*gatherAttrs](), "index_fill",
 		"Copies self and fills its slices along `dim`, at the positions in a one-dimensional `index`, with a number or "+
 			"0-dim value.",
 		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
-			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
+			return kit.Attrs[*gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 )
 

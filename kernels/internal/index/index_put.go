@@ -16,7 +16,7 @@ type indexPutAttrs struct {
 }
 
 // IndexPut is aten::index_put, with values before the indices.
-var IndexPut = kit.Define[indexPutAttrs](graph.Op{
+var IndexPut = kit.Define[*indexPutAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index_put",
 		Doc: "Copies self, then replaces the elements self[index0, index1, ...] by `values`, or adds `values` to them. " +
@@ -75,7 +75,7 @@ func fillsMask(c *graph.Call) bool {
 			indexOperands++
 		}
 	}
-	return indexOperands == 1 && hasMask(selectingCall(c, c.In[0])) && !kit.Attrs[indexPutAttrs](c).Accumulate &&
+	return indexOperands == 1 && hasMask(selectingCall(c, c.In[0])) && !kit.Attrs[*indexPutAttrs](c).Accumulate &&
 		kit.SizeIs(c.Type(1).Numel(), 1)
 }
 
@@ -158,7 +158,7 @@ var putAlpha = tensor.IntScalar(1)
 
 // putMode returns the way in which a call of index_put combines the values with the elements of self.
 func putMode(c *graph.Call) combineMode {
-	if kit.Attrs[indexPutAttrs](c).Accumulate {
+	if kit.Attrs[*indexPutAttrs](c).Accumulate {
 		return combineAdd
 	}
 	return combineSet

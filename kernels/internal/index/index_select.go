@@ -13,7 +13,7 @@ import (
 )
 
 // IndexSelect is torch.index_select.
-var IndexSelect = kit.Define[gatherAttrs](graph.Op{
+var IndexSelect = kit.Define[*gatherAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index_select",
 		Doc: "Takes slices of self along a dimension, one for each element of a one-dimensional `index`. A negative " +
@@ -21,7 +21,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self, index := call.Type(0), call.Type(1)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](call).Dim, self.Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](call).Dim, self.Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -41,7 +41,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, in[0].Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, in[0].Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -54,7 +54,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			self := c.Meta(0)
-			dim, err := tensor.WrapDim(kit.Attrs[gatherAttrs](c).Dim, self.Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, self.Rank())
 			if err != nil {
 				return nil, err
 			}
@@ -99,7 +99,7 @@ type embeddingAttrs struct {
 }
 
 // Embedding is aten::embedding.
-var Embedding = kit.Define[embeddingAttrs](graph.Op{
+var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "embedding",
 		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
@@ -136,7 +136,7 @@ var Embedding = kit.Define[embeddingAttrs](graph.Op{
 })
 
 // Index is aten::index.Tensor.
-var Index = kit.Define[kit.EmptyAttrs](graph.Op{
+var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "index",
 		Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
@@ -178,7 +178,7 @@ var Index = kit.Define[kit.EmptyAttrs](graph.Op{
 // indices.
 func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	rank := call.Meta(0).Rank()
-	dim := kit.WrappedDim(kit.Attrs[gatherAttrs](call).Dim, rank)
+	dim := kit.WrappedDim(kit.Attrs[*gatherAttrs](call).Dim, rank)
 	if dim == nil || rank == 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ var maskFills = func() (kernels [tensor.Complex128 + 1]rule.Kernel) {
 }()
 
 // MaskedFill is torch.masked_fill.
-var MaskedFill = kit.Define[kit.EmptyAttrs](graph.Op{
+var MaskedFill = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "masked_fill",
 		Doc: "Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are " +

@@ -18,7 +18,7 @@ type nonMaxAttrs struct {
 }
 
 // NonMaxSuppression is ONNX's operator; PyTorch has no equivalent.
-var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semantics: graph.Semantics{
+var NonMaxSuppression = dynamicOp(graph.SchemaOf[*nonMaxAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "non_max_suppression",
 	Doc: "Keeps the boxes of each image and class, in descending order of score. A box is dropped if its overlap with a " +
 		"kept box exceeds `iou_threshold`. `boxes` [N,B,4] and `scores` [N,C,B] give [n,3]: the indices of image, class " +
@@ -39,7 +39,7 @@ func outlineNonMaxSuppression(c *graph.Call) ([]graph.PartialType, error) {
 
 // runNonMaxSuppression computes the result of non_max_suppression.
 func runNonMaxSuppression(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs, boxShape, scoreShape := kit.Attrs[nonMaxAttrs](c), in[0].Shape, in[1].Shape
+	attrs, boxShape, scoreShape := kit.Attrs[*nonMaxAttrs](c), in[0].Shape, in[1].Shape
 	if len(boxShape) != 3 || len(scoreShape) != 3 || boxShape[2] != 4 || boxShape[0] != scoreShape[0] ||
 		boxShape[1] != scoreShape[2] {
 		return nil, fmt.Errorf("non_max_suppression: expected boxes [N,B,4] and scores [N,C,B], got %s and %s",
@@ -70,7 +70,7 @@ type nmsAttrs struct {
 }
 
 // Nms is torchvision's nms.
-var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantics{
+var Nms = dynamicOp(graph.SchemaOf[*nmsAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "nms",
 	Doc: "Keeps boxes in descending order of score. A box is dropped if its overlap with a kept box exceeds " +
 		"`iou_threshold`. `boxes` [n,4] of x1, y1, x2, y2 and `scores` [n] give the indices of the kept boxes.",
@@ -101,7 +101,7 @@ func runNms(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tens
 		corners := coordinates[4*i:]
 		boxes[i] = Box{X0: corners[0], Y0: corners[1], X1: corners[2], Y1: corners[3]}
 	}
-	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[nmsAttrs](call).IouThreshold, nil, len(boxes))
+	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[*nmsAttrs](call).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
 	for k, box := range kept {
 		out[k] = int64(box)

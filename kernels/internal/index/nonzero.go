@@ -92,7 +92,7 @@ type compressAttrs struct {
 }
 
 // Compress is ONNX's Compress and numpy.compress; PyTorch has no equivalent.
-var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: graph.Semantics{
+var Compress = dynamicOp(graph.SchemaOf[*compressAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "compress",
 	Doc: "Takes the slices of self along a dimension for which the one-dimensional `condition` is true. Slices after " +
 		"the end of a shorter condition are not taken.",
@@ -106,14 +106,14 @@ func outlineCompress(c *graph.Call) ([]graph.PartialType, error) {
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
-	return oneOutline(c.Type(0).DType, selectedSizes(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
+	return oneOutline(c.Type(0).DType, selectedSizes(c.Type(0), kit.Attrs[*compressAttrs](c).Dim)...)
 }
 
 // runCompress computes the result of compress.
 func runCompress(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	input, dim := in[0], 0
 	var err error
-	if attrs := kit.Attrs[compressAttrs](c); attrs.Dim == nil {
+	if attrs := kit.Attrs[*compressAttrs](c); attrs.Dim == nil {
 		input, err = kit.ReshapeRowMajor(ctx, input, input.Numel())
 	} else {
 		dim, err = tensor.WrapDim(*attrs.Dim, input.Rank())

@@ -18,7 +18,7 @@ type oneHotAttrs struct {
 }
 
 // OneHot is torch.one_hot with ONNX's axis and values.
-var OneHot = kit.Define[oneHotAttrs](graph.Op{
+var OneHot = kit.Define[*oneHotAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "one_hot",
 		Doc: "Adds a dimension of size `num_classes`. Each element of self is an index into this dimension: the element of " +
@@ -39,7 +39,7 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 // of the result follows from the greatest index. Generated indices then have a small bound, so that the result is
 // small.
 func sizeOfClasses(c *graph.Call) int {
-	classCount := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
+	classCount := kit.KnownSize(kit.Attrs[*oneHotAttrs](c).NumClasses)
 	switch {
 	case c.HasOperand(1): // indices outside the range are valid
 		return noBound
@@ -52,7 +52,7 @@ func sizeOfClasses(c *graph.Call) int {
 
 // inferOneHot infers the result. Its size along the new dimension is unknown if the indices determine it.
 func inferOneHot(call *graph.Call) ([]graph.Result, error) {
-	attrs, self := kit.Attrs[oneHotAttrs](call), call.Type(0)
+	attrs, self := kit.Attrs[*oneHotAttrs](call), call.Type(0)
 	if self.DType != tensor.Int64 && (self.DType != tensor.Int32 || !call.HasOperand(1)) {
 		return nil, errors.New("one_hot is only applicable to index tensor.")
 	}
@@ -84,7 +84,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 
 // compileOneHot returns the kernel for a known number of classes. A line has the elements of the result for one index.
 func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
-	attrs, self, out := kit.Attrs[oneHotAttrs](call), call.Meta(0), call.Out[0]
+	attrs, self, out := kit.Attrs[*oneHotAttrs](call), call.Meta(0), call.Out[0]
 	dim, err := tensor.WrapDim(attrs.Dim, out.Rank())
 	if err != nil || out.Numel() == 0 {
 		return &graph.Kernel{}, err
@@ -133,7 +133,7 @@ const classesFromIndices = -1
 // withClasses returns the call with a known number of classes. If the indices determine the number, it is one more than
 // the greatest index.
 func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
-	attrs := *kit.Attrs[oneHotAttrs](c)
+	attrs := *kit.Attrs[*oneHotAttrs](c)
 	if kit.KnownSize(attrs.NumClasses) != classesFromIndices {
 		return c
 	}
@@ -165,7 +165,7 @@ func refOneHot(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 	if err != nil {
 		return nil, err
 	}
-	attrs, result := kit.Attrs[oneHotAttrs](call), results[0].Meta()
+	attrs, result := kit.Attrs[*oneHotAttrs](call), results[0].Meta()
 	classes := kit.KnownSize(attrs.NumClasses)
 	dim, err := tensor.WrapDim(attrs.Dim, result.Rank())
 	if err != nil {

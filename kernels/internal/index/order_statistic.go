@@ -33,7 +33,7 @@ type modeAttrs struct {
 // The ops of this file take one element, and its index, of each line. A line has the elements along a dimension, at one
 // index of the other dimensions. If dim is not given, all elements are one line.
 var (
-	Kthvalue = orderStatistic[kthAttrs](graph.Semantics{
+	Kthvalue = orderStatistic(graph.Semantics{
 		Name: "kthvalue",
 		Doc: "Returns the `k`-th smallest element along a dimension and its index; equal elements keep the order of " +
 			"their indices. NaN is greater than every number.",
@@ -41,19 +41,19 @@ var (
 	}, func(a *kthAttrs) statistic {
 		return statistic{kind: kthOf, k: a.K, dim: a.Dim, keepdim: a.Keepdim}
 	})
-	Median = orderStatistic[medianAttrs](graph.Semantics{
+	Median = orderStatistic(graph.Semantics{
 		Name: "median",
 		Doc: "Returns the median of all elements, or the medians along a dimension and their indices. The median of an " +
 			"even number of elements is the lower of the two in the middle. If an element is NaN, the median is NaN.",
 		VariadicResults: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(medianOf) })
-	Nanmedian = orderStatistic[medianAttrs](graph.Semantics{
+	Nanmedian = orderStatistic(graph.Semantics{
 		Name: "nanmedian",
 		Doc: "Returns the median of all elements that are not NaN, or the medians along a dimension and their indices. " +
 			"The median of an even number of elements is the lower of the two in the middle.",
 		VariadicResults: true, Examples: medianExamples,
 	}, func(a *medianAttrs) statistic { return a.statistic(nanmedianOf) })
-	Mode = orderStatistic[modeAttrs](graph.Semantics{
+	Mode = orderStatistic(graph.Semantics{
 		Name: "mode",
 		Doc: "Returns the most frequent element along a dimension and the index of its last occurrence. Of several most " +
 			"frequent elements, it is the least. NaN differs from every element, including itself.",
@@ -94,7 +94,7 @@ type statistic struct {
 }
 
 // orderStatistic defines an op that takes one element of each line.
-func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a *A) statistic) *graph.Op {
+func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a A) statistic) *graph.Op {
 	name := semantics.Name
 	semantics.Params = []graph.Param{kit.Self}
 	semantics.Infer = func(c *graph.Call) ([]graph.Result, error) { return statisticOf(kit.Attrs[A](c)).infer(name, c) }

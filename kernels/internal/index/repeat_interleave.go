@@ -23,7 +23,7 @@ type repeatInterleaveAttrs struct {
 
 // RepeatInterleave is torch.repeat_interleave in its three forms: with a number of repetitions, with a tensor of such
 // numbers, and with a tensor of such numbers as the only operand.
-var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
+var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
 		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of " +
@@ -85,7 +85,7 @@ type repeatCall struct {
 // newRepeatCall checks a call of repeat_interleave and returns its description. The numbers of repetitions are operand
 // 1, the attribute repeats, or, without both, self.
 func newRepeatCall(call *graph.Call) (*repeatCall, error) {
-	attrs, self := kit.Attrs[repeatInterleaveAttrs](call), call.Type(0)
+	attrs, self := kit.Attrs[*repeatInterleaveAttrs](call), call.Type(0)
 	if call.HasOperand(1) && attrs.Repeats != nil {
 		return nil, errors.New("repeat_interleave: repeats is given twice, as an operand and as an attribute")
 	}
@@ -140,7 +140,7 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 func (r *repeatCall) setRepeatedIndices(call *graph.Call) error {
 	selfType := r.valueType
 	switch {
-	case kit.Attrs[repeatInterleaveAttrs](call).Dim != nil:
+	case kit.Attrs[*repeatInterleaveAttrs](call).Dim != nil:
 		return errors.New("repeat_interleave: repeats is missing")
 	case selfType.Rank() != 1:
 		return errors.New("repeat_interleave only accept 1D vector as repeat")
@@ -154,7 +154,7 @@ func (r *repeatCall) setSize(call *graph.Call, dtype tensor.DType) error {
 	if dtype != tensor.Int64 && dtype != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
 	}
-	if size := kit.Attrs[repeatInterleaveAttrs](call).OutputSize; size != nil {
+	if size := kit.Attrs[*repeatInterleaveAttrs](call).OutputSize; size != nil {
 		if kit.IsNegative(*size) {
 			return errors.New("repeat_interleave: output_size can not be negative")
 		}

@@ -37,24 +37,24 @@ func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
-	Scatter = scatterOp(graph.SchemaOf[scatterAttrs](), "scatter",
+	Scatter = scatterOp(graph.SchemaOf[*scatterAttrs](), "scatter",
 		"Copies self and writes the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position. `src` may be a number. Among elements with the same position, the last wins.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scatterCall {
-			attrs := kit.Attrs[scatterAttrs](c)
+			attrs := kit.Attrs[*scatterAttrs](c)
 			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: true}
 		})
-	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
+	ScatterAdd = scatterOp(graph.SchemaOf[*gatherAttrs](), "scatter_add",
 		"Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position.",
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scatterCall {
-			return scatterCall{dim: kit.Attrs[gatherAttrs](c).Dim, reduce: "add", includeSelf: true}
+			return scatterCall{dim: kit.Attrs[*gatherAttrs](c).Dim, reduce: "add", includeSelf: true}
 		})
-	ScatterReduce = scatterOp(graph.SchemaOf[scatterReduceAttrs](), "scatter_reduce",
+	ScatterReduce = scatterOp(graph.SchemaOf[*scatterReduceAttrs](), "scatter_reduce",
 		"Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
 			"`index` gives the position.",
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scatterCall {
-			attrs := kit.Attrs[scatterReduceAttrs](c)
+			attrs := kit.Attrs[*scatterReduceAttrs](c)
 			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: attrs.IncludeSelf}
 		})
 )

@@ -25,7 +25,7 @@ type bucketizeAttrs struct {
 // Searchsorted and Bucketize find positions by binary search in a sorted sequence. After a comparison with NaN, the
 // search continues behind the compared element, as PyTorch's does.
 var (
-	Searchsorted = kit.Define[searchsortedAttrs](graph.Op{
+	Searchsorted = kit.Define[*searchsortedAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "searchsorted",
 			Doc: "Returns the positions at which elements of self can be inserted so that `sorted_sequence` stays sorted. " +
@@ -35,7 +35,7 @@ var (
 				{Name: "sorter", Optional: true}},
 			Infer: inferSearchsorted,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				attrs := kit.Attrs[searchsortedAttrs](c)
+				attrs := kit.Attrs[*searchsortedAttrs](c)
 				var sorter *tensor.Tensor
 				if len(in) > 2 {
 					sorter = in[2]
@@ -47,10 +47,10 @@ var (
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return compileSearch(c, searchsortedOperands, kit.Attrs[searchsortedAttrs](c).wantsRight())
+			return compileSearch(c, searchsortedOperands, kit.Attrs[*searchsortedAttrs](c).wantsRight())
 		}},
 	})
-	Bucketize = kit.Define[bucketizeAttrs](graph.Op{
+	Bucketize = kit.Define[*bucketizeAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "bucketize",
 			Doc: "Returns the index of the bucket of each element of self. `boundaries` is a sorted vector. Bucket i " +
@@ -58,13 +58,13 @@ var (
 			Params: []graph.Param{{Name: "self", AcceptsNumber: true}, {Name: "boundaries"}},
 			Infer:  inferBucketize,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return searchRef(c, in[1], in[0], nil, kit.Attrs[bucketizeAttrs](c).Right)
+				return searchRef(c, in[1], in[0], nil, kit.Attrs[*bucketizeAttrs](c).Right)
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(5)}}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			return compileSearch(c, bucketizeOperands, kit.Attrs[bucketizeAttrs](c).Right)
+			return compileSearch(c, bucketizeOperands, kit.Attrs[*bucketizeAttrs](c).Right)
 		}},
 	})
 )
@@ -82,7 +82,7 @@ func (a *searchsortedAttrs) wantsRight() bool { return a.Right || a.Side == "rig
 
 // inferSearchsorted checks the attributes and the sorter, and infers the result.
 func inferSearchsorted(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[searchsortedAttrs](c)
+	attrs := kit.Attrs[*searchsortedAttrs](c)
 	if attrs.Side == "left" && attrs.Right {
 		return nil, errors.New("torch.searchsorted(): side and right can't be set to opposites, got side " +
 			"of left while right was True")
@@ -106,7 +106,7 @@ func inferBucketize(c *graph.Call) ([]graph.Result, error) {
 	if rank := c.Type(1).Rank(); rank != 1 {
 		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension, but got dim %d", rank)
 	}
-	return inferSearch(c, bucketizeOperands, kit.Attrs[bucketizeAttrs](c).OutInt32)
+	return inferSearch(c, bucketizeOperands, kit.Attrs[*bucketizeAttrs](c).OutInt32)
 }
 
 // inferSearch infers the result of a search: int32 if outInt32 is set, else int64.

@@ -28,7 +28,7 @@ type topkAttrs struct {
 var (
 	Sort    = sortOp("sort", "Sorts the elements along a dimension and returns their indices.", 2)
 	Argsort = sortOp("argsort", "Returns the indices that sort the elements along a dimension.", 1)
-	Topk    = kit.Define[topkAttrs](graph.Op{
+	Topk    = kit.Define[*topkAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "topk",
 			Doc: "Takes the `k` largest or smallest elements along a dimension and their indices. Equal elements keep the " +
@@ -41,7 +41,7 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[topkAttrs](c).Dim} }),
+		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*topkAttrs](c).Dim} }),
 			WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRanking(c).compile(c) },
@@ -58,7 +58,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				selfType := c.Type(0)
-				if _, err := tensor.WrapDim(kit.Attrs[sortAttrs](c).Dim, selfType.Rank()); err != nil {
+				if _, err := tensor.WrapDim(kit.Attrs[*sortAttrs](c).Dim, selfType.Rank()); err != nil {
 					return nil, err
 				}
 				if selfType.DType.IsComplex() {
@@ -73,7 +73,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[sortAttrs](c).Dim} }),
+		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*sortAttrs](c).Dim} }),
 			WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -84,19 +84,19 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 	if outputs == 2 {
 		op.Outputs = valuesAndIndices
 	}
-	return kit.Define[sortAttrs](op)
+	return kit.Define[*sortAttrs](op)
 }
 
 // sortRanking returns the ranking of a call of sort or argsort.
 func sortRanking(c *graph.Call) *ranking {
-	attrs, selfMeta := kit.Attrs[sortAttrs](c), c.Meta(0)
+	attrs, selfMeta := kit.Attrs[*sortAttrs](c), c.Meta(0)
 	dim := checkedDim(attrs.Dim, selfMeta.Rank())
 	return &ranking{dim: dim, k: sizeAt(selfMeta, dim), isDescending: attrs.Descending}
 }
 
 // topkRanking returns the ranking of a call of topk.
 func topkRanking(c *graph.Call) *ranking {
-	attrs, selfMeta := kit.Attrs[topkAttrs](c), c.Meta(0)
+	attrs, selfMeta := kit.Attrs[*topkAttrs](c), c.Meta(0)
 	k := kit.KnownSize(attrs.K)
 	if selfMeta.Rank() == 0 {
 		k = 1 // PyTorch copies a 0-dim value for any k
@@ -109,7 +109,7 @@ func checkedDim(dim, rank int) int { return max(0, (dim+rank)%max(1, rank)) }
 
 // inferTopk infers the results of topk.
 func inferTopk(call *graph.Call) ([]graph.Result, error) {
-	attrs, self := kit.Attrs[topkAttrs](call), call.Type(0)
+	attrs, self := kit.Attrs[*topkAttrs](call), call.Type(0)
 	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
 	switch {
 	case err != nil:

@@ -27,7 +27,7 @@ type tfidfAttrs struct {
 }
 
 // TfidfVectorizer is ONNX's operator for integers.
-var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
+var TfidfVectorizer = kit.Define[*tfidfAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tfidf_vectorizer",
 		Doc: "Counts how often each n-gram (a short sequence of integers) of a pool occurs in each row of self, [n] or " +
@@ -36,7 +36,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self := call.Type(0)
-			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](call))
+			vectorizer, err := newTfidf(kit.Attrs[*tfidfAttrs](call))
 			if err != nil {
 				return nil, err
 			}
@@ -48,7 +48,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			vectorizer, err := newTfidf(kit.Attrs[*tfidfAttrs](c))
 			if err != nil {
 				return nil, err
 			}
@@ -62,7 +62,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			vectorizer, err := newTfidf(kit.Attrs[tfidfAttrs](c))
+			vectorizer, err := newTfidf(kit.Attrs[*tfidfAttrs](c))
 			if err != nil || c.Out[0].Numel() == 0 {
 				return &graph.Kernel{}, err
 			}

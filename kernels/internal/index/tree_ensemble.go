@@ -12,7 +12,7 @@ import (
 
 // TreeEnsemble evaluates decision trees. The ONNX operators TreeEnsemble, TreeEnsembleClassifier and
 // TreeEnsembleRegressor are this op and element-wise ops.
-var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
+var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tree_ensemble",
 		Doc: "Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result " +
@@ -27,7 +27,7 @@ var TreeEnsemble = kit.Define[treeEnsembleAttrs](graph.Op{
 			{Name: "features", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},
 			{Name: "thresholds"}, {Name: "children"},
 			{Name: "offsets", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeWeights), 0) + 1 }},
-			{Name: "targets", IndexBound: func(c *graph.Call) int { return kit.Attrs[treeEnsembleAttrs](c).Outputs }},
+			{Name: "targets", IndexBound: func(c *graph.Call) int { return kit.Attrs[*treeEnsembleAttrs](c).Outputs }},
 			{Name: "weights"}, {Name: "missing", Optional: true}},
 		Infer: inferTreeEnsemble,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -78,7 +78,7 @@ func treeMissingExample(dtype tensor.DType) []tensor.Meta {
 
 // inferTreeEnsemble checks the dtypes and shapes of the operands. Contents of operands are checked by [trees.check].
 func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
-	self, outputs := c.Type(treeSelf), kit.Attrs[treeEnsembleAttrs](c).Outputs
+	self, outputs := c.Type(treeSelf), kit.Attrs[*treeEnsembleAttrs](c).Outputs
 	switch {
 	case self.DType != tensor.Float32 && self.DType != tensor.Float64:
 		return nil, kit.NotImplemented("tree_ensemble", self.DType)
@@ -117,7 +117,7 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 
 // treeReference is the reference for self of element type T.
 func treeReference[T treeElement](c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[treeEnsembleAttrs](c)
+	attrs := kit.Attrs[*treeEnsembleAttrs](c)
 	aggregate := treeAggregates[attrs.Aggregate]
 	var operands trees[T]
 	for i := treeRoots; i < len(in); i++ {

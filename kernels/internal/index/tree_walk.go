@@ -233,7 +233,7 @@ type treeWalk[T treeElement] struct {
 
 // newTreeWalk returns the walk of a call and chooses the number of rows of a block.
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
-	attrs := kit.Attrs[treeEnsembleAttrs](c)
+	attrs := kit.Attrs[*treeEnsembleAttrs](c)
 	walk := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: attrs.Outputs,
 		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[attrs.Aggregate]}
 	groups := kit.DivUp(walk.rows, treeGroup)

@@ -39,44 +39,44 @@ type uniqueConsecutiveAttrs struct {
 // Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX, and
 // also returns the indices of first occurrences.
 var (
-	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
+	Unique2 = uniqueOp(graph.SchemaOf[*unique2Attrs](), "_unique2",
 		"Returns three results. `output`: the distinct elements. `inverse`: for each element of self, the index of the "+
 			"equal element in `output`. `counts`: the number of occurrences of each distinct element.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
-			attrs := kit.Attrs[unique2Attrs](c)
+			attrs := kit.Attrs[*unique2Attrs](c)
 			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
 			clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[unique2Attrs](c)
+			attrs := kit.Attrs[*unique2Attrs](c)
 			found, err := findUnique(ctx, in, nil, uniqueModeOf(attrs.Sorted))
 			if err != nil {
 				return nil, err
 			}
 			return found.atenResults(in.Shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
 		})
-	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
+	UniqueDim = uniqueOp(graph.SchemaOf[*uniqueDimAttrs](), "unique_dim",
 		"Returns three results. `output`: the distinct slices along a dimension. `inverse`: for each slice of self, the "+
 			"index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, outlines []graph.PartialType) {
-			attrs := kit.Attrs[uniqueDimAttrs](c)
+			attrs := kit.Attrs[*uniqueDimAttrs](c)
 			outlines[0] = distinctSlices(c.Type(0), &attrs.Dim)
 			clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[uniqueDimAttrs](c)
+			attrs := kit.Attrs[*uniqueDimAttrs](c)
 			found, err := findUnique(ctx, in, &attrs.Dim, uniqueModeOf(attrs.Sorted))
 			if err != nil {
 				return nil, err
 			}
 			return found.atenResults([]int{len(found.inverse)}, attrs.ReturnInverse, attrs.ReturnCounts), nil
 		})
-	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
+	Unique = uniqueOp(graph.SchemaOf[*uniqueAttrs](), "unique",
 		"Returns four results. `output`: the distinct elements, or the distinct slices along a dimension. `first`: the "+
 			"index of the first occurrence of each. `inverse`: for each element or slice of self, the index of the equal "+
 			"one in `output`. `counts`: the number of occurrences of each.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, outlines []graph.PartialType) {
-			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
+			outlines[0] = distinctSlices(c.Type(0), kit.Attrs[*uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[uniqueAttrs](c)
+			attrs := kit.Attrs[*uniqueAttrs](c)
 			found, err := findUnique(ctx, in, attrs.Dim, uniqueModeOf(attrs.Sorted))
 			if err != nil {
 				return nil, err
@@ -87,20 +87,20 @@ var (
 )
 
 // UniqueConsecutive is torch.unique_consecutive.
-var UniqueConsecutive = uniqueOp(graph.SchemaOf[uniqueConsecutiveAttrs](), "unique_consecutive",
+var UniqueConsecutive = uniqueOp(graph.SchemaOf[*uniqueConsecutiveAttrs](), "unique_consecutive",
 	"Returns three results. A run is a sequence of equal consecutive elements, or of equal slices along a dimension. "+
 		"`output`: one element or slice of each run. `inverse`: for each element or slice of self, the index of its run. "+
 		"`counts`: the length of each run.",
 	[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1, "return_inverse": true, "return_counts": true},
 	func(c *graph.Call, outlines []graph.PartialType) {
-		attrs := kit.Attrs[uniqueConsecutiveAttrs](c)
+		attrs := kit.Attrs[*uniqueConsecutiveAttrs](c)
 		outlines[0] = distinctSlices(c.Type(0), attrs.Dim)
 		if attrs.Dim == nil {
 			outlines[1].Sizes = outlineSizes(c.Type(0).Shape)
 		}
 		clearUnrequested(outlines, attrs.ReturnInverse, attrs.ReturnCounts)
 	}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
-		attrs := kit.Attrs[uniqueConsecutiveAttrs](c)
+		attrs := kit.Attrs[*uniqueConsecutiveAttrs](c)
 		found, err := findUnique(ctx, in, attrs.Dim, uniqueRuns)
 		if err != nil {
 			return nil, err

@@ -97,7 +97,7 @@ func checkDistinct(view tensor.Type) error {
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewOf returns the type of the
 // view, and viewDoc describes the view. The op has one example, with the attributes `example` and the given operands.
 func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []tensor.Meta,
-	viewOf func(t tensor.Type, a *A) (tensor.Type, error)) *graph.Op {
+	viewOf func(t tensor.Type, a A) (tensor.Type, error)) *graph.Op {
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Copies self and replaces " + viewDoc + " by `src`, converted to the dtype of self.",

@@ -8,8 +8,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [fusion.Define]
-// checks the definition and adds defaults. Define panics if the definition contradicts itself.
+// Define defines an op whose attributes are the fields of A, a pointer to a struct with tags ([graph.SchemaOf]).
+// [fusion.Define] checks the definition and adds defaults. Define panics if the definition contradicts itself.
+//
+// Type arguments for attributes are pointers in all of package kernels, because all pointers share one compiled
+// function; each struct would have a copy.
 func Define[A any](op graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), op) }
 
 // DefineWith is Define with the attributes of a schema.
@@ -26,10 +29,10 @@ func DefineWith(schema *graph.Schema, op graph.Op) *graph.Op {
 type EmptyAttrs struct{}
 
 // NoAttrs is the schema of an op without attributes.
-var NoAttrs = graph.SchemaOf[EmptyAttrs]()
+var NoAttrs = graph.SchemaOf[*EmptyAttrs]()
 
 // Attrs returns the decoded attributes of a call of an op defined with A.
-func Attrs[A any](c *graph.Call) *A { return c.Attrs.(*A) }
+func Attrs[A any](c *graph.Call) A { return c.Attrs.(A) }
 
 // HaveOneElement reports whether each of the operands with the given indices has exactly one element. If sizes are
 // unknown, it may record a guard (a condition under which the answer is valid: see sizes.go).

@@ -20,16 +20,16 @@ type choleskyExAttrs struct {
 
 // Ops that compute Cholesky factors, or solve equations with them.
 var (
-	LinalgCholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "linalg_cholesky", nil,
+	LinalgCholesky = choleskyOp(graph.SchemaOf[*upperAttrs](), "linalg_cholesky", nil,
 		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
 		alwaysChecked)
-	Cholesky = choleskyOp(graph.SchemaOf[upperAttrs](), "cholesky", nil,
+	Cholesky = choleskyOp(graph.SchemaOf[*upperAttrs](), "cholesky", nil,
 		matrixCheck{name: "cholesky", kernel: "cholesky"},
 		alwaysChecked)
-	CholeskyEx = choleskyOp(graph.SchemaOf[choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
+	CholeskyEx = choleskyOp(graph.SchemaOf[*choleskyExAttrs](), "linalg_cholesky_ex", []string{"L", "info"},
 		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
-		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[choleskyExAttrs](c) })
-	CholeskyInverse = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
+		func(c *graph.Call) choleskyExAttrs { return *kit.Attrs[*choleskyExAttrs](c) })
+	CholeskyInverse = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky_inverse",
 		Doc: "Returns the inverses of the positive definite matrices with the Cholesky factors self.", Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			selfType := c.Type(0)
@@ -43,7 +43,7 @@ var (
 		Examples: examples(nil, squareExample, complexExample),
 	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: memoryOfCopies(2),
 		ranks: matrixResults(1)})
-	CholeskySolve = matrixOp(graph.SchemaOf[upperAttrs](), graph.Semantics{Name: "cholesky_solve",
+	CholeskySolve = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky_solve",
 		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors `input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
@@ -55,7 +55,7 @@ var (
 // alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
 // positive definite.
 func alwaysChecked(c *graph.Call) choleskyExAttrs {
-	return choleskyExAttrs{Upper: kit.Attrs[upperAttrs](c).Upper, CheckErrors: true}
+	return choleskyExAttrs{Upper: kit.Attrs[*upperAttrs](c).Upper, CheckErrors: true}
 }
 
 // choleskyOp defines an op that returns Cholesky factors. If outputs is not nil, the op also returns info. check has
@@ -119,7 +119,7 @@ func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) er
 
 // lowerFactor returns the Cholesky factor L of a task whose operand factor is L or, if the attribute upper is set, L^H.
 func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
-	if kit.Attrs[upperAttrs](t.call).Upper {
+	if kit.Attrs[*upperAttrs](t.call).Upper {
 		return t.adjointOf(factor)
 	}
 	return factor

@@ -29,7 +29,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 			"are columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1."
 		ranks = fixedRanks([]int{2}, []int{1, 2})
 	}
-	return matrixOp(graph.SchemaOf[eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
+	return matrixOp(graph.SchemaOf[*eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
 			if err := (matrixCheck{name: "linalg.eigh", kernel: "linalg_eigh"}).check(self, true); err != nil {
@@ -49,7 +49,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 // eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.
 func eigen[T number](t *task[T]) error {
 	a := t.in[0]
-	readsUpper := kit.Attrs[eighAttrs](t.call).UPLO == "U"
+	readsUpper := kit.Attrs[*eighAttrs](t.call).UPLO == "U"
 	// Copy the triangle that is read to the other triangle, and ignore imaginary parts on the diagonal.
 	for j := range a.cols {
 		for i := range j {

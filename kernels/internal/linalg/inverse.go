@@ -19,7 +19,7 @@ type checkErrorsAttrs struct {
 var (
 	Inv     = inverseOp(kit.NoAttrs, "linalg_inv", operandA)
 	Inverse = inverseOp(kit.NoAttrs, "inverse", kit.Self)
-	InvEx   = inverseOp(graph.SchemaOf[checkErrorsAttrs](), "linalg_inv_ex", operandA)
+	InvEx   = inverseOp(graph.SchemaOf[*checkErrorsAttrs](), "linalg_inv_ex", operandA)
 )
 
 // inverseOp defines an op that inverts matrices. If the op has attributes, it also returns info.
@@ -53,7 +53,7 @@ func invert[T number](t *task[T]) error {
 	pivots := make([]int, a.rows)
 	info := t.lu(a, pivots)
 	hasInfo := len(t.out) > 1
-	if info > 0 && (!hasInfo || kit.Attrs[checkErrorsAttrs](t.call).CheckErrors) {
+	if info > 0 && (!hasInfo || kit.Attrs[*checkErrorsAttrs](t.call).CheckErrors) {
 		return fmt.Errorf("linalg.inv: %sThe diagonal element %d is zero, the inversion could not be completed because the "+
 			"input matrix is singular.", t.errorPrefix(), info)
 	}
@@ -78,11 +78,11 @@ type solveExAttrs struct {
 
 // Ops that solve linear equations.
 var (
-	Solve = solveOp(graph.SchemaOf[solveAttrs](), "linalg_solve", nil, func(c *graph.Call) solveExAttrs {
-		return solveExAttrs{Left: kit.Attrs[solveAttrs](c).Left, CheckErrors: true}
+	Solve = solveOp(graph.SchemaOf[*solveAttrs](), "linalg_solve", nil, func(c *graph.Call) solveExAttrs {
+		return solveExAttrs{Left: kit.Attrs[*solveAttrs](c).Left, CheckErrors: true}
 	})
-	SolveEx = solveOp(graph.SchemaOf[solveExAttrs](), "linalg_solve_ex", []string{"result", "info"},
-		func(c *graph.Call) solveExAttrs { return *kit.Attrs[solveExAttrs](c) })
+	SolveEx = solveOp(graph.SchemaOf[*solveExAttrs](), "linalg_solve_ex", []string{"result", "info"},
+		func(c *graph.Call) solveExAttrs { return *kit.Attrs[*solveExAttrs](c) })
 )
 
 // solveOp defines linalg_solve or linalg_solve_ex. If outputs is not nil, the op also returns info. attrsOf returns the

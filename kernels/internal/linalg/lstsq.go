@@ -23,7 +23,7 @@ type lstsqAttrs struct {
 }
 
 // Lstsq is linalg_lstsq.
-var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg_lstsq",
+var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linalg_lstsq",
 	Doc: "Returns `solution`, the matrices X that minimize the norm of self X - `b`; of several such matrices, it is " +
 		"the one with the least norm. `b` is a matrix, or a vector if it has one dimension less than self. The " +
 		"solution is then also a vector, unless the batches of self and `b` have different sizes. `rank` is the rank " +
@@ -47,7 +47,7 @@ var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg
 		if hasVectorB(c) {
 			solutionRank = 1
 		}
-		if kit.Attrs[lstsqAttrs](c).Driver == "gels" {
+		if kit.Attrs[*lstsqAttrs](c).Driver == "gels" {
 			rankRank = 1 // an empty vector
 		}
 		return []int{2, bRank}, []int{solutionRank, 1, rankRank, 1}
@@ -57,7 +57,7 @@ var Lstsq = matrixOp(graph.SchemaOf[lstsqAttrs](), graph.Semantics{Name: "linalg
 func findsSingularValues(driver string) bool { return driver == "gelsd" || driver == "gelss" }
 
 func inferLstsq(c *graph.Call) ([]graph.Result, error) {
-	aType, driver := c.Type(0), kit.Attrs[lstsqAttrs](c).Driver
+	aType, driver := c.Type(0), kit.Attrs[*lstsqAttrs](c).Driver
 	bShape, err := rightSideShape(aType, c.Type(1))
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func rightSideShape(a, b tensor.Type) ([]sym.Int, error) {
 
 // leastSquares computes the results of linalg_lstsq.
 func leastSquares[T number](t *task[T]) error {
-	attrs, x := kit.Attrs[lstsqAttrs](t.call), t.out[0]
+	attrs, x := kit.Attrs[*lstsqAttrs](t.call), t.out[0]
 	a, b := t.in[0], t.copyOf(t.in[1])
 	original := t.copyOf(a)
 	rankError := func(code int) error { // code is LAPACK's error code

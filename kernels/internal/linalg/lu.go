@@ -40,25 +40,25 @@ var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu
 
 // Ops that compute LU factors, or solve equations with them.
 var (
-	LUFactor   = luFactorOp(graph.SchemaOf[luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
-	LUFactorEx = luFactorOp(graph.SchemaOf[luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})
-	LU         = matrixOp(graph.SchemaOf[luAttrs](), graph.Semantics{Name: "linalg_lu",
+	LUFactor   = luFactorOp(graph.SchemaOf[*luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
+	LUFactorEx = luFactorOp(graph.SchemaOf[*luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})
+	LU         = matrixOp(graph.SchemaOf[*luAttrs](), graph.Semantics{Name: "linalg_lu",
 		Doc: "Factors each matrix as P L U: P permutes rows, L is lower triangular with ones on the diagonal, U is upper " +
 			"triangular.", Params: []graph.Param{operandA}, Outputs: threeMatrices,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			aType := c.Type(0)
-			if err := checkLU("linalg.lu", aType, kit.Attrs[luAttrs](c).Pivot); err != nil {
+			if err := checkLU("linalg.lu", aType, kit.Attrs[*luAttrs](c).Pivot); err != nil {
 				return nil, err
 			}
 			return unpackedTypes(c, aType)
 		}, Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: factorLU[float64], complex: factorLU[complex128], ranks: matrixResults(3)})
-	LinalgLUSolve = matrixOp(graph.SchemaOf[luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
+	LinalgLUSolve = matrixOp(graph.SchemaOf[*luSolveAttrs](), graph.Semantics{Name: "linalg_lu_solve",
 		Doc: "Solves linear equations with the results `LU` and `pivots` of linalg_lu_factor of a matrix A: A X " +
 			"= B, or X A = B.",
 		Params: []graph.Param{{Name: "LU"}, {Name: "pivots"}, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			isLeft := kit.Attrs[luSolveAttrs](c).Left
+			isLeft := kit.Attrs[*luSolveAttrs](c).Left
 			shape, err := luSolveShape(luSolveCheck, c.Type(0), c.Type(1), c.Type(2), isLeft)
 			if err != nil {
 				return nil, err
@@ -90,7 +90,7 @@ var (
 
 // LUPermutation is the part of lu_unpack that computes P. It is not in the catalogue.
 var LUPermutation = sync.OnceValue(func() *graph.Op {
-	return matrixOp(graph.SchemaOf[luPermutationAttrs](), graph.Semantics{Name: "lu_permutation",
+	return matrixOp(graph.SchemaOf[*luPermutationAttrs](), graph.Semantics{Name: "lu_permutation",
 		Doc:    "Returns P from the results of linalg_lu_factor, or an empty vector.",
 		Params: LUUnpackParams, Infer: inferPermutation,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
@@ -126,9 +126,9 @@ func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
 	hasInfo := len(outputs) > 2
 	attrsOf := func(c *graph.Call) luExAttrs { // linalg_lu_factor always returns an error if a pivot is 0
 		if hasInfo {
-			return *kit.Attrs[luExAttrs](c)
+			return *kit.Attrs[*luExAttrs](c)
 		}
-		return luExAttrs{Pivot: kit.Attrs[luAttrs](c).Pivot, CheckErrors: true}
+		return luExAttrs{Pivot: kit.Attrs[*luAttrs](c).Pivot, CheckErrors: true}
 	}
 	doc := "Factors each matrix as P L U. `LU` stores U and, below the diagonal, L without its ones on the " +
 		"diagonal. P follows from `pivots`: in order, row i is exchanged with row pivots[i]; rows are numbered " +
@@ -224,7 +224,7 @@ func setTriangles[T number](t *task[T], a matrix[T]) {
 }
 
 func inferPermutation(c *graph.Call) ([]graph.Result, error) {
-	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[luPermutationAttrs](c)
+	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[*luPermutationAttrs](c)
 	if luType.Rank() < 2 {
 		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
 			tensor.Sizes(luType.Shape))
@@ -262,7 +262,7 @@ func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) 
 
 // unpackPivots computes the result of lu_permutation.
 func unpackPivots[T number](t *task[T]) error {
-	if !kit.Attrs[luPermutationAttrs](t.call).UnpackPivots {
+	if !kit.Attrs[*luPermutationAttrs](t.call).UnpackPivots {
 		return nil
 	}
 	pivots, err := pivotsOf(t, t.in[1], t.in[0].rows)
@@ -292,7 +292,7 @@ func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, isLeft bool) ([]
 }
 
 func linalgLUSolve[T number](t *task[T]) error {
-	attrs := kit.Attrs[luSolveAttrs](t.call)
+	attrs := kit.Attrs[*luSolveAttrs](t.call)
 	return solveByLU(t, t.in[0], t.in[1], t.in[2], attrs.Left, attrs.Adjoint)
 }
 

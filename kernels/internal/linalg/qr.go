@@ -24,11 +24,11 @@ type qrAttrs struct {
 
 // Ops that compute QR decompositions, or the reflections whose product is the factor Q.
 var (
-	LinalgQR = qrOp(graph.SchemaOf[linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
-		return kit.Attrs[linalgQRAttrs](c).Mode
+	LinalgQR = qrOp(graph.SchemaOf[*linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
+		return kit.Attrs[*linalgQRAttrs](c).Mode
 	})
-	QR = qrOp(graph.SchemaOf[qrAttrs](), "qr", kit.Self, func(c *graph.Call) string {
-		if kit.Attrs[qrAttrs](c).Some {
+	QR = qrOp(graph.SchemaOf[*qrAttrs](), "qr", kit.Self, func(c *graph.Call) string {
+		if kit.Attrs[*qrAttrs](c).Some {
 			return "reduced"
 		}
 		return "complete"
@@ -56,7 +56,7 @@ var (
 		ranks:   fixedRanks([]int{2}, []int{2, 1})})
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
-	Ormqr              = matrixOp(graph.SchemaOf[ormqrAttrs](), graph.Semantics{Name: "ormqr",
+	Ormqr              = matrixOp(graph.SchemaOf[*ormqrAttrs](), graph.Semantics{Name: "ormqr",
 		Doc: "Multiplies matrices `input3` by the products Q of the reflections that geqrf returns as self and " +
 			"`input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}, {Name: "input3"}}, Infer: inferOrmqr,
@@ -183,7 +183,7 @@ func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 	}
 	// Q is a square matrix with as many rows as input. The product with Q sums over a dimension of other: summedSize.
 	summedSize, sizeName := other.Shape[otherRank-2], "other.shape[-2]"
-	if !kit.Attrs[ormqrAttrs](c).Left {
+	if !kit.Attrs[*ormqrAttrs](c).Left {
 		summedSize, sizeName = other.Shape[otherRank-1], "other.shape[-1]"
 	}
 	switch {
@@ -218,7 +218,7 @@ func inferOrmqr(c *graph.Call) ([]graph.Result, error) {
 
 // multiplyByQ computes the result of ormqr: Q C or C Q, or with Q^H in place of Q. C Q is the adjoint of Q^H C^H.
 func multiplyByQ[T number](t *task[T]) error {
-	attrs, tau, other := kit.Attrs[ormqrAttrs](t.call), t.in[1].elements, t.in[2]
+	attrs, tau, other := kit.Attrs[*ormqrAttrs](t.call), t.in[1].elements, t.in[2]
 	if attrs.Left {
 		copy(t.out[0].elements, other.elements)
 		t.multiplyQ(t.in[0], tau, t.out[0], attrs.Transpose)

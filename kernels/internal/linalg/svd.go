@@ -26,12 +26,12 @@ type svdAttrs struct {
 
 // Ops that compute singular values of matrices.
 var (
-	LinalgSVD = matrixOp(graph.SchemaOf[linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
+	LinalgSVD = matrixOp(graph.SchemaOf[*linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
 		Doc: "Returns the factors of matrices U diag(S) Vh: orthonormal columns, singular values in descending order, and " +
 			"orthonormal rows. Columns of U and rows of Vh can be multiplied by numbers of magnitude 1.",
 		Params: []graph.Param{operandA}, Outputs: []string{"U", "S", "Vh"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			attrs := kit.Attrs[linalgSVDAttrs](c)
+			attrs := kit.Attrs[*linalgSVDAttrs](c)
 			u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
 				if attrs.FullMatrices {
 					return rows, cols
@@ -46,19 +46,19 @@ var (
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], memory: svdMemory,
 		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
-	Svdvals = matrixOp(graph.SchemaOf[svdvalsAttrs](), graph.Semantics{Name: "linalg_svdvals",
+	Svdvals = matrixOp(graph.SchemaOf[*svdvalsAttrs](), graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			_, s, _, err := svdTypes(c, func(_, _, minSize sym.Int) (sym.Int, sym.Int) { return minSize, minSize })
 			if err == nil {
-				err = checkDriver(c, kit.Attrs[svdvalsAttrs](c).Driver)
+				err = checkDriver(c, kit.Attrs[*svdvalsAttrs](c).Driver)
 			}
 			return c.NewResult(s), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: svdMemory,
 		ranks: fixedRanks([]int{2}, []int{1})})
-	SVD = matrixOp(graph.SchemaOf[svdAttrs](), graph.Semantics{Name: "svd",
+	SVD = matrixOp(graph.SchemaOf[*svdAttrs](), graph.Semantics{Name: "svd",
 		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
 		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
@@ -106,7 +106,7 @@ func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, s
 }
 
 func inferSVD(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[svdAttrs](c)
+	attrs := kit.Attrs[*svdAttrs](c)
 	u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
 		if attrs.Some && attrs.ComputeUV {
 			return minSize, minSize
@@ -175,7 +175,7 @@ func singularValues[T number](t *task[T]) error {
 
 // svdWithV computes the results of svd, which returns V in place of its adjoint.
 func svdWithV[T number](t *task[T]) error {
-	if !kit.Attrs[svdAttrs](t.call).ComputeUV {
+	if !kit.Attrs[*svdAttrs](t.call).ComputeUV {
 		minSize := t.out[1].rows
 		_, values, _, err := factorSVD(t, minSize, minSize)
 		t.setReals(1, values)

@@ -22,7 +22,7 @@ type triangularSolveAttrs struct {
 
 // Ops that solve equations with triangular matrices.
 var (
-	SolveTriangular = matrixOp(graph.SchemaOf[solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
+	SolveTriangular = matrixOp(graph.SchemaOf[*solveTriangularAttrs](), graph.Semantics{Name: "linalg_solve_triangular",
 		Doc:    "Solves linear equations with a triangular matrix self. The other triangle is not read.",
 		Params: []graph.Param{kit.Self, {Name: "B"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -31,7 +31,7 @@ var (
 			if err := (matrixCheck{name: name, kernel: "triangular_solve"}).check(a, true); err != nil {
 				return nil, err
 			}
-			shape, err := equationShape(name, a.Shape, b.Shape, kit.Attrs[solveTriangularAttrs](c).Left)
+			shape, err := equationShape(name, a.Shape, b.Shape, kit.Attrs[*solveTriangularAttrs](c).Left)
 			if err == nil && a.DType != b.DType {
 				err = fmt.Errorf("%s: Expected A and B to have the same dtype", name)
 			}
@@ -47,7 +47,7 @@ var (
 	}, algorithm{float: linalgSolveTriangular[float64], complex: linalgSolveTriangular[complex128],
 		memory: memoryOfCopies(2),
 		ranks:  matrixResults(1)})
-	TriangularSolve = matrixOp(graph.SchemaOf[triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
+	TriangularSolve = matrixOp(graph.SchemaOf[*triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
 		Doc: "Solves A X = self with a triangular matrix `A`. The other triangle is not read. Also returns a copy " +
 			"of `A`.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
 		Infer: inferTriangularSolve,
@@ -60,7 +60,7 @@ var (
 // linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T; the
 // transpose of an upper triangle is a lower triangle, and vice versa.
 func linalgSolveTriangular[T number](t *task[T]) error {
-	attrs, a, b := kit.Attrs[solveTriangularAttrs](t.call), t.in[0], t.in[1]
+	attrs, a, b := kit.Attrs[*solveTriangularAttrs](t.call), t.in[0], t.in[1]
 	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}
 	if !attrs.Left {
 		a, b, shape.isUpper = t.transposed(a), t.transposed(b), !shape.isUpper
@@ -101,7 +101,7 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 
 // triangularSolve computes the results of triangular_solve.
 func triangularSolve[T number](t *task[T]) error {
-	attrs, a := kit.Attrs[triangularSolveAttrs](t.call), t.in[1]
+	attrs, a := kit.Attrs[*triangularSolveAttrs](t.call), t.in[1]
 	copy(t.out[0].elements, t.in[0].elements)
 	copy(t.out[1].elements, a.elements)
 	shape := triangle{isUpper: attrs.Upper, hasUnitDiagonal: attrs.Unitriangular}

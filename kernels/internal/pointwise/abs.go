@@ -11,7 +11,7 @@ import (
 )
 
 // Abs is torch.abs.
-var Abs = kit.Define[kit.EmptyAttrs](graph.Op{
+var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "abs",
 		Doc:    "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",

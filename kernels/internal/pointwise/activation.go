@@ -64,18 +64,18 @@ type geluAttrs struct {
 }
 
 // Gelu multiplies self by the normal distribution function of self.
-var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
+var Gelu = elementwise(graph.SchemaOf[*geluAttrs](), "gelu",
 	"Multiplies each element x by the probability that a standard normal number is less than x, or by an "+
 		"approximation of it with tanh. Supports floats only.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
+			if kit.Attrs[*geluAttrs](c).Approximate == "tanh" {
 				return geluTanhBodies.kernelNamed("GeluKernelImpl", iteration)
 			}
 			return geluBodies.kernelNamed("GeluKernelImpl", iteration)
 		}},
 	func(c *graph.Call) kit.ScalarFunc {
-		if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
+		if kit.Attrs[*geluAttrs](c).Approximate == "tanh" {
 			return floatRef(geluTanh)(c)
 		}
 		return floatRef(gelu)(c)

@@ -14,7 +14,7 @@ type addAttrs struct {
 }
 
 // Add is self + alpha*other.
-var Add = kit.Define[addAttrs](graph.Op{
+var Add = kit.Define[*addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "add",
 		Doc: "Returns self + alpha * other, with broadcasting. For bools, returns the logical or of self and other if " +
@@ -37,7 +37,7 @@ func IsPlainAdd(node *graph.Node) bool {
 }
 
 // Sub is self - alpha*other.
-var Sub = kit.Define[addAttrs](graph.Op{
+var Sub = kit.Define[*addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "sub",
 		Doc:      "Returns self - alpha * other, with broadcasting. Bools are not supported.",
@@ -49,7 +49,7 @@ var Sub = kit.Define[addAttrs](graph.Op{
 })
 
 // Rsub is other - alpha*self.
-var Rsub = kit.Define[addAttrs](graph.Op{
+var Rsub = kit.Define[*addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "rsub",
 		Doc:    "Returns other - alpha * self, with broadcasting. Bools are not supported.",
@@ -98,7 +98,7 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 	[]rule.Operand) (rule.Config, error) {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		cfg, err := config(c, outs)
-		alpha := kit.Attrs[addAttrs](c).Alpha
+		alpha := kit.Attrs[*addAttrs](c).Alpha
 		if err != nil || alpha.DType() == tensor.Int64 {
 			return cfg, err
 		}
@@ -132,7 +132,7 @@ var (
 // alpha except 0 is like 1, and 0 selects the first operand.
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-		alpha := kit.Attrs[addAttrs](c).Alpha
+		alpha := kit.Attrs[*addAttrs](c).Alpha
 		body, err := plain.kernelFor("add", iteration) // aten's sub also runs the kernel of add
 		switch {
 		case err != nil || alpha.Complex() == 1:
@@ -160,7 +160,7 @@ func timesSign(number tensor.Scalar, sign int64) tensor.Scalar {
 // addRef returns the reference of add (sign 1) or sub (sign -1).
 func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 	return func(c *graph.Call) kit.ScalarFunc {
-		alpha := kit.Attrs[addAttrs](c).Alpha
+		alpha := kit.Attrs[*addAttrs](c).Alpha
 		// The conversion of the product to float64 forbids a fused multiply-add.
 		numbers := kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },

@@ -18,12 +18,12 @@ type valueAttrs struct {
 var addcParams = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
-var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
+var Addcmul = elementwise(graph.SchemaOf[*valueAttrs](), "addcmul",
 	"Returns self + value * tensor1 * tensor2, with broadcasting.", addcParams,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
-		value := kit.Attrs[valueAttrs](c).Value
+		value := kit.Attrs[*valueAttrs](c).Value
 		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			round := roundTo(kit.LoopDType(dtype)) // a product may overflow the dtype
 			return kit.ByDTypeKind(
@@ -41,12 +41,12 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 	kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
 
 // Addcdiv is self + value * tensor1 / tensor2.
-var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
+var Addcdiv = elementwise(graph.SchemaOf[*valueAttrs](), "addcdiv",
 	"Returns self + value * tensor1 / tensor2, with broadcasting. Two integer tensors are not supported.", addcParams,
 	&graph.Pointwise{Config: withCheck(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
-		value := kit.Attrs[valueAttrs](c).Value
+		value := kit.Attrs[*valueAttrs](c).Value
 		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			round := roundTo(dtype) // a product may underflow before a division by 0
 			return kit.ByDTypeKind(nil,
@@ -75,7 +75,7 @@ func scaledTernary(torchKernel, text string, dtypes ...[]tensor.DType) func(*gra
 	*rule.Rule) (rule.Kernel, error) {
 	scaledFormula, supported := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-		value := kit.Attrs[valueAttrs](c).Value
+		value := kit.Attrs[*valueAttrs](c).Value
 		if err := kit.CheckNumberFits(value, iteration.CommonDType()); err != nil {
 			return rule.Kernel{}, err
 		}

@@ -53,16 +53,16 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 	case Relu6:
 		lower, upper, ok = 0, 6, true
 	case Hardtanh:
-		attrs := kit.Attrs[hardtanhAttrs](call)
+		attrs := kit.Attrs[*hardtanhAttrs](call)
 		lower, upper, ok = attrs.Min.Float(), attrs.Max.Float(), true
 	case Clamp:
-		attrs := kit.Attrs[clampAttrs](call)
+		attrs := kit.Attrs[*clampAttrs](call)
 		setBounds(clampBounds{min: attrs.Min, max: attrs.Max, lowerIsOperand: call.HasOperand(1),
 			upperIsOperand: call.HasOperand(2)})
 	case ClampMin:
-		setBounds(clampBounds{min: kit.Attrs[clampMinAttrs](call).Min, lowerIsOperand: call.HasOperand(1)})
+		setBounds(clampBounds{min: kit.Attrs[*clampMinAttrs](call).Min, lowerIsOperand: call.HasOperand(1)})
 	case ClampMax:
-		setBounds(clampBounds{max: kit.Attrs[clampMaxAttrs](call).Max, upperIsOperand: call.HasOperand(1)})
+		setBounds(clampBounds{max: kit.Attrs[*clampMaxAttrs](call).Max, upperIsOperand: call.HasOperand(1)})
 	}
 	return lower, upper, ok && lower == lower && upper == upper // no range with a NaN
 }

@@ -16,12 +16,12 @@ var (
 
 // Clamp limits self to at least min and at most max. ClampMin has only the bound min, ClampMax only max.
 var (
-	Clamp = clampOp(graph.SchemaOf[clampAttrs](), "clamp",
+	Clamp = clampOp(graph.SchemaOf[*clampAttrs](), "clamp",
 		"Clamps self to at least `min` and at most `max`; one of them may be omitted. If `min` is above `max`, the "+
 			"result is `max`. A bound of a higher dtype category (integer, float) promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
 		func(c *graph.Call) clampBounds {
-			attrs := *kit.Attrs[clampAttrs](c)
+			attrs := *kit.Attrs[*clampAttrs](c)
 			if !attrs.Min.IsSet() || !attrs.Max.IsSet() {
 				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be
 				// NaN.
@@ -32,16 +32,16 @@ var (
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
 		kit.Example(nil, kit.ExTransposed, tensor.Meta{}, kit.ExRow))
-	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
+	ClampMin = clampOp(graph.SchemaOf[*clampMinAttrs](), "clamp_min",
 		"Clamps self to at least `min`.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, lowerIsOperand: c.HasOperand(1)}
+			return clampBounds{min: kit.Attrs[*clampMinAttrs](c).Min, lowerIsOperand: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
-	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
+	ClampMax = clampOp(graph.SchemaOf[*clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most `max`.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clampBounds {
-			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, upperIsOperand: c.HasOperand(1)}
+			return clampBounds{max: kit.Attrs[*clampMaxAttrs](c).Max, upperIsOperand: c.HasOperand(1)}
 		},
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )

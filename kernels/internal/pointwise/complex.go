@@ -15,7 +15,7 @@ import (
 
 // Real and Imag return views of the real and the imaginary parts of complex numbers.
 var (
-	Real = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
+	Real = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or self if it is real.",
 		Params: unaryParams,
 		Kind:   graph.View,
@@ -27,7 +27,7 @@ var (
 		}),
 		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
 	}})
-	Imag = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
+	Imag = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "imag",
 		Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
 			"supported.",
@@ -63,7 +63,7 @@ func partRef(part func(complex128) float64) func(*graph.Call, []*tensor.Tensor) 
 }
 
 // ConjPhysical negates imaginary parts.
-var ConjPhysical = kit.Define[kit.EmptyAttrs](graph.Op{
+var ConjPhysical = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conj_physical",
 		Doc: "Negates the imaginary part of each element, in new memory. A real self is " +
@@ -93,7 +93,7 @@ var ConjPhysical = kit.Define[kit.EmptyAttrs](graph.Op{
 var conjugation = &graph.Pointwise{Config: unary, Body: bodyByDType("conj", bodiesOf(formula("conj(x)"), complexes))}
 
 // Angle returns the argument of complex numbers: the angle in the complex plane.
-var Angle = kit.Define[kit.EmptyAttrs](graph.Op{
+var Angle = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "angle",
 		Doc:    "Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.",

@@ -25,15 +25,15 @@ func curveOf(torchKernel, text string, grain int) *graph.Pointwise {
 
 // attrCurve is curve for an op with attributes of type A. grain is the number of elements per chunk. numbersOf returns
 // the numbers that the formula refers to by name. referenceOf returns the reference function for the attributes.
-func attrCurve[A any](name, torchKernel, doc, text string, grain int, numbersOf func(*A) numbers,
-	referenceOf func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
+func attrCurve[A any](name, torchKernel, doc, text string, grain int, numbersOf func(A) numbers,
+	referenceOf func(A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise(graph.SchemaOf[A](), name, doc, unaryParams,
 		&graph.Pointwise{Grain: grain, Config: unary, Body: attrCurveBody(torchKernel, formula(text, "x"), numbersOf)},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(referenceOf(kit.Attrs[A](c)))(c) }, examples...)
 }
 
 // attrCurveBody returns the Body function of an op on floats with a formula that uses attributes.
-func attrCurveBody[A any](torchKernel string, body *expr.Formula, numbersOf func(*A) numbers) func(*graph.Call,
+func attrCurveBody[A any](torchKernel string, body *expr.Formula, numbersOf func(A) numbers) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
 	return attrBody(torchKernel, body, func(c *graph.Call) numbers { return numbersOf(kit.Attrs[A](c)) }, floats)
 }

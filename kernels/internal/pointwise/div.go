@@ -22,7 +22,7 @@ func (a *divAttrs) mode() string {
 }
 
 // Div is self / other, optionally rounded.
-var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
+var Div = elementwise(graph.SchemaOf[*divAttrs](), "div",
 	"Divides self by `other`, with broadcasting. Without `rounding_mode`, integers are divided as float32; with it "+
 		"they stay integers, and a divisor of 0 is an error in the run.",
 	numberParams, &division, divRef,
@@ -40,7 +40,7 @@ var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByD
 
 var division = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
-		switch mode := kit.Attrs[divAttrs](c).mode(); mode {
+		switch mode := kit.Attrs[*divAttrs](c).mode(); mode {
 		case "":
 			return binaryFloat(c, outs)
 		case "floor", "trunc":
@@ -51,7 +51,7 @@ var division = graph.Pointwise{
 		}
 	},
 	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-		switch kit.Attrs[divAttrs](c).mode() {
+		switch kit.Attrs[*divAttrs](c).mode() {
 		case "floor":
 			return floorDivBodies.kernelFor("div_floor", iteration)
 		case "trunc":
@@ -115,7 +115,7 @@ func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 
 // divRef returns the reference of div.
 func divRef(c *graph.Call) kit.ScalarFunc {
-	switch kit.Attrs[divAttrs](c).mode() {
+	switch kit.Attrs[*divAttrs](c).mode() {
 	case "floor":
 		return floorRef(&division, c)
 	case "trunc":

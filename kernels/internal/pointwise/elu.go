@@ -45,7 +45,7 @@ var (
 
 func init() {
 	Celu.Pointwise.Config = withCheck(unary, func(c *graph.Call) error {
-		if kit.Attrs[celuAttrs](c).Alpha == 0 {
+		if kit.Attrs[*celuAttrs](c).Alpha == 0 {
 			return errors.New("ZeroDivisionError: alpha cannot be 0 for CELU")
 		}
 		return nil

@@ -143,7 +143,7 @@ func sameNumber(a, b tensor.Scalar) bool {
 
 // expressionOf returns the typed expression of a call.
 func expressionOf(call *graph.Call) (*typedExpression, error) {
-	return cachedExpression(call, kit.Attrs[expressionAttrs](call))
+	return cachedExpression(call, kit.Attrs[*expressionAttrs](call))
 }
 
 // parseExpression parses the text with the names of the call's operands and checks the attributes against the names in

@@ -60,7 +60,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 	if layout != nil {
 		op.Infer = kit.InferWithLayout(pointwise, layout)
 	}
-	return kit.Define[kit.EmptyAttrs](op)
+	return kit.Define[*kit.EmptyAttrs](op)
 }
 
 // PyTorch composes isinf and isfinite from other ops. Therefore the layout of the result is inferred by applying the

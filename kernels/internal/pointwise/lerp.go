@@ -16,7 +16,7 @@ type lerpAttrs struct {
 }
 
 // Lerp is self + weight * (end - self).
-var Lerp = kit.Define[lerpAttrs](graph.Op{
+var Lerp = kit.Define[*lerpAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "lerp",
 		Doc: "Interpolates linearly between self (weight 0) and `end` (weight 1). `weight` is a tensor or a plain " +
@@ -54,7 +54,7 @@ func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 				kit.CppName(call.Type(i+1).DType))
 		}
 	}
-	switch isSet := kit.Attrs[lerpAttrs](call).Weight.IsSet(); {
+	switch isSet := kit.Attrs[*lerpAttrs](call).Weight.IsSet(); {
 	case isSet && call.HasOperand(2):
 		return rule.Config{}, errors.New("lerp: weight is given twice, as an operand and as an attribute")
 	case !isSet && !call.HasOperand(2):
@@ -82,7 +82,7 @@ var (
 
 // lerpBody returns the kernel. A plain weight is a constant of its formula.
 func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-	weight := kit.Attrs[lerpAttrs](c).Weight
+	weight := kit.Attrs[*lerpAttrs](c).Weight
 	if !weight.IsSet() {
 		return lerpBodies.kernelNamed("lerp_kernel_tensor", iteration)
 	}
@@ -102,7 +102,7 @@ func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 
 // lerpRef returns the reference function. The operands are self, end and weight.
 func lerpRef(c *graph.Call) kit.ScalarFunc {
-	weight := kit.Attrs[lerpAttrs](c).Weight
+	weight := kit.Attrs[*lerpAttrs](c).Weight
 	return func(dtype tensor.DType, operands []tensor.Scalar) tensor.Scalar {
 		if weight.IsSet() {
 			operands = append(operands[:2:2], weight)

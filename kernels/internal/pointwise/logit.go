@@ -15,17 +15,17 @@ type logitAttrs struct {
 }
 
 // Logit is the inverse of sigmoid.
-var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
+var Logit = elementwise(graph.SchemaOf[*logitAttrs](), "logit",
 	"Returns log(x / (1 - x)) of each element, clamped to [eps, 1-eps] if "+
 		"eps is given.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-			if kit.Attrs[logitAttrs](c).Eps == nil {
+			if kit.Attrs[*logitAttrs](c).Eps == nil {
 				return logitBodies.kernelFor("logit", iteration)
 			}
 			return boundedLogit(c, iteration)
 		}},
-	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[logitAttrs](c)))(c) },
+	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[*logitAttrs](c)))(c) },
 	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTransposed))
 
 var (
@@ -51,7 +51,7 @@ func logit(attrs *logitAttrs) func(float64) float64 {
 }
 
 // LogSigmoid is the logarithm of sigmoid.
-var LogSigmoid = kit.Define[kit.EmptyAttrs](graph.Op{
+var LogSigmoid = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "log_sigmoid",
 		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +

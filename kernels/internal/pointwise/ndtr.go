@@ -11,7 +11,7 @@ import (
 )
 
 // Ndtr is the distribution function of the standard normal distribution.
-var Ndtr = kit.Define[kit.EmptyAttrs](graph.Op{
+var Ndtr = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "special_ndtr",
 		Doc:    "Returns the probability that a standard normal number is less than the element.",

@@ -20,7 +20,7 @@ var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned intege
 	kit.ExUnary, kit.Example(nil, kit.ExInts))
 
 // Positive returns self.
-var Positive = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
+var Positive = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "positive", Doc: "Returns self as a view. Bools are not supported.", Params: unaryParams, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
 		if err := boolCheck("The `+` operator, on a bool tensor is not supported.")(c); err != nil {

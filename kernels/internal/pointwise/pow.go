@@ -12,7 +12,7 @@ import (
 )
 
 // Pow is self to the power of exponent. Both operands may be plain numbers.
-var Pow = kit.Define[kit.EmptyAttrs](graph.Op{
+var Pow = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pow",
 		Doc: "Raises self to the power of `exponent`, with broadcasting. Integers stay integers: a negative plain " +
@@ -26,7 +26,7 @@ var Pow = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // Square is self times itself, like pow with the plain exponent 2.
-var Square = kit.Define[kit.EmptyAttrs](graph.Op{
+var Square = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "square",
 		Doc:    "Multiplies self by itself. Bools become int64.",

@@ -12,7 +12,7 @@ import (
 )
 
 // Prelu multiplies elements that are not positive by a weight. There is one weight for all elements or one per channel.
-var Prelu = kit.Define[kit.EmptyAttrs](graph.Op{
+var Prelu = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "prelu",
 		Doc: "Multiplies each element that is not positive by a weight. `weight` has one element, or one per channel " +
@@ -70,7 +70,7 @@ type gluAttrs struct {
 }
 
 // Glu multiplies the first half of a dimension by the sigmoid of the second half.
-var Glu = kit.Define[gluAttrs](graph.Op{
+var Glu = kit.Define[*gluAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "glu",
 		Doc:    "Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.",
@@ -106,7 +106,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			builder, dim := compose.NewBuilder(parts, c), kit.Attrs[gluAttrs](c).Dim
+			builder, dim := compose.NewBuilder(parts, c), kit.Attrs[*gluAttrs](c).Dim
 			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
 				size := kit.SizeOf(kit.KnownMeta(leftType), dim)
@@ -125,7 +125,7 @@ func gluHalves(c *graph.Call) (left, right tensor.Type, err error) {
 	if self.Rank() == 0 {
 		return left, right, fmt.Errorf("glu does not support 0-dimensional tensors")
 	}
-	dim, err := tensor.WrapDim(kit.Attrs[gluAttrs](c).Dim, self.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*gluAttrs](c).Dim, self.Rank())
 	if err != nil {
 		return left, right, err
 	}

@@ -26,10 +26,10 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 
 // Hardtanh clamps self to [min_val, max_val]. Relu6 clamps self to [0, 6].
 var (
-	Hardtanh = hardtanhOp(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
+	Hardtanh = hardtanhOp(graph.SchemaOf[*hardtanhAttrs](), "hardtanh",
 		"Clamps self to [min_val, max_val]; NaN propagates. Bools are not supported.",
 		func(c *graph.Call) (low, high tensor.Scalar) {
-			attrs := kit.Attrs[hardtanhAttrs](c)
+			attrs := kit.Attrs[*hardtanhAttrs](c)
 			return attrs.Min, attrs.Max
 		},
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
@@ -95,21 +95,21 @@ type thresholdAttrs struct {
 }
 
 // Threshold sets elements that do not exceed a threshold to a value.
-var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
+var Threshold = elementwise(graph.SchemaOf[*thresholdAttrs](), "threshold",
 	"Sets elements that do not exceed `threshold` to `value`; NaN propagates.", unaryParams,
 	&graph.Pointwise{
 		Config: withCheck(unary, func(c *graph.Call) error {
-			attrs, dtype := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
+			attrs, dtype := kit.Attrs[*thresholdAttrs](c), c.Type(0).DType
 			return errors.Join(fitsNumber(dtype, attrs.Threshold), fitsNumber(dtype, attrs.Value))
 		}),
 		Body: attrBody("threshold_cpu", formula("where(x <= type_as(limit, x), type_as(value, x), x)", "x"),
 			func(c *graph.Call) numbers {
-				attrs := kit.Attrs[thresholdAttrs](c)
+				attrs := kit.Attrs[*thresholdAttrs](c)
 				return numbers{"limit": attrs.Threshold, "value": attrs.Value}
 			}, integers, floats),
 	},
 	func(c *graph.Call) kit.ScalarFunc {
-		attrs := kit.Attrs[thresholdAttrs](c)
+		attrs := kit.Attrs[*thresholdAttrs](c)
 		limit, value := attrs.Threshold.Int(), attrs.Value.Int()
 		if dtype := c.Type(0).DType; dtype.IsIntegral(false) { // negative numbers wrap in unsigned dtypes
 			limit, value = attrs.Threshold.Tensor(dtype).At().Int(), attrs.Value.Tensor(dtype).At().Int()

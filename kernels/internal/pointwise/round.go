@@ -31,11 +31,11 @@ type roundAttrs struct {
 }
 
 // Round rounds to the nearest integer or decimal fraction. Halves are rounded to even.
-var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
+var Round = elementwise(graph.SchemaOf[*roundAttrs](), "round",
 	"Rounds each element to the nearest integer, or to `decimals` places; halves are rounded to even.", unaryParams,
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
-		decimals := kit.Attrs[roundAttrs](c).Decimals
+		decimals := kit.Attrs[*roundAttrs](c).Decimals
 		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
 			case dtype.IsIntegral(false):
@@ -64,7 +64,7 @@ var integerCopyBodies = bodiesOf(formula("x"), integers)
 // PyTorch rounds the scaled numbers to the 16-bit dtype.
 func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)
-	return cfg.OpMath(kit.Attrs[roundAttrs](c).Decimals == 0), err
+	return cfg.OpMath(kit.Attrs[*roundAttrs](c).Decimals == 0), err
 }
 
 var (
@@ -72,17 +72,17 @@ var (
 	// As in native::round_decimals, the scaled number is rounded to the dtype of x.
 	roundToDecimals = attrBody("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
 		func(c *graph.Call) numbers {
-			return numbers{"up": tensor.FloatScalar(math.Pow10(kit.Attrs[roundAttrs](c).Decimals))}
+			return numbers{"up": tensor.FloatScalar(math.Pow10(kit.Attrs[*roundAttrs](c).Decimals))}
 		}, floats, halfFloats)
 	roundToTens = attrBody("round_cpu", formula("d = type_as(down, x); rint(type_as(x / d, x)) * d", "x"),
 		func(c *graph.Call) numbers {
-			return numbers{"down": tensor.FloatScalar(math.Pow10(-kit.Attrs[roundAttrs](c).Decimals))}
+			return numbers{"down": tensor.FloatScalar(math.Pow10(-kit.Attrs[*roundAttrs](c).Decimals))}
 		}, floats, halfFloats)
 )
 
 // roundBody returns the kernel for the sign of decimals.
 func roundBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-	switch decimals := kit.Attrs[roundAttrs](c).Decimals; {
+	switch decimals := kit.Attrs[*roundAttrs](c).Decimals; {
 	case decimals > 0:
 		return roundToDecimals(c, iteration)
 	case decimals < 0:

@@ -36,7 +36,7 @@ var (
 
 func init() {
 	Softshrink.Pointwise.Config = withCheck(unary, func(c *graph.Call) error {
-		if l := kit.Attrs[softshrinkAttrs](c).Lambd; l < 0 {
+		if l := kit.Attrs[*softshrinkAttrs](c).Lambd; l < 0 {
 			return fmt.Errorf("lambda must be greater or equal to 0, but found to be %s.", strconv.FormatFloat(l, 'g', 6, 64))
 		}
 		return nil

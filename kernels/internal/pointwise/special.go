@@ -133,7 +133,7 @@ type nanToNumAttrs struct {
 }
 
 // NanToNum replaces non-finite numbers.
-var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
+var NanToNum = kit.Define[*nanToNumAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "nan_to_num",
 		Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
@@ -186,7 +186,7 @@ func replacements(c *graph.Call, dtype tensor.DType) (byClass [3]float64) {
 	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
 		tensor.Float64: math.MaxFloat64}[dtype]
 	byClass = [3]float64{0, limit, -limit}
-	attrs := kit.Attrs[nanToNumAttrs](c)
+	attrs := kit.Attrs[*nanToNumAttrs](c)
 	for i, given := range []*float64{attrs.NaN, attrs.PosInf, attrs.NegInf} {
 		if given != nil {
 			byClass[i] = *given

@@ -10,7 +10,7 @@ import (
 )
 
 // Where selects each element from one of two operands by a condition.
-var Where = kit.Define[kit.EmptyAttrs](graph.Op{
+var Where = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "where",
 		Doc: "Takes self where `condition` is true and `other` elsewhere, with broadcasting. The condition is " +

@@ -25,18 +25,18 @@ type maxUnpool3dAttrs struct {
 
 // Max unpoolings invert max poolings with indices: each element is written to the position of the maximum.
 var (
-	MaxUnpool1d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool1d",
+	MaxUnpool1d = maxUnpoolOp(graph.SchemaOf[*maxUnpoolAttrs](), "max_unpool1d",
 		"Writes the elements of self [N, C, L] or [C, L] to the positions given by `indices` in sequences of "+
 			"`output_size` zeros. Among duplicate indices, the last wins.",
-		1, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpoolAttrs](c).OutputSize })
-	MaxUnpool2d = maxUnpoolOp(graph.SchemaOf[maxUnpoolAttrs](), "max_unpool2d",
+		1, func(c *graph.Call) []sym.Int { return kit.Attrs[*maxUnpoolAttrs](c).OutputSize })
+	MaxUnpool2d = maxUnpoolOp(graph.SchemaOf[*maxUnpoolAttrs](), "max_unpool2d",
 		"Writes the elements of self [N, C, H, W] or [C, H, W] to the positions given by `indices` in planes of "+
 			"`output_size` zeros. Among duplicate indices, the last wins.",
-		2, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpoolAttrs](c).OutputSize })
-	MaxUnpool3d = maxUnpoolOp(graph.SchemaOf[maxUnpool3dAttrs](), "max_unpool3d",
+		2, func(c *graph.Call) []sym.Int { return kit.Attrs[*maxUnpoolAttrs](c).OutputSize })
+	MaxUnpool3d = maxUnpoolOp(graph.SchemaOf[*maxUnpool3dAttrs](), "max_unpool3d",
 		"Writes the elements of self [N, C, D, H, W] or [C, D, H, W] to the positions given by `indices` in "+
 			"volumes of `output_size` zeros. Among duplicate indices, the last wins.",
-		3, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpool3dAttrs](c).OutputSize })
+		3, func(c *graph.Call) []sym.Int { return kit.Attrs[*maxUnpool3dAttrs](c).OutputSize })
 )
 
 // maxUnpoolOp defines an unpooling over the last `dims` dimensions, which are called a plane: a sequence, an image or a

@@ -106,13 +106,10 @@ func (attrs *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: attr
 
 func (attrs *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
 
-// define defines a pooling with attributes A. The result of a pooling of images (dims 2) has the operand's memory
+// define defines a pooling with attributes A, a pointer to a struct with a method args. The result of a pooling of images (dims 2) has the operand's memory
 // format. An implementation that writes the result in some order thus reads the operand in the same order.
-func define[A any, P interface {
-	*A
-	args() callAttrs
-}](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
-	p.args = func(c *graph.Call) callAttrs { return P(kit.Attrs[A](c)).args() }
+func define[A any](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
+	p.args = func(c *graph.Call) callAttrs { return c.Attrs.(interface{ args() callAttrs }).args() }
 	op := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
 	op.Parallel = kit.LoopsExceptLast(p.dims)
 	if p.dims == 2 {
@@ -162,24 +159,24 @@ func maxExamples(shape ...int) []graph.Example {
 
 // Max poolings take the maximum of each window. NaN propagates.
 var (
-	MaxPool1d = define[maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: reduceMax},
+	MaxPool1d = define[*maxPool1dAttrs]("max_pool1d", pooling{name: "max_pool1d", dims: 1, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, L] or [C, L]. The result is row-major.",
 		rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
-	MaxPool1dWithIndices = define[maxPoolAttrs]("max_pool1d_with_indices",
+	MaxPool1dWithIndices = define[*maxPoolAttrs]("max_pool1d_with_indices",
 		pooling{name: "max_pool1d_with_indices", dims: 1, kind: reduceMax, returnsIndices: true},
 		"Returns the maximum of each window of self [N, C, L] or [C, L], and its index in the sequence.",
 		maxExamples(2, 2, 5)...)
-	MaxPool2d = define[maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: reduceMax},
+	MaxPool2d = define[*maxPoolAttrs]("max_pool2d", pooling{name: "max_pool2d", dims: 2, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, H, W] or [C, H, W]. The result has the memory format "+
 			"that the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
-	MaxPool2dWithIndices = define[maxPoolAttrs]("max_pool2d_with_indices",
+	MaxPool2dWithIndices = define[*maxPoolAttrs]("max_pool2d_with_indices",
 		pooling{name: "max_pool2d", dims: 2, kind: reduceMax, returnsIndices: true},
 		"Returns the maximum of each window and its index in the plane. The results have the memory format that "+
 			"the strides of self suggest.", imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
-	MaxPool3d = define[maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: reduceMax},
+	MaxPool3d = define[*maxPoolAttrs]("max_pool3d", pooling{name: "max_pool3d", dims: 3, kind: reduceMax},
 		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major.",
 		maxExamples(2, 2, 5, 6, 4)...)
-	MaxPool3dWithIndices = define[maxPoolAttrs]("max_pool3d_with_indices",
+	MaxPool3dWithIndices = define[*maxPoolAttrs]("max_pool3d_with_indices",
 		pooling{name: "max_pool3d", dims: 3, kind: reduceMax, returnsIndices: true},
 		"Returns the maximum of each window of self [N, C, D, H, W] or [C, D, H, W], and its index in the volume.",
 		maxExamples(2, 2, 5, 6, 4)...)
@@ -188,13 +185,13 @@ var (
 // Average poolings average each window. Sums of floats have dtype float64 or, for small windows, the compute dtype.
 // Sums of int64 have dtype int64.
 var (
-	AvgPool1d = define[avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: reduceAvg},
+	AvgPool1d = define[*avgPool1dAttrs]("avg_pool1d", pooling{name: "avg_pool1d", dims: 1, kind: reduceAvg},
 		"Averages each window of self [N, C, L] or [C, L].", rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 8))
-	AvgPool2d = define[avgPoolAttrs]("avg_pool2d", pooling{name: "avg_pool2d", dims: 2, kind: reduceAvg},
+	AvgPool2d = define[*avgPoolAttrs]("avg_pool2d", pooling{name: "avg_pool2d", dims: 2, kind: reduceAvg},
 		"Averages each window of self [N, C, H, W] or [C, H, W]. int64 is the only supported integer dtype. The "+
 			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"kernel_size": []int{2, 2}})...)
-	AvgPool3d = define[avgPoolAttrs]("avg_pool3d", pooling{name: "avg_pool3d", dims: 3, kind: reduceAvg},
+	AvgPool3d = define[*avgPoolAttrs]("avg_pool3d", pooling{name: "avg_pool3d", dims: 3, kind: reduceAvg},
 		"Averages each window of self [N, C, D, H, W] or [C, D, H, W]; the result is row-major. int64 is the only "+
 			"supported integer dtype.",
 		rowMajorExample(graph.Attrs{"kernel_size": 2}, 2, 3, 4, 5, 6),
@@ -204,16 +201,16 @@ var (
 
 // Adaptive average poolings average windows that divide the operand evenly among the results.
 var (
-	AdaptiveAvgPool1d = define[adaptivePool1dAttrs]("adaptive_avg_pool1d",
+	AdaptiveAvgPool1d = define[*adaptivePool1dAttrs]("adaptive_avg_pool1d",
 		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: reduceAvg, adaptive: true},
 		"Averages windows that divide self [N, C, L] or [C, L] evenly among `output_size` results.",
 		rowMajorExample(graph.Attrs{"output_size": 2}, 2, 3, 8))
-	AdaptiveAvgPool2d = define[adaptivePoolAttrs]("adaptive_avg_pool2d",
+	AdaptiveAvgPool2d = define[*adaptivePoolAttrs]("adaptive_avg_pool2d",
 		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: reduceAvg, adaptive: true},
 		"Averages windows that divide self [N, C, H, W] or [C, H, W] evenly among `output_size` results. The "+
 			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
-	AdaptiveAvgPool3d = define[adaptivePoolAttrs]("adaptive_avg_pool3d",
+	AdaptiveAvgPool3d = define[*adaptivePoolAttrs]("adaptive_avg_pool3d",
 		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: reduceAvg, adaptive: true},
 		"Averages windows that divide self [N, C, D, H, W] or [C, D, H, W] evenly among `output_size` results.",
 		rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
@@ -221,28 +218,28 @@ var (
 
 // Adaptive max poolings take the maximum of windows that divide the operand evenly among the results, and its index.
 var (
-	AdaptiveMaxPool1d = define[adaptivePoolAttrs]("adaptive_max_pool1d",
+	AdaptiveMaxPool1d = define[*adaptivePoolAttrs]("adaptive_max_pool1d",
 		pooling{name: "adaptive_max_pool1d", dims: 1, kind: reduceMax, returnsIndices: true, adaptive: true},
 		"Returns the maximum, and its index in the sequence, of windows that divide self evenly among "+
 			"`output_size` results.", rowMajorExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
-	AdaptiveMaxPool2d = define[adaptivePoolAttrs]("adaptive_max_pool2d",
+	AdaptiveMaxPool2d = define[*adaptivePoolAttrs]("adaptive_max_pool2d",
 		pooling{name: "adaptive_max_pool2d", dims: 2, kind: reduceMax, returnsIndices: true, adaptive: true},
 		"Returns the maximum, and its index in the plane, of windows that divide self evenly among `output_size` "+
 			"results. Both results have the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
-	AdaptiveMaxPool3d = define[adaptivePoolAttrs]("adaptive_max_pool3d",
+	AdaptiveMaxPool3d = define[*adaptivePoolAttrs]("adaptive_max_pool3d",
 		pooling{name: "adaptive_max_pool3d", dims: 3, kind: reduceMax, returnsIndices: true, adaptive: true},
 		"Returns the maximum, and its index in the volume, of windows that divide self evenly among `output_size` "+
 			"results.", rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
 // LpPool is the p-norm of each window. As in ONNX, it is the norm of absolute values and ignores padding.
-var LpPool = kit.Define[lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Semantics{
+var LpPool = kit.Define[*lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Semantics{
 	Name: "lp_pool",
 	Doc: "Takes the p-norm of each window over the last n dimensions, where n is the length of `kernel_size`, 1 to 3. " +
 		"`norm_type` is p.",
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		attrs := kit.Attrs[lpPoolAttrs](c)
+		attrs := kit.Attrs[*lpPoolAttrs](c)
 		if dims := len(attrs.KernelSize); dims < 1 || dims > 3 {
 			return nil, fmt.Errorf("lp_pool: kernel_size must have 1 to 3 numbers, but got %d", dims)
 		}
@@ -256,12 +253,12 @@ var LpPool = kit.Define[lpPoolAttrs](withPooling(graph.Op{Semantics: graph.Seman
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
 	},
 }, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
-	return kit.LoopsExceptLast(len(kit.Attrs[lpPoolAttrs](c).KernelSize))(c)
+	return kit.LoopsExceptLast(len(kit.Attrs[*lpPoolAttrs](c).KernelSize))(c)
 }}}, lpPool))
 
 // lpPool returns the pooling of a call of lp_pool. The length of kernel_size is the number of pooled dimensions.
 func lpPool(c *graph.Call) *pooling {
-	attrs := kit.Attrs[lpPoolAttrs](c)
+	attrs := kit.Attrs[*lpPoolAttrs](c)
 	return &pooling{name: "lp_pool", dims: len(attrs.KernelSize), kind: reduceNorm,
 		args: func(*graph.Call) callAttrs { return attrs.args() }}
 }

@@ -16,7 +16,7 @@ type addmmAttrs struct {
 }
 
 // Addmm is beta*self + alpha*(mat1 @ mat2).
-var Addmm = kit.Define[addmmAttrs](graph.Op{
+var Addmm = kit.Define[*addmmAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "addmm",
 		Doc:    "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
@@ -36,7 +36,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 })
 
 // Baddbmm is beta*self + alpha*(batch1 @ batch2).
-var Baddbmm = kit.Define[addmmAttrs](graph.Op{
+var Baddbmm = kit.Define[*addmmAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "baddbmm",
 		Doc: "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast " +
@@ -79,7 +79,7 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 		if err != nil {
 			return nil, err
 		}
-		attrs := kit.Attrs[addmmAttrs](call)
+		attrs := kit.Attrs[*addmmAttrs](call)
 		if result.DType == tensor.Bool && result.Numel().Ne(sym.Int{}).Holds() {
 			// resultType accepts products of bools only if they have no terms. Their result is beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool",
@@ -96,7 +96,7 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 
 // addmmContraction describes a call of addmm or baddbmm as a contraction. It does not apply skipsProduct.
 func addmmContraction(c *graph.Call) (*contraction, error) {
-	attrs, out := kit.Attrs[addmmAttrs](c), c.Out[0]
+	attrs, out := kit.Attrs[*addmmAttrs](c), c.Out[0]
 	self, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	batchRank := out.Rank() - 2 // number of batch dimensions
 	product := &contraction{aOperand: 1, bOperand: 2, addOperand: 0, hasAdd: true, alpha: attrs.Alpha, beta: attrs.Beta,
@@ -136,7 +136,7 @@ func addendOf(addend, expanded tensor.Meta) matrixStrides {
 // multiplies the product by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
-	dtype, alpha := a.DType, kit.Attrs[addmmAttrs](c).Alpha
+	dtype, alpha := a.DType, kit.Attrs[*addmmAttrs](c).Alpha
 	if dtype.IsReducedFloat() || dtype.IsIntegral(true) || alpha.Tensor(dtype).At().Complex() != 0 {
 		return false
 	}
@@ -165,7 +165,7 @@ func addmmFlops(c *graph.Call) float64 {
 
 // addmmRef is the reference implementation of addmm and baddbmm.
 func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[addmmAttrs](c)
+	attrs := kit.Attrs[*addmmAttrs](c)
 	rowDim := in[1].Rank() - 1
 	shape := append(append([]int{}, in[1].Shape[:rowDim]...), in[2].Shape[rowDim])
 	dtype := in[1].DType

@@ -25,7 +25,7 @@ type attentionAttrs struct {
 const attentionMask = 3
 
 // ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value.
-var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
+var ScaledDotProductAttention = kit.Define[*attentionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "scaled_dot_product_attention",
 		Doc: "Weighs values by how keys match queries: `query` [..., l, e], `key` [..., s, e] and `value` [..., s, v] " +
@@ -70,7 +70,7 @@ var ScaledDotProductAttention = kit.Define[attentionAttrs](graph.Op{
 
 // attentionType checks a call and returns the type of its result.
 func attentionType(call *graph.Call) (result tensor.Type, err error) {
-	attrs, query, key, value := kit.Attrs[attentionAttrs](call), call.Type(0), call.Type(1), call.Type(2)
+	attrs, query, key, value := kit.Attrs[*attentionAttrs](call), call.Type(0), call.Type(1), call.Type(2)
 	for i := 1; i < 3; i++ {
 		if operandType := call.Type(i); operandType.DType != query.DType {
 			return result, fmt.Errorf("Expected query, key, and value to have the same dtype, but got query.dtype: %s "+
@@ -146,7 +146,7 @@ func (attrs *attentionAttrs) groupOf(query, key tensor.Meta) int {
 // Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats are
 // converted first.
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
-	attrs, builder, dtype := kit.Attrs[attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
+	attrs, builder, dtype := kit.Attrs[*attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
 	buffers := []kit.Buffer{out} // the result, then the operands
 	for i := range 1 + attentionMask {
@@ -200,7 +200,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		return nil, err
 	}
 	result, _ := resultType.Meta()
-	attrs, query, key, out := kit.Attrs[attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
+	attrs, query, key, out := kit.Attrs[*attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
 	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
 	// element returns element (i, j) of the matrix of a query head, the last of batch; `group` heads share an operand.
 	element := func(matrix *tensor.Tensor, batch []int, i, j, group int) float64 {
@@ -259,7 +259,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 func attentionLoops(call *graph.Call) []graph.Parallel {
 	out := call.Out[0]
 	batch := out.Rank() - 2
-	if kit.Attrs[attentionAttrs](call).EnableGQA {
+	if kit.Attrs[*attentionAttrs](call).EnableGQA {
 		batch--
 	}
 	var loops []graph.Parallel

@@ -14,7 +14,7 @@ func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 	call.AddStreamed(&work)
 	work.Flops = linearBlocksFlops(call)
 	work.AddUnits(multiply.RateLoops, work.Flops/2)
-	integers := 8 * call.Meta(blocksWeight).Numel() / kit.Attrs[linearBlocksAttrs](call).Bits // each is converted once
+	integers := 8 * call.Meta(blocksWeight).Numel() / kit.Attrs[*linearBlocksAttrs](call).Bits // each is converted once
 	work.AddUnits(graph.GoSimple, float64(integers))
 	return work
 }

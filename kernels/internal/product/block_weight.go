@@ -38,7 +38,7 @@ type blockWeight struct {
 
 // newBlockWeight returns the format and the strides of a call's weight.
 func newBlockWeight(call *graph.Call) blockWeight {
-	attrs, weight := kit.Attrs[linearBlocksAttrs](call), call.Meta(blocksWeight)
+	attrs, weight := kit.Attrs[*linearBlocksAttrs](call), call.Meta(blocksWeight)
 	return blockWeight{bits: attrs.Bits, blockElements: attrs.BlockSize, defaultZero: 1 << (attrs.Bits - 1),
 		rowStride: weight.Strides[0], colStride: weight.Strides[1]}
 }

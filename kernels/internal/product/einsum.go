@@ -12,7 +12,7 @@ import (
 )
 
 // Einsum is torch.einsum, a product of tensors that is summed over some dimensions.
-var Einsum = kit.Define[einsumAttrs](graph.Op{
+var Einsum = kit.Define[*einsumAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "einsum",
 		Doc: "Multiplies tensors and sums over dimensions. An equation labels the dimensions. A label that is not in the " +
@@ -57,7 +57,7 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	var onStack [4]tensor.Type
 	types := kit.OperandTypes(onStack[:0], call)
-	equation, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
+	equation, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, types)
 	if err != nil {
 		return nil, err
 	}

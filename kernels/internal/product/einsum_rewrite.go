@@ -24,7 +24,7 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 	if len(call.In) != 2 || !call.Out[0].DType.IsFloat() || call.Type(0).DType != call.Type(1).DType {
 		return rewrite, nil
 	}
-	equation, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, []tensor.Type{call.Type(0), call.Type(1)})
+	equation, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, []tensor.Type{call.Type(0), call.Type(1)})
 	if err != nil {
 		return rewrite, err
 	}

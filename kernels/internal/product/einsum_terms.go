@@ -69,7 +69,7 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 	for i := range types {
 		types[i] = call.Meta(i).Type()
 	}
-	parsed, err := parseEquation(kit.Attrs[einsumAttrs](call).Equation, types)
+	parsed, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, types)
 	if err != nil {
 		return nil, err
 	}

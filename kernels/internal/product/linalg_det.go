@@ -20,7 +20,7 @@ var (
 
 // detOp defines an op that returns determinants.
 func detOp(name string) *graph.Op {
-	return kit.Define[kit.EmptyAttrs](graph.Op{
+	return kit.Define[*kit.EmptyAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the determinants of square matrices, the last two dimensions.",
 			Params: []graph.Param{kit.Self},

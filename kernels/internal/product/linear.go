@@ -11,7 +11,7 @@ import (
 )
 
 // Linear is input @ weight.T + bias.
-var Linear = kit.Define[kit.EmptyAttrs](graph.Op{
+var Linear = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "linear",
 		Doc: "Applies a fully connected layer: `input` [..., in], `weight` [out, in] and `bias` [out] give [..., out]. A " +

@@ -11,7 +11,7 @@ import (
 )
 
 // LinearBlocks is a linear layer whose weight is quantized by blocks.
-var LinearBlocks = kit.Define[linearBlocksAttrs](graph.Op{
+var LinearBlocks = kit.Define[*linearBlocksAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "linear_blocks",
 		Doc: "Applies a fully connected layer whose weight is quantized by blocks: `input` [..., in] and `bias` [out] " +
@@ -48,7 +48,7 @@ var LinearBlocks = kit.Define[linearBlocksAttrs](graph.Op{
 // inferLinearBlocks checks a call. The result is row-major.
 func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	const name = "linear_blocks"
-	attrs := kit.Attrs[linearBlocksAttrs](call)
+	attrs := kit.Attrs[*linearBlocksAttrs](call)
 	if attrs.Bits != 2 && attrs.Bits != 4 && attrs.Bits != 8 || attrs.BlockSize < 1 {
 		return nil, fmt.Errorf("%s: expected bits of 2, 4 or 8 and a positive block_size, but got %d and %d", name,
 			attrs.Bits, attrs.BlockSize)

@@ -8,7 +8,7 @@ import (
 )
 
 // Matmul is the product of vectors, matrices and batches of matrices.
-var Matmul = kit.Define[kit.EmptyAttrs](graph.Op{
+var Matmul = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul",
 		Doc: "Multiplies matrices: [..., m, k] by [..., k, n] gives [..., m, n]. Batch dimensions broadcast. A vector " +
@@ -28,7 +28,7 @@ var Matmul = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // Mm is the product of two matrices.
-var Mm = kit.Define[kit.EmptyAttrs](graph.Op{
+var Mm = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "mm",
 		Doc:    "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Operands do not broadcast.",
@@ -46,7 +46,7 @@ var Mm = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // Bmm is the product of two batches of matrices.
-var Bmm = kit.Define[kit.EmptyAttrs](graph.Op{
+var Bmm = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "bmm",
 		Doc:    "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Operands do not broadcast.",
@@ -62,7 +62,7 @@ var Bmm = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // Mv is the product of a matrix and a vector.
-var Mv = kit.Define[kit.EmptyAttrs](graph.Op{
+var Mv = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "mv",
 		Doc:      "Multiplies a matrix by a vector: [m, k] by [k] gives [m].",
@@ -76,7 +76,7 @@ var Mv = kit.Define[kit.EmptyAttrs](graph.Op{
 })
 
 // Dot is the inner product of two vectors.
-var Dot = kit.Define[kit.EmptyAttrs](graph.Op{
+var Dot = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "dot",
 		Doc:      "Sums the products of two vectors' elements: [k] and [k] give a 0-dim value.",

@@ -11,7 +11,7 @@ import (
 
 // MatmulBytes is the product of quantized matrices. It replaces several ops of quantized models and combines their
 // constants.
-var MatmulBytes = kit.Define[kit.EmptyAttrs](graph.Op{
+var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
 		Doc: "Subtracts zero points from matrices of uint8 or int8 and multiplies them as matmul does. `input_zero_point` " +

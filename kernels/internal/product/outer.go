@@ -28,7 +28,7 @@ func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error
 }
 
 // Outer is torch.outer, the product of a column and a row.
-var Outer = composite[kit.EmptyAttrs](graph.Op{
+var Outer = composite(graph.Op{
 	Semantics: graph.Semantics{
 		Name: "outer", Doc: "Multiplies each element of self by each element of `vec2`: [n] and [m] give [n, m].",
 		Params:   []graph.Param{kit.Self, {Name: "vec2"}},
@@ -54,7 +54,7 @@ var Outer = composite[kit.EmptyAttrs](graph.Op{
 })
 
 // Trace is torch.trace, the sum of the diagonal.
-var Trace = composite[kit.EmptyAttrs](graph.Op{
+var Trace = composite(graph.Op{
 	Semantics: graph.Semantics{
 		Name: "trace", Doc: "Sums the diagonal of a matrix.",
 		Params: []graph.Param{kit.Self}, Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4)}}},
@@ -79,7 +79,7 @@ var Trace = composite[kit.EmptyAttrs](graph.Op{
 
 // composite defines an op that applies the op `base`, with its default attributes, to views of its operands. views
 // returns the types of these views. Inference and reference of the op call the inference and the reference of base.
-func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
+func composite(op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)
 		if err != nil {
@@ -105,11 +105,11 @@ func composite[A any](op graph.Op, base *graph.Op, views func(c *graph.Call) ([]
 		}
 		return base.Ref(inner, in)
 	}
-	return kit.Define[A](op)
+	return kit.DefineWith(kit.NoAttrs, op)
 }
 
 // Numel is torch.numel: the number of elements, as a tensor.
-var Numel = kit.ElementOp[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
+var Numel = kit.ElementOp[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "numel", Doc: "Returns the number of self's elements, a 0-dim int64.", Params: []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }}, func(*graph.Call) (tensor.Type, error) { return tensor.NewType(tensor.Int64), nil },

@@ -43,7 +43,7 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 		return false
 	}
 	fits := q.weightFitsInt8(call)
-	if groups := kit.Attrs[quantConvAttrs](call).Groups; !fits && groups > 1 &&
+	if groups := kit.Attrs[*quantConvAttrs](call).Groups; !fits && groups > 1 &&
 		(groups != weight.Shape[0] || weight.Shape[1] > 1) {
 		return false
 	}
@@ -103,7 +103,7 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 		xZero = scalar(q.xZero)
 	}
 	convolve := func(weight, bias graph.Arg) graph.Arg {
-		attrs := kit.Attrs[quantConvAttrs](call)
+		attrs := kit.Attrs[*quantConvAttrs](call)
 		in := []graph.Arg{call.In[0], weight, bias, scale, xZero, yZero}
 		if yZero.Kind == graph.Null {
 			in = in[:5]
@@ -152,7 +152,7 @@ func (builder quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
 		zeroPoint = builder.Convert(i32,
 			builder.Add(pointwise.Sub, nil, builder.vector(q.wZero, 1, 4, f32), compose.Number(offset)))
 	}
-	groups, outputs := kit.Attrs[quantConvAttrs](builder.Call).Groups, meta.Shape[0]
+	groups, outputs := kit.Attrs[*quantConvAttrs](builder.Call).Groups, meta.Shape[0]
 	ones := builder.Add(view.Full, graph.Attrs{"size": append([]int{groups}, meta.Shape[1:]...), "fill_value": 1,
 		"dtype": tensor.Int8})
 	zeroBias := builder.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})

@@ -53,7 +53,7 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 // quantizationOf returns the scale and the zero point of a call of quantize_linear. ok is false unless the call
 // quantizes float32 numbers to bytes, with one constant scale for all elements.
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
-	attrs := kit.Attrs[quantizeAttrs](c)
+	attrs := kit.Attrs[*quantizeAttrs](c)
 	if attrs.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
 		c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
 		return values, false

@@ -47,7 +47,7 @@ func quantMatmulOp(name, doc string, matmul quantMatmul, operands ...string) *gr
 		examples = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
 			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
-	return kit.Define[kit.EmptyAttrs](graph.Op{
+	return kit.Define[*kit.EmptyAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {

@@ -35,7 +35,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 		example = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4),
 			f32, u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
-	return kit.Define[quantConvAttrs](graph.Op{
+	return kit.Define[*quantConvAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -51,7 +51,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 
 // floatConv returns the op that convolves floats of the rank of x, and the attributes for a call of this op.
 func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, convAttrs graph.Attrs, err error) {
-	attrs, rank := kit.Attrs[quantConvAttrs](c), c.Type(0).Rank()
+	attrs, rank := kit.Attrs[*quantConvAttrs](c), c.Type(0).Rank()
 	if rank < 3 || rank > 5 {
 		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
 	}
@@ -134,7 +134,7 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 	terms := tensor.Numel(weight.Shape[1:])
 	dtype := exactDType(terms, call.Meta(0).DType, weight.DType)
 	inexact := func(impl graph.Impl) bool { return impl.Inexact }
-	groups := kit.Attrs[quantConvAttrs](call).Groups
+	groups := kit.Attrs[*quantConvAttrs](call).Groups
 	if groups == 1 && terms > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
 		dtype = tensor.Float64 // float32 convolutions of one group may use Winograd's formula, whose sums are rounded
 	}

@@ -22,7 +22,7 @@ var (
 )
 
 // QuantizeLinear is ONNX's operator QuantizeLinear.
-var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
+var QuantizeLinear = kit.Define[*quantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "quantize_linear",
 		Doc: "Divides `input` by `scale`, rounds half to even, adds `zero_point` and clamps to the dtype of " +
@@ -30,7 +30,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			"`axis`, or one for each block along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, inputType := kit.Attrs[quantizeAttrs](call), call.Type(0)
+			attrs, inputType := kit.Attrs[*quantizeAttrs](call), call.Type(0)
 			if err := checkScales(call, attrs.Axis, attrs.BlockSize); err != nil {
 				return nil, fmt.Errorf("quantize_linear: %w", err)
 			}
@@ -47,7 +47,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			return call.NewResult(inputType.RowMajor().WithDType(dtype)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[quantizeAttrs](c)
+			attrs := kit.Attrs[*quantizeAttrs](c)
 			dtype := quantDType(c, attrs.DType)
 			return quantReference(c, in, attrs.Axis, attrs.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
 				return tensor.IntScalar(saturate(dtype, math.RoundToEven(float64(float32(x)/float32(scale)))+zeroPoint))
@@ -63,7 +63,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			builder, attrs := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[quantizeAttrs](c)
+			builder, attrs := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[*quantizeAttrs](c)
 			scale := builder.Convert(tensor.Float32, builder.broadcastParam(1, attrs.Axis, attrs.BlockSize))
 			zeroPoint := graph.Arg{}
 			if c.HasOperand(2) {
@@ -77,7 +77,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 })
 
 // DequantizeLinear is ONNX's operator DequantizeLinear.
-var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
+var DequantizeLinear = kit.Define[*dequantizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dequantize_linear",
 		Doc: "Subtracts `zero_point` from integers and multiplies by `scale`. The result has the dtype of `scale`. " +
@@ -85,7 +85,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			"along `axis`.",
 		Params: []graph.Param{kit.Input, scaleOperand, optZeroPoint},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, inputType := kit.Attrs[dequantizeAttrs](call), call.Type(0)
+			attrs, inputType := kit.Attrs[*dequantizeAttrs](call), call.Type(0)
 			if err := checkScales(call, attrs.Axis, attrs.BlockSize); err != nil {
 				return nil, fmt.Errorf("dequantize_linear: %w", err)
 			}
@@ -98,7 +98,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 			return call.NewResult(inputType.RowMajor().WithDType(call.Type(1).DType)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, dtype := kit.Attrs[dequantizeAttrs](c), c.Meta(1).DType
+			attrs, dtype := kit.Attrs[*dequantizeAttrs](c), c.Meta(1).DType
 			return quantReference(c, in, attrs.Axis, attrs.BlockSize, dtype, func(x, scale, zeroPoint float64) tensor.Scalar {
 				return tensor.FloatScalar((x - zeroPoint) * scale)
 			})
@@ -111,7 +111,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			builder, attrs, x := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+			builder, attrs, x := quantBuilder{compose.NewBuilder(parts, c)}, kit.Attrs[*dequantizeAttrs](c), c.In[0]
 			dtype := tensor.Float32 // differences of 16-bit integers are exact in float32
 			if x.Type().DType.Size() > 2 {
 				dtype = tensor.Int64
@@ -226,7 +226,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dty
 }
 
 // DynamicQuantizeLinear is ONNX's operator DynamicQuantizeLinear.
-var DynamicQuantizeLinear = kit.Define[kit.EmptyAttrs](graph.Op{
+var DynamicQuantizeLinear = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dynamic_quantize_linear",
 		Doc: "Quantizes float32 to uint8. The scale and the zero point are chosen so that the quantized values span the " +

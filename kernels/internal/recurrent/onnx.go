@@ -31,7 +31,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	}
 	cell := onnxCell{name: name, kind: kind}
 	gates := kind.gates()
-	return kit.Define[onnxCellAttrs](graph.Op{
+	return kit.Define[*onnxCellAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Outputs: outputs,
 			Infer: cell.infer,
@@ -63,7 +63,7 @@ func onnxCellLoops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1) // the batch is dimension 1 of X [t, n, i], and of Y_h and Y_c [d, n, h]
 	loop.ResultDims[0] = 2           // Y is [t, d, n, h]
 	stateDim := 1
-	if kit.Attrs[onnxCellAttrs](c).Layout == 1 {
+	if kit.Attrs[*onnxCellAttrs](c).Layout == 1 {
 		loop, stateDim = kit.LoopOver(c, 0, 0, 0), 0
 	}
 	for i, dim := range map[int]int{onnxLengths: 0, onnxH0: stateDim, onnxC0: stateDim} {

@@ -44,7 +44,7 @@ type onnxCell struct {
 
 // layerOf returns the layer of a call without the buffers of its operands and without its activation functions.
 func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
-	attrs, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
+	attrs, x, r := kit.Attrs[*onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
 	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputs: x.Shape[2],
 		steps: x.Shape[0], batch: x.Shape[1], order: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
 		coupledGates: attrs.InputForget != 0, clip: attrs.Clip, backward: [2]bool{attrs.Direction == "reverse", true}}
@@ -80,7 +80,7 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	if !input.DType.IsFloat() {
 		return nil, kit.NotImplemented(cell.name, input.DType)
 	}
-	attrs := kit.Attrs[onnxCellAttrs](call)
+	attrs := kit.Attrs[*onnxCellAttrs](call)
 	inputs, hidden := input.Shape[2], r.Shape[2]
 	if !kit.SizeIs(attrs.HiddenSize, 0) && attrs.HiddenSize.Ne(hidden).Holds() {
 		return nil, fmt.Errorf("%s: hidden_size is %v, but R has shape %s", cell.name, attrs.HiddenSize,
@@ -152,7 +152,7 @@ func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer)
 // compile returns the kernel of a call.
 func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	layer := cell.layerOf(call)
-	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](call), layer); err != nil {
+	if err := cell.setActivations(kit.Attrs[*onnxCellAttrs](call), layer); err != nil {
 		return nil, err
 	}
 	if layer.batch*layer.hidden == 0 {

@@ -191,7 +191,7 @@ func (cell onnxCell) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		return nil, err
 	}
 	layer := cell.layerOf(c)
-	if err := cell.setActivations(kit.Attrs[onnxCellAttrs](c), layer); err != nil {
+	if err := cell.setActivations(kit.Attrs[*onnxCellAttrs](c), layer); err != nil {
 		return nil, err
 	}
 	var operands [onnxOperandCount][]float64

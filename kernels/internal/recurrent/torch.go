@@ -72,7 +72,7 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 		}
 		return in
 	}
-	return kit.Define[recurrentAttrs](graph.Op{
+	return kit.Define[*recurrentAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + ". Without `has_biases`, there are no b_ih and b_hh. The results are `output` [t, n, d*h] " +
 				"and the last states.", Outputs: outputs,
@@ -121,7 +121,7 @@ func (attrs *recurrentAttrs) dirs() int {
 
 // layer returns a layer of a call without the buffers of its operands.
 func (cell torchCell) layer(c *graph.Call, layerIndex int) *recurrentLayer {
-	attrs, input := kit.Attrs[recurrentAttrs](c), c.Meta(0)
+	attrs, input := kit.Attrs[*recurrentAttrs](c), c.Meta(0)
 	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), steps: input.Shape[0], batch: input.Shape[1],
 		inputs: input.Shape[2],
 		hidden: c.Meta(1).Shape[2], integerDType: input.DType, resetAfter: true, backward: [2]bool{false, true},
@@ -151,7 +151,7 @@ func (cell torchCell) layer(c *graph.Call, layerIndex int) *recurrentLayer {
 
 // infer checks a call and infers the results: the output of the last layer, and the last states.
 func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
-	attrs, input := kit.Attrs[recurrentAttrs](call), call.Type(0)
+	attrs, input := kit.Attrs[*recurrentAttrs](call), call.Type(0)
 	if len(call.In) != cell.firstWeight()+attrs.NumLayers*attrs.dirs()*attrs.paramsPerLayer() || attrs.NumLayers < 1 {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
@@ -260,7 +260,7 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 
 // compile returns the kernel of a call, which runs one layer after another.
 func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
-	attrs := kit.Attrs[recurrentAttrs](call)
+	attrs := kit.Attrs[*recurrentAttrs](call)
 	firstLayer := cell.layer(call, 0)
 	if firstLayer.batch*firstLayer.hidden == 0 {
 		return &graph.Kernel{}, nil
@@ -316,7 +316,7 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 
 // pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
 func (cell torchCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
-	attrs, param := kit.Attrs[recurrentAttrs](c), operand-cell.firstWeight()
+	attrs, param := kit.Attrs[*recurrentAttrs](c), operand-cell.firstWeight()
 	if param < 0 || param%attrs.paramsPerLayer() > 1 {
 		return graph.Packing{}, false
 	}
@@ -346,7 +346,7 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 	if err != nil {
 		return nil, err
 	}
-	attrs := kit.Attrs[recurrentAttrs](call)
+	attrs := kit.Attrs[*recurrentAttrs](call)
 	operands, results := make([][]T, len(in)), make([][]T, len(inferred))
 	for i, operand := range in {
 		operands[i] = widestElements[T](operand)
@@ -396,7 +396,7 @@ func tanhs(list []int64) []float64 {
 // loops returns the parallel loop over the batch: dimension 1, or 0 of input and output if the batch comes first.
 func (cell torchCell) loops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1)
-	if kit.Attrs[recurrentAttrs](c).BatchFirst {
+	if kit.Attrs[*recurrentAttrs](c).BatchFirst {
 		loop.OperandDims[0], loop.ResultDims[0] = 0, 0
 	}
 	for i := 1; i < cell.firstWeight(); i++ {

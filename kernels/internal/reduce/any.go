@@ -26,11 +26,11 @@ var Every = anyOrAllOp("all", "Returns whether all elements are nonzero. The res
 // anyOrAllOp defines Any if isAny is set, else Every. Elements are converted to bool, so that the greatest element is
 // the result of any, and the least is the result of all.
 func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
-	return folds.Define(graph.SchemaOf[anyAttrs](), graph.Op{Semantics: graph.Semantics{
+	return folds.Define(graph.SchemaOf[*anyAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
-		attrs, self := kit.Attrs[anyAttrs](c), c.Type(0)
+		attrs, self := kit.Attrs[*anyAttrs](c), c.Type(0)
 		mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 		out := tensor.Bool
 		if self.DType == tensor.Uint8 {

@@ -40,14 +40,14 @@ var (
 
 // argOp defines argmax if isMax is set, else argmin.
 func argOp(name, doc string, isMax bool) *graph.Op {
-	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
+	return folds.Define(graph.SchemaOf[*argmaxAttrs](), graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
-		attrs, self := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		attrs, self := kit.Attrs[*argmaxAttrs](c), c.Type(0)
 		if err := checkNonEmptyDim(name, self, attrs.Dim, ""); err != nil {
 			return folds.Spec{}, err
 		}
@@ -96,14 +96,14 @@ func checkNonEmptyDim(name string, self tensor.Type, dim *int, hint string) erro
 // bestOp defines max if isMax is set, else min, for calls with one tensor.
 func bestOp(name, doc string, isMax bool) *graph.Op {
 	in := []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}
-	return folds.Define(graph.SchemaOf[argmaxAttrs](), graph.Op{
+	return folds.Define(graph.SchemaOf[*argmaxAttrs](), graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, VariadicResults: true,
 			Examples: []graph.Example{{In: in}, {In: in, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 3.5}},
 	}, func(c *graph.Call) (folds.Spec, error) {
-		attrs, self := kit.Attrs[argmaxAttrs](c), c.Type(0)
+		attrs, self := kit.Attrs[*argmaxAttrs](c), c.Type(0)
 		err := checkNonEmptyDim(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument.")
 		if err != nil {
 			return folds.Spec{}, err
@@ -151,7 +151,7 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 		if !c.HasOperand(1) {
 			return infer(c)
 		}
-		if attrs := kit.Attrs[argmaxAttrs](c); attrs.Dim != nil || attrs.Keepdim {
+		if attrs := kit.Attrs[*argmaxAttrs](c); attrs.Dim != nil || attrs.Keepdim {
 			return nil, errors.New(op.Name + "(): dim and keepdim cannot be given together with other")
 		}
 		return pairwise.Infer(c)
@@ -177,5 +177,5 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 		return reference(c, in)
 	}
 	op.Examples = append(slices.Clone(op.Examples), graph.Example{In: []tensor.Meta{kit.ExTransposed, kit.ExRow}})
-	return kit.Define[argmaxAttrs](op)
+	return kit.Define[*argmaxAttrs](op)
 }

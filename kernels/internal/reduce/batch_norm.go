@@ -21,7 +21,7 @@ type batchNormAttrs struct {
 
 // BatchNorm normalizes each channel (dimension 1). Its operands are input, weight, bias, running_mean and running_var;
 // all except input are optional.
-var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
+var BatchNorm = kit.Define[*batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",
 		Doc: "Normalizes each channel (dimension 1) by running or batch statistics, then multiplies by `weight` and adds " +
@@ -31,7 +31,7 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 			{Name: "running_var", Optional: true}},
 		Infer: inferBatchNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[batchNormAttrs](c)
+			attrs := kit.Attrs[*batchNormAttrs](c)
 			for len(in) < 5 {
 				in = append(in, nil)
 			}
@@ -57,7 +57,7 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 // rounded mean, and shift = bias - (mean - center)*scale. Scale and shift of each channel are computed in float64 and
 // rounded once. They are constants if the parameters and the statistics are constants.
 func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
-	builder, attrs, input := compose.NewBuilder(parts, call), kit.Attrs[batchNormAttrs](call), call.Meta(0)
+	builder, attrs, input := compose.NewBuilder(parts, call), kit.Attrs[*batchNormAttrs](call), call.Meta(0)
 	if input.Numel() == 0 {
 		return decomposeEmptyBatchNorm(builder)
 	}
@@ -122,7 +122,7 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	if input.Rank() > 1 {
 		features = input.Shape[1]
 	}
-	if err := checkFeatures(call, features, kit.Attrs[batchNormAttrs](call).Training); err != nil {
+	if err := checkFeatures(call, features, kit.Attrs[*batchNormAttrs](call).Training); err != nil {
 		return nil, err
 	}
 	if input.Rank() < 2 {

@@ -22,7 +22,7 @@ var (
 
 // runningExtreme defines cummax if isMax is set, else cummin.
 func runningExtreme(name, extreme string, isMax bool) *graph.Op {
-	return kit.Define[runningAttrs](graph.Op{
+	return kit.Define[*runningAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and the index of the last " +
 				"element so far that equals it. From the first NaN on, values are NaN, and indices are those of the last NaN so " +
@@ -30,7 +30,7 @@ func runningExtreme(name, extreme string, isMax bool) *graph.Op {
 			Params: []graph.Param{kit.Self}, Outputs: []string{"values", "indices"},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				self := c.Type(0)
-				if _, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, self.Rank()); err != nil {
+				if _, err := tensor.WrapDim(kit.Attrs[*runningAttrs](c).Dim, self.Rank()); err != nil {
 					return nil, err
 				}
 				if dtype := self.DType; dtype.IsComplex() || dtype.IsBareUnsigned() {
@@ -39,7 +39,7 @@ func runningExtreme(name, extreme string, isMax bool) *graph.Op {
 				return kit.WithIndices(c, self.RowMajor()), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				return runningReference(in[0], kit.Attrs[runningAttrs](c).Dim, isMax)
+				return runningReference(in[0], kit.Attrs[*runningAttrs](c).Dim, isMax)
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
@@ -64,7 +64,7 @@ func runningExtreme(name, extreme string, isMax bool) *graph.Op {
 // lines at once. The running extreme of a line is the previous element of the result.
 func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool) (*graph.Kernel, error) {
 	self := c.Meta(0)
-	dim, err := tensor.WrapDim(kit.Attrs[runningAttrs](c).Dim, self.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*runningAttrs](c).Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}

@@ -76,14 +76,14 @@ func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scan
 func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *graph.Op {
 	resultDType := func(c *graph.Call) tensor.DType {
-		return folds.SumDType(c.Type(0).DType, kit.Attrs[cumAttrs](c).DType)
+		return folds.SumDType(c.Type(0).DType, kit.Attrs[*cumAttrs](c).DType)
 	}
-	return kit.Define[cumAttrs](graph.Op{
+	return kit.Define[*cumAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				selfType, dtype := c.Type(0), resultDType(c)
-				if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, selfType.Rank()); err != nil {
+				if _, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, selfType.Rank()); err != nil {
 					return nil, err
 				}
 				if dtype == tensor.Bool && selfType.Rank() > 0 && !kit.IsEmpty(selfType) {
@@ -92,7 +92,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 				return c.NewResult(selfType.RowMajor().WithDType(dtype)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, in[0].Rank())
+				dim, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, in[0].Rank())
 				if err != nil {
 					return nil, err
 				}
@@ -107,7 +107,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 		Lowerings: graph.Lowerings{
 			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, resultDType(c)) },
 			Impls: lineOp{
-				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
+				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*cumAttrs](c).Dim }),
 				elementCost: graph.ElementFlops{Simple: fusion.ScanSimple},
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					dtype := resultDType(call)
@@ -129,7 +129,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 // scanRows returns a scan as an expression, or nil for complex numbers and 0-dimensional tensors.
 func scanRows(c *graph.Call, op expr.Op, dtype tensor.DType) (*graph.Rows, error) {
 	meta := c.Meta(0)
-	dim, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, meta.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, meta.Rank())
 	if err != nil || dtype.IsComplex() || meta.Rank() == 0 {
 		return nil, err
 	}

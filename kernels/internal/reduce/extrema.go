@@ -23,12 +23,12 @@ var (
 
 // extremumOp defines amax if isMax is set, else amin. kernel is the name of PyTorch's kernel, for messages.
 func extremumOp(name, doc, kernel string, isMax bool) *graph.Op {
-	return folds.Define(graph.SchemaOf[extremaAttrs](), graph.Op{Semantics: graph.Semantics{
+	return folds.Define(graph.SchemaOf[*extremaAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
 			Attrs: graph.Attrs{"dim": []int{1}}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
-		attrs, self := kit.Attrs[extremaAttrs](c), c.Type(0)
+		attrs, self := kit.Attrs[*extremaAttrs](c), c.Type(0)
 		if err := checkNonEmpty(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}

@@ -18,7 +18,7 @@ type groupNormAttrs struct {
 }
 
 // GroupNorm normalizes groups of channels of each sample.
-var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
+var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "group_norm",
 		Doc: "Normalizes each group of channels of each sample, then multiplies each channel by `weight` and adds " +
@@ -26,7 +26,7 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferGroupNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[groupNormAttrs](c)
+			attrs := kit.Attrs[*groupNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
 			channelsPerGroup := in[0].Shape[1] / attrs.NumGroups
 			group := func(index []int) int { return index[0]*attrs.NumGroups + index[1]/channelsPerGroup }
@@ -40,7 +40,7 @@ var GroupNorm = kit.Define[groupNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: groupNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			attrs := kit.Attrs[groupNormAttrs](c)
+			attrs := kit.Attrs[*groupNormAttrs](c)
 			if kernel, err := compileSuitedRows(c, groupNormRows); kernel != nil || err != nil {
 				return kernel, err
 			}
@@ -61,7 +61,7 @@ const (
 // except the first two. groupNormRows returns nil if rows consist of many short runs; the loops of a channelNorm then
 // have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
-	attrs, input := kit.Attrs[groupNormAttrs](c), c.Meta(0)
+	attrs, input := kit.Attrs[*groupNormAttrs](c), c.Meta(0)
 	runLength := input.Shape[1] / attrs.NumGroups
 	if input.Strides[1] == 1 && runLength > 1 && runLength < shortRun && tensor.Numel(input.Shape[2:]) >= manyRuns {
 		return nil, nil
@@ -93,7 +93,7 @@ func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error)
 
 // inferGroupNorm checks a call in PyTorch's order and infers the result.
 func inferGroupNorm(call *graph.Call) ([]graph.Result, error) {
-	attrs, input := kit.Attrs[groupNormAttrs](call), call.Type(0)
+	attrs, input := kit.Attrs[*groupNormAttrs](call), call.Type(0)
 	if input.Rank() == 0 {
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	}
@@ -143,7 +143,7 @@ type instanceNormAttrs struct {
 
 // InstanceNorm normalizes each channel of each sample. The result is row-major. Its operands are input, weight, bias,
 // running_mean and running_var.
-var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
+var InstanceNorm = kit.Define[*instanceNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "instance_norm",
 		Doc: "Normalizes each channel of each sample, then multiplies it by `weight` and adds `bias`. The result is " +
@@ -152,7 +152,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 			{Name: "running_var", Optional: true}},
 		Infer: inferInstanceNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[instanceNormAttrs](c)
+			attrs := kit.Attrs[*instanceNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil, nil, nil)[:5]
 			runningMean, runningVar := in[3], in[4]
 			if attrs.UseInputStats {
@@ -168,7 +168,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: instanceNormRows,
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
-			attrs := kit.Attrs[instanceNormAttrs](call)
+			attrs := kit.Attrs[*instanceNormAttrs](call)
 			if kernel, err := compileSuitedRows(call, instanceNormRows); kernel != nil || err != nil {
 				return kernel, err
 			}
@@ -184,7 +184,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 // instanceNormRows returns the expression over rows of one channel. It returns nil if the statistics are operands,
 // because then no row is reduced.
 func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
-	attrs := kit.Attrs[instanceNormAttrs](c)
+	attrs := kit.Attrs[*instanceNormAttrs](c)
 	if !attrs.UseInputStats {
 		return nil, nil
 	}
@@ -193,7 +193,7 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 
 // inferInstanceNorm checks a call in PyTorch's order and infers the row-major result.
 func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
-	attrs, input := kit.Attrs[instanceNormAttrs](call), call.Type(0)
+	attrs, input := kit.Attrs[*instanceNormAttrs](call), call.Type(0)
 	if !attrs.UseInputStats && !(call.HasOperand(3) && call.HasOperand(4)) {
 		return nil, errors.New("Expected running_mean and running_var to be defined when use_input_stats is false")
 	}

@@ -17,7 +17,7 @@ type hardmaxAttrs struct {
 }
 
 // Hardmax is ONNX's operator Hardmax.
-var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
+var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "hardmax",
 		Doc: "Gives 1 at the first greatest element along a dimension and 0 elsewhere. Supports floats only; the " +
@@ -25,7 +25,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
-			if _, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, self.Rank()); err != nil {
+			if _, err := tensor.WrapDim(kit.Attrs[*hardmaxAttrs](c).Dim, self.Rank()); err != nil {
 				return nil, err
 			}
 			if !self.DType.IsFloat() {
@@ -40,7 +40,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 				out.Set(tensor.IntScalar(1))
 				return []*tensor.Tensor{out}, nil
 			}
-			dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](c).Dim, input.Rank())
+			dim, err := tensor.WrapDim(kit.Attrs[*hardmaxAttrs](c).Dim, input.Rank())
 			line := make([]tensor.Scalar, input.Shape[dim])
 			kit.EachIndex(input.Shape, func(index []int) {
 				if index[dim] > 0 { // a line is processed at its first element
@@ -66,7 +66,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
 		Impls: lineOp{ // an implementation for each order of lines
-			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
+			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*hardmaxAttrs](c).Dim }),
 			elementCost: graph.ElementFlops{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 				if k, err := compileSuitedRows(c, order.applyTo(hardmaxRows)); k != nil || err != nil {
@@ -80,7 +80,7 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 // hardmaxRows returns the expression over rows. It finds the position of the first greatest element as [bestRow] does.
 // The result is 1 at this position and 0 at all others.
 func hardmaxRows(call *graph.Call) (*graph.Rows, error) {
-	dim, err := tensor.WrapDim(kit.Attrs[hardmaxAttrs](call).Dim, call.Meta(0).Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*hardmaxAttrs](call).Dim, call.Meta(0).Rank())
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type layerNormAttrs struct {
 }
 
 // LayerNorm normalizes over the last dimensions. The result is row-major.
-var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
+var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "layer_norm",
 		Doc: "Normalizes over the last dimensions, then multiplies by `weight` and adds `bias`, both of shape " +
@@ -26,7 +26,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias},
 		Infer:  inferLayerNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[layerNormAttrs](c)
+			attrs := kit.Attrs[*layerNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
 			shape := in[0].Shape
 			first := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
@@ -49,7 +49,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: layerNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			attrs := kit.Attrs[layerNormAttrs](c)
+			attrs := kit.Attrs[*layerNormAttrs](c)
 			if kernel, err := compileRows(c, layerNormRows); kernel != nil || err != nil {
 				return kernel, err
 			}
@@ -60,7 +60,7 @@ var LayerNorm = kit.Define[layerNormAttrs](graph.Op{
 
 // inferLayerNorm checks a call in PyTorch's order and infers the row-major result.
 func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
-	shape, input := kit.Attrs[layerNormAttrs](call).NormalizedShape, call.Type(0)
+	shape, input := kit.Attrs[*layerNormAttrs](call).NormalizedShape, call.Type(0)
 	if len(shape) == 0 {
 		return nil, fmt.Errorf("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
 			"element, but got normalized_shape = []")
@@ -88,7 +88,7 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 
 // layerNormRows returns the expression over rows. Mean and variance are computed in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
-	attrs := kit.Attrs[layerNormAttrs](c)
+	attrs := kit.Attrs[*layerNormAttrs](c)
 	builder, loaded, operands, mask := normOperands(c, len(attrs.NormalizedShape), 2)
 	normalized := affineNormRow(builder, loaded, float64(folds.Count(c.Meta(0).Shape, mask)), attrs.Eps)
 	return singleResultRows(builder, mask, operands, normalized, c.Meta(0).DType)

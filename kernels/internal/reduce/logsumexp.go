@@ -18,7 +18,7 @@ type logsumexpAttrs struct {
 }
 
 // Logsumexp computes log(sum(exp(x))) without overflow. Sums are float64.
-var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
+var Logsumexp = folds.Define(graph.SchemaOf[*logsumexpAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "logsumexp",
 		Doc: "Computes the logarithm of the sum of exponentials over the given dimensions. Integers give " +
@@ -27,7 +27,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 1, Function: 0.7}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	attrs, self := kit.Attrs[logsumexpAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[*logsumexpAttrs](c), c.Type(0)
 	if self.DType.IsComplex() {
 		return folds.Spec{}, errors.New("logsumexp(): Expected floating point type for result tensor, but got: " +
 			self.DType.TorchName())

@@ -34,18 +34,18 @@ const (
 
 // NllLoss is the negated element of the target class. CrossEntropyLoss is the negated log-softmax at the target class.
 var (
-	NllLoss = nllLossOp(graph.SchemaOf[nllLossAttrs](), "nll_loss",
+	NllLoss = nllLossOp(graph.SchemaOf[*nllLossAttrs](), "nll_loss",
 		"Returns minus the element of the target class, times the weight of the class: self [n, c, ...] or [c], "+
 			"`target` int64 [n, ...] and `weight` [c].", false, func(c *graph.Call) (int, int, float64) {
-			attrs := kit.Attrs[nllLossAttrs](c)
+			attrs := kit.Attrs[*nllLossAttrs](c)
 			return attrs.Reduction, attrs.IgnoreIndex, 0
 		})
-	CrossEntropyLoss = nllLossOp(graph.SchemaOf[crossEntropyAttrs](), "cross_entropy_loss",
+	CrossEntropyLoss = nllLossOp(graph.SchemaOf[*crossEntropyAttrs](), "cross_entropy_loss",
 		"Returns minus the logarithm of the softmax at the target class, times the weight of the class: self [n, c, "+
 			"...] or [c], `target` int64 [n, ...] and `weight` [c]. A `target` of self's shape has the probability of each "+
 			"class instead of a class; the mean then divides by the number of targets, not by the sum of weights.", true,
 		func(c *graph.Call) (int, int, float64) {
-			attrs := kit.Attrs[crossEntropyAttrs](c)
+			attrs := kit.Attrs[*crossEntropyAttrs](c)
 			return attrs.Reduction, attrs.IgnoreIndex, attrs.Smoothing
 		})
 )

@@ -33,7 +33,7 @@ const normDoc = "Computes the vector norm of the given order: for order 2, the r
 	"the p-th root of the sum of the p-th powers of the magnitudes."
 
 // Norm is aten::norm, the older form of linalg.vector_norm. It is 0 for operands without elements.
-var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
+var Norm = folds.Define(graph.SchemaOf[*normAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "norm", Doc: normDoc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
@@ -41,7 +41,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	attrs, self := kit.Attrs[normAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[*normAttrs](c), c.Type(0)
 	dtype := self.DType
 	if attrs.DType != tensor.Invalid {
 		dtype = attrs.DType
@@ -59,7 +59,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 })
 
 // VectorNorm is linalg.vector_norm.
-var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
+var VectorNorm = folds.Define(graph.SchemaOf[*vectorNormAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "linalg_vector_norm", Doc: normDoc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
@@ -67,7 +67,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{FlopsPerElement: graph.ElementFlops{Simple: 2}},
 }, func(c *graph.Call) (folds.Spec, error) {
-	attrs, self := kit.Attrs[vectorNormAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[*vectorNormAttrs](c), c.Type(0)
 	dtype, err := vectorNormDType(self.DType, attrs.DType)
 	if err != nil {
 		return folds.Spec{}, err

@@ -16,7 +16,7 @@ type pairwiseAttrs struct {
 }
 
 // PairwiseProbabilities couples the decisions of a support vector machine between pairs of classes, as libsvm does.
-var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
+var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pairwise_probabilities",
 		Doc: "Computes the probabilities of k classes from the probabilities that the first class of each pair wins: " +
@@ -33,7 +33,7 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 				return nil, fmt.Errorf("pairwise_probabilities: self must have 2 dimensions, got %s",
 					tensor.Sizes(selfType.Shape))
 			}
-			classes := kit.Attrs[pairwiseAttrs](c).Classes
+			classes := kit.Attrs[*pairwiseAttrs](c).Classes
 			if classes < 2 || classes > maxPairwiseClasses {
 				return nil, fmt.Errorf("pairwise_probabilities: classes must be 2 to %d, got %d", maxPairwiseClasses, classes)
 			}
@@ -45,7 +45,7 @@ var PairwiseProbabilities = kit.Define[pairwiseAttrs](graph.Op{
 			return c.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			classes := kit.Attrs[pairwiseAttrs](c).Classes
+			classes := kit.Attrs[*pairwiseAttrs](c).Classes
 			out, state := tensor.Zeros(in[0].DType, in[0].Shape[0], classes), newCoupling(classes)
 			for row := range in[0].Shape[0] {
 				for i := range in[0].Shape[1] {

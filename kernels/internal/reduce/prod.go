@@ -16,12 +16,12 @@ type prodAttrs struct {
 }
 
 // Prod multiplies the elements over a dimension. Floats are multiplied in float64.
-var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.Semantics{
+var Prod = folds.Define(graph.SchemaOf[*prodAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "prod",
 	Doc:      "Multiplies the elements over a dimension, or all. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	attrs, selfType := kit.Attrs[prodAttrs](c), c.Type(0)
+	attrs, selfType := kit.Attrs[*prodAttrs](c), c.Type(0)
 	mask, err := folds.MaskOfDim(attrs.Dim, selfType.Rank())
 	dtype := folds.SumDType(selfType.DType, attrs.DType)
 	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},

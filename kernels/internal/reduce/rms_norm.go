@@ -29,14 +29,14 @@ type localResponseAttrs struct {
 }
 
 // RmsNorm divides by the root of the mean of squares.
-var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
+var RmsNorm = kit.Define[*rmsNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "rms_norm",
 		Doc: "Divides `input` by the root of the mean of squares over its last dimensions, and multiplies by `weight`. " +
 			"The result is row-major.",
 		Params: []graph.Param{kit.Input, kit.OptWeight},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			shape, inputType := kit.Attrs[rmsNormAttrs](call).NormalizedShape, call.Type(0)
+			shape, inputType := kit.Attrs[*rmsNormAttrs](call).NormalizedShape, call.Type(0)
 			if len(shape) == 0 {
 				return nil, errors.New("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one " +
 					"element, but got normalized_shape = []")
@@ -60,7 +60,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 			return call.NewResult(inputType.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, input := kit.Attrs[rmsNormAttrs](c), in[0]
+			attrs, input := kit.Attrs[*rmsNormAttrs](c), in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
 			firstDim := input.Rank() - len(attrs.NormalizedShape) // the first normalized dimension
 			rowShape := input.Shape[firstDim:]
@@ -90,7 +90,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: rmsNormRows,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			attrs := kit.Attrs[rmsNormAttrs](c)
+			attrs := kit.Attrs[*rmsNormAttrs](c)
 			if kernel, err := compileRows(c, rmsNormRows); kernel != nil || err != nil {
 				return kernel, err
 			}
@@ -110,7 +110,7 @@ func (attrs *rmsNormAttrs) eps(dtype tensor.DType) float64 {
 }
 
 // LocalResponseNorm divides each element by a power of the mean square of its neighbours along the channels.
-var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
+var LocalResponseNorm = kit.Define[*localResponseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "local_response_norm",
 		Doc: "Divides `input` [n, c, ...] by (k + alpha * m)^beta, where m is the sum of squares of `size` neighbouring " +
@@ -123,7 +123,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 				return nil, fmt.Errorf("Expected 3D or higher dimensionality                          input (got %d dimensions)",
 					inputType.Rank())
 			}
-			if size := kit.Attrs[localResponseAttrs](call).Size; size < 1 {
+			if size := kit.Attrs[*localResponseAttrs](call).Size; size < 1 {
 				return nil, fmt.Errorf("local_response_norm: size must be positive, but got %d", size)
 			}
 			if !inputType.DType.IsFloat() {
@@ -138,7 +138,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 			return call.NewResult(iteration.Type(0)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, input := kit.Attrs[localResponseAttrs](c), in[0]
+			attrs, input := kit.Attrs[*localResponseAttrs](c), in[0]
 			out := tensor.Zeros(input.DType, input.Shape...)
 			kit.EachIndex(input.Shape, func(index []int) {
 				coords, sum := slices.Clone(index), 0.0
@@ -180,7 +180,7 @@ const localBlock = 256
 // compileLocalResponse returns the kernel for a computation in T. A unit of work is a block of positions of one channel
 // of one sample.
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
-	attrs, dtype, inputMeta := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
+	attrs, dtype, inputMeta := kit.Attrs[*localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
 	channels, positions, total := inputMeta.Shape[1], tensor.Numel(inputMeta.Shape[2:]), inputMeta.Numel()
 	blocks := kit.DivUp(positions, localBlock)
 	power := localPower(attrs.Beta)
@@ -231,7 +231,7 @@ func localPower(beta float64) func(float64) float64 {
 
 // rmsNormRows returns the expression over rows. The mean of squares is computed in float64.
 func rmsNormRows(call *graph.Call) (*graph.Rows, error) {
-	attrs := kit.Attrs[rmsNormAttrs](call)
+	attrs := kit.Attrs[*rmsNormAttrs](call)
 	builder, values, in, mask := normOperands(call, len(attrs.NormalizedShape), 1)
 	x, weight := values[0], values[1]
 	x64 := folds.InFloat64(builder, x)

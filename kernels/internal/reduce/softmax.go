@@ -22,18 +22,18 @@ var (
 // softmaxOp defines softmax, or log_softmax if isLog is set.
 func softmaxOp(name, doc string, isLog bool) *graph.Op {
 	rows := func(c *graph.Call) (*graph.Rows, error) {
-		dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, c.Meta(0).Rank())
+		dim, err := tensor.WrapDim(kit.Attrs[*softmaxAttrs](c).Dim, c.Meta(0).Rank())
 		if err != nil {
 			return nil, err
 		}
 		return softmaxRows(c, dim, softmaxDType(c), isLog)
 	}
-	return kit.Define[softmaxAttrs](graph.Op{
+	return kit.Define[*softmaxAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) { return inferSoftmax(c, name) },
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, in[0].Rank())
+				dim, err := tensor.WrapDim(kit.Attrs[*softmaxAttrs](c).Dim, in[0].Rank())
 				if err != nil {
 					return nil, err
 				}
@@ -45,7 +45,7 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 		Lowerings: graph.Lowerings{
 			Rows: rows,
 			Impls: lineOp{
-				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
+				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*softmaxAttrs](c).Dim }),
 				elementCost: graph.ElementFlops{Simple: 1, Function: 0.7}, // estimated numbers of simple operations and functions
 				rows:        rows, typicalAttrs: &softmaxAttrs{Dim: 1},
 				lower: func(c *graph.Call, _ int, order lineOrder) (*graph.Kernel, error) {
@@ -64,7 +64,7 @@ func softmaxOp(name, doc string, isLog bool) *graph.Op {
 
 // softmaxDType returns the dtype of the result, to which the operand is converted.
 func softmaxDType(c *graph.Call) tensor.DType {
-	if dtype := kit.Attrs[softmaxAttrs](c).DType; dtype != tensor.Invalid {
+	if dtype := kit.Attrs[*softmaxAttrs](c).DType; dtype != tensor.Invalid {
 		return dtype
 	}
 	return c.Type(0).DType
@@ -74,7 +74,7 @@ func softmaxDType(c *graph.Call) tensor.DType {
 // of PyTorch that rejects it.
 func inferSoftmax(call *graph.Call, name string) ([]graph.Result, error) {
 	self, dtype := call.Type(0), softmaxDType(call)
-	dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](call).Dim, self.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*softmaxAttrs](call).Dim, self.Rank())
 	if err != nil {
 		return nil, err
 	}

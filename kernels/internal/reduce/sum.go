@@ -22,12 +22,12 @@ type sumAttrs struct {
 // magnitudes, plus the error of rounding to the dtype of the result. If the elements are in contiguous runs of 1024 or
 // more, n/32 becomes n/1024. Results for 16-bit floats and float32 are within one rounding of the exact sum, unless the
 // terms nearly cancel.
-var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
+var Sum = folds.Define(graph.SchemaOf[*sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	attrs, self := kit.Attrs[sumAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[*sumAttrs](c), c.Type(0)
 	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 	dtype := folds.SumDType(self.DType, attrs.DType)
 	return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
@@ -35,12 +35,12 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 })
 
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
-var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Semantics{
+var Mean = folds.Define(graph.SchemaOf[*sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "mean",
 	Doc:      "Averages the elements over the given dimensions. Bools and integers need a float or complex `dtype`.",
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": []int{1}}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
-	attrs, self := kit.Attrs[sumAttrs](c), c.Type(0)
+	attrs, self := kit.Attrs[*sumAttrs](c), c.Type(0)
 	dtype, source := self.DType, "Input"
 	if attrs.DType != tensor.Invalid {
 		dtype, source = attrs.DType, "Optional"

@@ -54,8 +54,8 @@ func varOp(name, doc string, results variance) *graph.Op {
 	if results.returnsMean {
 		op.Outputs = []string{name[:3], "mean"} // var or std
 	}
-	return folds.Define(graph.SchemaOf[varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
-		attrs, self := kit.Attrs[varAttrs](c), c.Type(0)
+	return folds.Define(graph.SchemaOf[*varAttrs](), op, func(c *graph.Call) (folds.Spec, error) {
+		attrs, self := kit.Attrs[*varAttrs](c), c.Type(0)
 		if !self.DType.IsFloat() && !self.DType.IsComplex() {
 			if results.returnsMean {
 				return folds.Spec{}, errors.New(name + " only support floating point and complex dtypes")

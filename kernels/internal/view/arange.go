@@ -19,7 +19,7 @@ type arangeAttrs struct {
 }
 
 // Arange is torch.arange.
-var Arange = kit.Define[arangeAttrs](graph.Op{
+var Arange = kit.Define[*arangeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:  "arange",
 		Doc:   "Creates the numbers from `start` to `end`, exclusive, at distances of `step`.",
@@ -37,7 +37,7 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 // at::arange_out, the three numbers are truncated to integers before this division only if the dtype is int64. The
 // elements of every integer dtype are computed from the truncated numbers.
 func inferArange(call *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[arangeAttrs](call)
+	attrs := kit.Attrs[*arangeAttrs](call)
 	if result, ok, err := attrs.symbolicType(); ok {
 		return call.NewResult(result), err
 	}
@@ -141,7 +141,7 @@ func (attrs *arangeAttrs) dtype() tensor.DType {
 
 // arangeAt returns the function that computes element i of the result.
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
-	attrs := kit.Attrs[arangeAttrs](c)
+	attrs := kit.Attrs[*arangeAttrs](c)
 	if attrs.dtype().IsIntegral(false) {
 		start, step := kit.NumberForHints(attrs.Start).Int(), attrs.Step.Int()
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }

@@ -190,10 +190,10 @@ var (
 
 // concatOp defines torch.cat under the given name.
 func concatOp(name string) *graph.Op {
-	return defineJoin(graph.SchemaOf[catAttrs](), name,
+	return defineJoin(graph.SchemaOf[*catAttrs](), name,
 		"Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has "+
 			"the memory format that all tensors suggest, else it is row-major.",
-		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[catAttrs](c).Dim }},
+		joinOp{dim: func(c *graph.Call, _ tensor.Type) int { return kit.Attrs[*catAttrs](c).Dim }},
 		[]graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.NHWC(2, 1, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}})
 }
 

@@ -14,7 +14,7 @@ type cloneAttrs struct {
 }
 
 // Clone is Tensor.clone.
-var Clone = kit.Define[cloneAttrs](graph.Op{
+var Clone = kit.Define[*cloneAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "clone",
 		Doc:      "Copies self. The memory format `preserve` keeps the strides of a dense operand.",
@@ -29,7 +29,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 
 // inferClone infers the type of the copy.
 func inferClone(c *graph.Call) ([]graph.Result, error) {
-	t, err := kit.LikeType(c.Type(0), kit.Attrs[cloneAttrs](c).MemoryFormat)
+	t, err := kit.LikeType(c.Type(0), kit.Attrs[*cloneAttrs](c).MemoryFormat)
 	return c.NewResult(t), err
 }
 
@@ -38,7 +38,7 @@ type contiguousAttrs struct {
 }
 
 // ContiguousOp is Tensor.contiguous.
-var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
+var ContiguousOp = kit.Define[*contiguousAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "contiguous",
 		Doc:    "Returns self if it is contiguous in the memory format, else a contiguous copy.",
@@ -55,7 +55,7 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 
 // inferContiguous infers the result: self if it has the memory format, else new memory in this format.
 func inferContiguous(call *graph.Call) ([]graph.Result, error) {
-	self, format := call.Type(0), kit.Attrs[contiguousAttrs](call).MemoryFormat
+	self, format := call.Type(0), kit.Attrs[*contiguousAttrs](call).MemoryFormat
 	// As in PyTorch, a contiguous self is returned before the format preserve is rejected.
 	if format == tensor.Preserve && self.IsContiguous() || format != tensor.Preserve && self.Is(format) {
 		return call.AliasResult(self, 0), nil

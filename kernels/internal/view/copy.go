@@ -12,7 +12,7 @@ type copyAttrs struct {
 }
 
 // CopyOp is aten::copy, the functional form of Tensor.copy_.
-var CopyOp = kit.Define[copyAttrs](graph.Op{
+var CopyOp = kit.Define[*copyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "copy",
 		Doc: "Returns the elements of `src` in the shape and dtype of self. The strides are those of `src` after the ops " +

@@ -22,13 +22,13 @@ func zeroNumber(*graph.Call) graph.NumberOrSize {
 var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroedDoc, 0)
 
 // NewEmpty is Tensor.new_empty.
-var NewEmpty = fillOp(graph.SchemaOf[newOpAttrs](), graph.Op{Semantics: graph.Semantics{
+var NewEmpty = fillOp(graph.SchemaOf[*newOpAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "new_empty",
 	Doc:      "Creates a row-major value of the dtype of self. " + zeroedDoc,
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
 }}, func(c *graph.Call) (tensor.Type, error) {
-	attrs := kit.Attrs[newOpAttrs](c)
+	attrs := kit.Attrs[*newOpAttrs](c)
 	return newOpType(c, attrs.Size, attrs.DType)
 }, zeroNumber)
 
@@ -39,12 +39,12 @@ type emptyStridedAttrs struct {
 }
 
 // EmptyStrided is torch.empty_strided.
-var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantics: graph.Semantics{
+var EmptyStrided = fillOp(graph.SchemaOf[*emptyStridedAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "empty_strided",
 	Doc:      "Creates a value with the given strides, which may overlap or leave gaps. " + zeroedDoc,
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
-	attrs := kit.Attrs[emptyStridedAttrs](c)
+	attrs := kit.Attrs[*emptyStridedAttrs](c)
 	dtype := attrs.DType
 	if dtype == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
 		dtype = tensor.Float32

@@ -13,12 +13,12 @@ type expandAttrs struct {
 }
 
 // Expand is Tensor.expand.
-var Expand = viewOp(graph.SchemaOf[expandAttrs](), graph.Op{Semantics: graph.Semantics{
+var Expand = viewOp(graph.SchemaOf[*expandAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "expand",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, with strides of 0.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
 }, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return self.Expand(kit.Attrs[expandAttrs](c).Size)
+	return self.Expand(kit.Attrs[*expandAttrs](c).Size)
 })
 
 type broadcastToAttrs struct {
@@ -26,12 +26,12 @@ type broadcastToAttrs struct {
 }
 
 // BroadcastTo is torch.broadcast_to.
-var BroadcastTo = viewOp(graph.SchemaOf[broadcastToAttrs](), graph.Op{Semantics: graph.Semantics{
+var BroadcastTo = viewOp(graph.SchemaOf[*broadcastToAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "broadcast_to",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as `expand` does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
 }, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return self.Expand(kit.Attrs[broadcastToAttrs](c).Size)
+	return self.Expand(kit.Attrs[*broadcastToAttrs](c).Size)
 })
 
 // ExpandAs is Tensor.expand_as.

@@ -17,7 +17,7 @@ type eyeAttrs struct {
 }
 
 // Eye is torch.eye.
-var Eye = kit.Define[eyeAttrs](graph.Op{
+var Eye = kit.Define[*eyeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "eye",
 		Doc:      "Creates a matrix with ones on the diagonal and zeros elsewhere.",
@@ -31,7 +31,7 @@ var Eye = kit.Define[eyeAttrs](graph.Op{
 
 // inferEye infers the type of the result: n rows and m columns, row-major.
 func inferEye(call *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[eyeAttrs](call)
+	attrs := kit.Attrs[*eyeAttrs](call)
 	size := []sym.Int{attrs.N, attrs.N}
 	if attrs.M != nil {
 		size[1] = *attrs.M

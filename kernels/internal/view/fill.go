@@ -60,12 +60,12 @@ type likeAttrs struct {
 
 // constantLike defines an op that creates a tensor with the shape of self and fills it with a value.
 func constantLike(name, doc string, value int64) *graph.Op {
-	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Semantics: graph.Semantics{
+	return fillOp(graph.SchemaOf[*likeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
 	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}},
 		func(c *graph.Call) (tensor.Type, error) {
-			attrs := kit.Attrs[likeAttrs](c)
+			attrs := kit.Attrs[*likeAttrs](c)
 			return emptyLikeType(c.Type(0), attrs.DType, attrs.MemoryFormat)
 		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })
 }

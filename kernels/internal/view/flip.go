@@ -15,7 +15,7 @@ type flipAttrs struct {
 }
 
 // Flip is torch.flip.
-var Flip = kit.Define[flipAttrs](graph.Op{
+var Flip = kit.Define[*flipAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "flip",
 		Doc:    "Reverses the order of elements along dimensions. The result keeps self's layout.",
@@ -31,7 +31,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 	},
 	Facts: graph.Facts{
-		Parallel:        kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
+		Parallel:        kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[*flipAttrs](c).Dims) }),
 		FlopsPerElement: copyFlops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{
@@ -49,7 +49,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 // PyTorch accepts the dimensions 0 and -1.
 func flipDims(call *graph.Call) ([]int, error) {
 	var dims []int
-	for _, dim := range kit.Attrs[flipAttrs](call).Dims {
+	for _, dim := range kit.Attrs[*flipAttrs](call).Dims {
 		dim, err := tensor.WrapDim(dim, call.Type(0).Rank())
 		if err != nil {
 			return nil, err

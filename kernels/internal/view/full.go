@@ -14,12 +14,12 @@ type fullAttrs struct {
 }
 
 // Full is torch.full.
-var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semantics{
+var Full = fillOp(graph.SchemaOf[*fullAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "full",
 	Doc:      "Creates a value filled with one number.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
-	attrs := kit.Attrs[fullAttrs](c)
+	attrs := kit.Attrs[*fullAttrs](c)
 	dtype := attrs.DType
 	if dtype == tensor.Invalid {
 		dtype = tensor.Int64 // for an expression of sizes
@@ -28,7 +28,7 @@ var Full = fillOp(graph.SchemaOf[fullAttrs](), graph.Op{Semantics: graph.Semanti
 		}
 	}
 	return kit.FreshType(dtype, attrs.Size)
-}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullAttrs](c).FillValue })
+}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[*fullAttrs](c).FillValue })
 
 // numberDType returns the default dtype for a plain number: bool, int64, float32 or complex64.
 func numberDType(number tensor.Scalar) tensor.DType {
@@ -52,12 +52,12 @@ var (
 
 // constantOp defines an op that creates a tensor filled with a value.
 func constantOp(name, doc string, value int64) *graph.Op {
-	return fillOp(graph.SchemaOf[constantAttrs](), graph.Op{Semantics: graph.Semantics{
+	return fillOp(graph.SchemaOf[*constantAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}},
 	}},
 		func(c *graph.Call) (tensor.Type, error) {
-			attrs := kit.Attrs[constantAttrs](c)
+			attrs := kit.Attrs[*constantAttrs](c)
 			if attrs.DType == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
 				return kit.FreshType(tensor.Float32, attrs.Size)
 			}
@@ -73,15 +73,15 @@ type fullLikeAttrs struct {
 
 // FullLike, ZerosLike and OnesLike create a value with the shape of self and fill it with a number.
 var (
-	FullLike = fillOp(graph.SchemaOf[fullLikeAttrs](), graph.Op{Semantics: graph.Semantics{
+	FullLike = fillOp(graph.SchemaOf[*fullLikeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "full_like",
 		Doc:      "Creates a value filled with one number, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
 	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}}, func(c *graph.Call) (tensor.Type, error) {
-		attrs := kit.Attrs[fullLikeAttrs](c)
+		attrs := kit.Attrs[*fullLikeAttrs](c)
 		return emptyLikeType(c.Type(0), attrs.DType, attrs.MemoryFormat)
-	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })
+	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[*fullLikeAttrs](c).FillValue })
 	ZerosLike = constantLike("zeros_like", "Creates a value of zeros, with the shape, dtype and layout of self.", 0)
 	OnesLike  = constantLike("ones_like", "Creates a value of ones, with the shape, dtype and layout of self.", 1)
 )

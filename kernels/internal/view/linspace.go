@@ -18,7 +18,7 @@ type linspaceAttrs struct {
 }
 
 // Linspace is torch.linspace.
-var Linspace = kit.Define[linspaceAttrs](graph.Op{
+var Linspace = kit.Define[*linspaceAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "linspace",
 		Doc:      "Creates `steps` equally spaced numbers from `start` to `end`, inclusive.",
@@ -44,7 +44,7 @@ func (attrs *linspaceAttrs) dtype() tensor.DType {
 
 // inferLinspace infers the type of the result, or returns PyTorch's error.
 func inferLinspace(call *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[linspaceAttrs](call)
+	attrs := kit.Attrs[*linspaceAttrs](call)
 	dtype := attrs.dtype()
 	switch {
 	case (attrs.Start.DType().IsComplex() || attrs.End.DType().IsComplex()) && !dtype.IsComplex():
@@ -76,6 +76,6 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 // truncates the first element of a vector and computes all other elements from the truncated number. PyTorch's results
 // therefore depend on the vector width. In int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
-	attrs := kit.Attrs[linspaceAttrs](c)
+	attrs := kit.Attrs[*linspaceAttrs](c)
 	return kit.LinspaceElement(attrs.Start, attrs.End, kit.KnownSize(attrs.Steps), attrs.dtype())
 }

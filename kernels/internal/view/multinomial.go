@@ -23,14 +23,14 @@ type multinomialAttrs struct {
 }
 
 // Multinomial is torch.multinomial.
-var Multinomial = kit.Define[multinomialAttrs](graph.Op{
+var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "multinomial",
 		Doc: "Draws indices of each row of self, a vector or matrix, with probabilities in the " +
 			"ratio of its elements.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, self := kit.Attrs[multinomialAttrs](call), call.Type(0)
+			attrs, self := kit.Attrs[*multinomialAttrs](call), call.Type(0)
 			switch rank := self.Rank(); {
 			case rank != 1 && rank != 2:
 				return nil, errors.New("prob_dist must be 1 or 2 dim")
@@ -45,7 +45,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, self := kit.Attrs[multinomialAttrs](c), in[0]
+			attrs, self := kit.Attrs[*multinomialAttrs](c), in[0]
 			last := self.Rank() - 1
 			shape := slices.Clone(self.Shape)
 			shape[last] = kit.KnownSize(attrs.NumSamples)
@@ -177,7 +177,7 @@ const float64Bytes = 8
 func newMultinomial(c *graph.Call) *multinomial {
 	operand, out := c.Meta(0), c.Out[0]
 	last := operand.Rank() - 1
-	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c),
+	return &multinomial{multinomialAttrs: kit.Attrs[*multinomialAttrs](c),
 		lines:     kit.NewLineSet(operand.Shape, last, operand, out),
 		toFloat64: tensor.Converter(tensor.Float64, operand.DType),
 		weights:   operand.Shape[last], weightStep: kit.ByteStride(operand, last),

@@ -17,23 +17,23 @@ type newFullAttrs struct {
 var (
 	NewZeros = newConstantOp("new_zeros", "Creates a value of zeros with the dtype of self.", 0)
 	NewOnes  = newConstantOp("new_ones", "Creates a value of ones with the dtype of self.", 1)
-	NewFull  = fillOp(graph.SchemaOf[newFullAttrs](), graph.Op{Semantics: graph.Semantics{
+	NewFull  = fillOp(graph.SchemaOf[*newFullAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: "new_full", Doc: "Creates a value with the dtype of self and fills it with a number.",
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2},
 			"fill_value": 2}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		attrs := kit.Attrs[newFullAttrs](c)
+		attrs := kit.Attrs[*newFullAttrs](c)
 		return newOpType(c, attrs.Size, attrs.DType)
-	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[newFullAttrs](c).FillValue })
+	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[*newFullAttrs](c).FillValue })
 )
 
 // newConstantOp defines an op that creates a tensor with the dtype of self and fills it with a value.
 func newConstantOp(name, doc string, value int64) *graph.Op {
-	return fillOp(graph.SchemaOf[newOpAttrs](), graph.Op{Semantics: graph.Semantics{
+	return fillOp(graph.SchemaOf[*newOpAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2}}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		attrs := kit.Attrs[newOpAttrs](c)
+		attrs := kit.Attrs[*newOpAttrs](c)
 		return newOpType(c, attrs.Size, attrs.DType)
 	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })
 }

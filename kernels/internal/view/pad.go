@@ -13,7 +13,7 @@ import (
 )
 
 // Pad is aten::pad.
-var Pad = kit.Define[padAttrs](graph.Op{
+var Pad = kit.Define[*padAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pad",
 		Doc: "Adds elements around self.\nMode `constant` pads any dimensions and keeps the memory format that self " +
@@ -30,7 +30,7 @@ var Pad = kit.Define[padAttrs](graph.Op{
 	Facts: graph.Facts{Parallel: padLoops, WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(compilePad, func(c *graph.Call) []int {
-			return padsBefore(kit.Attrs[padAttrs](c).Pad, c.Meta(0).Rank())
+			return padsBefore(kit.Attrs[*padAttrs](c).Pad, c.Meta(0).Rank())
 		})},
 	},
 })
@@ -41,17 +41,17 @@ type constantPadAttrs struct {
 }
 
 // ConstantPadNd is aten::constant_pad_nd.
-var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
+var ConstantPadNd = kit.Define[*constantPadAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "constant_pad_nd",
 		Doc:    "Pads self with a number, as `pad` does in mode `constant`.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			attrs := kit.Attrs[constantPadAttrs](c)
+			attrs := kit.Attrs[*constantPadAttrs](c)
 			return inferConstantPad(c, c.Type(0), attrs.Pad, attrs.Value)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[constantPadAttrs](c)
+			attrs := kit.Attrs[*constantPadAttrs](c)
 			return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(attrs.Pad), attrs.Value)}, nil
 		},
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"pad": []int{1, 2}, "value": 7}),
@@ -60,16 +60,16 @@ var ConstantPadNd = kit.Define[constantPadAttrs](graph.Op{
 		Fills: true},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{copies.BorderImpl(func(c *graph.Call) (*graph.Kernel, error) {
-			attrs := kit.Attrs[constantPadAttrs](c)
+			attrs := kit.Attrs[*constantPadAttrs](c)
 			return compileConstantPad(c, kit.KnownSizes(attrs.Pad), attrs.Value)
-		}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
+		}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[*constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
 	},
 })
 
 // inferPad infers the type of the result. Like at::pad, it applies the rules of constant_pad_nd to mode constant, and
 // limits the number of dimensions in the other modes.
 func inferPad(call *graph.Call) ([]graph.Result, error) {
-	attrs, self := kit.Attrs[padAttrs](call), call.Type(0)
+	attrs, self := kit.Attrs[*padAttrs](call), call.Type(0)
 	switch {
 	case len(attrs.Pad)%2 != 0:
 		return nil, errors.New("Padding length must be divisible by 2")
@@ -169,7 +169,7 @@ func croppedPart(self tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool
 
 // compilePad returns a kernel for the mode: copies and fills for mode constant, else a copy by spans.
 func compilePad(call *graph.Call) (*graph.Kernel, error) {
-	attrs := kit.Attrs[padAttrs](call)
+	attrs := kit.Attrs[*padAttrs](call)
 	if attrs.Mode == "constant" {
 		return compileConstantPad(call, kit.KnownSizes(attrs.Pad), attrs.value())
 	}
@@ -220,7 +220,7 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 
 // refPad is the reference implementation of pad.
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[padAttrs](c)
+	attrs := kit.Attrs[*padAttrs](c)
 	if attrs.Mode == "constant" {
 		return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(attrs.Pad), attrs.value())}, nil
 	}
@@ -261,11 +261,11 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 }
 
 // padLoops returns the loops over the dimensions that are not padded.
-func padLoops(c *graph.Call) []graph.Parallel { return unpaddedLoops(c, kit.Attrs[padAttrs](c).Pad) }
+func padLoops(c *graph.Call) []graph.Parallel { return unpaddedLoops(c, kit.Attrs[*padAttrs](c).Pad) }
 
 // constantPadLoops is padLoops for constant_pad_nd.
 func constantPadLoops(c *graph.Call) []graph.Parallel {
-	return unpaddedLoops(c, kit.Attrs[constantPadAttrs](c).Pad)
+	return unpaddedLoops(c, kit.Attrs[*constantPadAttrs](c).Pad)
 }
 
 // unpaddedLoops returns the loops over the dimensions with padding 0 at both ends.

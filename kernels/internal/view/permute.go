@@ -34,12 +34,12 @@ type permuteAttrs struct {
 }
 
 // Permute is Tensor.permute.
-var Permute = permuteOp(graph.SchemaOf[permuteAttrs](), graph.Op{Semantics: graph.Semantics{
+var Permute = permuteOp(graph.SchemaOf[*permuteAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return self.Permute(kit.Attrs[permuteAttrs](c).Dims)
+	return self.Permute(kit.Attrs[*permuteAttrs](c).Dims)
 })
 
 type transposeAttrs struct {
@@ -54,29 +54,29 @@ type swapaxesAttrs struct {
 
 // Transpose, Swapdims and Swapaxes are Tensor.transpose under its three names.
 var (
-	Transpose = permuteOp(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
+	Transpose = permuteOp(graph.SchemaOf[*transposeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "transpose",
 		Doc:      "Swaps two dimensions of self.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
 	}}, swapDims)
-	Swapdims = permuteOp(graph.SchemaOf[transposeAttrs](), graph.Op{Semantics: graph.Semantics{
+	Swapdims = permuteOp(graph.SchemaOf[*transposeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "swapdims",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dim0": 0, "dim1": -1}),
 	}}, swapDims)
-	Swapaxes = permuteOp(graph.SchemaOf[swapaxesAttrs](), graph.Op{Semantics: graph.Semantics{
+	Swapaxes = permuteOp(graph.SchemaOf[*swapaxesAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
 	}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-		attrs := kit.Attrs[swapaxesAttrs](c)
+		attrs := kit.Attrs[*swapaxesAttrs](c)
 		return self.Transpose(attrs.Axis0, attrs.Axis1)
 	})
 )
 
 // swapDims returns the type of the view of transpose.
 func swapDims(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[transposeAttrs](c)
+	attrs := kit.Attrs[*transposeAttrs](c)
 	return self.Transpose(attrs.Dim0, attrs.Dim1)
 }
 
@@ -105,12 +105,12 @@ var (
 
 // movedimOp defines the op with the given name.
 func movedimOp(name string) *graph.Op {
-	return permuteOp(graph.SchemaOf[movedimAttrs](), graph.Op{Semantics: graph.Semantics{
+	return permuteOp(graph.SchemaOf[*movedimAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     name,
 		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
 	}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-		attrs := kit.Attrs[movedimAttrs](c)
+		attrs := kit.Attrs[*movedimAttrs](c)
 		return self.MoveDim(attrs.Source, attrs.Destination)
 	})
 }

@@ -71,17 +71,17 @@ var (
 		uniformDraw)
 	RandnLike = randLikeOp("randn_like", "Creates random numbers in self's shape, normally distributed with mean 0 and "+
 		"variance 1.", normalDraw)
-	Randint = kit.ElementOp[randintAttrs](graph.Op{Semantics: graph.Semantics{
+	Randint = kit.ElementOp[*randintAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "randint", Doc: "Creates random integers in [low, high).",
 		Examples: []graph.Example{{Attrs: graph.Attrs{"high": 10, "size": []int{2, 3}}}},
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		attrs := kit.Attrs[randintAttrs](c)
+		attrs := kit.Attrs[*randintAttrs](c)
 		if err := attrs.check(); err != nil {
 			return tensor.Type{}, err
 		}
 		return kit.FreshType(attrs.DType, attrs.Size)
 	}, func(c *graph.Call) func(i int) tensor.Scalar {
-		attrs := kit.Attrs[randintAttrs](c)
+		attrs := kit.Attrs[*randintAttrs](c)
 		return func(i int) tensor.Scalar {
 			words := philox(uint64(i), uint64(attrs.Seed))
 			// aboveLow = floor(word * (High-Low) / 2^64) for a random word of 64 bits
@@ -120,19 +120,19 @@ var (
 
 // randOp defines an op that creates random floats or complex numbers.
 func randOp(name, doc string, d draw) *graph.Op {
-	return kit.ElementOp[randAttrs](graph.Op{Semantics: graph.Semantics{
+	return kit.ElementOp[*randAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + complexDrawDoc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "seed": 5}},
 			{Attrs: graph.Attrs{"size": []int{2, 3}, "dtype": "complex64"}}},
 	}},
 		func(c *graph.Call) (tensor.Type, error) {
-			attrs := kit.Attrs[randAttrs](c)
+			attrs := kit.Attrs[*randAttrs](c)
 			if err := d.check(attrs.DType); err != nil {
 				return tensor.Type{}, err
 			}
 			return kit.FreshType(attrs.DType, attrs.Size)
 		}, func(c *graph.Call) func(int) tensor.Scalar {
-			attrs := kit.Attrs[randAttrs](c)
+			attrs := kit.Attrs[*randAttrs](c)
 			return d.elements(attrs.DType, attrs.Seed)
 		})
 }
@@ -143,12 +143,12 @@ const complexDrawDoc = " The parts of a complex number are independent."
 // randLikeOp is randOp for an op whose result has the shape and layout of self.
 func randLikeOp(name, doc string, d draw) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
-		if dtype := kit.Attrs[randLikeAttrs](c).DType; dtype != tensor.Invalid {
+		if dtype := kit.Attrs[*randLikeAttrs](c).DType; dtype != tensor.Invalid {
 			return dtype
 		}
 		return c.Type(0).DType
 	}
-	return kit.ElementOp[randLikeAttrs](graph.Op{Semantics: graph.Semantics{
+	return kit.ElementOp[*randLikeAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + complexDrawDoc,
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
 	}},
@@ -156,10 +156,10 @@ func randLikeOp(name, doc string, d draw) *graph.Op {
 			if err := d.check(dtype(c)); err != nil {
 				return tensor.Type{}, err
 			}
-			return emptyLikeType(c.Type(0), dtype(c), kit.Attrs[randLikeAttrs](c).MemoryFormat)
+			return emptyLikeType(c.Type(0), dtype(c), kit.Attrs[*randLikeAttrs](c).MemoryFormat)
 		},
 		func(c *graph.Call) func(int) tensor.Scalar {
-			return d.elements(dtype(c), kit.Attrs[randLikeAttrs](c).Seed)
+			return d.elements(dtype(c), kit.Attrs[*randLikeAttrs](c).Seed)
 		})
 }
 
@@ -177,7 +177,7 @@ func (d draw) elements(dtype tensor.DType, seed int) func(int) tensor.Scalar {
 }
 
 // Bernoulli draws ones and zeros with given probabilities.
-var Bernoulli = kit.Define[seedAttrs](graph.Op{
+var Bernoulli = kit.Define[*seedAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "bernoulli",
 		Doc: "Draws 1 with the probability given by each element of self, else 0. The " +
@@ -192,7 +192,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) (_ []*tensor.Tensor, firstErr error) {
 			out := tensor.Zeros(in[0].DType, in[0].Shape...)
-			i, seed := 0, uint64(kit.Attrs[seedAttrs](c).Seed)
+			i, seed := 0, uint64(kit.Attrs[*seedAttrs](c).Seed)
 			kit.EachIndex(out.Shape, func(coords []int) {
 				drawn, err := bernoulliAt(i, seed, in[0].At(coords...).Float())
 				out.Set(tensor.FloatScalar(drawn), coords...)
@@ -206,7 +206,7 @@ var Bernoulli = kit.Define[seedAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			seed := uint64(kit.Attrs[seedAttrs](c).Seed)
+			seed := uint64(kit.Attrs[*seedAttrs](c).Seed)
 			return drawKernel(c, func(i int, p float64) (float64, error) { return bernoulliAt(i, seed, p) }), nil
 		},
 	},
@@ -262,14 +262,14 @@ type dropoutAttrs struct {
 }
 
 // Dropout is aten::dropout.
-var Dropout = kit.Define[dropoutAttrs](graph.Op{
+var Dropout = kit.Define[*dropoutAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "dropout",
 		Doc: "Returns self if `train` is not set. Otherwise it sets each element to 0 with probability `p` and divides " +
 			"the other elements by 1 - p.",
 		Params: []graph.Param{kit.Input}, Kind: graph.View,
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, selfType := kit.Attrs[dropoutAttrs](call), call.Type(0)
+			attrs, selfType := kit.Attrs[*dropoutAttrs](call), call.Type(0)
 			if !(attrs.P >= 0 && attrs.P <= 1) {
 				return nil, fmt.Errorf("dropout probability has to be between 0 and 1, but got %v", attrs.P)
 			}
@@ -284,7 +284,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs := kit.Attrs[dropoutAttrs](c)
+			attrs := kit.Attrs[*dropoutAttrs](c)
 			if !attrs.Train {
 				return []*tensor.Tensor{in[0]}, nil
 			}
@@ -301,7 +301,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			attrs := kit.Attrs[dropoutAttrs](c)
+			attrs := kit.Attrs[*dropoutAttrs](c)
 			if !attrs.Train {
 				return copies.CompileCopy(c) // the result is a view, except if the user has pinned (set) another layout for it
 			}

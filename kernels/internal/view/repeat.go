@@ -21,15 +21,15 @@ type tileAttrs struct {
 
 // Repeat is Tensor.repeat. Tile is torch.tile.
 var (
-	Repeat = repeatOp(graph.SchemaOf[repeatAttrs](), "repeat",
+	Repeat = repeatOp(graph.SchemaOf[*repeatAttrs](), "repeat",
 		"Repeats self along its dimensions and along new leading ones.",
 		graph.Attrs{"repeats": []int{2, 1, 3}},
-		func(c *graph.Call) []sym.Int { return kit.Attrs[repeatAttrs](c).Repeats })
-	Tile = repeatOp(graph.SchemaOf[tileAttrs](), "tile",
+		func(c *graph.Call) []sym.Int { return kit.Attrs[*repeatAttrs](c).Repeats })
+	Tile = repeatOp(graph.SchemaOf[*tileAttrs](), "tile",
 		"Repeats self along its dimensions; dims may be shorter than the shape.",
 		graph.Attrs{"dims": []int{2}},
 		func(c *graph.Call) []sym.Int {
-			dims := kit.Attrs[tileAttrs](c).Dims
+			dims := kit.Attrs[*tileAttrs](c).Dims
 			return slices.Concat(slices.Repeat(sym.Ints(1), max(0, c.Type(0).Rank()-len(dims))), dims)
 		})
 )

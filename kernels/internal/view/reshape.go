@@ -71,13 +71,13 @@ type reshapeAttrs struct {
 }
 
 // Reshape is Tensor.reshape.
-var Reshape = shapeOp(graph.SchemaOf[reshapeAttrs](), graph.Op{Semantics: graph.Semantics{
+var Reshape = shapeOp(graph.SchemaOf[*reshapeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "reshape",
 	Doc:  "Changes the shape of self: a view if possible, else a row-major copy.",
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6)}, Attrs: graph.Attrs{"shape": []int{2, -1}}},
 		{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"shape": []int{2, -1}}}},
 }, Facts: graph.Facts{SizesAttr: "shape"}}, func(c *graph.Call, _ tensor.Type) ([]sym.Int, error) {
-	return kit.Attrs[reshapeAttrs](c).Shape, nil
+	return kit.Attrs[*reshapeAttrs](c).Shape, nil
 })
 
 // ReshapeAs is Tensor.reshape_as.
@@ -94,12 +94,12 @@ type flattenAttrs struct {
 }
 
 // Flatten is torch.flatten.
-var Flatten = shapeOp(graph.SchemaOf[flattenAttrs](), graph.Op{Semantics: graph.Semantics{
+var Flatten = shapeOp(graph.SchemaOf[*flattenAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "flatten",
 	Doc:      "Merges consecutive dimensions into one: a view if possible, else a row-major copy.",
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"start_dim": 1}),
 }}, func(c *graph.Call, self tensor.Type) ([]sym.Int, error) {
-	attrs := kit.Attrs[flattenAttrs](c)
+	attrs := kit.Attrs[*flattenAttrs](c)
 	shape, err := self.Flatten(attrs.StartDim, attrs.EndDim)
 	if err != nil || self.Rank() == 0 {
 		return shape, err
@@ -134,12 +134,12 @@ type unflattenAttrs struct {
 }
 
 // Unflatten is Tensor.unflatten.
-var Unflatten = viewOp(graph.SchemaOf[unflattenAttrs](), graph.Op{Semantics: graph.Semantics{
+var Unflatten = viewOp(graph.SchemaOf[*unflattenAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unflatten",
 	Doc:      "Splits one dimension into several.",
 	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[unflattenAttrs](c)
+	attrs := kit.Attrs[*unflattenAttrs](c)
 	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ type rollAttrs struct {
 }
 
 // Roll is torch.roll.
-var Roll = kit.Define[rollAttrs](graph.Op{
+var Roll = kit.Define[*rollAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "roll",
 		Doc:      "Shifts the elements along dimensions, cyclically.",
@@ -36,7 +36,7 @@ var Roll = kit.Define[rollAttrs](graph.Op{
 // inferRoll infers the type of the result. For each dimension, at::roll concatenates the two parts of self in exchanged
 // order. Therefore the result has the memory format that the strides of the parts suggest.
 func inferRoll(call *graph.Call) ([]graph.Result, error) {
-	attrs, self := kit.Attrs[rollAttrs](call), call.Type(0)
+	attrs, self := kit.Attrs[*rollAttrs](call), call.Type(0)
 	switch {
 	case len(attrs.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
@@ -118,7 +118,7 @@ func rollSpans(shape, starts []int) [][]copies.Span {
 
 // compileRoll returns the kernel. If the op has no dims, row-major values are viewed as vectors.
 func compileRoll(c *graph.Call) (*graph.Kernel, error) {
-	attrs, dst, src := kit.Attrs[rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
+	attrs, dst, src := kit.Attrs[*rollAttrs](c), kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	count := src.Meta.Numel()
 	if count == 0 {
 		return &graph.Kernel{}, nil
@@ -166,7 +166,7 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 
 // refRoll is the reference implementation of roll.
 func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[rollAttrs](c)
+	attrs := kit.Attrs[*rollAttrs](c)
 	operand := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	shape, dims := operand.Shape, attrs.Dims
 	if len(dims) == 0 {
@@ -196,7 +196,7 @@ func refRoll(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // rollLoops returns the loops over the dimensions that are not shifted.
 func rollLoops(c *graph.Call) []graph.Parallel {
-	dims := slices.Clone(kit.Attrs[rollAttrs](c).Dims)
+	dims := slices.Clone(kit.Attrs[*rollAttrs](c).Dims)
 	if len(dims) == 0 {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ShapeAsTensor is torch._shape_as_tensor.
-var ShapeAsTensor = kit.Define[kit.EmptyAttrs](graph.Op{
+var ShapeAsTensor = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "_shape_as_tensor", Doc: "Returns the sizes of self as a vector of int64.",
 		Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),

@@ -50,31 +50,31 @@ type shuffle struct {
 // PixelShuffle, PixelUnshuffle, DepthToSpace and SpaceToDepth convert between channels and blocks of pixels.
 // ChannelShuffle reorders channels.
 var (
-	PixelShuffle = shuffleOp(graph.SchemaOf[pixelShuffleAttrs](), "pixel_shuffle",
+	PixelShuffle = shuffleOp(graph.SchemaOf[*pixelShuffleAttrs](), "pixel_shuffle",
 		"Converts channels to blocks of pixels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
-			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[pixelShuffleAttrs](c).UpscaleFactor, false)
+			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[*pixelShuffleAttrs](c).UpscaleFactor, false)
 		})
-	PixelUnshuffle = shuffleOp(graph.SchemaOf[pixelUnshuffleAttrs](), "pixel_unshuffle",
+	PixelUnshuffle = shuffleOp(graph.SchemaOf[*pixelUnshuffleAttrs](), "pixel_unshuffle",
 		"Converts blocks of pixels to channels: [..., c, "+
 			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			result, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			result, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[*pixelUnshuffleAttrs](c).DownscaleFactor, false)
 			result.copiesSelf = kit.IsEmpty(c.Type(0))
 			return result, err
 		})
-	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
+	DepthToSpace = shuffleOp(graph.SchemaOf[*depthToSpaceAttrs](), "depth_to_space",
 		"Converts channels to blocks of pixels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
-			attrs := kit.Attrs[depthToSpaceAttrs](c)
+			attrs := kit.Attrs[*depthToSpaceAttrs](c)
 			return toBlocks("depth_to_space", c.Type(0), attrs.BlockSize, attrs.Mode == "DCR")
 		})
-	SpaceToDepth = shuffleOp(graph.SchemaOf[spaceToDepthAttrs](), "space_to_depth",
+	SpaceToDepth = shuffleOp(graph.SchemaOf[*spaceToDepthAttrs](), "space_to_depth",
 		"Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[spaceToDepthAttrs](c).BlockSize, true)
+			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[*spaceToDepthAttrs](c).BlockSize, true)
 		})
-	ChannelShuffle = shuffleOp(graph.SchemaOf[channelShuffleAttrs](), "channel_shuffle",
+	ChannelShuffle = shuffleOp(graph.SchemaOf[*channelShuffleAttrs](), "channel_shuffle",
 		"Interleaves groups of channels: channel j of group i becomes channel i of group j.",
 		graph.Attrs{"groups": 2}, kit.NHWC(2, 6, 3, 2), channelShuffle)
 )
@@ -236,7 +236,7 @@ func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (resu
 
 // channelShuffle returns the shuffle of channel_shuffle. It transposes the channels, split into [groups, c/groups].
 func channelShuffle(c *graph.Call) (result shuffle, err error) {
-	selfType, groups := c.Type(0), kit.Attrs[channelShuffleAttrs](c).Groups
+	selfType, groups := c.Type(0), kit.Attrs[*channelShuffleAttrs](c).Groups
 	switch {
 	case selfType.Rank() <= 2:
 		return result, errors.New("channel_shuffle expects input with > 2 dims, but got input with sizes " +

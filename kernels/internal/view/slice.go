@@ -15,7 +15,7 @@ type sliceAttrs struct {
 }
 
 // Slice is aten::slice.
-var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
+var Slice = viewOp(graph.SchemaOf[*sliceAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "slice",
 		Doc:      "Takes every `step`-th index of a dimension, from `start` to `end`, exclusive. Bounds are clamped.",
@@ -23,7 +23,7 @@ var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving}, // a part of an image is an image
 }, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[sliceAttrs](c)
+	attrs := kit.Attrs[*sliceAttrs](c)
 	return self.Slice(attrs.Dim, attrs.Start, attrs.End, attrs.Step)
 })
 
@@ -33,12 +33,12 @@ type selectAttrs struct {
 }
 
 // Select is Tensor.select.
-var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{Semantics: graph.Semantics{
+var Select = viewOp(graph.SchemaOf[*selectAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "select",
 	Doc:      "Takes one index of a dimension and removes the dimension.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[selectAttrs](c)
+	attrs := kit.Attrs[*selectAttrs](c)
 	return self.Select(attrs.Dim, attrs.Index)
 })
 
@@ -49,7 +49,7 @@ type narrowAttrs struct {
 }
 
 // Narrow is Tensor.narrow.
-var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
+var Narrow = viewOp(graph.SchemaOf[*narrowAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "narrow",
 		Doc:      "Takes `length` indices of a dimension, from `start` on. Unlike `slice`, it does not clamp them.",
@@ -57,6 +57,6 @@ var Narrow = viewOp(graph.SchemaOf[narrowAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving}, // a part of an image is an image
 }, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[narrowAttrs](c)
+	attrs := kit.Attrs[*narrowAttrs](c)
 	return self.Narrow(attrs.Dim, attrs.Start, attrs.Length)
 })

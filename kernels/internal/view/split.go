@@ -16,7 +16,7 @@ type splitAttrs struct {
 }
 
 // Split is Tensor.split with one size, or with a list (split.sizes).
-var Split = multiViewOp(graph.SchemaOf[splitAttrs](), graph.Op{
+var Split = multiViewOp(graph.SchemaOf[*splitAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "split",
 		Doc: "Splits a dimension into parts of size `split_size` (the last one may be smaller), or into parts of the " +
@@ -26,7 +26,7 @@ var Split = multiViewOp(graph.SchemaOf[splitAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
 }, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
-	attrs := kit.Attrs[splitAttrs](c)
+	attrs := kit.Attrs[*splitAttrs](c)
 	if attrs.SplitSize.List != nil {
 		return self.SplitSizes(attrs.SplitSize.List, attrs.Dim)
 	}
@@ -39,12 +39,12 @@ type splitSizesAttrs struct {
 }
 
 // SplitWithSizes is torch.split_with_sizes.
-var SplitWithSizes = multiViewOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{Semantics: graph.Semantics{
+var SplitWithSizes = multiViewOp(graph.SchemaOf[*splitSizesAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "split_with_sizes",
 	Doc:      "Splits a dimension into parts of the given sizes.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
 }}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
-	attrs := kit.Attrs[splitSizesAttrs](c)
+	attrs := kit.Attrs[*splitSizesAttrs](c)
 	return self.SplitSizes(attrs.SplitSizes, attrs.Dim)
 })
 
@@ -54,7 +54,7 @@ type chunkAttrs struct {
 }
 
 // Chunk is Tensor.chunk.
-var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
+var Chunk = multiViewOp(graph.SchemaOf[*chunkAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "chunk",
 		Doc:      "Splits a dimension into parts of equal size, at most `chunks`; the last may be smaller.",
@@ -62,7 +62,7 @@ var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving},
 }, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
-	attrs := kit.Attrs[chunkAttrs](c)
+	attrs := kit.Attrs[*chunkAttrs](c)
 	return self.Chunk(attrs.Chunks, attrs.Dim)
 })
 
@@ -71,12 +71,12 @@ type unbindAttrs struct {
 }
 
 // Unbind is Tensor.unbind.
-var Unbind = multiViewOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Semantics{
+var Unbind = multiViewOp(graph.SchemaOf[*unbindAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unbind",
 	Doc:      "Returns every slice along a dimension as a separate value.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),
 }}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
-	dim, err := tensor.WrapDim(kit.Attrs[unbindAttrs](c).Dim, self.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*unbindAttrs](c).Dim, self.Rank())
 	switch {
 	case err != nil:
 		return nil, err

@@ -14,12 +14,12 @@ type squeezeAttrs struct {
 }
 
 // Squeeze is Tensor.squeeze.
-var Squeeze = viewOp(graph.SchemaOf[squeezeAttrs](), graph.Op{Semantics: graph.Semantics{
+var Squeeze = viewOp(graph.SchemaOf[*squeezeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "squeeze",
 	Doc:      "Removes dimensions of size 1. A listed dimension of another size is kept.",
 	Examples: kit.OneExample(kit.F32(2, 1, 3, 1), graph.Attrs{"dim": 1}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	dims := kit.Attrs[squeezeAttrs](c).Dim
+	dims := kit.Attrs[*squeezeAttrs](c).Dim
 	if dims != nil && len(dims) == 0 {
 		return self, nil // an empty list names no dimension
 	}
@@ -31,10 +31,10 @@ type unsqueezeAttrs struct {
 }
 
 // Unsqueeze is Tensor.unsqueeze.
-var Unsqueeze = viewOp(graph.SchemaOf[unsqueezeAttrs](), graph.Op{Semantics: graph.Semantics{
+var Unsqueeze = viewOp(graph.SchemaOf[*unsqueezeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unsqueeze",
 	Doc:      "Adds a dimension of size 1.",
 	Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dim": 1}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	return self.Unsqueeze(kit.Attrs[unsqueezeAttrs](c).Dim)
+	return self.Unsqueeze(kit.Attrs[*unsqueezeAttrs](c).Dim)
 })

@@ -16,7 +16,7 @@ type stackAttrs struct {
 }
 
 // Stack is torch.stack.
-var Stack = kit.Define[stackAttrs](graph.Op{
+var Stack = kit.Define[*stackAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "stack",
 		Doc:      "Concatenates tensors of the same shape along a new dimension. Dtypes are promoted.",
@@ -41,7 +41,7 @@ func inferStack(call *graph.Call) ([]graph.Result, error) {
 	var onStack [inlineParts]tensor.Type
 	parts := kit.OperandTypes(onStack[:0], call)
 	shape := parts[0].Shape
-	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](call).Dim, len(shape)+1)
+	dim, err := tensor.WrapDim(kit.Attrs[*stackAttrs](call).Dim, len(shape)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func inferStack(call *graph.Call) ([]graph.Result, error) {
 // compileStack returns a kernel that copies each operand to its slice of the result.
 func compileStack(call *graph.Call) (*graph.Kernel, error) {
 	out := kit.OutBuffer(call, 0)
-	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](call).Dim, out.Meta.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*stackAttrs](call).Dim, out.Meta.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	meta := inferred[0].Meta()
-	dim, err := tensor.WrapDim(kit.Attrs[stackAttrs](c).Dim, meta.Rank())
+	dim, err := tensor.WrapDim(kit.Attrs[*stackAttrs](c).Dim, meta.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // stackLoops returns the loops over all dimensions of the operands.
 func stackLoops(call *graph.Call) []graph.Parallel {
 	rank := call.Meta(0).Rank()
-	newDim := kit.WrappedDim(kit.Attrs[stackAttrs](call).Dim, rank+1)
+	newDim := kit.WrappedDim(kit.Attrs[*stackAttrs](call).Dim, rank+1)
 	if newDim == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ type splitAlongAttrs struct {
 }
 
 // TensorSplit is torch.tensor_split.
-var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
+var TensorSplit = multiViewOp(graph.SchemaOf[*tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "tensor_split",
 	Doc: "Splits a dimension into `sections` parts, or before each index in `indices`. If the size is not a multiple " +
 		"of `sections`, the first parts are larger by 1. `tensor_indices_or_sections`, a constant of int64, stands for " +
@@ -32,7 +32,7 @@ var TensorSplit = multiViewOp(graph.SchemaOf[tensorSplitAttrs](), graph.Op{Seman
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
 }}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
-	attrs := kit.Attrs[tensorSplitAttrs](c)
+	attrs := kit.Attrs[*tensorSplitAttrs](c)
 	if self.Rank() == 0 {
 		return nil, fmt.Errorf("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
 	}
@@ -99,12 +99,12 @@ var (
 // splitAlongOp defines a split along the dimension that dimOf returns for the operand's type. minRank is the least rank
 // that the op accepts.
 func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) int) *graph.Op {
-	return multiViewOp(graph.SchemaOf[splitAlongAttrs](), graph.Op{Semantics: graph.Semantics{
+	return multiViewOp(graph.SchemaOf[*splitAlongAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"sections": 2}},
 			{In: []tensor.Meta{kit.F32(4, 2, 2)}, Attrs: graph.Attrs{"indices": []int{1}}}},
 	}}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
-		attrs := kit.Attrs[splitAlongAttrs](c)
+		attrs := kit.Attrs[*splitAlongAttrs](c)
 		if self.Rank() < minRank {
 			return nil, fmt.Errorf("torch.%s requires a tensor with at least %s, but got a tensor with %d dimensions!", name,
 				[...]string{"1 dimension", "2 dimension", "3 dimension"}[minRank-1], self.Rank())

@@ -18,7 +18,7 @@ type toAttrs struct {
 }
 
 // To is Tensor.to.
-var To = kit.Define[toAttrs](graph.Op{
+var To = kit.Define[*toAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "to",
 		Doc: "Converts self to `dtype`, or to the dtype of `other`, and to a memory format. Returns self if it has both " +
@@ -47,7 +47,7 @@ var To = kit.Define[toAttrs](graph.Op{
 
 // inferTo infers the result of to. The dtype is an attribute, or that of the operand other.
 func inferTo(call *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[toAttrs](call)
+	attrs := kit.Attrs[*toAttrs](call)
 	dtype := attrs.DType
 	if call.HasOperand(1) {
 		if dtype != tensor.Invalid {
@@ -74,7 +74,7 @@ func convertedResult(c *graph.Call, self tensor.Type, dtype tensor.DType, format
 }
 
 // TypeAs is Tensor.type_as.
-var TypeAs = kit.Define[kit.EmptyAttrs](graph.Op{
+var TypeAs = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "type_as",
 		Doc:      "Converts self to the dtype of `other`; returns self if it has that dtype.",

@@ -20,17 +20,17 @@ type triuAttrs struct {
 
 // Tril and Triu are torch.tril and torch.triu.
 var (
-	Tril = triangleOp(graph.SchemaOf[trilAttrs](), "tril",
+	Tril = triangleOp(graph.SchemaOf[*trilAttrs](), "tril",
 		"Keeps the lower triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
-			return 0, clampedColumn(row, kit.Attrs[trilAttrs](c).Diagonal, 1, cols)
+			return 0, clampedColumn(row, kit.Attrs[*trilAttrs](c).Diagonal, 1, cols)
 		})
-	Triu = triangleOp(graph.SchemaOf[triuAttrs](), "triu",
+	Triu = triangleOp(graph.SchemaOf[*triuAttrs](), "triu",
 		"Keeps the upper triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
-			return clampedColumn(row, kit.Attrs[triuAttrs](c).Diagonal, 0, cols), cols
+			return clampedColumn(row, kit.Attrs[*triuAttrs](c).Diagonal, 0, cols), cols
 		})
 )
 

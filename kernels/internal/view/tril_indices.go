@@ -29,7 +29,7 @@ var (
 // triangleIndices defines an op with the indices of a lower triangle if isLower is set, else of an upper triangle.
 func triangleIndices(name, doc string, isLower bool) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
-		attrs := kit.Attrs[triangleIndicesAttrs](c)
+		attrs := kit.Attrs[*triangleIndicesAttrs](c)
 		switch {
 		case attrs.Row < 0:
 			return nil, fmt.Errorf("row must be non-negative, got%d", attrs.Row)
@@ -44,7 +44,7 @@ func triangleIndices(name, doc string, isLower bool) *graph.Op {
 		result, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countAbove(attrs.Row, isLower)))
 		return c.NewResult(result), err
 	}
-	return kit.Define[triangleIndicesAttrs](graph.Op{
+	return kit.Define[*triangleIndicesAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Infer: infer,
 			Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -52,7 +52,7 @@ func triangleIndices(name, doc string, isLower bool) *graph.Op {
 				if err != nil {
 					return nil, err
 				}
-				attrs, position := kit.Attrs[triangleIndicesAttrs](c), 0
+				attrs, position := kit.Attrs[*triangleIndicesAttrs](c), 0
 				out := tensor.Zeros(attrs.DType, kit.KnownSizes(inferred[0].Type.Shape)...)
 				// The rows that have an element of the triangle.
 				firstRow, endRow := 0, min(attrs.Row, attrs.Col-attrs.Offset)
@@ -100,7 +100,7 @@ func (attrs *triangleIndicesAttrs) countAbove(rows int, isLower bool) int {
 
 // compileTriangleIndices returns a kernel whose chunks write the indices of some rows of the triangle.
 func compileTriangleIndices(c *graph.Call, isLower bool) *graph.Kernel {
-	attrs, out := kit.Attrs[triangleIndicesAttrs](c), c.Out[0]
+	attrs, out := kit.Attrs[*triangleIndicesAttrs](c), c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}

@@ -14,12 +14,12 @@ type unfoldAttrs struct {
 }
 
 // Unfold is Tensor.unfold.
-var Unfold = viewOp(graph.SchemaOf[unfoldAttrs](), graph.Op{Semantics: graph.Semantics{
+var Unfold = viewOp(graph.SchemaOf[*unfoldAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unfold",
 	Doc:      "Divides a dimension into windows, whose elements form a new last dimension.",
 	Examples: kit.OneExample(kit.F32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[unfoldAttrs](c)
+	attrs := kit.Attrs[*unfoldAttrs](c)
 	return self.Unfold(attrs.Dimension, attrs.Size, attrs.Step)
 })
 
@@ -30,11 +30,11 @@ type diagonalAttrs struct {
 }
 
 // Diagonal is Tensor.diagonal.
-var Diagonal = viewOp(graph.SchemaOf[diagonalAttrs](), graph.Op{Semantics: graph.Semantics{
+var Diagonal = viewOp(graph.SchemaOf[*diagonalAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "diagonal",
 	Doc:      "Takes the elements where the indices of two dimensions differ by `offset`, as a new last dimension.",
 	Examples: kit.OneExample(kit.F32(4, 5), graph.Attrs{"offset": 1}),
 }}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[diagonalAttrs](c)
+	attrs := kit.Attrs[*diagonalAttrs](c)
 	return self.Diagonal(attrs.Offset, attrs.Dim1, attrs.Dim2)
 })

@@ -17,7 +17,7 @@ type viewAttrs struct {
 }
 
 // View is Tensor.view. It takes either sizes or a dtype.
-var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semantics{
+var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "view",
 	Doc: "Views self in another shape with the same number of elements. It fails if a copy is needed; `reshape` " +
 		"copies.\nWith `dtype` it interprets self's bytes as elements of that dtype; the last size changes with the size " +
@@ -26,7 +26,7 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type,
 	_ sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[viewAttrs](c)
+	attrs := kit.Attrs[*viewAttrs](c)
 	switch {
 	case (attrs.Size == nil) == (attrs.DType == tensor.Invalid):
 		return self, errors.New("view(): takes either size or dtype")
@@ -116,7 +116,7 @@ type asStridedAttrs struct {
 }
 
 // AsStrided is Tensor.as_strided.
-var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
+var AsStrided = viewOp(graph.SchemaOf[*asStridedAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "as_strided",
 		Doc: "Views self's storage with any sizes, strides and offset.\n" +
@@ -125,7 +125,7 @@ var AsStrided = viewOp(graph.SchemaOf[asStridedAttrs](), graph.Op{
 	},
 	Facts: graph.Facts{ReadsStorage: true},
 }, func(c *graph.Call, self tensor.Type, storage sym.Int) (tensor.Type, error) {
-	attrs := kit.Attrs[asStridedAttrs](c)
+	attrs := kit.Attrs[*asStridedAttrs](c)
 	offset := self.Offset
 	if attrs.Offset != nil {
 		offset = *attrs.Offset

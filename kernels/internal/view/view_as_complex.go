@@ -16,7 +16,7 @@ import (
 // ViewAsReal views complex numbers as pairs of real numbers. ViewAsComplex views pairs of real numbers as complex
 // numbers.
 var (
-	ViewAsReal = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
+	ViewAsReal = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_real", Doc: "Views complex numbers as pairs of real ones along a new last dimension.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
@@ -38,7 +38,7 @@ var (
 		},
 		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
 	}})
-	ViewAsComplex = kit.Define[kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
+	ViewAsComplex = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_complex",
 		Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
 			"if a copy is needed.",
@@ -106,7 +106,7 @@ func asComplex(self tensor.Type) (tensor.Type, error) {
 }
 
 // Complex is torch.complex.
-var Complex = kit.Define[kit.EmptyAttrs](graph.Op{
+var Complex = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "complex", Doc: "Creates complex numbers from real and imaginary parts, which are broadcast.",
 		Params: []graph.Param{{Name: "real"}, {Name: "imag"}},

@@ -27,18 +27,18 @@ type hammingAttrs struct {
 
 // HannWindow, HammingWindow and BlackmanWindow are window functions of signal processing. They are sums of cosines.
 var (
-	HannWindow = windowOp(graph.SchemaOf[windowAttrs](), "hann_window", "Creates a Hann window.",
+	HannWindow = windowOp(graph.SchemaOf[*windowAttrs](), "hann_window", "Creates a Hann window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
-			return kit.Attrs[windowAttrs](c), [3]float64{0.5, 0.5, 0}
+			return kit.Attrs[*windowAttrs](c), [3]float64{0.5, 0.5, 0}
 		})
-	HammingWindow = windowOp(graph.SchemaOf[hammingAttrs](), "hamming_window", "Creates a Hamming window.",
+	HammingWindow = windowOp(graph.SchemaOf[*hammingAttrs](), "hamming_window", "Creates a Hamming window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
-			attrs := kit.Attrs[hammingAttrs](c)
+			attrs := kit.Attrs[*hammingAttrs](c)
 			return &windowAttrs{attrs.WindowLength, attrs.Periodic, attrs.DType}, [3]float64{attrs.Alpha, attrs.Beta, 0}
 		})
-	BlackmanWindow = windowOp(graph.SchemaOf[windowAttrs](), "blackman_window", "Creates a Blackman window.",
+	BlackmanWindow = windowOp(graph.SchemaOf[*windowAttrs](), "blackman_window", "Creates a Blackman window.",
 		func(c *graph.Call) (*windowAttrs, [3]float64) {
-			return kit.Attrs[windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
+			return kit.Attrs[*windowAttrs](c), [3]float64{0.42, 0.5, 0.08}
 		})
 )
 
@@ -89,14 +89,14 @@ type melAttrs struct {
 }
 
 // MelWeightMatrix is ONNX's operator; PyTorch has no equivalent.
-var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantics{
+var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "mel_weight_matrix",
 	Doc: "Creates a matrix with a row for each of dft_length/2+1 frequencies and a column for each band. " +
 		"The bands are overlapping triangles on the mel scale.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
-	attrs := kit.Attrs[melAttrs](c)
+	attrs := kit.Attrs[*melAttrs](c)
 	// The mel scale, 2595*log10(1+hertz/700), is defined above -700 Hz.
 	if !kit.SizeAtLeast(attrs.NumMelBins, 1) || !kit.SizeAtLeast(attrs.DftLength, 1) || attrs.SampleRate < 1 ||
 		!(attrs.LowerEdgeHertz > -700) || !(attrs.UpperEdgeHertz > -700) {
@@ -105,7 +105,7 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 	}
 	return kit.FreshType(attrs.DType, []sym.Int{attrs.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), attrs.NumMelBins})
 }, func(c *graph.Call) func(int) tensor.Scalar {
-	attrs := kit.Attrs[melAttrs](c)
+	attrs := kit.Attrs[*melAttrs](c)
 	bins, length := kit.KnownSize(attrs.NumMelBins), kit.KnownSize(attrs.DftLength)
 	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
 	lowest, step := mel(attrs.LowerEdgeHertz), (mel(attrs.UpperEdgeHertz)-mel(attrs.LowerEdgeHertz))/float64(bins+2)

@@ -18,14 +18,14 @@ type affineGridAttrs struct {
 }
 
 // AffineGridGenerator is aten::affine_grid_generator.
-var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
+var AffineGridGenerator = kit.Define[*affineGridAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "affine_grid_generator",
 		Doc: "Creates the grid with which grid_sampler applies the affine maps `theta`, [N,2,3] for images or " +
 			"[N,3,4] for volumes.",
 		Params: []graph.Param{{Name: "theta"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, theta := kit.Attrs[affineGridAttrs](call), call.Type(0)
+			attrs, theta := kit.Attrs[*affineGridAttrs](call), call.Type(0)
 			dims := len(attrs.Size) - 2
 			if dims != 2 && dims != 3 {
 				return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
@@ -78,7 +78,7 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	}
 	var coordinates [3][]T
 	for axis := range dims {
-		alignCorners := kit.Attrs[affineGridAttrs](call).AlignCorners
+		alignCorners := kit.Attrs[*affineGridAttrs](call).AlignCorners
 		coordinates[axis] = affineCoordinates[T](out.Shape[dims-axis], theta.DType, alignCorners)
 	}
 	size, dtype := theta.DType.Size(), tensor.DTypeOf[T]()
@@ -115,7 +115,7 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 
 // affineReference is the reference implementation of affineKernel.
 func affineReference[T kit.WidestNumber](c *graph.Call, theta *tensor.Tensor) []*tensor.Tensor {
-	attrs := kit.Attrs[affineGridAttrs](c)
+	attrs := kit.Attrs[*affineGridAttrs](c)
 	dims := len(attrs.Size) - 2
 	out := tensor.Zeros(theta.DType, kit.KnownSizes(affineShape(attrs.Size))...)
 	kit.EachIndex(out.Shape, func(index []int) {

@@ -17,7 +17,7 @@ type gridSamplerAttrs struct {
 }
 
 // GridSampler is aten::grid_sampler.
-var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
+var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "grid_sampler",
 		Doc: "Samples images [N,C,H,W] at the positions (x, y) of `grid` [N,h,w,2], or volumes [N,C,D,H,W] at (x, " +
@@ -26,7 +26,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 		Params: []graph.Param{kit.Input, {Name: "grid"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			input, grid := c.Type(0), c.Type(1)
-			if err := checkGrid(kit.Attrs[gridSamplerAttrs](c), input, grid); err != nil {
+			if err := checkGrid(kit.Attrs[*gridSamplerAttrs](c), input, grid); err != nil {
 				return nil, err
 			}
 			out, err := kit.FreshType(input.DType, kit.ReplaceSizes(input.Shape, 2, grid.Shape[1:grid.Rank()-1]...))
@@ -108,13 +108,13 @@ func usesQuads(call *graph.Call) bool {
 	if !hasQuadCode || operand.Shape[1] < 2 {
 		return false
 	}
-	maxTaps := maxTapsOf(kit.Attrs[gridSamplerAttrs](call).InterpolationMode, operand.Rank()-2)
+	maxTaps := maxTapsOf(kit.Attrs[*gridSamplerAttrs](call).InterpolationMode, operand.Rank()-2)
 	return operand.DType == tensor.Float32 && kit.BoundedProduct(call.Out[0].Numel(), maxTaps) >= operand.Numel()
 }
 
 // newGridSampling returns the sampling of a call for an operand with the given layout.
 func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
-	attrs := kit.Attrs[gridSamplerAttrs](c)
+	attrs := kit.Attrs[*gridSamplerAttrs](c)
 	sampling := &gridSampling{mode: attrs.InterpolationMode, padding: attrs.PaddingMode, alignCorners: attrs.AlignCorners}
 	for d := 2; d < layout.Rank(); d++ {
 		sampling.axes = append(sampling.axes, gridAxis{layout.Shape[d], kit.ByteStride(layout, d)})
@@ -124,7 +124,7 @@ func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 
 // gridOperations returns the cost of a call in graph.GoSimple operations.
 func gridOperations(c *graph.Call) float64 {
-	attrs, out := kit.Attrs[gridSamplerAttrs](c), c.Out[0]
+	attrs, out := kit.Attrs[*gridSamplerAttrs](c), c.Out[0]
 	tapsPerSample := float64(maxTapsOf(attrs.InterpolationMode, out.Rank()-2))
 	results := float64(out.Numel())
 	// All channels share the list of taps of a position.

@@ -28,7 +28,7 @@ type resizeAttrs struct {
 }
 
 // Resize is ONNX's Resize, which generalizes the upsample ops of aten.
-var Resize = kit.Define[resizeAttrs](graph.Op{
+var Resize = kit.Define[*resizeAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "resize",
 		Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
@@ -57,7 +57,7 @@ var Resize = kit.Define[resizeAttrs](graph.Op{
 // resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, the factors of these
 // dimensions, and the type of the result. scales is nil if the factors are quotients of sizes.
 func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
-	attrs, input := kit.Attrs[resizeAttrs](c), c.Type(0)
+	attrs, input := kit.Attrs[*resizeAttrs](c), c.Type(0)
 	if input.DType.IsComplex() || input.DType == tensor.Bool && attrs.Mode != "nearest" {
 		return nil, nil, nil, out, kit.NotImplementedBy("resize", input.DType)
 	}
@@ -85,7 +85,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 		return nil, err
 	}
 	sizes := kit.KnownSizes(symbolicSizes)
-	attrs, input := kit.Attrs[resizeAttrs](c), c.Meta(0)
+	attrs, input := kit.Attrs[*resizeAttrs](c), c.Meta(0)
 	resample := &resampling{taps: make([]*axisTaps, input.Rank()), outsideValue: attrs.Extrapolation}
 	for i, dim := range axes {
 		scale := float64(sizes[i]) / float64(input.Shape[dim])
@@ -350,7 +350,7 @@ func nearestWeights(mode string, t float64) []float64 {
 // resizeLoops returns the loops over the dimensions that are not resized. It returns no loops if the call has roi, or
 // if it has sizes and no axes. A dimension in axes counts as resized unless its scale is 1.
 func resizeLoops(call *graph.Call) []graph.Parallel {
-	attrs := kit.Attrs[resizeAttrs](call)
+	attrs := kit.Attrs[*resizeAttrs](call)
 	if attrs.Axes == nil && attrs.Sizes != nil || attrs.Roi != nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ type roiAlignAttrs struct {
 
 // RoiAlign is torchvision's roi_align, with the max mode of ONNX. A roi (region of interest) is a rectangle of an
 // image. It is divided into bins, one for each pixel of the result.
-var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
+var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",
 		Doc: "Pools regions of images [N,C,H,W] to a fixed size by bilinear sampling. `rois` is [K,5]: the index " +
@@ -32,7 +32,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			"[K,C,`pooled_height`,`pooled_width`].",
 		Params: []graph.Param{kit.Input, {Name: "rois"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
-			attrs, inputType, roisType := kit.Attrs[roiAlignAttrs](call), call.Type(0), call.Type(1)
+			attrs, inputType, roisType := kit.Attrs[*roiAlignAttrs](call), call.Type(0), call.Type(1)
 			switch {
 			case inputType.Rank() != 4 || roisType.Rank() != 2 || !kit.SizeIs(roisType.Shape[1], 5):
 				return nil, errors.New("rois must have shape as Tensor[K, 5]")
@@ -51,7 +51,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 			return call.NewResult(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			attrs, input, rois := kit.Attrs[roiAlignAttrs](c), in[0], in[1]
+			attrs, input, rois := kit.Attrs[*roiAlignAttrs](c), in[0], in[1]
 			out := tensor.Zeros(input.DType, rois.Shape[0], input.Shape[1], kit.KnownSize(attrs.PooledHeight),
 				kit.KnownSize(attrs.PooledWidth))
 			var imageErr error
@@ -165,7 +165,7 @@ func bilinearAt(y, x float64, height, width int, pixel func(row, col int) float6
 // compileRoiAlign returns a kernel that computes one bin of one channel after another. The flat index of such a bin is
 // the row-major index of its result in [K,C,pooled_height,pooled_width].
 func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
-	attrs, input, rois, out := kit.Attrs[roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
+	attrs, input, rois, out := kit.Attrs[*roiAlignAttrs](c), c.Meta(0), c.Meta(1), c.Out[0]
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}

@@ -46,7 +46,7 @@ var (
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
 		inputType := c.Type(0)
-		size, factors, err := kit.Attrs[upsampleAttrs](c).sizes(inputType.Shape, spatialDims)
+		size, factors, err := kit.Attrs[*upsampleAttrs](c).sizes(inputType.Shape, spatialDims)
 		if err == nil {
 			err = checkUpsample(name, inputType, size, mode == "nearest" || mode == "exact")
 		}
@@ -57,7 +57,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 		if err != nil {
 			return nil, err
 		}
-		attrs, input := kit.Attrs[upsampleAttrs](c), c.Meta(0)
+		attrs, input := kit.Attrs[*upsampleAttrs](c), c.Meta(0)
 		resample := &resampling{taps: make([]*axisTaps, spatialDims+2)}
 		for i, outSize := range kit.KnownSizes(size) {
 			resample.taps[2+i] = upsampleTaps(mode, input.DType, input.Shape[2+i], outSize, factors[i], attrs.AlignCorners)
@@ -72,7 +72,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	// Shapes of the operand, and spatial sizes of the result, of an example, by number of spatial dimensions.
 	exampleShapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
 	exampleSizes := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
-	return kit.Define[upsampleAttrs](graph.Op{
+	return kit.Define[*upsampleAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + layoutDoc, Params: []graph.Param{kit.Input},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {

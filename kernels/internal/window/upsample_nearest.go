@@ -21,7 +21,7 @@ type upsampleNearestAttrs struct {
 }
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its overload vec.
-var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
+var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "upsample_nearest2d",
 		Doc: "Resizes images [N,C,H,W] by taking the nearest pixel. The result has the memory format that the " +
@@ -41,7 +41,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 // inferUpsampleNearest makes PyTorch's checks and infers the result.
 func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
 	self := call.Type(0)
-	size, err := upsampledSize(kit.Attrs[upsampleNearestAttrs](call), self.Shape)
+	size, err := upsampledSize(kit.Attrs[*upsampleNearestAttrs](call), self.Shape)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 // the shape of the result.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	operand, factors := c.Meta(0), []float64{0, 0}
-	attrs := kit.Attrs[upsampleNearestAttrs](c)
+	attrs := kit.Attrs[*upsampleNearestAttrs](c)
 	if attrs.ScaleFactors != nil {
 		factors = attrs.ScaleFactors
 	} else {
