@@ -41,8 +41,8 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*topkAttrs](c).Dim} }),
-			WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops,
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*topkAttrs](c).Dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRanking(c).compile(c) },
 		},
@@ -73,8 +73,8 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 		},
-		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*sortAttrs](c).Dim} }),
-			WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops,
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*sortAttrs](c).Dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				return sortRanking(c).compile(c)

@@ -106,8 +106,9 @@ func (attrs *adaptivePoolAttrs) args() callAttrs { return callAttrs{output: attr
 
 func (attrs *adaptivePool1dAttrs) args() callAttrs { return callAttrs{output: attrs.OutputSize} }
 
-// define defines a pooling with attributes A, a pointer to a struct with a method args. The result of a pooling of images (dims 2) has the operand's memory
-// format. An implementation that writes the result in some order thus reads the operand in the same order.
+// define defines a pooling with attributes A, which have a method args. The result of a pooling of images (dims 2) has
+// the operand's memory format. An implementation that writes the result in some order thus reads the operand in the
+// same order.
 func define[A any](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
 	p.args = func(c *graph.Call) callAttrs { return c.Attrs.(interface{ args() callAttrs }).args() }
 	op := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
