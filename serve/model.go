@@ -41,19 +41,19 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	if err := m.findPorts(g); err != nil {
 		return nil, nil, err
 	}
-	compileOptions := s.options.Compile
+	compileOptions, plannedRows := s.options.Compile, s.plannedRows()
 	var symbol string
 	if s.options.Batching != BatchOff {
 		symbol, notBatched = batching.Symbol(g)
 	}
 	if symbol != "" && s.options.Batching == BatchExact { // the model is planned for the first hint
-		compileOptions.Hints = append([]map[string]int{{symbol: s.typicalRows()}}, compileOptions.Hints...)
+		compileOptions.Hints = append([]map[string]int{{symbol: plannedRows}}, compileOptions.Hints...)
 	}
 	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 		return nil, nil, err
 	}
 	if symbol != "" && s.options.Batching == BatchExact {
-		oneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, s.typicalRows())
+		oneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, plannedRows)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,21 +73,14 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	return m, notBatched, nil
 }
 
-// typicalRows returns the first preferred batch size. Models are planned for it, or for one row, where that plan costs
-// relatively less.
-func (s *Server) typicalRows() int { return min(s.options.PreferredRows[0], s.options.MaxRows) }
+// maxDefaultRows is the maximum number of rows of a batch if Options.PreferredRows is nil.
+const maxDefaultRows = 8
 
-// rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows that is at
-// most waitingRows.
-func (s *Server) rowsOfBatch(waitingRows int) int {
-	rows := 0
-	for _, n := range s.options.PreferredRows {
-		if n <= waitingRows {
-			rows = max(rows, n)
-		}
-	}
-	if rows == 0 { // too few rows wait for any preferred number: the batch takes all of them
-		return s.options.MaxRows
+// plannedRows returns the number of rows for which models are planned: see Options.PreferredRows.
+func (s *Server) plannedRows() int {
+	rows := maxDefaultRows
+	if len(s.options.PreferredRows) > 0 {
+		rows = s.options.PreferredRows[0]
 	}
 	return min(rows, s.options.MaxRows)
 }

@@ -39,6 +39,8 @@ type job struct {
 	arrival time.Time
 	result  chan result // has capacity for the result
 	started bool        // whether the job left the queue in a batch; protected by queue.mu
+	// preferredRows are the preferred numbers of rows of a batch that begins with this job: see Options.PreferredRows.
+	preferredRows []int
 }
 
 // result is the result of a job.
@@ -70,6 +72,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 		return result{}, errQueueFull
 	}
 	request.run = q.model.rows.NewRun(ctx, in)
+	request.preferredRows = q.preferredRows(ctx, request.run)
 	q.mu.Lock()
 	q.waiting = append(q.waiting, request)
 	if !q.dispatching {
@@ -137,7 +140,7 @@ func (q *queue) dispatch() {
 func (q *queue) takeSlot() chan struct{} {
 	for {
 		q.mu.Lock()
-		full := q.waitingRows() >= q.server.typicalRows()
+		full := q.hasFullBatch()
 		q.mu.Unlock()
 		var extra chan struct{}
 		if full {
@@ -154,7 +157,7 @@ func (q *queue) takeSlot() chan struct{} {
 }
 
 // delay waits for further requests, until Options.MaxDelay after the arrival of the first request or until
-// Server.typicalRows rows wait. It does not wait if a single request was waiting when the last batch was taken, because
+// a full batch waits. It does not wait if a single request was waiting when the last batch was taken, because
 // further requests are then unlikely, or if the requests of the model are not joined.
 func (q *queue) delay() {
 	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
@@ -162,9 +165,8 @@ func (q *queue) delay() {
 	}
 	for {
 		q.mu.Lock()
-		rows := q.waitingRows()
 		remaining := time.Duration(0)
-		if q.crowded && len(q.waiting) > 0 && rows < q.server.typicalRows() {
+		if q.crowded && len(q.waiting) > 0 && !q.hasFullBatch() {
 			remaining = q.server.options.MaxDelay - time.Since(q.waiting[0].arrival)
 		}
 		q.mu.Unlock()
@@ -184,6 +186,40 @@ func (q *queue) waitingRows() (rows int) {
 		rows += j.run.Rows
 	}
 	return rows
+}
+
+// preferredRows returns job.preferredRows for a run.
+func (q *queue) preferredRows(ctx context.Context, run *batching.Run) []int {
+	if rows := q.server.options.PreferredRows; len(rows) > 0 {
+		return rows
+	}
+	maxRows := q.server.plannedRows()
+	return []int{q.model.rows.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
+}
+
+// hasFullBatch reports whether the first preferred number of rows of the first job waits. The caller holds q.mu.
+func (q *queue) hasFullBatch() bool {
+	return len(q.waiting) > 0 &&
+		q.waitingRows() >= min(q.waiting[0].preferredRows[0], q.server.options.MaxRows)
+}
+
+// rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows of the first
+// job that is at most the number of waiting rows. If too few rows wait for any preferred number, all of them run, up to
+// Options.MaxRows. The caller holds q.mu.
+func (q *queue) rowsOfBatch() int {
+	if len(q.waiting) == 0 {
+		return 0
+	}
+	rows, waitingRows := 0, q.waitingRows()
+	for _, n := range q.waiting[0].preferredRows {
+		if n <= waitingRows {
+			rows = max(rows, n)
+		}
+	}
+	if rows == 0 {
+		return q.server.options.MaxRows
+	}
+	return min(rows, q.server.options.MaxRows)
 }
 
 // takeBatch removes the jobs of the next batch from the queue and returns them: the first job, and the jobs that can
@@ -218,7 +254,7 @@ func (q *queue) dropEnded() (waiting []*job, maxRows int) {
 		return ended
 	})
 	q.dispatching = len(q.waiting) > 0
-	return slices.Clone(q.waiting), q.server.rowsOfBatch(q.waitingRows())
+	return slices.Clone(q.waiting), q.rowsOfBatch()
 }
 
 // takeIfWaiting removes the jobs of a batch from the queue. It returns false if one of them no longer waits: the others

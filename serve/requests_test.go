@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -295,15 +296,16 @@ func FuzzRequests(f *testing.F) {
 
 // TestRowsOfBatch: a batch has the largest preferred number of rows that waiting requests fill.
 func TestRowsOfBatch(t *testing.T) {
-	limits := func(o Options) (rows []int) {
-		o.complete()
-		s := &Server{options: o}
+	limits := func(maxRows int, preferred ...int) (rows []int) {
 		for _, waiting := range []int{1, 7, 8, 31, 32, 64} {
-			rows = append(rows, s.rowsOfBatch(waiting))
+			q := &queue{server: &Server{options: Options{MaxRows: maxRows}},
+				waiting: []*job{{run: &batching.Run{Rows: waiting}, preferredRows: preferred}}}
+			assert.Equal(t, waiting >= min(preferred[0], maxRows), q.hasFullBatch())
+			rows = append(rows, q.rowsOfBatch())
 		}
 		return rows
 	}
-	assert.Equal(t, []int{64, 64, 8, 8, 8, 8}, limits(Options{}))
-	assert.Equal(t, []int{64, 64, 8, 8, 32, 32}, limits(Options{PreferredRows: []int{32, 8}}))
-	assert.Equal(t, []int{4, 4, 4, 4, 4, 4}, limits(Options{MaxRows: 4}))
+	assert.Equal(t, []int{64, 64, 8, 8, 8, 8}, limits(64, 8))
+	assert.Equal(t, []int{64, 64, 8, 8, 32, 32}, limits(64, 32, 8))
+	assert.Equal(t, []int{4, 4, 4, 4, 4, 4}, limits(4, 8))
 }

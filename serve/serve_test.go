@@ -158,17 +158,33 @@ func TestPlanForOneRow(t *testing.T) {
 	s := open(t, Options{Loader: graphrun.Loader{Lookup: networks.LookupPricedRows}},
 		writeModel(t, filepath.Join(t.TempDir(), "m.json"), networks.PricedRows))
 	m := (*s.models.Load())["m"][0]
-	for _, rows := range []int{1, s.typicalRows()} {
+	for _, rows := range []int{1, maxDefaultRows} {
 		impls, _, err := (*program.Program)(m.program).Implementations(t.Context(), []int{rows})
 		require.NoError(t, err)
 		assert.Equal(t, "some", impls["y"].Name, "%d rows", rows)
 	}
 	var runs []*batching.Run
-	for range s.typicalRows() {
+	for range maxDefaultRows {
 		x := tensor.Zeros(tensor.Float32, 1, 3)
 		runs = append(runs, m.rows.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
 	}
 	assert.Len(t, m.rows.Batch(runs, len(runs)), len(runs))
+}
+
+// TestPreferredRows: without Options.PreferredRows, a batch has one row for each worker if larger batches do not reduce
+// the predicted cost per row.
+func TestPreferredRows(t *testing.T) {
+	path := writeModel(t, filepath.Join(t.TempDir(), "m.json"), networks.PricedRows)
+	for _, c := range []struct {
+		batching      Batching
+		threads, want int
+	}{{BatchExact, 1, 1}, {BatchFast, 2, 2}, {BatchExact, 64, 8}, {BatchOff, 1, 8}} {
+		s := open(t, Options{Loader: graphrun.Loader{Lookup: networks.LookupPricedRows},
+			Compile: graphrun.Options{Threads: c.threads}, Batching: c.batching}, path)
+		m := (*s.models.Load())["m"][0]
+		run := m.rows.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		assert.Equal(t, []int{c.want}, m.queue.preferredRows(t.Context(), run), "%+v", c)
+	}
 }
 
 // TestBatches runs many clients at once, and compares the bits of each result with those of a run alone.

@@ -21,6 +21,7 @@ import (
 // Server serves models: it is an [http.Handler]. [Open] makes it.
 type Server struct {
 	options Options
+	threads int // maximum number of workers of one run
 	paths   []string
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
@@ -53,7 +54,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	s := &Server{options: o, paths: slices.Clone(paths), seen: map[string]signature{},
+	s := &Server{options: o, threads: threads, paths: slices.Clone(paths), seen: map[string]signature{},
 		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads)), extraSlot: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s)
 	versions, err := findVersions(paths)

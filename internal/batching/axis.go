@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -29,6 +30,7 @@ type Axis struct {
 	openIndex int // index of the batch size's symbol in program.OpenSymbols
 
 	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
+	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
 	plansLock sync.Mutex
 	plans     []*plan // different plans
 }
@@ -52,91 +54,6 @@ func Symbol(g *graph.Graph) (string, error) {
 	return symbol, nil
 }
 
-// PlanForOneRow compares two plans for all batch sizes: the plan for one row, and the plan for `rows` rows, for which p
-// was compiled from g. oneRowIsBetter reports whether the plan for one row is better. At both sizes, the cost of each
-// plan is divided by the cost of the plan for this size; the plan with the lesser maximum is better. oneRowIsBetter is
-// false if other sizes are open, because costs depend on them. Some implementations that the plan for one row chooses
-// may not support `rows` rows: pins names, by node, the implementations that the plan must have instead. symbol is the
-// result of [Symbol].
-func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
-	oneRowIsBetter bool, pins map[string]graph.Pin, err error) {
-	defer interrupt.Catch(&err)
-	index := slices.Index(p.OpenSymbols(), symbol)
-	if index < 0 || !p.Specializes() || rows == 1 || len(p.OpenSymbols()) > 1 {
-		return false, nil, nil
-	}
-	sizesOfOne, sizesOfRows := slices.Clone(p.AssumedSizes()), slices.Clone(p.AssumedSizes())
-	sizesOfOne[index], sizesOfRows[index] = 1, rows
-	forRows, forOne := p.SpecializationAt(ctx, sizesOfRows), p.SpecializationAt(ctx, sizesOfOne)
-	if forRows == nil || forOne == nil || forRows.Decisions.Equal(forOne.Decisions) {
-		return false, nil, nil
-	}
-	// The costs of a plan by a search and by decisions of a cache may differ slightly, so all plans here follow decisions.
-	// forRowsAtOne is the plan for `rows` rows, applied to one row; the other names are formed in the same way.
-	// unpinnedAtOne is the plan for one row without the pins added below.
-	forRowsAtRows, forRowsAtOne := followAt(ctx, p, forRows, sizesOfRows), followAt(ctx, p, forRows, sizesOfOne)
-	unpinnedAtOne := followAt(ctx, p, forOne, sizesOfOne)
-	if forRowsAtRows == nil || forRowsAtOne == nil || unpinnedAtOne == nil {
-		return false, nil, nil
-	}
-	options := *p.Options()
-	if options.Pins = maps.Clone(options.Pins); options.Pins == nil {
-		options.Pins = map[string]graph.Pin{}
-	}
-	for candidate := p; forOne.Serves(ctx, candidate, sizesOfRows); forOne = candidate.SpecializationAt(ctx, sizesOfOne) {
-		forOneAtRows := followAt(ctx, candidate, forOne, sizesOfRows)
-		forOneAtOne := followAt(ctx, candidate, forOne, sizesOfOne)
-		if forOneAtRows == nil || forOneAtOne == nil || max(forOneAtRows.CostNS/forRowsAtRows.CostNS,
-			forOneAtOne.CostNS/unpinnedAtOne.CostNS) >= forRowsAtOne.CostNS/unpinnedAtOne.CostNS {
-			return false, nil, nil
-		}
-		replaced := replacements(forOneAtOne.Graph, forOneAtRows.Graph)
-		if len(replaced) == 0 {
-			return true, options.Pins, nil
-		}
-		for name, impl := range replaced {
-			pin := options.Pins[name]
-			if pin.Impl != "" {
-				return false, nil, nil
-			}
-			pin.Impl = impl
-			options.Pins[name] = pin
-		}
-		candidate, err = program.New(g, options)
-		if _, ok := errors.AsType[*graph.PinError](err); ok {
-			return false, nil, nil // a pass has made the node
-		}
-		if err != nil {
-			return false, nil, err
-		}
-	}
-	return false, nil, nil
-}
-
-// followAt plans a program for sizes by the decisions of a specialization. It returns nil if they cannot be applied.
-func followAt(ctx context.Context, p *program.Program, spec *program.Specialization, sizes []int) *passes.Plan {
-	g, err := p.GraphAt(ctx, sizes)
-	if err != nil {
-		return nil
-	}
-	plan, err := p.Follow(ctx, spec, g)
-	if err != nil {
-		return nil
-	}
-	return plan
-}
-
-// replacements returns the names of the implementations of b, by node, that differ from those of a.
-func replacements(a, b *graph.Graph) map[string]string {
-	names, before := map[string]string{}, program.ImplsOf(a)
-	for name, impl := range program.ImplsOf(b) {
-		if impl != nil && impl != before[name] {
-			names[name] = impl.Name
-		}
-	}
-	return names
-}
-
 // proofRows are the batch sizes for which the independence of rows is proved. Several sizes are tried, because a model
 // that computes with its batch size may have independent rows at one size by coincidence. Primes make a coincidence at
 // all three unlikely.
@@ -149,7 +66,7 @@ var proofRows = []int{7, 11, 13}
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
 	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol),
-		planOf: lru.New[string, *plan](maxSizes, 0)}
+		planOf: lru.New[string, *plan](maxSizes, 0), rowsOf: lru.New[string, int](maxSizes, 0)}
 	if axis.openIndex < 0 {
 		return nil, fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
 	}
@@ -190,6 +107,55 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		return nil, fmt.Errorf("the bounds of %s admit none of the batch sizes %v", symbol, proofRows)
 	}
 	return axis, nil
+}
+
+// costTolerance is the relative saving per row for which EfficientRows does not choose a larger batch.
+const costTolerance = 0.02
+
+// EfficientRows returns the number of rows that a batch of run and others should have: the least number that has a
+// predicted cost per row at most 2% above the least. Candidates are minRows, its doubles, and maxRows. Smaller batches
+// need less memory, their rows wait less, and their intermediate results stay in nearer caches. The result is maxRows if
+// the run cannot be joined, or if no candidate can be planned before the context ends.
+func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
+	if run.Rows == 0 {
+		return maxRows
+	}
+	sizes := slices.Clone(run.sizes)
+	sizes[a.openIndex] = 0
+	key := fmt.Sprint(sizes, minRows, maxRows)
+	if rows, ok := a.rowsOf.Find(key); ok {
+		return rows
+	}
+	rows, err := a.findEfficientRows(ctx, sizes, max(minRows, 1), min(maxRows, a.maxRows))
+	if err != nil {
+		return maxRows
+	}
+	a.rowsOf.Put(key, rows)
+	a.rowsOf.SetSize(key, rows, 0) // evicts
+	return rows
+}
+
+// findEfficientRows is EfficientRows for valid bounds, without the cache. It overwrites the batch size in sizes.
+func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxRows int) (efficient int, err error) {
+	defer interrupt.Catch(&err)
+	best, costs := math.Inf(1), map[int]float64{} // costs per row, by the number of rows
+	for rows := min(minRows, maxRows); ; rows = min(2*rows, maxRows) {
+		sizes[a.openIndex] = a.program.Clamp(a.openIndex, rows)
+		if plan, _, err := a.program.PlanAt(ctx, sizes); err == nil {
+			costs[rows] = plan.CostNS / float64(sizes[a.openIndex])
+			best = min(best, costs[rows])
+		}
+		if rows == maxRows {
+			break
+		}
+	}
+	efficient = maxRows
+	for rows, cost := range costs {
+		if cost <= best*(1+costTolerance) {
+			efficient = min(efficient, rows)
+		}
+	}
+	return efficient, nil
 }
 
 // plan is a plan that serves several batch sizes. Runs with the same plan compute the same bits for each row.

@@ -169,3 +169,42 @@ func TestPlanForOneRow(t *testing.T) {
 		}
 	}
 }
+
+// TestMixedPlan: the plan for one row costs 1.2 times the least cost of 8 rows, the plan for 8 rows 3.4 times that of one
+// row. With implementation "lots", the plan for one row costs 1.12 and 1.13 times the least.
+func TestMixedPlan(t *testing.T) {
+	text := strings.Replace(networks.PricedRows, `],
+	"nodes": [`, `],
+	"nodes": [{"name": "z", "op": "log_softmax", "inputs": ["x"], "attrs": {"dim": 1}}, `, 1)
+	text = strings.Replace(text, `"outputs": [`, `"outputs": ["z", `, 1)
+	g, err := graphfile.Parse(strings.NewReader(text), networks.LookupPricedRows, graphfile.Options{})
+	require.NoError(t, err)
+	p, err := program.Compile(t.Context(), g, program.Options{Hints: []map[string]int{{"N": 8}}})
+	require.NoError(t, err)
+	oneRow, pins, err := PlanForOneRow(t.Context(), p, g, "N", 8)
+	require.NoError(t, err)
+	assert.True(t, oneRow)
+	assert.Equal(t, map[string]graph.Pin{"y": {Impl: "some"}, "z": {Impl: "lots"}}, pins)
+}
+
+// TestEfficientRows: the prices of implementation "some" are proportional to the rows. "many" has a cost per run, which
+// large batches share: a row of a batch of 8 rows costs 97.5, of 16 rows 78.75, of 32 rows 69.4.
+func TestEfficientRows(t *testing.T) {
+	g, err := graphfile.Parse(strings.NewReader(networks.PricedRows), networks.LookupPricedRows, graphfile.Options{})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		impl                   string
+		minRows, maxRows, want int
+	}{{"some", 1, 8, 1}, {"some", 3, 8, 3}, {"some", 9, 8, 8}, {"many", 1, 8, 8}, {"many", 16, 17, 16}, {"many", 1, 64, 32}} {
+		p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: c.impl}}})
+		require.NoError(t, err)
+		a, err := Prove(t.Context(), p, g, "N", 32, true)
+		require.NoError(t, err)
+		run := a.NewSingleRun(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		for range 2 { // the second result comes from the cache
+			assert.Equal(t, c.want, a.EfficientRows(t.Context(), run, c.minRows, c.maxRows), "%+v", c)
+		}
+		run = a.NewSingleRun(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 32, 3)})
+		assert.Equal(t, c.maxRows, a.EfficientRows(t.Context(), run, c.minRows, c.maxRows), "a run of all rows")
+	}
+}

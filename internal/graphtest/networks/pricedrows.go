@@ -15,27 +15,40 @@ const PricedRows = `{"version": 1, "symbols": {"N": {}},
 	"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
 	"nodes": [{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}], "outputs": ["y"]}`
 
-// LookupPricedRows finds the ops of kernels, with softmax replaced by an op whose prices have the same ratios on all
-// machines. The op has three implementations. "one" supports only one row and is the cheapest for it. "some" is the
-// cheapest for 2 rows, and "many" for 8 rows. For 1 and 8 rows, "some" costs little more than the cheapest.
+// LookupPricedRows finds the ops of kernels, with softmax and log_softmax replaced by ops whose prices have the same
+// ratios on all machines. softmax has three implementations. "one" supports only one row and is the cheapest for it.
+// "some" is the cheapest for 2 rows, and "many" for 8 rows. For 1 and 8 rows, "some" costs little more than the
+// cheapest. log_softmax costs less. It has two implementations: "few" is cheaper for 1 row, and "lots" for more.
 func LookupPricedRows(name string) *graph.Op {
-	if name == "softmax" {
-		return pricedSoftmax()
+	if op := pricedOps()[name]; op != nil {
+		return op
 	}
 	return kernels.Lookup(name)
 }
 
-var pricedSoftmax = sync.OnceValue(func() *graph.Op {
-	softmax := *kernels.Lookup("softmax")
-	original := softmax.Impls[0]
-	softmax.Compile, softmax.Impls = nil, nil
-	for _, prices := range []struct {
-		impl         string
-		once, perRow int
-		maxRows      int
-	}{{"one", 100, 0, 1}, {"some", 0, 110, math.MaxInt}, {"many", 300, 60, math.MaxInt}} {
+var pricedOps = sync.OnceValue(func() map[string]*graph.Op {
+	return map[string]*graph.Op{
+		"softmax": pricedOp("softmax", pricedImpl{"one", 100, 0, 1}, pricedImpl{"some", 0, 110, math.MaxInt},
+			pricedImpl{"many", 300, 60, math.MaxInt}),
+		"log_softmax": pricedOp("log_softmax", pricedImpl{"few", 0, 10, math.MaxInt}, pricedImpl{"lots", 12, 1, math.MaxInt}),
+	}
+})
+
+// pricedImpl is an implementation that costs `once` steps and perRow steps for each row.
+type pricedImpl struct {
+	name         string
+	once, perRow int
+	maxRows      int
+}
+
+// pricedOp returns an op of kernels with other implementations.
+func pricedOp(name string, impls ...pricedImpl) *graph.Op {
+	op := *kernels.Lookup(name)
+	original := op.Impls[0]
+	op.Compile, op.Impls = nil, nil
+	for _, prices := range impls {
 		impl := original
-		impl.Name = prices.impl
+		impl.Name = prices.name
 		impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
 			return graph.Work{StartedSteps: float64(prices.once + prices.perRow*call.Out[0].Shape[0])}
 		}
@@ -45,11 +58,11 @@ var pricedSoftmax = sync.OnceValue(func() *graph.Op {
 			}
 			return original.Walks(call, candidates)
 		}
-		softmax.Impls = append(softmax.Impls, impl)
+		op.Impls = append(op.Impls, impl)
 	}
-	defined, err := graph.Define(softmax)
+	defined, err := graph.Define(op)
 	if err != nil {
 		panic(err)
 	}
 	return defined
-})
+}

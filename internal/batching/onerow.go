@@ -1,0 +1,202 @@
+package batching
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/passes"
+)
+
+// PlanForOneRow chooses a plan for all batch sizes from three: the plan for `rows` rows, for which p was compiled from
+// g; the plan for one row; and the plan for one row with some implementations of the first plan. It compares their
+// costs at both sizes, each divided by the cost of the plan for this size; the plan with the least maximum is chosen.
+// oneRow reports whether a plan for one row is chosen. pins then has the implementations, by node, that the plan must
+// have, also because others do not support `rows` rows. oneRow is false if other sizes are open, because costs depend
+// on them. symbol is the result of [Symbol].
+func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
+	oneRow bool, pins map[string]graph.Pin, err error) {
+	defer interrupt.Catch(&err)
+	index := slices.Index(p.OpenSymbols(), symbol)
+	if index < 0 || !p.Specializes() || rows == 1 || len(p.OpenSymbols()) > 1 {
+		return false, nil, nil
+	}
+	c := comparison{program: p, graph: g, oneRow: slices.Clone(p.AssumedSizes()), manyRows: slices.Clone(p.AssumedSizes())}
+	c.oneRow[index], c.manyRows[index] = 1, rows
+	forMany, forOne := p.SpecializationAt(ctx, c.manyRows), p.SpecializationAt(ctx, c.oneRow)
+	if forMany == nil || forOne == nil || forMany.Decisions.Equal(forOne.Decisions) {
+		return false, nil, nil
+	}
+	// The costs of a plan by a search and by decisions of a cache may differ slightly, so all plans here follow decisions.
+	unpinned := followAt(ctx, p, forOne, c.oneRow)
+	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRow), atMany: followAt(ctx, p, forMany, c.manyRows)}
+	if unpinned == nil || many.atOne == nil || many.atMany == nil {
+		return false, nil, nil
+	}
+	c.leastAtOne, c.leastAtMany = unpinned.CostNS, many.atMany.CostNS
+	one, err := c.planForOne(ctx, p.Options().Pins)
+	if err != nil || one == nil {
+		return false, nil, err
+	}
+	mixed, err := c.planForOne(ctx, c.mixedPins(one, many))
+	if err != nil {
+		return false, nil, err
+	}
+	best := many
+	for _, other := range []*candidate{one, mixed} {
+		if other != nil && c.maxRatio(other) < c.maxRatio(best) {
+			best = other
+		}
+	}
+	return best != many, best.pins, nil
+}
+
+// comparison compares plans for all batch sizes at two sizes: one row and several rows.
+type comparison struct {
+	program                 *program.Program
+	graph                   *graph.Graph
+	oneRow, manyRows        []int   // sizes of the open symbols
+	leastAtOne, leastAtMany float64 // costs of the plans for these sizes
+}
+
+// candidate is a plan for all batch sizes.
+type candidate struct {
+	pins          map[string]graph.Pin
+	atOne, atMany *passes.Plan // the plan, applied to one row and to several rows
+}
+
+// maxRatio returns the greater ratio of the cost of a plan to the least cost at the same size.
+func (c *comparison) maxRatio(plan *candidate) float64 {
+	return max(plan.atOne.CostNS/c.leastAtOne, plan.atMany.CostNS/c.leastAtMany)
+}
+
+// planForOne returns the plan for one row with pins. It adds a pin for each implementation that does not support several
+// rows. It returns nil if there is no such plan.
+func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
+	options := *c.program.Options()
+	options.Pins = pins
+	for {
+		p := c.program
+		if !maps.Equal(options.Pins, p.Options().Pins) {
+			var err error
+			p, err = program.New(c.graph, options)
+			if _, ok := errors.AsType[*graph.PinError](err); ok {
+				return nil, nil // a pass has made the node
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		forOne := p.SpecializationAt(ctx, c.oneRow)
+		if !forOne.Serves(ctx, p, c.manyRows) {
+			return nil, nil
+		}
+		plan := &candidate{options.Pins, followAt(ctx, p, forOne, c.oneRow), followAt(ctx, p, forOne, c.manyRows)}
+		if plan.atOne == nil || plan.atMany == nil {
+			return nil, nil
+		}
+		replaced := replacements(plan.atOne.Graph, plan.atMany.Graph)
+		if len(replaced) == 0 {
+			return plan, nil
+		}
+		for name, impl := range replaced {
+			if options.Pins[name].Impl != "" {
+				return nil, nil
+			}
+			options.Pins = withImpl(options.Pins, name, impl)
+		}
+	}
+}
+
+// mixedPins returns the pins of plan `one` and further pins: implementations of plan `many`. It adds the implementation
+// with the greatest ratio of the cost saved at several rows to the cost added at one row first, and ends when the
+// maximum ratio of costs does not fall. The costs of other nodes are assumed not to change.
+func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
+	type change struct {
+		node, impl   string
+		added, saved float64 // ns at one row, and at several rows
+	}
+	sources := map[string]*graph.Op{} // ops of the nodes that can be pinned: passes have not made them
+	for _, n := range c.graph.Nodes {
+		sources[n.Name] = n.Op
+	}
+	oneAtOne, oneAtMany := nodesOf(one.atOne), nodesOf(one.atMany)
+	manyAtOne, manyAtMany := nodesOf(many.atOne), nodesOf(many.atMany)
+	var changes []change
+	for _, name := range sorted.Keys(oneAtOne) {
+		impl, saved := manyAtMany[name].impl, oneAtMany[name].ns-manyAtMany[name].ns
+		if manyAtMany[name].op == sources[name] && impl != nil && impl == manyAtOne[name].impl &&
+			impl != oneAtMany[name].impl && saved > 0 {
+			changes = append(changes, change{name, impl.Name, max(0, manyAtOne[name].ns-oneAtOne[name].ns), saved})
+		}
+	}
+	sorted.Func(changes, func(a, b change) int { return cmp.Compare(b.saved*a.added, a.saved*b.added) })
+	pins, costAtOne, costAtMany := one.pins, one.atOne.CostNS, one.atMany.CostNS
+	for _, change := range changes {
+		ratio := max(costAtOne/c.leastAtOne, costAtMany/c.leastAtMany)
+		costAtOne, costAtMany = costAtOne+change.added, costAtMany-change.saved
+		if max(costAtOne/c.leastAtOne, costAtMany/c.leastAtMany) >= ratio {
+			break
+		}
+		pins = withImpl(pins, change.node, change.impl)
+	}
+	return pins
+}
+
+// plannedNode is a node of a plan.
+type plannedNode struct {
+	op   *graph.Op
+	impl *graph.Impl
+	ns   float64 // its cost
+}
+
+// nodesOf returns the nodes of a plan by name.
+func nodesOf(plan *passes.Plan) map[string]plannedNode {
+	nodes := make(map[string]plannedNode, len(plan.Graph.Nodes))
+	for _, n := range plan.Graph.Nodes {
+		nodes[n.Name] = plannedNode{n.Op, n.Impl, plan.Cost(n)}
+	}
+	return nodes
+}
+
+// withImpl returns a copy of pins in which a node is pinned to an implementation.
+func withImpl(pins map[string]graph.Pin, node, impl string) map[string]graph.Pin {
+	copied := maps.Clone(pins)
+	if copied == nil {
+		copied = map[string]graph.Pin{}
+	}
+	pin := copied[node]
+	pin.Impl = impl
+	copied[node] = pin
+	return copied
+}
+
+// followAt plans a program for sizes by the decisions of a specialization. It returns nil if they cannot be applied.
+func followAt(ctx context.Context, p *program.Program, spec *program.Specialization, sizes []int) *passes.Plan {
+	g, err := p.GraphAt(ctx, sizes)
+	if err != nil {
+		return nil
+	}
+	plan, err := p.Follow(ctx, spec, g)
+	if err != nil {
+		return nil
+	}
+	return plan
+}
+
+// replacements returns the names of the implementations of b, by node, that differ from those of a.
+func replacements(a, b *graph.Graph) map[string]string {
+	names, before := map[string]string{}, program.ImplsOf(a)
+	for name, impl := range program.ImplsOf(b) {
+		if impl != nil && impl != before[name] {
+			names[name] = impl.Name
+		}
+	}
+	return names
+}
