@@ -37,9 +37,9 @@ type Options struct {
 	MaxRows int
 	// PreferredRows are the preferred numbers of rows of a batch. A batch has at most the largest preferred number of rows
 	// for which enough rows wait. If too few rows wait for any preferred number, all of them run. Models are planned for
-	// the first number, or for one row, where that plan costs relatively less. Nil means a plan for 8 rows and, for each
-	// model, the least power of two up to 8 that has a row for each worker and a predicted cost per row at most 2% above
-	// the least. Larger batches would need more memory and are rarely faster.
+	// the first number, or for one row with some implementations of that plan, if this plan costs relatively less. Nil
+	// means a plan for 8 rows and, for each model, the fewest rows up to 8 that have a row for each worker and a predicted
+	// cost per row at most 2% above the least. Larger batches would need more memory and are rarely faster.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
 	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait.

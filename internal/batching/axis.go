@@ -31,6 +31,7 @@ type Axis struct {
 
 	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
 	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
+	rowsLock  interrupt.Mutex          // held while a result of EfficientRows is computed
 	plansLock sync.Mutex
 	plans     []*plan // different plans
 }
@@ -124,6 +125,13 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 	sizes[a.openIndex] = 0
 	key := fmt.Sprint(sizes, minRows, maxRows)
 	if rows, ok := a.rowsOf.Find(key); ok {
+		return rows
+	}
+	if a.rowsLock.Lock(ctx) != nil {
+		return maxRows
+	}
+	defer a.rowsLock.Unlock()
+	if rows, ok := a.rowsOf.Find(key); ok { // another caller has found it
 		return rows
 	}
 	rows, err := a.findEfficientRows(ctx, sizes, max(minRows, 1), min(maxRows, a.maxRows))

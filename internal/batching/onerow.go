@@ -76,7 +76,7 @@ func (c *comparison) maxRatio(plan *candidate) float64 {
 	return max(plan.atOne.CostNS/c.leastAtOne, plan.atMany.CostNS/c.leastAtMany)
 }
 
-// planForOne returns the plan for one row with pins. It adds a pin for each implementation that does not support several
+// planForOne returns the plan for one row with pins. It adds pins where implementations do not support several
 // rows. It returns nil if there is no such plan.
 func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
 	options := *c.program.Options()
