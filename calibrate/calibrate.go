@@ -32,8 +32,8 @@ type Result struct {
 	Points  []Point
 }
 
-// Point has the measured and the predicted time of a call. On a device, it has those of a run of equal calls, including
-// the wait for their end.
+// Point has the measured and the predicted time of a call. On a device, these are the times of a run of equal calls,
+// including the wait for their end.
 type Point struct {
 	// Of is the inner kernel, the kind of memory access, or the kind of work on a device, that the call measures.
 	Of          string
@@ -126,8 +126,8 @@ func (m *measurer) run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)
 			}
-			if round == 0 || ns*1e3 < *ps {
-				*ps = ns * 1e3
+			if round == 0 || ns*machine.PSPerNS < *ps {
+				*ps = ns * machine.PSPerNS
 			}
 		}
 		for i, p := range m.probes {

@@ -104,7 +104,7 @@ func (m *deviceMeasurer) points() (points []Point) {
 	for _, run := range m.runs {
 		calls := float64(run.calls)
 		points = append(points, Point{Of: run.kind, Unit: run.unit, Bytes: calls * run.callBytes, NS: run.ns,
-			PredictedNS: float64(calls*prices.PriceNS(run.work)) + m.rates.WaitPS/1e3})
+			PredictedNS: float64(calls*prices.PriceNS(run.work)) + m.rates.WaitPS/machine.PSPerNS})
 	}
 	return points
 }
@@ -149,8 +149,8 @@ func (m *deviceMeasurer) measureStep() error {
 	if err != nil {
 		return err
 	}
-	m.rates.StepPS = 1e3 * max(manyNS-singleNS, 0) / (many - 1)
-	m.rates.WaitPS = max(float64(1e3*singleNS)-m.rates.StepPS, 0)
+	m.rates.StepPS = machine.PSPerNS * max(manyNS-singleNS, 0) / (many - 1)
+	m.rates.WaitPS = max(float64(machine.PSPerNS*singleNS)-m.rates.StepPS, 0)
 	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, singleNS},
 		deviceRun{"device.step", "step", step.work, step.bytes, many, manyNS})
 	return nil
@@ -264,12 +264,12 @@ func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSiz
 			}
 			if count*4 > sizes.maxCalls || ns >= float64(m.options.CallTime) {
 				overheadPS := float64(float64(count)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
-				// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited to
-				// half of the time, so that the rate is positive.
-				overheadPS = min(overheadPS, 1e3*ns/2)
-				*rate = (float64(1e3*ns) - overheadPS) / (float64(count) * call.units)
+				// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited
+				// to half of the time, so that the rate is positive.
+				overheadPS = min(overheadPS, machine.PSPerNS*ns/2)
+				*rate = (float64(machine.PSPerNS*ns) - overheadPS) / (float64(count) * call.units)
 				largest.work, largest.callBytes, largest.calls, largest.ns = call.work, call.bytes, count, ns
-				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > 1e3*ns/4, nil
+				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > machine.PSPerNS*ns/4, nil
 			}
 		}
 	}

@@ -9,6 +9,6 @@
 // written its operands. The prices are fitted to the median times of the calls. The fit minimizes the squared relative
 // errors of the predicted times by coordinate descent: it changes one price at a time.
 //
-// The prices of a device ([Options.Device]) are those of its own kernels. Each price is fitted to the call on the most
-// data, without the time of steps and of the wait for the device.
+// A device ([Options.Device]) is measured with its own kernels. Each price is fitted to the call on the most data,
+// without the time of steps and of the wait for the device.
 package calibrate

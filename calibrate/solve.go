@@ -69,7 +69,7 @@ func makeMonotone(curve machine.Curve) {
 // bytesPS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
 // while all other rates are fixed.
 func (m *measurer) bytesPS(fitted *probe) float64 {
-	remaining, bytes := fitted.ns*1e3, 0.0
+	remaining, bytes := fitted.ns*machine.PSPerNS, 0.0
 	for _, w := range fitted.works {
 		bytes += w.Bytes[fitted.access]
 		others := w
@@ -93,7 +93,7 @@ func (m *measurer) bytesPS(fitted *probe) float64 {
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
 	for _, fitted := range probes {
-		remaining, units := fitted.ns*1e3, 0.0
+		remaining, units := fitted.ns*machine.PSPerNS, 0.0
 		for _, w := range fitted.works {
 			others, unoverlapped := w, false
 			for i := range others.Parts {
@@ -108,7 +108,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			}
 			remaining -= m.priceOf(fitted, others)
 		}
-		measured := fitted.ns * 1e3 // the weights 1/measured^2 make errors relative
+		measured := fitted.ns * machine.PSPerNS // the weights 1/measured^2 make errors relative
 		numerator += units / measured * remaining / measured
 		denominator += units / measured * units / measured
 	}

@@ -151,8 +151,8 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 	return device, nil
 }
 
-// keepDevices adds the devices of the profile that storeProfile will replace. Devices that the new profile has are not
-// replaced.
+// keepDevices adds to a profile the devices of the stored profile that it will replace. A device that both profiles
+// have gets the new prices.
 func keepDevices(path string, profile *machine.Profile) {
 	if path == "" {
 		path, _ = machine.ProfilePath() // on an error, storeProfile reports it
@@ -198,7 +198,7 @@ func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (st
 func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	profile := d.Profile
 	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
-		format.Nanoseconds(profile.StepPS/1e3), d.TookS)
+		format.Nanoseconds(profile.StepPS/machine.PSPerNS), d.TookS)
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
@@ -224,9 +224,9 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 		ps := profile.Kernels[name]
 		rate := "-"
 		if ps > 0 {
-			rate = fmt.Sprintf("%.3g", 1e3/ps)
+			rate = fmt.Sprintf("%.3g", machine.PSPerNS/ps)
 		}
-		return []any{name, fmt.Sprintf("%.4g ns", ps/1e3), rate, units[name]}
+		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, units[name]}
 	})
 	writeDevices(w, show, profile)
 }
@@ -239,15 +239,15 @@ func writeDevices(w *bufio.Writer, show term.Display, profile *machine.Profile) 
 		term.UntruncatedCol("download")}
 	perNS := func(ps float64, unit string) string {
 		if ps > 0 {
-			return fmt.Sprintf("%.3g%s", 1e3/ps, unit)
+			return fmt.Sprintf("%.3g%s", machine.PSPerNS/ps, unit)
 		}
 		return "-"
 	}
 	term.WriteList(w, show, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
 		rates := profile.Devices[driver]
-		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / 1e3), format.Nanoseconds(rates.WaitPS / 1e3),
-			perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""), perNS(rates.UploadPS, " GB/s"),
-			perNS(rates.DownloadPS, " GB/s")}
+		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / machine.PSPerNS),
+			format.Nanoseconds(rates.WaitPS / machine.PSPerNS), perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""),
+			perNS(rates.UploadPS, " GB/s"), perNS(rates.DownloadPS, " GB/s")}
 	})
 }
 
@@ -272,7 +272,7 @@ func memoryRows(profile *machine.Profile) [][]any {
 		for _, access := range memoryCurves(&profile.Memory) {
 			rate := "-"
 			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
-				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)
+				rate = fmt.Sprintf("%.3g GB/s", machine.PSPerNS/ps)
 			}
 			row = append(row, rate)
 		}

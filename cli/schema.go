@@ -78,6 +78,6 @@ func commandSchema(name string) map[string]any {
 		return document.Schema(f.typ, fmt.Sprintf("The documents of graphrun %s --%s, version %d", f.command, name,
 			document.Version), allowedWords)
 	}
-	return document.Schema(documents[name], fmt.Sprintf("What graphrun %s --json prints, version %d", name,
+	return document.Schema(documents[name], fmt.Sprintf("The output of graphrun %s --json, version %d", name,
 		document.Version), allowedWords)
 }

@@ -60,9 +60,9 @@ type cacheEntry struct {
 // maxEntries is the maximum number of entries. The limit on bytes would permit very many small segments.
 const maxEntries = 1024
 
-// get returns the prepared segment for a class. If the cache does not have it, get calls prepare. If memory is short,
-// get empties the cache and calls prepare once more.
-func (c *segmentCache) get(ctx context.Context, key classKey,
+// getOrPrepare returns the prepared segment for a class. If the cache does not have it, getOrPrepare calls prepare. If
+// memory is short, getOrPrepare empties the cache and calls prepare once more.
+func (c *segmentCache) getOrPrepare(ctx context.Context, key classKey,
 	prepare func() (*preparedSegment, error)) (*preparedSegment, error) {
 	entry, ok := c.entries.Find(key)
 	if !ok {

@@ -235,8 +235,8 @@ func (s *Session) freeDevice() {
 	s.device = nil
 }
 
-// hasDeviceScratch reports whether the kernel of a step has scratch memory on the device, whose address follows those
-// of the operands.
+// hasDeviceScratch reports whether the kernel of a step has scratch memory on the device. The address of this memory
+// follows the addresses of the operands.
 func (st *step) hasDeviceScratch() bool {
 	return st.kernel.Scratch > 0 && st.kernel.Place != tensor.Host
 }

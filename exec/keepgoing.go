@@ -327,9 +327,9 @@ func (failures *stepFailures) add(step int, err error) {
 // isLost reports whether a step has failed or depends on a failed step.
 func (failures *stepFailures) isLost(step int) bool { return failures.lostSteps[step].Load() }
 
-// propagate reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step
-// reads from must be finished.
-func (failures *stepFailures) propagate(step int) bool {
+// markIfSourceLost marks a step as lost if it reads from a lost step, and reports whether it does. All steps that the
+// step reads from must be finished.
+func (failures *stepFailures) markIfSourceLost(step int) bool {
 	if !failures.anyFailed.Load() {
 		return false
 	}

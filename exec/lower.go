@@ -50,15 +50,15 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 			}
 		}
 	}
-	inBatches(len(list), options.Threads, batch)
+	forEachBatch(len(list), options.Threads, batch)
 	// The error is ignored: if memory cannot be made executable, loops run in Go.
 	_ = jit.Link()
 	return list
 }
 
-// inBatches divides the indices 0 to n-1 into batches and calls process for each batch, concurrently if there are
+// forEachBatch divides the indices 0 to n-1 into batches and calls process for each batch, concurrently if there are
 // several threads.
-func inBatches(n, threads int, process func(begin, end int)) {
+func forEachBatch(n, threads int, process func(begin, end int)) {
 	workers := min(threads, runtime.GOMAXPROCS(0))
 	if workers < 2 || n <= lowerBatch {
 		process(0, n)

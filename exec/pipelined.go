@@ -125,12 +125,12 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		s.prepare(worker, step)
+		s.setAddresses(worker, step)
 		s.beginStep(worker, i)
 		err := s.runChunk(worker, i, 0, chunk)
 		s.endStep(worker, err == nil && chunk == phase.Chunks-1)
 		if err != nil {
-			return s.failure(ctx, i, err)
+			return s.chunkError(ctx, i, err)
 		}
 		next[i-first]++
 		i = end - 1

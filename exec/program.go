@@ -337,7 +337,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	p.phases += len(kernel.Phases)
 	p.pointerCount += len(newStep.addresses)
 	if newStep.hasDeviceScratch() {
-		p.pointerCount++ // the address of the scratch memory follows those of the operands
+		p.pointerCount++ // the address of the scratch memory follows the addresses of the operands
 	}
 	p.workerBytes = max(p.workerBytes, kernel.WorkerScratch)
 	p.steps = append(p.steps, newStep)

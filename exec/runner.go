@@ -88,7 +88,8 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (index int, program *Prog
 		for _, v := range slices.Concat(r.graph.Inputs, segment.In) {
 			known[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
 		}
-		ready, err := r.segmentCache.get(ctx, classKey{segment, segment.Class(known)}, func() (*preparedSegment, error) {
+		key := classKey{segment, segment.Class(known)}
+		ready, err := r.segmentCache.getOrPrepare(ctx, key, func() (*preparedSegment, error) {
 			return r.prepare(ctx, segment, known, r.options.KeepGoing)
 		})
 		if err != nil {

@@ -39,7 +39,7 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 	i, worker := section.first, &s.workers[0]
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			err = s.failure(ctx, i, panicError(recovered))
+			err = s.chunkError(ctx, i, panicError(recovered))
 		}
 	}()
 	worker.mem.Scratch = nil
@@ -68,15 +68,15 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 			worker.mem.Addresses = s.device.addresses[call.firstPtr : call.firstPtr+call.ptrCount]
 		}
 		if err := call.run(&worker.mem, 0); err != nil {
-			return s.failure(ctx, i, err)
+			return s.chunkError(ctx, i, err)
 		}
 	}
 	return nil
 }
 
-// failure returns the error for a failed chunk of step i. If the context has ended, the result is the cause of the
+// chunkError returns the error for a failed chunk of step i. If the context has ended, the result is the cause of the
 // context.
-func (s *Session) failure(ctx context.Context, i int, err error) error {
+func (s *Session) chunkError(ctx context.Context, i int, err error) error {
 	if ended := interrupt.Err(ctx); ended != nil {
 		return ended
 	}
@@ -96,7 +96,7 @@ func (s *Session) runSerialObserved(ctx context.Context, section *section) error
 			continue
 		}
 		s.beginStep(worker, i)
-		if s.stepFailures == nil || !s.stepFailures.propagate(i) {
+		if s.stepFailures == nil || !s.stepFailures.markIfSourceLost(i) {
 			if err := s.runStepSerially(ctx, worker, i); err != nil {
 				s.endStep(worker, false)
 				return err
@@ -110,7 +110,7 @@ func (s *Session) runSerialObserved(ctx context.Context, section *section) error
 // runStepSerially runs all chunks of a step in the calling goroutine.
 func (s *Session) runStepSerially(ctx context.Context, worker *workerState, i int) error {
 	step := &s.program.steps[i]
-	s.prepare(worker, step)
+	s.setAddresses(worker, step)
 	for phase := range step.kernel.Phases {
 		for chunk := range step.kernel.Phases[phase].Chunks {
 			if ctx.Err() != nil {
@@ -118,7 +118,7 @@ func (s *Session) runStepSerially(ctx context.Context, worker *workerState, i in
 			}
 			if err := s.runChunk(worker, i, phase, chunk); err != nil {
 				if s.stepFailures == nil || ctx.Err() != nil {
-					return s.failure(ctx, i, err)
+					return s.chunkError(ctx, i, err)
 				}
 				s.stepFailures.add(i, err)
 				return nil
@@ -128,8 +128,8 @@ func (s *Session) runStepSerially(ctx context.Context, worker *workerState, i in
 	return nil
 }
 
-// prepare sets the addresses and scratch memory of a step for a worker.
-func (s *Session) prepare(worker *workerState, step *step) {
+// setAddresses sets the addresses and the scratch memory of a step for a worker.
+func (s *Session) setAddresses(worker *workerState, step *step) {
 	worker.mem.Ptrs = s.ptrs[step.firstPtr : step.firstPtr+len(step.addresses)]
 	worker.mem.Scratch = nil
 	scratchBytes := step.kernel.Scratch

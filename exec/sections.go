@@ -106,8 +106,8 @@ func (p *Program) addSerial(costs []float64, first, end int, policy workerpool.S
 // of a phase of one chunk: these phases get no parts.
 func (p *Program) setParts(split []bool) {
 	p.partOffsets = make([]int, p.phases+1)
-	for _, sec := range p.sections {
-		for i := sec.first; i < sec.end && sec.shared != nil; i++ {
+	for _, section := range p.sections {
+		for i := section.first; i < section.end && section.shared != nil; i++ {
 			step := &p.steps[i]
 			for k, phase := range step.kernel.Phases {
 				if phase.Chunks > 1 && split[i] {
@@ -144,7 +144,7 @@ const maxElementNS = 20
 // work of small pointwise steps is not computed, because they are not worth sharing.
 func (p *Program) stepCosts(profile *machine.Profile, minSharedNS float64) []float64 {
 	costs := make([]float64, len(p.steps))
-	inBatches(len(costs), p.threads, func(begin, end int) {
+	forEachBatch(len(costs), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
 			costs[i] = p.steps[i].cost(profile, minSharedNS)
 		}

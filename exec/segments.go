@@ -171,7 +171,7 @@ func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) 
 	if !isCacheable {
 		return prepare()
 	}
-	return run.runner.segmentCache.get(run.ctx, classKey{segment, segment.Class(run.knownValues)}, prepare)
+	return run.runner.segmentCache.getOrPrepare(run.ctx, classKey{segment, segment.Class(run.knownValues)}, prepare)
 }
 
 // runCompiled runs a compiled segment and stores its results.

@@ -103,7 +103,7 @@ func (s *Session) bind(in []*tensor.Tensor) {
 			s.ptrs[patched.ptrIndex] = address(memory.storage.Bytes(), memory.shift+patched.address.offset)
 			continue
 		}
-		// The offsets of patches are those of the declared layout; shift is the distance in bytes to the given tensor.
+		// The offsets of patches are for the declared layout; shift is the distance in bytes to the given tensor.
 		t := in[storage.input]
 		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
 		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shift+patched.address.offset)

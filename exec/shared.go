@@ -135,12 +135,12 @@ func (s *Session) runLeader() {
 		}
 		// No helper is left and nothing can be taken, but steps are unfinished: the goroutine that ran them has ended.
 		if !run.job.Wait(eventsSeen) && run.isIdle() {
-			s.fail(-1, errEnded)
+			s.fail(-1, errGoexit)
 		}
 	}
 }
 
-var errEnded = errors.New("a kernel called runtime.Goexit")
+var errGoexit = errors.New("a kernel called runtime.Goexit")
 
 // reset initializes the counters.
 func (s *Session) reset(ctx context.Context, section *section) {
@@ -232,13 +232,13 @@ func (s *Session) runWorker(worker *workerState) {
 		}
 		for step >= 0 {
 			if joinsPhase {
-				s.prepare(worker, &s.program.steps[step])
+				s.setAddresses(worker, &s.program.steps[step])
 				step, phase = s.runChunks(worker, openPhase{step, phase})
 			} else {
 				step, phase = s.runPhase(worker, step, phase)
 			}
 			joinsPhase = false
-			if worker.tracedStep != step+1 { // the worker goes to another step: this step is finished, or others finish it
+			if worker.tracedStep != step+1 { // the worker leaves the traced step, which is finished or left to others
 				s.endStep(worker, false)
 			}
 		}
@@ -282,12 +282,12 @@ func (s *Session) runPhase(worker *workerState, step, phase int) (int, int) {
 	compiled := &s.program.steps[step]
 	phases := compiled.kernel.Phases
 	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
-	isLost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
+	operandLost := phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
-	s.prepare(worker, compiled)
-	if phase >= len(phases) || isLost {
+	s.setAddresses(worker, compiled)
+	if phase >= len(phases) || operandLost {
 		s.beginStep(worker, step)
 		return s.finishStep(worker, step), 0
 	}

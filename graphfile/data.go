@@ -56,7 +56,7 @@ func (r *dataReader) readList(depth int) (memberCount int, err error) {
 	if r.scan.dec.PeekKind() != '[' {
 		return -1, r.readNumber(offset)
 	}
-	firstLen := -2 // what readList returns for the first member; -2 if there is none
+	firstLen := -2 // the result of readList for the first member; -2 if there is no member
 	err = r.scan.array(func(int) error {
 		innerLen, err := r.readList(depth + 1)
 		if memberCount++; memberCount == 1 {
@@ -188,8 +188,8 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	return i, nil
 }
 
-// tensor checks the number of elements and the nesting of lists, and converts the elements to a tensor. The nesting
-// must be that of the shape, or a single list.
+// tensor checks the number of elements and the nesting of lists, and converts the elements to a tensor. The lists must
+// be nested as the shape states, or be a single list.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	meta := tensor.New(r.meta.DType, r.meta.Shape...)
 	elementCount, count := meta.Numel(), len(r.floats)+len(r.ints)

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -202,7 +203,7 @@ func (r *rooms) checkCall(t *testing.T, rng *rand.Rand, k compiledCall, listing 
 	}
 	l := &expr.Loop{Code: listing.Loop.Code, Uniform: make([]bool, len(ptrs))}
 	if listing.Assembly != nil {
-		if l, err = jittest.Expanded(l, machine.HostFeatures()); err != nil {
+		if l, err = vector.Expanded(l, machine.HostFeatures()); err != nil {
 			return err
 		}
 	}

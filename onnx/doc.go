@@ -8,7 +8,7 @@
 // sizes. [LoadSome] skips nodes that cannot be converted.
 //
 // Each ONNX operator becomes one or more ops of the catalogue. [SupportedOperators] lists the operators, including
-// those of ONNX Runtime's domain com.microsoft and of the domain ai.onnx.ml. A [Converter] imports a custom
+// ONNX Runtime's domain com.microsoft and the domain ai.onnx.ml. A [Converter] imports a custom
 // operator of any domain ([Options.Operators]). [As] converts an operator to one op, which may be a custom op
 // ([Options.Lookup]):
 //

@@ -89,7 +89,7 @@ func TestRejectedCalls(t *testing.T) {
 	checkRejected(t, node1("CausalConvWithState", nil, names("y"), attrText("activation", "relu")),
 		[][]any{{1, 2, 4}, {2, 1, 3}}, `activation "relu" is not supported`)
 	checkRejected(t, node1("BitCast", nil, names("y"), attrInt("to", int64(pb.Int64))), [][]any{{2}},
-		"elements of float32 have 4 bytes, those of int64 8")
+		"elements of float32 have 4 bytes, elements of int64 have 8")
 	checkRejected(t, node1("RMSNormalization", nil, names("y"), attrInt("stash_type", int64(pb.Double))),
 		[][]any{{2, 4}, {4}}, "stash_type float64 is not supported")
 	skip := node1("SkipLayerNormalization", nil, names("y", "mean"))

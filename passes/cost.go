@@ -2,6 +2,7 @@ package passes
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
@@ -55,7 +56,7 @@ type nodeCost struct {
 // operand in its layout. If no implementation is chosen, it prices the first implementation.
 func nodePrice(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, work := range n.WorkParts() {
-		ns += float64(layout.PricePS(p, work)) / 1e3
+		ns += float64(layout.PricePS(p, work)) / machine.PSPerNS
 	}
 	return ns
 }

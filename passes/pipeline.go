@@ -13,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -489,5 +490,5 @@ func (p *Plan) summarize() {
 			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
 	}
 	// Rounded to a picosecond, the sum does not depend on the order of nodes.
-	p.CostNS = math.Round(1000*p.CostNS) / 1000
+	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS
 }

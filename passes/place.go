@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -241,7 +242,9 @@ func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*grap
 	// i is the index of an operand, or -1 for the node's own work.
 	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(cost.parts, known.parts)
-	setPart := func(i int, work graph.Work) { cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / 1e3 }
+	setPart := func(i int, work graph.Work) {
+		cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS
+	}
 	if !n.EachWork(unknown, setPart) {
 		return costByPart{}
 	}

@@ -31,18 +31,18 @@ func init() {
 // "gs://bucket/inputs/*". An element has the base name of its file without extension. The tensor of a .npy file has the
 // name "". A file that cannot be read fails its bundle.
 func ReadFiles(s beam.Scope, pattern string) beam.PCollection {
-	elements, _ := readScope(s, pattern, false)
+	elements, _ := addReading(s, pattern, false)
 	return elements
 }
 
 // TryReadFiles is [ReadFiles] that returns files that are not valid as failures. A file that cannot be opened fails its
 // bundle.
 func TryReadFiles(s beam.Scope, pattern string) (elements, failures beam.PCollection) {
-	return readScope(s, pattern, true)
+	return addReading(s, pattern, true)
 }
 
-// readScope adds the transforms of [ReadFiles] or, if try is set, of [TryReadFiles].
-func readScope(s beam.Scope, pattern string, try bool) (elements, failures beam.PCollection) {
+// addReading adds the transforms of [ReadFiles] or, if try is set, of [TryReadFiles].
+func addReading(s beam.Scope, pattern string, try bool) (elements, failures beam.PCollection) {
 	s = s.Scope("inference.ReadFiles")
 	filesystem.ValidateScheme(pattern)
 	paths := beam.ParDo(s, pathOf, fileio.MatchFiles(s, pattern, fileio.MatchEmptyDisallow()))

@@ -219,4 +219,4 @@ func (c *Cache) setKey(mapped *tensor.Storage, key Key) {
 }
 
 // name returns the name of an entry's file.
-func (k Key) name() string { return hex.EncodeToString(k[:]) + suffix }
+func (k Key) name() string { return hex.EncodeToString(k[:]) + entrySuffix }

@@ -26,11 +26,11 @@ import (
 //
 // CRC-32C detects all errors within 32 consecutive bits.
 const (
-	magic      = "graphrun cache 1"
-	headerSize = tensor.Align // so that the data are aligned
-	suffix     = ".entry"     // of the names of entries
-	unfinished = "write-*.temp"
-	bufferSize = 1 << 18 // fits in the cache of a core
+	magic            = "graphrun cache 1"
+	headerSize       = tensor.Align // so that the data are aligned
+	entrySuffix      = ".entry"     // of the names of entries' files
+	temporaryPattern = "write-*.temp"
+	bufferSize       = 1 << 18 // fits in the cache of a core
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -72,8 +72,8 @@ func checkEntry(entry io.Reader, size int64, key Key) error {
 	return nil
 }
 
-// openEntry verifies and maps an entry. It reads the file to verify it, because mapped pages take memory once they are
-// read.
+// openEntry verifies and maps an entry. To verify the entry, it reads the file instead of the mapping, because mapped
+// pages take memory once they are read.
 func openEntry(path string, key Key) (mmap.MMap, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Cache) write(key Key, data []byte) (*tensor.Storage, error) {
 
 // writeTemporary writes a temporary file, syncs it, and returns its name. If it fails, it removes the file.
 func (c *Cache) writeTemporary(header, data []byte) (name string, err error) {
-	file, err := os.CreateTemp(c.dir, unfinished)
+	file, err := os.CreateTemp(c.dir, temporaryPattern)
 	if err != nil {
 		return "", err
 	}

@@ -57,7 +57,7 @@ func (c *Cache) list() (size int64, entries []fs.FileInfo) {
 		}
 		if isEntry(file.Name()) {
 			size, entries = size+info.Size(), append(entries, info)
-		} else if temporary, _ := filepath.Match(unfinished, file.Name()); temporary &&
+		} else if temporary, _ := filepath.Match(temporaryPattern, file.Name()); temporary &&
 			time.Since(info.ModTime()) > abandonedAfter {
 			_ = os.Remove(filepath.Join(c.dir, file.Name()))
 		}
@@ -67,7 +67,7 @@ func (c *Cache) list() (size int64, entries []fs.FileInfo) {
 
 // isEntry reports whether a file has the name of an entry.
 func isEntry(name string) bool {
-	digits, ok := strings.CutSuffix(name, suffix)
+	digits, ok := strings.CutSuffix(name, entrySuffix)
 	b, err := hex.DecodeString(digits)
 	return ok && err == nil && len(b) == len(Key{})
 }

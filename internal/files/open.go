@@ -16,8 +16,8 @@ func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.Mod
 // a writer.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 
-// open opens a file that is regular or of an accepted type. It checks the type of the file before and after opening,
-// because the path may now be that of another file.
+// open opens a file that is regular or of an accepted type. It checks the type before and after opening, because
+// another file may take the path in between.
 func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {

@@ -3,7 +3,8 @@ package graphdraw
 import "math"
 
 // The numbers of placement rounds. In each of the first rounds, a pass downwards moves cells towards their connected
-// cells in the layer above, and a pass upwards towards those in the layer below. A final round is one pass with both.
+// cells in the layer above, and a pass upwards towards their cells in the layer below. A final round is one pass
+// towards both.
 const (
 	placementRounds = 10
 	finalRounds     = 4

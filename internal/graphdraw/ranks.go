@@ -94,8 +94,8 @@ func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	return order, ranks
 }
 
-// bestLayer returns the layer, at or below that of the box, at which the nets of the box have the least total length.
-// Of several such layers it returns the lowest. A box without outgoing nets does not move.
+// bestLayer returns the layer at which the nets of a box have the least total length, at or below the current layer of
+// the box. Of several such layers it returns the lowest. A box without outgoing nets does not move.
 func bestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
 	if len(atBox.outgoing) == 0 {
 		return ranks[box]

@@ -247,7 +247,7 @@ func (p *Profile) price(w *Work) float64 {
 const peakKernel = "gemm.f32"
 
 // GBs returns the memory bandwidth of a core beyond all caches, in GB/s.
-func (p *Profile) GBs() float64 { return 1e3 / p.Memory.Dense.At(math.Inf(1)) }
+func (p *Profile) GBs() float64 { return PSPerNS / p.Memory.Dense.At(math.Inf(1)) }
 
 // GFLOPs returns the peak performance of a core, in GFLOP/s. A multiply-add counts as two operations.
-func (p *Profile) GFLOPs() float64 { return 2e3 / p.Kernels[peakKernel] }
+func (p *Profile) GFLOPs() float64 { return 2 * PSPerNS / p.Kernels[peakKernel] }

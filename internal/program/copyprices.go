@@ -3,14 +3,12 @@ package program
 import (
 	"sync"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// psPerNS is the number of picoseconds, the unit of costs in solutions, in a nanosecond.
-const psPerNS = 1000
 
 // maxPricedDecisions bounds the total number of variables of the problems that a program solves for
 // [Program.WithoutCopy], to some seconds of work.
@@ -92,7 +90,7 @@ func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
 	if cheapestWithout == nil {
 		return none
 	}
-	ns, change := float64(cheapestWithout.CostPS-prices.cheapest.CostPS)/psPerNS,
+	ns, change := float64(cheapestWithout.CostPS-prices.cheapest.CostPS)/machine.PSPerNS,
 		cheapestWithout.ChangesSince(prices.cheapest)
 	return copyPrice{&ns, &change}
 }

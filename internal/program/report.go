@@ -81,10 +81,10 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 	// The bound holds for the cost of the solution. CostNS and SavedNS, the time that placements save, add up to this
 	// cost, except for rounding. CostNS is therefore computed from the cost of the solution: for an optimal plan, the sum
 	// then equals the bound.
-	if cost := float64(solution.Cost) / psPerNS; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
+	if cost := float64(solution.Cost) / machine.PSPerNS; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		document.CostNS = cost - plan.SavedNS
 	}
-	bound := float64(solution.Bound) / psPerNS
+	bound := float64(solution.Bound) / machine.PSPerNS
 	document.Optimal, document.LowerBoundNS = solution.Optimal(), &bound
 }
 
@@ -95,7 +95,7 @@ func addPreference(plan *report.Plan, preference *layout.Preference) {
 	}
 	plan.FewestCopies = &report.FewestCopies{Slack: preference.Slack, Copies: preference.Copies,
 		AtLeast: preference.FewestCopies, Proved: preference.Fewest(),
-		ExtraNS: float64(preference.CostPS-preference.LeastPS) / psPerNS}
+		ExtraNS: float64(preference.CostPS-preference.LeastPS) / machine.PSPerNS}
 }
 
 // addRewrites adds the effects of the passes.

@@ -93,7 +93,7 @@ and buffers, and plan the segments of a graph whose shapes depend on data.
 
 Three ways to call a program are measured in alternation: "Run", whose results take new memory and
 are dropped; "Run, Release", which releases the memory of the results after each run; and "RunInto",
-which writes existing tensors. In JSON the times of Run are at the top level, those of the other two
+which writes existing tensors. In JSON the times of Run are at the top level, and the other two ways are
 under "released" and "into". The time of a run includes its set-up and the delivery of results;
 --profile shows the time of the steps alone.
 
@@ -105,7 +105,7 @@ extends at most 1% to either side.
 the start of the first worker to the end of the last worker. "busy%" is the share of the step or op in the
 time that all workers spend in steps; the rows are sorted by it. After every four measured runs of RunInto,
 later after every 64, one extra run is profiled; the measured times do not include the extra runs. Bytes and
-operations are those of the implementation, with each operand read once.
+operations are counted for the implementation, with each operand read once.
 
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.

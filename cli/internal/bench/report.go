@@ -13,8 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// writeReport writes the measurements as an HTML page. commandLine is that of the process, and path the file of the
-// graph.
+// writeReport writes the measurements as an HTML page, which shows the command line. path is the file of the graph.
 func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path string) error {
 	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
 	about, err := page.About(commandLine, []string{path}, &r.program.Report().Profile)
@@ -140,7 +139,7 @@ func (d *Document) predictionSection() page.Section {
 			csvNumber(step.flops), csvNumber(step.bytes)})
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
-		Note: "Each point is a step; numbers are those of the table of steps. Steps above the line take longer than the " +
+		Note: "Each point is a step, with its number in the table of steps. Steps above the line take longer than the " +
 			"cost model predicts."}
 }
 
@@ -173,9 +172,9 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 		left, right := min(cmp.Or(least, 1), ridge), max(greatest, ridge)
 		return page.Line{Label: name, Points: [][2]float64{{left, left * totalGBs}, {ridge, peakGFLOPs}, {right, peakGFLOPs}}}
 	}
-	l1GBs := 1000 / costProfile.Memory.Dense.At(machine.L1Bytes) // the curve is in picoseconds per byte
+	l1GBs := machine.PSPerNS / costProfile.Memory.Dense.At(machine.L1Bytes) // the curve is in picoseconds per byte
 	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
-	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits "+
+	note := fmt.Sprintf("Each point is a step, with its number in the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
 		"caches.", format.Count(d.Threads, "core"), peakGFLOPs, workers*costProfile.GBs())
 	if omitted > 0 {

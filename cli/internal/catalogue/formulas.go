@@ -35,9 +35,9 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 		return nil
 	}
 	for _, example := range op.Examples {
-		for _, replaced := range exampleDTypes(example) {
+		for _, replacedDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {
-				call, err := exampleCall(op, example, replaced, dtype)
+				call, err := exampleCall(op, example, replacedDType, dtype)
 				if err != nil {
 					continue
 				}

@@ -34,7 +34,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Use:   "ops [NAME | PATTERN]...",
 		Short: "List the ops, or show the pages of named ops",
 		Long: `Lists the ops with their operands and attributes, or shows the pages of named ops. Names, operands,
-attributes and defaults are those of PyTorch's aten.
+attributes and defaults are as in PyTorch's aten.
 
 A name with * ? or [a-z] is a pattern and lists the matching ops. --kind, --dtype and --search
 restrict the list further. Quote patterns, or the shell expands them to files.

@@ -106,7 +106,7 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 	return doc, ctx.Err()
 }
 
-// mistakes returns the errors of a file, without those of nodes that only depend on a rejected node.
+// mistakes returns the errors of a file, without the errors of nodes that only depend on a rejected node.
 func mistakes(ctx context.Context, f *graphrun.File) []*graph.Error {
 	g, list, err := command.BoundGraph(ctx, f)
 	if err == nil {

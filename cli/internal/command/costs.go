@@ -17,7 +17,7 @@ import (
 // CostsFlag adds --costs, which names the cost profile.
 func CostsFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "costs", "", "estimate costs with the profile in `FILE`, which calibrate wrote "+
-		"(default: that of this machine, if it was calibrated)")
+		"(default: the profile of this machine, if it was calibrated)")
 	_ = cmd.MarkFlagFilename("costs", "json")
 }
 

@@ -65,7 +65,7 @@ func (doc *Document) sizesText(first, second string) string {
 		format.Nanoseconds(perSize[0]), change)
 }
 
-// costText compares the cost of the second plan with that of the first.
+// costText compares the costs of the two plans.
 func (doc *Document) costText(first string) string {
 	cost1, cost2 := doc.First.CostNS, doc.Second.CostNS
 	switch {

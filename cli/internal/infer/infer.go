@@ -220,7 +220,7 @@ type ValueDoc struct {
 	Segment    *int                `json:"segment,omitzero" doc:"The index of the first segment that computes the value; absent if no segment computes it."`
 }
 
-// ValueDocOf describes a value of an inferred graph. facts are those about values whose shapes depend on data.
+// ValueDocOf describes a value of an inferred graph. facts describes the values whose shapes depend on data.
 func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
 	doc := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: facts.Sizes(v), Dynamic: v.Dynamic}
 	if t := facts.DType(v); t.Valid() {
@@ -239,7 +239,7 @@ func ValueDocOf(v *graph.Value, facts *program.PreRunFacts) ValueDoc {
 	return doc
 }
 
-// inferReportOf returns the document of a graph, whose types are those of symbolic if that is not nil. errs are the
+// inferReportOf returns the document of a graph. If symbolic is not nil, the document has its types. errs are the
 // errors of rejected nodes and constants. If g is nil, the document has no values.
 func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *Document {
 	values := func(yield func(*ValueDoc) bool) {

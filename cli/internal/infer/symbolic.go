@@ -16,8 +16,9 @@ import (
 )
 
 // SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. If allBranches is set, it
-// follows all branches on sizes, otherwise those of the assumed sizes. It returns nil if g is nil, all sizes are given,
-// or shapes depend on data. ([program.PreRunFacts.Unbacked] has the types of graphs whose shapes depend on data.)
+// follows all branches on sizes, otherwise only the branches that the assumed sizes take. It returns nil if g is nil,
+// all sizes are given, or shapes depend on data. ([program.PreRunFacts.Unbacked] has the types of graphs whose shapes
+// depend on data.)
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil

@@ -105,7 +105,7 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 	return nil
 }
 
-// mismatchError returns the error for an array whose dtype or shape differs from that of the input.
+// mismatchError returns the error for an array that differs in dtype or shape from the input.
 func (b *bindings) mismatchError(v *graph.Value, meta tensor.Meta) error {
 	var shape []string // of the input: Dims, or Meta.Shape if Dims is nil
 	if v.Dims == nil {

@@ -59,6 +59,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 }
 
 // value reads array a for input v, or generates a tensor if a is empty. Strings are encoded by the labels of the input.
+// integers returns the possible values of the integers of a generated input.
 func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
 	integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
@@ -83,11 +84,11 @@ func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
 // checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to
 // given.Unavailable until the other inputs fit: first inputs without readers, then the largest inputs.
 func checkMemory(g *graph.Graph, given *Arrays) error {
-	var sizes graphrun.Need
+	var need graphrun.Need
 	for _, v := range g.Inputs {
-		sizes.AddInput(v)
+		need.AddInput(v)
 	}
-	err := sizes.Check(0, 0)
+	err := need.Check(0, 0)
 	var memoryErr *graphrun.MemoryError
 	if given.Unavailable == nil || !errors.As(err, &memoryErr) {
 		return err

@@ -75,7 +75,7 @@ func Cause(err error) error {
 		return Cause(&fs.PathError{Path: linkErr.New, Err: linkErr.Err})
 	case !errors.As(err, &pathErr):
 		return err
-	case errors.Is(err, fs.ErrNotExist): // for a file that is created, as in /proc
+	case errors.Is(err, fs.ErrNotExist): // a new file could not be created, as in /proc
 		return errors.New("no file can be created in this folder")
 	}
 	return errors.New(strings.TrimPrefix(files.Reword("", pathErr).Error(), pathErr.Path+": "))

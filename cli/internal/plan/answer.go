@@ -120,8 +120,8 @@ func sensitivityText(sensitivity *layout.Sensitivity) string {
 	for _, side := range breakpoints(sensitivity) {
 		text := "the same for copies that are up to 1024 times " + side.direction
 		if side.breakpoint != nil {
-			times, _ := format.DistinctPair(side.factor(), 1)
-			text = fmt.Sprintf("another for copies that are %s times %s", times, side.direction)
+			factor, _ := format.DistinctPair(side.factor(), 1)
+			text = fmt.Sprintf("another for copies that are %s times %s", factor, side.direction)
 		}
 		list = append(list, text)
 	}

@@ -79,7 +79,7 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 	}
 	l.slackIgnored = options.Slack > 0
 	search := memorySearch{ext: ext, limit: l.maxBytes, graph: g, options: options,
-		rejected: []RejectedPlan{rejectedOf(requested)}, leastMemory: requested, leastProgram: requestedProgram}
+		rejected: []RejectedPlan{rejectedOf(requested)}, leastDoc: requested, leastProgram: requestedProgram}
 	search.options.Dump = nil // --dump prints the graphs of the requested strategy only
 	for _, s := range search.ext.Strategies() {
 		if s.Name() == requested.Strategy {
@@ -96,8 +96,8 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, request
 	}
 	if search.best == nil {
 		l.unmet = true
-		search.leastMemory.Rejected, search.leastMemory.Within = search.rejected, within
-		return search.leastProgram, search.leastMemory, nil
+		search.leastDoc.Rejected, search.leastDoc.Within = search.rejected, within
+		return search.leastProgram, search.leastDoc, nil
 	}
 	search.bestDoc.Rejected, search.bestDoc.Within = search.rejected, within
 	return search.best, search.bestDoc, nil
@@ -110,13 +110,13 @@ type memorySearch struct {
 	graph        *graph.Graph
 	options      graphrun.Options
 	rejected     []RejectedPlan
-	leastMemory  *Document         // the rejected plan that needs the least memory
-	leastProgram *graphrun.Program // the program of leastMemory
+	leastDoc     *Document         // the rejected plan that needs the least memory
+	leastProgram *graphrun.Program // the program of leastDoc
 	best         *graphrun.Program // the cheapest program within the limit so far; nil for none
 	bestDoc      *Document         // the document of best
 }
 
-// try compiles the plan of a strategy, and updates best or leastMemory. It returns the bytes that a run needs. If
+// try compiles the plan of a strategy, and updates best or leastDoc. It returns the bytes that a run needs. If
 // listed is true, a rejected plan is added to rejected.
 func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy, listed bool) (bytes int, err error) {
 	search.options.Strategy = strategy
@@ -131,8 +131,8 @@ func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy,
 		if listed {
 			search.rejected = append(search.rejected, rejectedOf(doc))
 		}
-		if bytes < bytesNeeded(&search.leastMemory.Plan) {
-			search.leastMemory, search.leastProgram = doc, compiled
+		if bytes < bytesNeeded(&search.leastDoc.Plan) {
+			search.leastDoc, search.leastProgram = doc, compiled
 		}
 	case search.best == nil || doc.CostNS < search.bestDoc.CostNS:
 		search.best, search.bestDoc = compiled, doc
@@ -141,7 +141,7 @@ func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy,
 }
 
 // trySolutions compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and
-// leastMemory. It returns a comparison of best with all plans of the problem, or nil if the problem cannot be solved.
+// leastDoc. It returns a comparison of best with all plans of the problem, or nil if the problem cannot be solved.
 func (search *memorySearch) trySolutions(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
 	knownCost := math.Inf(1) // plans that cost more need not be examined
 	if search.best != nil {

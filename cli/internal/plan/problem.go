@@ -134,7 +134,7 @@ func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
 	for _, b := range doc.Best {
 		costs = append(costs, b.CostNS)
 	}
-	costTexts, row := format.DistinctNanoseconds(costs), -1 // row is the index of the plan in the callback
+	costTexts, row := format.DistinctNanoseconds(costs), -1 // row is the index of the plan that the callback formats
 	term.WriteList(w, show, "Cheapest plans", doc.Best,
 		[]term.Column{term.UntruncatedCol("cost"), term.UntruncatedCol("more"),
 			term.ProseCol("differences")}, func(b experiment.Choice) []any {
@@ -217,9 +217,9 @@ func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensit
 			fmt.Fprintf(w, "%s copies: the plan stays the cheapest, up to 1024 times %[1]s\n", side.direction)
 			continue
 		}
-		times, _ := format.DistinctPair(side.factor(), 1)
+		factor, _ := format.DistinctPair(side.factor(), 1)
 		rate, previousRate := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
 		fmt.Fprintf(w, "%s copies: at %s times or more (%s GB/s instead of %s), another plan is the cheapest%s\n",
-			side.direction, times, rate, previousRate, changeText(side.breakpoint.Change))
+			side.direction, factor, rate, previousRate, changeText(side.breakpoint.Change))
 	}
 }

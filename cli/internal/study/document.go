@@ -154,8 +154,8 @@ func (r *Result) fastest() (least float64) {
 // minDifference is the relative difference of median times above which two plans may differ in time: see [Order].
 const minDifference = 0.05
 
-// orderOf counts the pairs of plans that differ in time, over all results of a group. Of equal plans, only the first
-// takes part.
+// orderOf counts the pairs of plans that differ in time, over all results of a group. If several strategies have the
+// same plan, it counts only for the first of them.
 func orderOf(g group, list []*Result) Order {
 	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, result := range list {
@@ -168,7 +168,7 @@ func orderOf(g group, list []*Result) Order {
 		}
 		for i, a := range plans {
 			for _, b := range plans[:i] {
-				// Ratio is the median time of b divided by that of a.
+				// Ratio is the median time of b divided by the median time of a.
 				versus := experiment.VersusOf(a.Samples, b.Samples)
 				if versus.Ratio == nil || !versus.Significant || max(*versus.Ratio, 1 / *versus.Ratio) <= 1+minDifference {
 					continue

@@ -25,8 +25,8 @@ var errInvalidResult = errors.New("the result is damaged, or it belongs to anoth
 // path returns the path of the file of a task's result.
 func (s store) path(t *Task) string { return filepath.Join(s.folder, t.digest()+".json") }
 
-// load reads the result of a task. It returns an error if no result is stored, the file is damaged, or the result is
-// that of another task or version.
+// load reads the result of a task. It returns an error if no result is stored, the file is damaged, or the result
+// belongs to another task or version.
 func (s store) load(t *Task) (*Result, error) {
 	f, info, err := files.OpenRegular(s.path(t))
 	if err != nil {

@@ -74,9 +74,13 @@ func (p *picture) valueNames(yield func(string) bool) {
 // has, for each box of whole, the number of lines between the box and the value; -1 for a box outside p. excerptIndex
 // has the index of each box in p.
 func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) {
-	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
-	omittedBoxOf := func(box, side int, name string) int {
-		key := [2]int{box, side}
+	type side struct { // the operands or the readers of a box
+		box  int
+		name string // operand or reader
+	}
+	omittedBoxes := map[side]int{} // the boxes that stand for omitted boxes
+	omittedBoxOf := func(box int, name string) int {
+		key := side{box, name}
 		i, exists := omittedBoxes[key]
 		if !exists {
 			i = len(p.boxes)
@@ -101,10 +105,10 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 			case distance[to] >= 0 && distance[value.from] >= 0:
 				excerptValue.to = append(excerptValue.to, excerptIndex[to])
 			case distance[to] >= 0:
-				p.addValue(pictureValue{from: omittedBoxOf(excerptIndex[to], 0, "operand"), to: []int{excerptIndex[to]},
+				p.addValue(pictureValue{from: omittedBoxOf(excerptIndex[to], "operand"), to: []int{excerptIndex[to]},
 					layout: value.layout, tip: value.tip})
 			case distance[value.from] >= 0:
-				omitted = omittedBoxOf(excerptIndex[value.from], 1, "reader")
+				omitted = omittedBoxOf(excerptIndex[value.from], "reader")
 			}
 		}
 		if excerptValue.from = excerptIndex[value.from]; omitted > 0 {

@@ -52,7 +52,7 @@ type pageLayout struct {
 	Dash  string `json:"dash"` // SVG dash pattern of its lines
 }
 
-// pageBox is a box with its details, which the page shows after a click. Its fields are those of [pictureBox].
+// pageBox is a box with its details, which the page shows after a click. [pictureBox] explains the fields.
 type pageBox struct {
 	Kind    boxKind  `json:"kind"`
 	Head    string   `json:"head"`

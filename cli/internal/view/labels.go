@@ -28,8 +28,8 @@ func distinct(names []string, width int) []string {
 	return list
 }
 
-// firstWindow shortens a name to a part of `width` columns: of the parts that satisfy isFree, the one nearest to the
-// end of the name. It returns `otherwise` if there is none, or if some characters do not take one column.
+// firstWindow shortens a name to a part of `width` columns that satisfies isFree, as near to the end of the name as
+// possible. It returns `otherwise` if there is none, or if some characters do not take one column.
 func firstWindow(name, otherwise string, width int, isFree func(short string) bool) string {
 	runes := []rune(name)
 	if term.Width(name) != len(runes) || len(runes) <= width || width < 3 {

@@ -205,7 +205,7 @@ func (p *picture) linkPeers() {
 	for i := range boxNamed {
 		boxNamed[i] = map[string]int{}
 	}
-	// A node, an input and an output may have the same name, and a copy that of a node.
+	// A node, an input and an output may have the same name. A copy may have the name of a node.
 	key := func(b *pictureBox) string {
 		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
 	}

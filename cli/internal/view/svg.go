@@ -226,8 +226,8 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 }
 
 // connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
-// number of items of the group, and inner is the drawing of the group. origin is the upper left corner of l, and
-// innerOrigin that of inner.
+// number of items of the group, and inner is the drawing of the group. origin and innerOrigin are the upper left
+// corners of l and inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, innerOrigin graphdraw.Point) {
 	for k, innerPort := range inner.ports {
 		// A port is a box at the border of the group's own drawing. The curve of an outgoing value leads from the middle of

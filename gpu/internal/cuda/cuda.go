@@ -155,8 +155,8 @@ func (d *dev) open(index int32) error {
 	return err
 }
 
-// inContext calls f on a thread of the operating system whose current CUDA context is that of the device. Most
-// functions of the driver require this.
+// inContext calls f on a thread of the operating system, with the context of the device as the thread's current CUDA
+// context. Most functions of the driver require this.
 func (d *dev) inContext(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

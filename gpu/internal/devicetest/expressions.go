@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expressions runs expressions on all devices and compares the results with those of expr.Code.Eval bit by bit. It
+// Expressions runs expressions on all devices and compares the results with expr.Code.Eval bit by bit. It
 // skips the test if there are no devices. It does not test devices whose float32 sums and products are not exact.
 func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
@@ -129,7 +129,7 @@ func every(codes []conform.Code, step int) (selected []conform.Code) {
 	return selected
 }
 
-// compare compares the results of expressions on a device with those of expr.Code.Eval. Each expression runs with all
+// compare compares the results of expressions on a device with expr.Code.Eval. Each expression runs with all
 // [conform.Walks] (iterations that differ in strides), or in short tests with one of them. compare logs the counts
 // under a name.
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {

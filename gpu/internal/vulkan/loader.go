@@ -29,7 +29,8 @@ func libraries() []string {
 }
 
 // drivers returns the libraries that manifests name. The manifests are the files listed in the environment variable
-// VK_DRIVER_FILES, else those in VK_ICD_FILENAMES, else the files in manifestFolders. Unreadable manifests are skipped.
+// VK_DRIVER_FILES, else the files in VK_ICD_FILENAMES, else the files in manifestFolders. Unreadable manifests are
+// skipped.
 func drivers() (list []string) {
 	manifestFiles := filepath.SplitList(os.Getenv("VK_DRIVER_FILES"))
 	if len(manifestFiles) == 0 {

@@ -100,8 +100,8 @@ type dev struct {
 	signaled         uint64  // the value of the semaphore after the last submission
 	memoryTypes      []memoryType
 	buffers          map[uint64]*device.Buffer // by handle
-	options          spirv.Options
-	maxPushBytes     int // the maximum size of push constants
+	options          spirv.Options             // the rules for floats that modules may demand
+	maxPushBytes     int                       // the maximum size of push constants
 }
 
 // addressBytes is the size of an address, which is the only type of push constant.
@@ -164,8 +164,8 @@ func (d *dev) properties() uint32 {
 			SignedZeroInfNan:    floats.ShaderSignedZeroInfNanPreserveFloat64 != 0,
 			RoundingNearestEven: floats.ShaderRoundingModeRTEFloat64 != 0},
 	}
-	// Some devices cannot choose rules independently for each size. For these, a module may demand a rule for float64 only
-	// together with the same rule for float32.
+	// Some devices cannot choose rules independently for each size. For these, a module may demand a rule for float64
+	// only together with the same rule for float32.
 	const independent = 1 // VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL
 	if floats.DenormBehaviorIndependence != independent {
 		d.options.Float64.DenormPreserve = d.options.Float64.DenormPreserve && d.options.Float32.DenormPreserve

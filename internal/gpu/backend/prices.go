@@ -71,7 +71,7 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	for i := range call.In {
 		metas = append(metas, call.Meta(i))
 	}
-	stream := func(access graph.Access, meta tensor.Meta) { work.Bytes[access] += float64(meta.Bytes()) }
+	addBytes := func(access graph.Access, meta tensor.Meta) { work.Bytes[access] += float64(meta.Bytes()) }
 	exactOps := d.info.Promise.Target // the operations that the device computes exactly
 	forms, err := compile.Forms(op, call, exactOps)
 	if err != nil {
@@ -83,15 +83,15 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 		switch form := form.(type) {
 		case *graph.Elements:
 			for _, operand := range form.Operands {
-				stream(graph.Dense, operand.Meta)
+				addBytes(graph.Dense, operand.Meta)
 			}
 			operations += float64(form.Operands[0].Meta.Numel()) * float64(len(form.Code.Insts))
 		case *graph.Rows:
 			for i := range call.Out {
-				stream(graph.Dense, metas[i])
+				addBytes(graph.Dense, metas[i])
 			}
 			for _, i := range form.In {
-				stream(graph.Dense, call.Meta(i))
+				addBytes(graph.Dense, call.Meta(i))
 			}
 			operations += float64(tensor.Numel(form.Shape)) * float64(len(form.Code.Insts))
 		case *graph.Gather:
@@ -103,7 +103,7 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 						access = graph.Gathered
 					}
 				}
-				stream(access, metas[operand.Index])
+				addBytes(access, metas[operand.Index])
 			}
 		case *graph.Contraction:
 			operations += addContraction(&work, form, metas)

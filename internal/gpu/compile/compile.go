@@ -44,7 +44,7 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 	return all, nil
 }
 
-// Forms returns the forms of a call: those of graph.FormsOf, but an epilogue that the kernel of its contraction cannot
+// Forms returns the forms of a call, as graph.FormsOf does. But an epilogue that the kernel of its contraction cannot
 // apply is a form of its own.
 func Forms(op *graph.Op, call *graph.Call, target lower.Target) (list []graph.Form, err error) {
 	forms, err := graph.FormsOf(op, call)
@@ -153,8 +153,8 @@ func operandAlign(operands []graph.FormOperand, align []int) (list []int) {
 	return list
 }
 
-// toBuffers renumbers the buffers of launches: from indices in the operands of a form to those of results and operands
-// of the call. It adds the offsets of the form's operands.
+// toBuffers renumbers the buffers of launches: from the operands of a form to the results and operands of the call. It
+// adds the offsets of the form's operands.
 func toBuffers(program *lower.Program, operands []graph.FormOperand) {
 	for _, launch := range program.Launches {
 		for param, arg := range launch.Args {

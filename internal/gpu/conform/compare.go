@@ -167,10 +167,10 @@ func FaultOf(program *lower.Program, word []byte) error {
 	return nil
 }
 
-// Difference compares the results of a kernel with those of Code.Eval, element by element.
+// Difference compares the results of a kernel with Code.Eval, element by element.
 type Difference struct {
 	Results int    // number of result elements
-	Differ  int    // number of those that differ
+	Differ  int    // number of result elements that differ
 	First   string // describes the first element that differs
 }
 

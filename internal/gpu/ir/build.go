@@ -87,7 +87,7 @@ func (o Op) isPure() bool {
 }
 
 // add appends an instruction with the operands args, and returns its value. If the instruction is pure and an open
-// block has an equal one, add returns the value of that one instead.
+// block has an equal instruction, add appends nothing and returns the value of the equal instruction.
 func (b *Builder) add(inst Inst, args []Value) Value {
 	for position := range inst.Args {
 		if inst.Args[position] = None; position < len(args) {

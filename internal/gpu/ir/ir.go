@@ -2,8 +2,8 @@
 // single assignment form that every thread of every group executes. A group is a set of threads that share memory and
 // barriers: a thread block of CUDA, a workgroup of Vulkan.
 //
-// The scalar operations, with their dtypes and rounding, are those of package internal/jit/lane, the representation of
-// the compiler for processors. Kernels contain only operations on the dtypes that all devices compute with: bool,
+// The scalar operations, with their dtypes and rounding, are defined by package internal/jit/lane, the representation
+// of the compiler for processors. Kernels contain only operations on the dtypes that all devices compute with: bool,
 // integers and floats of 32 and 64 bits. This package adds memory accesses, indices of threads, variables, control
 // flow, memory of a group, and barriers.
 //
@@ -21,7 +21,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Op is an operation. The operations below Param are those of package lane, with the same numbers.
+// Op is an operation. The operations below Param are the operations of package lane, with the same numbers.
 type Op uint8
 
 // The operations that package lane does not have. A and B are the first and the second operand, Inst.Args[0] and
@@ -143,5 +143,5 @@ func Register(inMemory tensor.DType) tensor.DType {
 	return inMemory
 }
 
-// Type returns the dtype of a value, which for a Load is that of its first word after zero extension.
+// Type returns the dtype of a value. For a Load, this is the dtype of its first word after zero extension.
 func (k *Kernel) Type(v Value) tensor.DType { return Register(k.Insts[v].DType) }

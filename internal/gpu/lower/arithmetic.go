@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// exact adds Div, Sqrt or FMA of floats, correctly rounded. If the device does not round the operation of float32
-// correctly, but that of float64, it is computed in float64.
+// exact adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly in float64
+// only, float32 is computed in float64.
 func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	isExact32, isExact64 := s.target.Div32, s.target.Div64
 	switch op {
@@ -49,14 +49,14 @@ func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Val
 	rounded := s.withSign(f64, nearest, x)
 	switch op {
 	case lane.Trunc:
-		rounded = s.choose(f64, isLess(magnitude, nearest), s.op(lane.Sub, f64, nearest, one), nearest)
+		rounded = s.selectValue(f64, isLess(magnitude, nearest), s.op(lane.Sub, f64, nearest, one), nearest)
 	case lane.Floor:
-		rounded = s.choose(f64, isLess(x, rounded), s.op(lane.Sub, f64, rounded, one), rounded)
+		rounded = s.selectValue(f64, isLess(x, rounded), s.op(lane.Sub, f64, rounded, one), rounded)
 	case lane.Ceil:
-		rounded = s.choose(f64, isLess(rounded, x), s.op(lane.Add, f64, rounded, one), rounded)
+		rounded = s.selectValue(f64, isLess(rounded, x), s.op(lane.Add, f64, rounded, one), rounded)
 	}
-	rounded = s.withSign(f64, s.sign(lane.Abs, f64, rounded), x) // the sign of 0 is that of x
-	return s.choose(f64, isLess(magnitude, limit), rounded, x)   // larger numbers are integers
+	rounded = s.withSign(f64, s.sign(lane.Abs, f64, rounded), x)    // 0 has the sign of x
+	return s.selectValue(f64, isLess(magnitude, limit), rounded, x) // larger numbers are integers
 }
 
 // fma computes an FMA of float32 in float64. The product is exact. The sum is rounded to odd: if it is not exact, its
@@ -75,9 +75,9 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	// If the error and the sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not
 	// exact moves to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
 	direction := s.op(lane.Mul, f64, roundingError, sum)
-	stepUp := s.choose(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
-	step := s.choose(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), stepUp)
-	roundedToOdd := s.choose(u64, isOdd, bits, s.op(lane.Add, u64, bits, step))
+	stepUp := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
+	step := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), stepUp)
+	roundedToOdd := s.selectValue(u64, isOdd, bits, s.op(lane.Add, u64, bits, step))
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, roundedToOdd))
 }
 
@@ -93,29 +93,31 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 	}
 	limit := float64(4 * bias) // beyond it every result is 0 or infinite
 	clamped := s.round(lane.Floor, dtype, power)
-	clamped = s.choose(dtype, s.op(lane.Lt, tensor.Bool, clamped, s.float(dtype, limit)), clamped, s.float(dtype, limit))
-	clamped = s.choose(dtype, s.op(lane.Lt, tensor.Bool, s.float(dtype, -limit), clamped), clamped, s.float(dtype, -limit))
+	upper := s.float(dtype, limit)
+	clamped = s.selectValue(dtype, s.op(lane.Lt, tensor.Bool, clamped, upper), clamped, upper)
+	lower := s.float(dtype, -limit)
+	clamped = s.selectValue(dtype, s.op(lane.Lt, tensor.Bool, lower, clamped), clamped, lower)
 	isNaN := s.op(lane.Ne, tensor.Bool, power, power)
 	remaining := s.op(lane.Convert, i32, clamped)
 	constant := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
 	minExponent, down := 1-bias, bias-2-mantissa // minExponent is the exponent of the least normal number
 	for range 2 {
 		isLarge := s.op(lane.Lt, tensor.Bool, constant(bias), remaining)
-		value = s.choose(dtype, isLarge, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, bias))), value)
-		remaining = s.choose(i32, isLarge, s.op(lane.Sub, i32, remaining, constant(bias)), remaining)
+		value = s.selectValue(dtype, isLarge, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, bias))), value)
+		remaining = s.selectValue(i32, isLarge, s.op(lane.Sub, i32, remaining, constant(bias)), remaining)
 	}
 	for range 2 {
 		isSmall := s.op(lane.Lt, tensor.Bool, remaining, constant(minExponent))
-		value = s.choose(dtype, isSmall, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, -down))), value)
-		remaining = s.choose(i32, isSmall, s.op(lane.Add, i32, remaining, constant(down)), remaining)
+		value = s.selectValue(dtype, isSmall, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, -down))), value)
+		remaining = s.selectValue(i32, isSmall, s.op(lane.Add, i32, remaining, constant(down)), remaining)
 	}
-	// The factor has the exponent field remaining + bias, which must be that of a normal number.
+	// The factor has the exponent field remaining + bias. It must be a normal number.
 	remaining = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{remaining, constant(bias)}),
 		constant(minExponent)})
 	bitType := unsigned(dtype)
-	exponent := s.resize(bitType, s.bits(tensor.Uint32, s.op(lane.Add, i32, remaining, constant(bias))))
+	exponent := s.convertInteger(bitType, s.bits(tensor.Uint32, s.op(lane.Add, i32, remaining, constant(bias))))
 	factor := s.bits(dtype, s.op(lane.Shl, bitType, exponent, s.Const(bitType, uint64(mantissa))))
-	return s.choose(dtype, isNaN, power, s.op(lane.Mul, dtype, value, factor))
+	return s.selectValue(dtype, isNaN, power, s.op(lane.Mul, dtype, value, factor))
 }
 
 // mod computes the C function fmod(a, b). With a = mantissaA*2^exponentA and b = mantissaB*2^exponentB (up to a common
@@ -132,12 +134,12 @@ func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	isValid := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, absA, infinity),
 		s.op(lane.Lt, tensor.Bool, s.float(dtype, 0), absB))
 	needsSteps := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Le, tensor.Bool, absB, absA))
-	mantissaA, exponentA := format.split(absA)
-	mantissaB, exponentB := format.split(absB)
+	mantissaA, exponentA := format.mantissaAndExponent(absA)
+	mantissaB, exponentB := format.mantissaAndExponent(absB)
 	zero := s.Const(u64, 0)
-	divisor := s.choose(u64, needsSteps, mantissaB, s.Const(u64, 1)) // not 0
+	divisor := s.selectValue(u64, needsSteps, mantissaB, s.Const(u64, 1)) // not 0
 	rest := s.Emit(ir.Var, u64, s.remainder(mantissaA, divisor))
-	steps := s.Emit(ir.Var, u64, s.choose(u64, needsSteps, s.op(lane.Sub, u64, exponentA, exponentB), zero))
+	steps := s.Emit(ir.Var, u64, s.selectValue(u64, needsSteps, s.op(lane.Sub, u64, exponentA, exponentB), zero))
 	// rest has mantissa+1 bits, so a shift by at most maxShift fits into 64 bits. steps is the number of bits by which
 	// rest must still be shifted.
 	maxShift := s.Const(u64, uint64(63-format.mantissa))
@@ -151,9 +153,9 @@ func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 		return s.op(lane.Eq, tensor.Bool, left, zero)
 	})
 	result := s.withSign(dtype, format.join(s.Emit(ir.ReadVar, u64, rest), exponentB), a)
-	result = s.choose(dtype, needsSteps, result, a)
+	result = s.selectValue(dtype, needsSteps, result, a)
 	isDefined := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Eq, tensor.Bool, b, b))
-	return s.choose(dtype, isDefined, result, s.float(dtype, math.NaN()))
+	return s.selectValue(dtype, isDefined, result, s.float(dtype, math.NaN()))
 }
 
 // remainder returns a modulo b for uint64 values. b is not 0.
@@ -170,34 +172,34 @@ type floatFormat struct {
 	maxExponent int // the exponent field of infinity
 }
 
-// split returns the mantissa and the exponent field of a float that is not negative. The mantissa includes the leading
-// 1 of a normal number. The exponent of a subnormal number is 1, not 0.
-func (m *floatFormat) split(x ir.Value) (mantissa, exponent ir.Value) {
+// mantissaAndExponent returns the mantissa and the exponent field of a float that is not negative. The mantissa
+// includes the leading 1 of a normal number. The exponent of a subnormal number is 1, not 0.
+func (m *floatFormat) mantissaAndExponent(x ir.Value) (mantissa, exponent ir.Value) {
 	const u64 = tensor.Uint64
-	bits := m.resize(u64, m.bits(unsigned(m.dtype), x))
+	bits := m.convertInteger(u64, m.bits(unsigned(m.dtype), x))
 	field := m.op(lane.Shr, u64, bits, m.Const(u64, uint64(m.mantissa)))
 	isNormal := m.op(lane.Ne, tensor.Bool, field, m.Const(u64, 0))
 	fraction := m.op(lane.And, u64, bits, m.Const(u64, 1<<m.mantissa-1))
 	leading := m.op(lane.Or, u64, fraction, m.Const(u64, 1<<m.mantissa))
-	return m.choose(u64, isNormal, leading, fraction), m.choose(u64, isNormal, field, m.Const(u64, 1))
+	return m.selectValue(u64, isNormal, leading, fraction), m.selectValue(u64, isNormal, field, m.Const(u64, 1))
 }
 
-// join is the inverse of split. The mantissa is below 2^(m.mantissa+1), and need not have a leading 1.
+// join is the inverse of mantissaAndExponent. The mantissa is below 2^(m.mantissa+1), and need not have a leading 1.
 func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	constant := func(x int) ir.Value { return m.Const(u64, uint64(x)) }
 	bitType := unsigned(m.dtype)
 	// The conversion is exact. Its exponent field has m.mantissa + bias for a mantissa with its leading 1.
-	converted := m.resize(u64, m.bits(bitType, m.op(lane.Convert, m.dtype, mantissa)))
+	converted := m.convertInteger(u64, m.bits(bitType, m.op(lane.Convert, m.dtype, mantissa)))
 	offset := constant(m.maxExponent/2 + m.mantissa)
 	field := m.op(lane.Add, u64, m.op(lane.Shr, u64, converted, constant(m.mantissa)), exponent)
 	isNormal := m.op(lane.Lt, tensor.Bool, offset, field)
-	// The bits of a subnormal result are the mantissa, shifted to exponent 1. The bits of a normal result are those of
-	// converted, with the exponent changed by delta.
+	// The bits of a subnormal result are the mantissa, shifted to exponent 1. The bits of a normal result are the bits
+	// of converted, with the exponent changed by delta.
 	shift := m.op(lane.Sub, u64, exponent, constant(1))
 	subnormal := m.op(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
 	delta := m.op(lane.Shl, u64, m.op(lane.Sub, u64, exponent, offset), constant(m.mantissa))
-	bits := m.choose(u64, isNormal, m.op(lane.Add, u64, converted, delta), subnormal)
-	bits = m.choose(u64, m.op(lane.Eq, tensor.Bool, mantissa, constant(0)), constant(0), bits)
-	return m.bits(m.dtype, m.resize(bitType, bits))
+	bits := m.selectValue(u64, isNormal, m.op(lane.Add, u64, converted, delta), subnormal)
+	bits = m.selectValue(u64, m.op(lane.Eq, tensor.Bool, mantissa, constant(0)), constant(0), bits)
+	return m.bits(m.dtype, m.convertInteger(bitType, bits))
 }

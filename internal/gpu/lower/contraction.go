@@ -38,7 +38,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
 	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
-	tile := generator.split(generator.Emit(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
+	tile := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
 	generator.build(tile[1], tile[0], tile[2])
 	if generator.err != nil {
 		return nil, generator.err
@@ -220,7 +220,7 @@ func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) [
 	for _, loop := range list {
 		shape = append(shape, loop.Size)
 	}
-	return c.split(index, shape)
+	return c.indexInShape(index, shape)
 }
 
 // add32 returns a + b for uint32 values.
@@ -229,8 +229,8 @@ func (s *scalarBuilder) add32(a, b ir.Value) ir.Value { return s.op(lane.Add, te
 // u32 returns the uint32 constant x modulo 2^32.
 func (s *scalarBuilder) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
 
-// less returns a < limit for a uint32 value.
-func (s *scalarBuilder) less(a ir.Value, limit int) ir.Value {
+// isLess returns a < limit for a uint32 value.
+func (s *scalarBuilder) isLess(a ir.Value, limit int) ir.Value {
 	return s.op(lane.Lt, tensor.Bool, a, s.u32(limit))
 }
 
@@ -323,21 +323,21 @@ func (c *contraction) storeResults(acc []ir.Value, firstRow, firstCol ir.Value, 
 		return c.op(lane.Add, u64, c.EmitImm(ir.Param, u64, uint64(param)), bytes)
 	}
 	element := oneElement(dtype)
-	// An offset is the sum of the offsets of the batch, the row and the column. Those of the columns are computed once.
+	// An offset is the sum of the offsets of the batch, the row and the column. The columns' offsets are computed once.
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	var cols, valid, outCols, addCols []ir.Value
 	addBatch := c.offsets(c.batch, batch, strideAdd)
 	for j := range c.perThread {
 		col := c.add32(firstCol, c.u32(j*c.threadsPerSide))
 		index := c.splitLoops(col, c.cols)
-		cols, valid = append(cols, col), append(valid, c.less(col, size(c.cols)))
+		cols, valid = append(cols, col), append(valid, c.isLess(col, size(c.cols)))
 		outCols = append(outCols, c.offsets(c.cols, index, strideOut))
 		addCols = append(addCols, c.offsets(c.cols, index, strideAdd))
 	}
 	for i := range c.perThread {
 		row := c.add32(firstRow, c.u32(i*c.threadsPerSide))
 		index := c.splitLoops(row, c.rows)
-		c.If(c.less(row, size(c.rows)), func() {
+		c.If(c.isLess(row, size(c.rows)), func() {
 			outRow := c.add32(outBatch, c.offsets(c.rows, index, strideOut))
 			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
 			for j := range cols {
@@ -357,7 +357,7 @@ func (c *contraction) storeResults(acc []ir.Value, firstRow, firstCol ir.Value, 
 					value = c.convert(dtype, c.sumDType, value)
 					offset := c.add32(outRow, outCols[j])
 					if c.epilogue != nil {
-						c.epilogue.apply(&c.scalarBuilder, value, offset)
+						c.epilogue.storeOutputs(&c.scalarBuilder, value, offset)
 						return
 					}
 					c.scalarBuilder.store(element, address(0, offset), []ir.Value{value})
@@ -412,7 +412,7 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 		index := c.splitLoops(absolute, loops)
 		created.positions, created.terms = append(created.positions, position), append(created.terms, term)
 		created.starts = append(created.starts, c.add32(created.base, c.offsets(loops, index, stride)))
-		created.valid, created.index = append(created.valid, c.less(absolute, size(loops))),
+		created.valid, created.index = append(created.valid, c.isLess(absolute, size(loops))),
 			append(created.index, index)
 	}
 	return created
@@ -430,7 +430,7 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 	for j := range l.positions {
 		term := l.add32(first, l.terms[j])
 		index := l.splitLoops(term, l.sum)
-		valid := l.and(l.valid[j], l.less(term, size(l.sum)))
+		valid := l.and(l.valid[j], l.isLess(term, size(l.sum)))
 		if l.isA {
 			for _, window := range l.Windows { // position = result*stride + tap*dilation - before
 				start := l.op(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, window.Result)],
@@ -439,15 +439,15 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 					l.u32(window.Dilation))
 				position := l.add32(l.add32(start, tap), l.u32(-window.Before))
 				// A negative position is a large number modulo 2^32, so it is invalid as well.
-				valid = l.and(valid, l.less(position, window.Size))
+				valid = l.and(valid, l.isLess(position, window.Size))
 			}
 		}
 		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
-		offset = l.choose(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
+		offset = l.selectValue(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
 		bytes := l.op(lane.Mul, u64, l.op(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
 		start := l.op(lane.Add, u64, l.EmitImm(ir.Param, u64, uint64(param)), bytes)
 		value := l.convert(l.sumDType, dtype, l.scalarBuilder.load(oneElement(dtype), start)[0])
-		values = append(values, l.choose(l.sumDType, valid, value, zero))
+		values = append(values, l.selectValue(l.sumDType, valid, value, zero))
 	}
 	return values
 }

@@ -20,7 +20,7 @@ func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value 
 		if !isFloat {
 			one = 1
 		}
-		return s.choose(to, value, s.constant(to, one), s.constant(to, 0))
+		return s.selectValue(to, value, s.constant(to, one), s.constant(to, 0))
 	case to == tensor.Bool && from.IsReducedFloat(): // compares the bits without the sign
 		return s.op(lane.Ne, to, s.op(lane.And, u32, value, s.Const(u32, 0x7fff)), s.Const(u32, 0))
 	case to == tensor.Bool:
@@ -38,11 +38,11 @@ func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value 
 	case from.IsFloat():
 		return s.truncate(to, from, value)
 	}
-	return s.resize(to, value)
+	return s.convertInteger(to, value)
 }
 
-// resize converts an integer modulo 2^bits, where bits is the number of bits of the result.
-func (s *scalarBuilder) resize(to tensor.DType, value ir.Value) ir.Value {
+// convertInteger converts an integer modulo 2^bits, where bits is the number of bits of the result.
+func (s *scalarBuilder) convertInteger(to tensor.DType, value ir.Value) ir.Value {
 	target, from := registerDType(to), s.Type(value)
 	if target.Size() != from.Size() { // kernels cannot change the size and the signedness in one conversion
 		middle := map[bool]tensor.DType{true: tensor.Int32, false: tensor.Uint32}[from.IsSigned()]
@@ -51,7 +51,7 @@ func (s *scalarBuilder) resize(to tensor.DType, value ir.Value) ir.Value {
 		}
 		value = s.op(lane.Convert, middle, value)
 	}
-	return s.wrap(to, s.bits(target, value))
+	return s.wrapInteger(to, s.bits(target, value))
 }
 
 // truncate converts a float32 or float64 to an integer of any size. It converts to int32 or int64 by toInt, and then to
@@ -59,18 +59,18 @@ func (s *scalarBuilder) resize(to tensor.DType, value ir.Value) ir.Value {
 func (s *scalarBuilder) truncate(to, from tensor.DType, value ir.Value) ir.Value {
 	switch to {
 	case tensor.Int8, tensor.Int16, tensor.Int32, tensor.Uint16:
-		return s.resize(to, s.toInt(tensor.Int32, from, value))
+		return s.convertInteger(to, s.toInt(tensor.Int32, from, value))
 	case tensor.Uint64:
 		const u64, limit = tensor.Uint64, 1 << 63
 		// A value from 2^63 to 2^64 does not fit int64: convert value - 2^63, and set bit 63 of the result.
 		low := s.float(from, limit)
 		isHigh := s.op(lane.And, tensor.Bool, s.op(lane.Le, tensor.Bool, low, value),
 			s.op(lane.Lt, tensor.Bool, value, s.float(from, 2*limit)))
-		reduced := s.choose(from, isHigh, s.op(lane.Sub, from, value, low), value)
+		reduced := s.selectValue(from, isHigh, s.op(lane.Sub, from, value, low), value)
 		converted := s.bits(u64, s.toInt(tensor.Int64, from, reduced))
-		return s.choose(u64, isHigh, s.op(lane.Or, u64, converted, s.Const(u64, limit)), converted)
+		return s.selectValue(u64, isHigh, s.op(lane.Or, u64, converted, s.Const(u64, limit)), converted)
 	}
-	return s.resize(to, s.toInt(tensor.Int64, from, value))
+	return s.convertInteger(to, s.toInt(tensor.Int64, from, value))
 }
 
 // toInt converts a float to int32 or int64. NaN and numbers out of range give the least integer, because the results of
@@ -79,8 +79,8 @@ func (s *scalarBuilder) toInt(to, from tensor.DType, value ir.Value) ir.Value {
 	limit := math.Ldexp(1, 8*to.Size()-1)
 	inRange := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, s.float(from, -limit), value),
 		s.op(lane.Lt, tensor.Bool, value, s.float(from, limit)))
-	converted := s.op(lane.Convert, to, s.choose(from, inRange, value, s.float(from, 0)))
-	return s.choose(to, inRange, converted, s.Const(to, 1<<(8*to.Size()-1)))
+	converted := s.op(lane.Convert, to, s.selectValue(from, inRange, value, s.float(from, 0)))
+	return s.selectValue(to, inRange, converted, s.Const(to, 1<<(8*to.Size()-1)))
 }
 
 // fromHalf converts the bits of a float16 to a float32. It computes the result for normal numbers, for infinities and
@@ -94,8 +94,8 @@ func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 	special := s.op(lane.Or, u32, shifted, word(0x7f800000))   // infinity or NaN
 	subnormal := s.bits(u32, s.op(lane.Mul, f32, s.op(lane.Convert, f32, magnitude), s.float(f32, 0x1p-24)))
 	const infinity, leastNormal = 0x7c00, 0x400 // of float16
-	result := s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(infinity)), normal, special)
-	result = s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), subnormal, result)
+	result := s.selectValue(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(infinity)), normal, special)
+	result = s.selectValue(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), subnormal, result)
 	sign := s.op(lane.Shl, u32, s.op(lane.And, u32, half, word(0x8000)), word(16))
 	return s.bits(f32, s.op(lane.Or, u32, result, sign))
 }
@@ -119,10 +119,10 @@ func (s *scalarBuilder) toHalf(x ir.Value) ir.Value {
 	subnormal := s.op(lane.Sub, u32, sum, s.bits(u32, half))
 	isNaN := s.op(lane.Lt, tensor.Bool, word(0x7f800000), magnitude)
 	const halfNaN, halfInfinity = 0x7e00, 0x7c00
-	large := s.choose(u32, isNaN, word(halfNaN), word(halfInfinity))
+	large := s.selectValue(u32, isNaN, word(halfNaN), word(halfInfinity))
 	const tooLarge, leastNormal = 0x47800000, 0x38800000 // the float32 numbers 2^16 and 2^-14
-	result := s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(tooLarge)), normal, large)
-	result = s.choose(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), subnormal, result)
+	result := s.selectValue(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(tooLarge)), normal, large)
+	result = s.selectValue(u32, s.op(lane.Lt, tensor.Bool, magnitude, word(leastNormal)), subnormal, result)
 	sign := s.op(lane.And, u32, s.op(lane.Shr, u32, bits, word(16)), word(0x8000))
 	return s.op(lane.Or, u32, result, sign)
 }
@@ -136,5 +136,5 @@ func (s *scalarBuilder) toBFloat16(x ir.Value) ir.Value {
 	oddBit := s.op(lane.And, u32, s.op(lane.Shr, u32, bits, word(16)), word(1))
 	rounded := s.op(lane.Add, u32, s.op(lane.Add, u32, bits, word(0x7fff)), oddBit)
 	isNaN := s.op(lane.Ne, tensor.Bool, x, x)
-	return s.choose(u32, isNaN, word(0x7fc0), s.op(lane.Shr, u32, rounded, word(16)))
+	return s.selectValue(u32, isNaN, word(0x7fc0), s.op(lane.Shr, u32, rounded, word(16)))
 }

@@ -20,7 +20,7 @@ type epilogue struct {
 	code    *expr.Code
 	dtypes  []tensor.DType // outputs, then operands without the result of the contraction
 	params  []int          // by index in dtypes: the parameter of the kernel
-	buffers []int          // buffers of the parameters after those of the contraction
+	buffers []int          // buffers of the parameters after the contraction's parameters
 	shape   []int          // axes of the result, the fastest first
 	strides [][]int        // by index in dtypes and axis, in bytes
 }
@@ -87,12 +87,12 @@ func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
 	}
 }
 
-// apply adds the code that computes and stores the outputs for an element of the result with a value. offset is the
-// offset of the element in the result, in elements.
-func (e *epilogue) apply(s *scalarBuilder, value, offset ir.Value) {
-	index := s.split(offset, e.shape) // along each axis
+// storeOutputs adds the code that computes and stores the outputs for an element of the result with a value. offset is
+// the offset of the element in the result, in elements.
+func (e *epilogue) storeOutputs(s *scalarBuilder, value, offset ir.Value) {
+	index := s.indexInShape(offset, e.shape) // along each axis
 	address := func(i int) ir.Value {
-		return s.advance(s.EmitImm(ir.Param, tensor.Uint64, uint64(e.params[i])), s.offset(index, e.shape, e.strides[i]))
+		return s.addOffset(s.EmitImm(ir.Param, tensor.Uint64, uint64(e.params[i])), s.offset(index, e.shape, e.strides[i]))
 	}
 	loaded := [][]ir.Value{{value}}
 	for i := len(e.code.Out); i < len(e.dtypes); i++ {

@@ -36,7 +36,7 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	g.If(g.op(lane.Lt, tensor.Bool, thread, g.Const(u32, uint64(threads))), func() {
 		shape := slices.Clone(g.shape)
 		shape[0] /= g.vector
-		index := g.split(thread, shape)
+		index := g.indexInShape(thread, shape)
 		index[0] = g.op(lane.Mul, u32, index[0], g.Const(u32, uint64(g.vector)))
 		offset, isValid := g.lookUp(index)
 		g.If(g.op(lane.Not, tensor.Bool, isValid), func() {
@@ -141,7 +141,7 @@ func (g *gather) access(i int, align []int) access {
 
 // address returns the address of operand i's element at an index of the loops.
 func (g *gather) address(i int, index []ir.Value) ir.Value {
-	return g.advance(g.EmitImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
+	return g.addOffset(g.EmitImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
 }
 
 // lookUp reads the elements of the index tensors at an index of the loops. It returns the offset in the table that they
@@ -154,11 +154,11 @@ func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 		if lookup.Int64 {
 			dtype = i64
 		}
-		from := g.plus(g.address(lookup.Operand, loopIndex), lookup.Offset)
-		index := g.resize(i64, g.load(oneElement(dtype), from)[0])
+		from := g.addBytes(g.address(lookup.Operand, loopIndex), lookup.Offset)
+		index := g.convertInteger(i64, g.load(oneElement(dtype), from)[0])
 		size := g.Const(i64, uint64(lookup.Size))
 		isNegative := g.op(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
-		index = g.choose(i64, isNegative, g.op(lane.Add, i64, index, size), index)
+		index = g.selectValue(i64, isNegative, g.op(lane.Add, i64, index, size), index)
 		position := g.bits(u64, index) // an index that is still negative is out of bounds as an unsigned number
 		isValid = g.op(lane.And, tensor.Bool, isValid, g.op(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
 		offset = g.op(lane.Add, u64, offset, g.op(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))

@@ -47,30 +47,30 @@ func (a access) runs() (first run, count, stride int) {
 }
 
 // load loads the elements of an access and returns their numbers. If the stride is 0, it loads only one element.
-// address is that of the first element.
+// address is the address of the first element.
 func (s *scalarBuilder) load(elements access, address ir.Value) []ir.Value {
 	first, count, stride := elements.runs()
 	var list []ir.Value
 	for i := range count {
-		list = append(list, s.loadRun(first, s.plus(address, i*stride))...)
+		list = append(list, s.loadRun(first, s.addBytes(address, i*stride))...)
 	}
 	return list
 }
 
 // store stores the numbers of the elements of an access. If the stride is 0, it stores only the last element. address
-// is that of the first element.
+// is the address of the first element.
 func (s *scalarBuilder) store(elements access, address ir.Value, numbers []ir.Value) {
 	first, count, stride := elements.runs()
 	if elements.stride == 0 {
 		numbers = numbers[len(numbers)-first.count:]
 	}
 	for i := range count {
-		s.storeRun(first, s.plus(address, i*stride), numbers[i*first.count:][:first.count])
+		s.storeRun(first, s.addBytes(address, i*stride), numbers[i*first.count:][:first.count])
 	}
 }
 
-// plus returns an address plus a constant number of bytes.
-func (s *scalarBuilder) plus(address ir.Value, bytes int) ir.Value {
+// addBytes returns an address plus a constant number of bytes.
+func (s *scalarBuilder) addBytes(address ir.Value, bytes int) ir.Value {
 	if bytes == 0 {
 		return address
 	}
@@ -96,16 +96,16 @@ func (s *scalarBuilder) loadRun(numbers run, address ir.Value) []ir.Value {
 	size := numbers.dtype.Size()
 	var list []ir.Value
 	for i := range instructions {
-		for _, word := range s.Load(wordType, perInstruction, s.plus(address, i*perInstruction*wordType.Size())) {
+		for _, word := range s.Load(wordType, perInstruction, s.addBytes(address, i*perInstruction*wordType.Size())) {
 			for position := range wordType.Size() / size {
 				shifted := word
 				if position > 0 {
 					shifted = s.op(lane.Shr, tensor.Uint32, word, s.Const(tensor.Uint32, uint64(8*position*size)))
 				}
 				if numbers.dtype == tensor.Bool && wordType.Size() > 1 {
-					shifted = s.wrap(tensor.Uint8, shifted) // fromRaw tests all bits of a bool
+					shifted = s.wrapInteger(tensor.Uint8, shifted) // fromRawBits tests all bits of a bool
 				}
-				list = append(list, s.fromRaw(numbers.dtype, shifted))
+				list = append(list, s.fromRawBits(numbers.dtype, shifted))
 			}
 		}
 	}
@@ -117,11 +117,11 @@ func (s *scalarBuilder) storeRun(numbers run, address ir.Value, values []ir.Valu
 	wordType, perInstruction, instructions := numbers.words()
 	perWord := wordType.Size() / numbers.dtype.Size()
 	for i := range instructions {
-		args := []ir.Value{s.plus(address, i*perInstruction*wordType.Size())}
+		args := []ir.Value{s.addBytes(address, i*perInstruction*wordType.Size())}
 		for range perInstruction {
-			word := s.raw(numbers.dtype, values[0])
+			word := s.rawBits(numbers.dtype, values[0])
 			for position := 1; position < perWord; position++ {
-				upper := s.op(lane.Shl, tensor.Uint32, s.raw(numbers.dtype, values[position]),
+				upper := s.op(lane.Shl, tensor.Uint32, s.rawBits(numbers.dtype, values[position]),
 					s.Const(tensor.Uint32, uint64(8*position*numbers.dtype.Size())))
 				word = s.op(lane.Or, tensor.Uint32, word, upper)
 			}
@@ -143,7 +143,7 @@ func sharedType(dtype tensor.DType) tensor.DType {
 // toShared returns an element as it is stored in shared memory.
 func (s *scalarBuilder) toShared(dtype tensor.DType, element ir.Value) ir.Value {
 	if dtype == tensor.Bool {
-		return s.raw(dtype, element)
+		return s.rawBits(dtype, element)
 	}
 	return element
 }
@@ -151,7 +151,7 @@ func (s *scalarBuilder) toShared(dtype tensor.DType, element ir.Value) ir.Value 
 // fromShared returns the element that toShared converted to a value.
 func (s *scalarBuilder) fromShared(dtype tensor.DType, value ir.Value) ir.Value {
 	if dtype == tensor.Bool {
-		return s.fromRaw(dtype, value)
+		return s.fromRawBits(dtype, value)
 	}
 	return value
 }

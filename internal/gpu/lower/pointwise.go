@@ -17,9 +17,9 @@ import (
 const groupSize = 256
 
 // Pointwise returns the program that computes an expression over an iteration. Its buffers are the operands of the
-// iteration, outputs first, and their dtypes are those of the expression. align has, by operand, a number of bytes that
-// divides the address of the operand. An output may overlap an input only if both have the same address and
-// strides, and elements of the same size.
+// iteration, outputs first. The expression gives their dtypes. align has, by operand, a number of bytes that divides
+// the address of the operand. An output may overlap an input only if both have the same address and strides, and
+// elements of the same size.
 func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target Target) (*Program, error) {
 	code, err := expanded(source, target)
 	if err != nil {
@@ -141,8 +141,8 @@ func (p *pointwise) setVector(vector int) {
 	}
 }
 
-// parts returns the numbers of an element of operand i: 2 for a complex one.
-func (p *pointwise) parts(i int) int {
+// numbersPerElement returns the number of real numbers in an element of operand i: 2 for a complex one.
+func (p *pointwise) numbersPerElement(i int) int {
 	if p.dtypes[i].IsComplex() {
 		return 2
 	}
@@ -200,12 +200,12 @@ func (p *pointwise) maxVector() int {
 func (p *pointwise) launch() ([]Launch, error) {
 	threads := tensor.Numel(p.shape) / p.vector
 	index := p.threadIndex()
-	p.If(p.less(index, threads), func() { p.elements(p.indices(index), nil) })
-	return p.launches(p.Groups(threads))
+	p.If(p.isLess(index, threads), func() { p.elements(p.indices(index), nil) })
+	return p.checkedLaunch(p.Groups(threads))
 }
 
-// launches returns the only launch of the kernel, with a number of groups, or the error of building the kernel.
-func (p *pointwise) launches(groups int) ([]Launch, error) {
+// checkedLaunch returns the only launch of the kernel, with a number of groups, or the error of building the kernel.
+func (p *pointwise) checkedLaunch(groups int) ([]Launch, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -255,7 +255,7 @@ func (p *pointwise) element(position int) []ir.Value {
 	return p.eval(p.code, func(operand, part int) ir.Value {
 		operand += len(p.code.Out)
 		numbers := p.loaded[operand]
-		return numbers[(position*p.parts(operand)+part)%len(numbers)] // an operand of stride 0 has one element
+		return numbers[(position*p.numbersPerElement(operand)+part)%len(numbers)] // an operand of stride 0 has one element
 	})
 }
 
@@ -263,7 +263,7 @@ func (p *pointwise) element(position int) []ir.Value {
 func (p *pointwise) indices(index ir.Value) []ir.Value {
 	shape := slices.Clone(p.shape)
 	shape[0] /= p.vector
-	list := p.split(index, shape)
+	list := p.indexInShape(index, shape)
 	if p.vector > 1 {
 		list[0] = p.op(lane.Mul, tensor.Uint32, list[0], p.Const(tensor.Uint32, uint64(p.vector)))
 	}
@@ -284,8 +284,9 @@ func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
 	return s.op(lane.Shr, u32, s.Emit(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
 }
 
-// split returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the fastest.
-func (s *scalarBuilder) split(index ir.Value, shape []int) (list []ir.Value) {
+// indexInShape returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the
+// fastest.
+func (s *scalarBuilder) indexInShape(index ir.Value, shape []int) (list []ir.Value) {
 	const u32 = tensor.Uint32
 	for dim, size := range shape {
 		rest := index
@@ -317,8 +318,8 @@ func (s *scalarBuilder) offset(index []ir.Value, shape, strides []int) ir.Value 
 	return sum
 }
 
-// advance returns an address plus an offset in bytes that [scalarBuilder.offset] returned: ir.None is 0.
-func (s *scalarBuilder) advance(address, offset ir.Value) ir.Value {
+// addOffset returns an address plus an offset in bytes that [scalarBuilder.offset] returned: ir.None is 0.
+func (s *scalarBuilder) addOffset(address, offset ir.Value) ir.Value {
 	if offset == ir.None {
 		return address
 	}
@@ -327,5 +328,5 @@ func (s *scalarBuilder) advance(address, offset ir.Value) ir.Value {
 
 // address returns the address of operand i's element at an index.
 func (p *pointwise) address(i int, index []ir.Value) ir.Value {
-	return p.advance(p.EmitImm(ir.Param, tensor.Uint64, uint64(i)), p.offset(index, p.shape, p.strides[i]))
+	return p.addOffset(p.EmitImm(ir.Param, tensor.Uint64, uint64(i)), p.offset(index, p.shape, p.strides[i]))
 }

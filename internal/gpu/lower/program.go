@@ -34,7 +34,7 @@ const (
 )
 
 // Bind returns the arguments of a launch as addresses, in the order of the kernel's parameters. buffers has the
-// addresses of the results and operands; scratch and faultWord are those of Scratch and FaultWord.
+// addresses of the results and operands; scratch and faultWord are the addresses of Scratch and FaultWord.
 func (l *Launch) Bind(buffers []uint64, scratch, faultWord uint64) []uint64 {
 	list := make([]uint64, 0, len(l.Args))
 	for _, arg := range l.Args {

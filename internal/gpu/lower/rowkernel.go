@@ -25,8 +25,8 @@ type rowKernel struct {
 	row           ir.Value         // index of the row
 	piece         ir.Value         // index of the piece in the row; ir.None if the unit is a row
 	base          []ir.Value       // by output and operand: the address of the first element of the row
-	numbers       map[int]ir.Value // by index in RowProgram.Numbers: the number of the row
-	// by operand with one element for each row: the numbers of the element (see memory.go)
+	numbers       map[int]ir.Value // by index in RowProgram.Numbers: a number that is computed once for the row
+	// by operand with one element for each row: the element, or its real and imaginary part
 	uniforms map[int][]ir.Value
 	joins    bool // whether the kernel combines the results of pieces; its units are rows
 }
@@ -95,7 +95,7 @@ func (k *rowKernel) setThread() {
 	}
 	unit = k.op(lane.Add, u32, k.op(lane.Mul, u32, k.Emit(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
 	k.isValid = k.op(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
-	unit = k.choose(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
+	unit = k.selectValue(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
 	k.row, k.piece = unit, ir.None
 	if units != rows.rowCount { // unit = row*pieces + piece
 		k.row = k.quotient(unit, rows.pieces)
@@ -105,10 +105,10 @@ func (k *rowKernel) setThread() {
 	for _, dim := range rows.keptAxes {
 		shape = append(shape, dim.size)
 	}
-	index := k.split(k.row, shape)
+	index := k.indexInShape(k.row, shape)
 	for i := range k.Params - 1 { // the last parameter is the scratch memory
 		param := k.EmitImm(ir.Param, tensor.Uint64, uint64(i))
-		k.base = append(k.base, k.advance(param, k.offset(index, shape, stridesOf(rows.keptAxes, i))))
+		k.base = append(k.base, k.addOffset(param, k.offset(index, shape, stridesOf(rows.keptAxes, i))))
 	}
 }
 
@@ -129,7 +129,7 @@ func (k *rowKernel) scratchAt(start, size int, column, row ir.Value, columns int
 		slow := k.op(lane.Mul, u64, k.op(lane.Convert, u64, row), k.Const(u64, uint64(columns)))
 		index = k.op(lane.Add, u64, index, slow)
 	}
-	base := k.plus(k.EmitImm(ir.Param, u64, uint64(k.Params-1)), start)
+	base := k.addBytes(k.EmitImm(ir.Param, u64, uint64(k.Params-1)), start)
 	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
@@ -148,7 +148,7 @@ func (k *rowKernel) number(n int) ir.Value {
 // imaginary part.
 func (k *rowKernel) uniform(operand int) []ir.Value {
 	values, ok := k.uniforms[operand]
-	switch i := k.outs + operand; {
+	switch i := k.outputCount + operand; {
 	case ok:
 	case k.hasPositions && i == len(k.metas)-1: // rows have one element, whose position is 0
 		values = []ir.Value{k.Const(tensor.Int32, 0)}
@@ -194,7 +194,7 @@ func (k *rowKernel) addPass(i int) {
 		begin := k.op(lane.Mul, u32, k.piece, k.Const(u32, uint64(k.pieceLen)))
 		end := k.op(lane.Add, u32, begin, k.Const(u32, uint64(k.pieceLen)))
 		first = k.op(lane.Add, u32, first, begin)
-		limit = k.choose(u32, k.op(lane.Lt, tensor.Bool, end, limit), end, limit)
+		limit = k.selectValue(u32, k.op(lane.Lt, tensor.Bool, end, limit), end, limit)
 	}
 	step := k.lanes * k.vector
 	loop := func() {
@@ -260,11 +260,11 @@ func (k *rowKernel) isFirst() ir.Value {
 
 // fold combines two partial results of a fold by its operation.
 func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value {
-	return k.inst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
+	return k.addInst(expr.Inst{Op: op, DType: dtype, A: 0, B: 0, C: expr.None}, dtype, []ir.Value{a, b})
 }
 
 // combineLanes combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is
-// halved, and lane l below half combines its value with that of lane l+half. All lanes get the result.
+// halved, and lane l below half combines its value with the value of lane l+half. All lanes get the result.
 func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	if k.lanes == 1 {
@@ -366,13 +366,13 @@ func (k *rowKernel) addressOf(i int, dtype tensor.DType, index []ir.Value) (acce
 		shape = append(shape, dim.size)
 	}
 	strides := stridesOf(k.reducedAxes, i)
-	all, sizes := slices.Clone(strides), slices.Clone(shape)
+	allStrides, allSizes := slices.Clone(strides), slices.Clone(shape)
 	for _, dim := range k.keptAxes {
-		all, sizes = append(all, dim.strides[i]), append(sizes, dim.size)
+		allStrides, allSizes = append(allStrides, dim.strides[i]), append(allSizes, dim.size)
 	}
 	elementAccess := access{dtype: dtype, stride: strides[0], vector: k.vector,
-		align: alignOf(dtype, k.align[i], sizes, all, k.vector)}
-	return elementAccess, k.advance(k.base[i], k.offset(index, shape, strides))
+		align: alignOf(dtype, k.align[i], allSizes, allStrides, k.vector)}
+	return elementAccess, k.addOffset(k.base[i], k.offset(index, shape, strides))
 }
 
 // storedRow returns the access of a thread to a stored row (RowProgram.Rows[stored]), and the address of an element of
@@ -382,8 +382,9 @@ func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (a
 	if output := k.program.Rows[stored].Out; output >= 0 {
 		return k.addressOf(output, dtype, index)
 	}
-	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance between
-	// the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides it.
+	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows, the distance
+	// between the vectors of threads, and the distance between rows. The lowest bit that is set in any of them divides
+	// it.
 	align := 16 | k.vector*dtype.Size()
 	if k.rowCount > 1 {
 		align |= k.rowLen * dtype.Size()
@@ -405,13 +406,13 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 			loaded[operand] = []ir.Value{k.numbers[place.N]}
 		case k.program.Uniform[place.N]:
 			loaded[operand] = k.uniform(place.N)
-		case k.hasPositions && k.outs+place.N == len(k.metas)-1:
+		case k.hasPositions && k.outputCount+place.N == len(k.metas)-1:
 			for offset := range k.vector {
 				position := k.op(lane.Add, tensor.Uint32, element, k.Const(tensor.Uint32, uint64(offset)))
 				loaded[operand] = append(loaded[operand], k.bits(tensor.Int32, position))
 			}
 		default:
-			i := k.outs + place.N
+			i := k.outputCount + place.N
 			loaded[operand] = k.load(k.addressOf(i, k.metas[i].DType, index))
 		}
 	}
@@ -425,7 +426,7 @@ func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators 
 	for _, dim := range k.reducedAxes {
 		shape = append(shape, dim.size)
 	}
-	index := k.split(element, shape)
+	index := k.indexInShape(element, shape)
 	loaded := k.loadElements(pass.In, element, index)
 	stored := make([][]ir.Value, len(pass.Out))
 	for offset := range k.vector {

@@ -37,7 +37,7 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	if _, err := expanded(source, target); err != nil { // only the error: expandPasses expands the code
 		return nil, err
 	}
-	lowering := &rows{target: target, outs: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
+	lowering := &rows{target: target, outputCount: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
 	source, lowering.hasPositions = source.Positioned() // positions become loads of an operand
 	if err := lowering.setAxes(mask); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ type axis struct {
 type rows struct {
 	target       Target
 	program      *expr.RowProgram
-	outs         int           // number of outputs
+	outputCount  int           // number of outputs
 	metas        []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
 	align        []int         // by output and operand: a number of bytes that divides the first address
 	hasPositions bool          // whether the last operand has the position of each element in its row; it has no memory
@@ -165,7 +165,7 @@ func (r *rows) setAxes(mask []bool) error {
 		}
 		r.reducedAxes = merge(r.reducedAxes, added)
 	}
-	firstOperand := min(r.outs, len(r.metas)-1) // the first operand, whose strides determine the order of the kept axes
+	firstOperand := min(r.outputCount, len(r.metas)-1) // its strides determine the order of the kept axes
 	slices.SortStableFunc(r.keptAxes, func(a, b axis) int { return a.strides[firstOperand] - b.strides[firstOperand] })
 	unmerged := r.keptAxes
 	r.keptAxes = nil
@@ -184,8 +184,8 @@ func (r *rows) setAxes(mask []bool) error {
 	return nil
 }
 
-// setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. The
-// strides of positions are those of a row-major row, so that an offset is a position.
+// setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. Positions
+// have the strides of a row-major row, so that an offset is a position.
 func (r *rows) setShape(mask []bool) []int {
 	shape, positions := slices.Repeat([]int{1}, len(mask)), make([]int, len(mask))
 	r.rowLen, r.rowCount = 1, 1
@@ -208,7 +208,7 @@ func (r *rows) setShape(mask []bool) []int {
 	return shape
 }
 
-// merge appends an axis that is slower than those of the list. If all operands have a constant stride over the last
+// merge appends an axis that is slower than all axes of the list. If all operands have a constant stride over the last
 // axis and the added one together, it enlarges the last axis instead.
 func merge(list []axis, added axis) []axis {
 	if last := len(list) - 1; last >= 0 {

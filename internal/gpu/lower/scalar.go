@@ -75,8 +75,8 @@ func unsigned(dtype tensor.DType) tensor.DType {
 	return tensor.Uint32
 }
 
-// raw returns the bits of an element in memory, zero-extended to a uint32, or to a uint64 for elements of 64 bits.
-func (s *scalarBuilder) raw(dtype tensor.DType, element ir.Value) ir.Value {
+// rawBits returns the bits of an element in memory, zero-extended to a uint32, or to a uint64 for elements of 64 bits.
+func (s *scalarBuilder) rawBits(dtype tensor.DType, element ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.op(lane.Select, tensor.Uint32, element, s.Const(tensor.Uint32, 1), s.Const(tensor.Uint32, 0))
 	}
@@ -87,18 +87,18 @@ func (s *scalarBuilder) raw(dtype tensor.DType, element ir.Value) ir.Value {
 	return element
 }
 
-// fromRaw returns the element whose bits are the lower bits of word, a uint32 or uint64. A bool is true if word is not
-// 0.
-func (s *scalarBuilder) fromRaw(dtype tensor.DType, word ir.Value) ir.Value {
+// fromRawBits returns the element whose bits are the lower bits of word, a uint32 or uint64. A bool is true if word is
+// not 0.
+func (s *scalarBuilder) fromRawBits(dtype tensor.DType, word ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.op(lane.Ne, tensor.Bool, word, s.Const(tensor.Uint32, 0))
 	}
-	return s.wrap(dtype, s.bits(registerDType(dtype), word))
+	return s.wrapInteger(dtype, s.bits(registerDType(dtype), word))
 }
 
-// wrap reduces an int32 or uint32 modulo 2^bits to an element of a dtype with fewer bits: it sign-extends or
+// wrapInteger reduces an int32 or uint32 modulo 2^bits to an element of a dtype with fewer bits: it sign-extends or
 // zero-extends the lower bits. Values of other dtypes are not changed.
-func (s *scalarBuilder) wrap(dtype tensor.DType, value ir.Value) ir.Value {
+func (s *scalarBuilder) wrapInteger(dtype tensor.DType, value ir.Value) ir.Value {
 	if dtype == tensor.Bool || dtype.Size() >= 4 {
 		return value
 	}
@@ -109,8 +109,8 @@ func (s *scalarBuilder) wrap(dtype tensor.DType, value ir.Value) ir.Value {
 	return s.op(lane.And, tensor.Uint32, value, s.Const(tensor.Uint32, 1<<(8*dtype.Size())-1))
 }
 
-// choose returns yes where condition is true, else no.
-func (s *scalarBuilder) choose(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
+// selectValue returns yes where condition is true, else no.
+func (s *scalarBuilder) selectValue(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
 	if dtype == tensor.Bool { // condition && yes || !condition && no
 		return s.op(lane.Or, dtype, s.op(lane.And, dtype, condition, yes),
 			s.op(lane.And, dtype, s.op(lane.Not, dtype, condition), no))
@@ -118,9 +118,9 @@ func (s *scalarBuilder) choose(dtype tensor.DType, condition, yes, no ir.Value) 
 	return s.op(lane.Select, registerDType(dtype), condition, yes, no)
 }
 
-// inst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
+// addInst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
 // operand.
-func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
+func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
 	dtype, computed := source.DType, registerDType(source.DType)
 	if (dtype == tensor.Float32 || dtype == tensor.Float64) && !s.target.KeepsConstantZeros {
 		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
@@ -135,23 +135,23 @@ func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operan
 		if operandDType == dtype {
 			return operands[0]
 		}
-		return s.fromRaw(dtype, s.raw(operandDType, operands[0]))
+		return s.fromRawBits(dtype, s.rawBits(operandDType, operands[0]))
 	case lane.Convert:
 		return s.convert(dtype, operandDType, operands[0])
 	case lane.Select:
-		return s.choose(dtype, operands[0], operands[1], operands[2])
+		return s.selectValue(dtype, operands[0], operands[1], operands[2])
 	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
 		return s.compare(op, operandDType, operands)
 	case lane.Min, lane.Max:
 		return s.extreme(op, computed, operands)
 	case lane.Shl, lane.Shr:
 		count := s.op(lane.And, computed, operands[1], s.Const(computed, uint64(8*dtype.Size()-1)))
-		return s.wrap(dtype, s.op(op, computed, operands[0], count))
+		return s.wrapInteger(dtype, s.op(op, computed, operands[0], count))
 	case lane.Neg, lane.Abs:
 		return s.sign(op, dtype, operands[0])
 	case lane.Div:
 		if !dtype.IsFloat() {
-			return s.wrap(dtype, s.divide(computed, operands))
+			return s.wrapInteger(dtype, s.divide(computed, operands))
 		}
 		return s.exact(op, dtype, operands)
 	case lane.Sqrt, lane.FMA:
@@ -162,12 +162,12 @@ func (s *scalarBuilder) inst(source expr.Inst, operandDType tensor.DType, operan
 		return s.mod(dtype, operands[0], operands[1])
 	case lane.Scale:
 		return s.scale(dtype, operands[0], operands[1])
-	case lane.Limit: // limits the magnitude of operand 0 to that of operand 1
+	case lane.Limit: // limits the magnitude of operand 0 to the magnitude of operand 1
 		magnitude := s.sign(lane.Abs, dtype, operands[1])
 		isLess := s.op(lane.Lt, tensor.Bool, s.sign(lane.Abs, dtype, operands[0]), magnitude)
-		return s.choose(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
+		return s.selectValue(dtype, isLess, operands[0], s.withSign(dtype, magnitude, operands[0]))
 	default:
-		return s.wrap(dtype, s.op(op, computed, operands...))
+		return s.wrapInteger(dtype, s.op(op, computed, operands...))
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 			}
 			values[index] = s.Lookup(entries, operands[0])
 		default:
-			values[index] = s.inst(inst, operandDType, operands)
+			values[index] = s.addInst(inst, operandDType, operands)
 		}
 	}
 	return values
@@ -218,7 +218,7 @@ func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.
 		}
 		if lane.Op(source.Op) == lane.Const && source.Imm == 0 && s.Type(operand) == dtype {
 			zero := s.op(lane.Shr, tensor.Uint32, s.Emit(ir.Group, tensor.Uint32), s.Const(tensor.Uint32, 31))
-			operands[position] = s.bits(dtype, s.resize(unsigned(dtype), zero))
+			operands[position] = s.bits(dtype, s.convertInteger(unsigned(dtype), zero))
 		}
 	}
 	return operands
@@ -252,7 +252,7 @@ func (s *scalarBuilder) extreme(op lane.Op, dtype tensor.DType, operands []ir.Va
 	if dtype.IsFloat() {
 		selectsFirst = s.op(lane.Or, tensor.Bool, selectsFirst, s.op(lane.Ne, tensor.Bool, operands[0], operands[0]))
 	}
-	return s.choose(dtype, selectsFirst, operands[0], operands[1])
+	return s.selectValue(dtype, selectsFirst, operands[0], operands[1])
 }
 
 // sign adds Neg or Abs. For floats it changes the sign bit by integer operations, because float operations of some
@@ -267,12 +267,12 @@ func (s *scalarBuilder) sign(op lane.Op, dtype tensor.DType, operand ir.Value) i
 		return s.bits(computed, s.op(lane.And, bitType, s.bits(bitType, operand), s.Const(bitType, signBit-1)))
 	}
 	zero := s.Const(computed, 0)
-	negated := s.wrap(dtype, s.op(lane.Sub, computed, zero, operand))
+	negated := s.wrapInteger(dtype, s.op(lane.Sub, computed, zero, operand))
 	switch {
 	case op == lane.Neg:
 		return negated
 	case dtype.IsSigned():
-		return s.choose(dtype, s.op(lane.Lt, tensor.Bool, operand, zero), negated, operand)
+		return s.selectValue(dtype, s.op(lane.Lt, tensor.Bool, operand, zero), negated, operand)
 	}
 	return operand
 }
@@ -290,13 +290,13 @@ func (s *scalarBuilder) withSign(dtype tensor.DType, magnitude, signed ir.Value)
 func (s *scalarBuilder) divide(dtype tensor.DType, operands []ir.Value) ir.Value {
 	zero, one := s.Const(dtype, 0), s.Const(dtype, 1)
 	isZero := s.op(lane.Eq, tensor.Bool, operands[1], zero)
-	dividend := s.choose(dtype, isZero, zero, operands[0])
+	dividend := s.selectValue(dtype, isZero, zero, operands[0])
 	if !dtype.IsSigned() {
-		return s.op(lane.Div, dtype, dividend, s.choose(dtype, isZero, one, operands[1]))
+		return s.op(lane.Div, dtype, dividend, s.selectValue(dtype, isZero, one, operands[1]))
 	}
 	minusOne := s.Const(dtype, math.MaxUint64>>(64-8*dtype.Size())) // all bits are set
 	isMinusOne := s.op(lane.Eq, tensor.Bool, operands[1], minusOne)
-	divisor := s.choose(dtype, s.op(lane.Or, tensor.Bool, isZero, isMinusOne), one, operands[1])
-	return s.choose(dtype, isMinusOne, s.op(lane.Sub, dtype, zero, operands[0]),
+	divisor := s.selectValue(dtype, s.op(lane.Or, tensor.Bool, isZero, isMinusOne), one, operands[1])
+	return s.selectValue(dtype, isMinusOne, s.op(lane.Sub, dtype, zero, operands[0]),
 		s.op(lane.Div, dtype, dividend, divisor))
 }

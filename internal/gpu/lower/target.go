@@ -6,7 +6,7 @@
 // are multiplications and shifts. A thread computes several consecutive elements if operands are contiguous, with loads
 // and stores of up to 16 bytes.
 //
-// A kernel's results are bit-identical to those of expr.Code.Eval. Devices lack some operations (16-bit floats,
+// A kernel's results are bit-identical to the results of expr.Code.Eval. Devices lack some operations (16-bit floats,
 // integers of less than 32 bits, fmod, scaling by powers of 2). They do not define others for all operands
 // (conversions, minimum, maximum). Kernels compute these with operations that all devices define. Elementary functions
 // are expanded into primitive operations (package expr/expand).
@@ -27,8 +27,8 @@ type Target struct {
 	// These operations round once and correctly, in float32 and in float64.
 	FMA32, Div32, Sqrt32 bool
 	FMA64, Div64, Sqrt64 bool
-	// Round64 is set if floor, ceil, trunc and rint of float64 are exact. They are not in Mesa's lavapipe: trunc returns
-	// numbers beyond 2^24 as they are, and rint rounds halves towards 0.
+	// Round64 is set if floor, ceil, trunc and rint of float64 are exact. They are inexact in Mesa's lavapipe: trunc
+	// returns numbers beyond 2^24 as they are, and rint rounds halves towards 0.
 	Round64 bool
 	// KeepsConstantZeros is set if the driver computes sums, differences, products, fused multiply-adds, quotients and
 	// selections of floats with the constant 0 as written. It is not set for Mesa, which simplifies them and so changes

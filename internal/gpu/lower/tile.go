@@ -12,8 +12,8 @@ import (
 // threads of a group then read most of each memory transaction even without a tile.
 const minTiled = 16
 
-// tile generates the kernel of a pointwise expression with transposed inputs: the fastest dimension of an
-// input is not that of the output. A group computes a square tile of elements along both dimensions. Adjacent threads
+// tile generates the kernel of a pointwise expression with transposed inputs: the fastest dimensions of an input and
+// of the output differ. A group computes a square tile of elements along both dimensions. Adjacent threads
 // first read adjacent elements of a transposed input, and store them in the memory of the group. After a barrier,
 // adjacent threads compute adjacent elements of the output.
 type tile struct {
@@ -75,7 +75,7 @@ func (p *pointwise) fastest(i int) (fastest int) {
 // bytes returns the size of the group memory for the inputs of a tile.
 func (t *tile) bytes(inputs []int) (bytes int) {
 	for _, i := range inputs {
-		bytes += t.side * t.side * t.parts(i) * sharedType(t.dtypes[i].ToReal()).Size()
+		bytes += t.side * t.side * t.numbersPerElement(i) * sharedType(t.dtypes[i].ToReal()).Size()
 	}
 	return bytes
 }
@@ -110,7 +110,7 @@ func (t *tile) launch() ([]Launch, error) {
 	for _, dim := range []int{0, t.dim} {
 		counts[dim] = (t.shape[dim] + t.side - 1) / t.side
 	}
-	t.first = t.split(t.Emit(ir.Group, u32), counts)
+	t.first = t.indexInShape(t.Emit(ir.Group, u32), counts)
 	for _, dim := range []int{0, t.dim} {
 		t.first[dim] = t.op(lane.Mul, u32, t.first[dim], t.u32(t.side))
 	}
@@ -123,7 +123,7 @@ func (t *tile) launch() ([]Launch, error) {
 	for step := 0; step < t.side; step += groupSize / t.lanes {
 		t.compute(threadLane, t.add32(row, t.u32(step)))
 	}
-	return t.launches(tensor.Numel(counts))
+	return t.checkedLaunch(tensor.Numel(counts))
 }
 
 // fill copies the transposed inputs to group memory. It reads all elements before it stores one, so that the reads
@@ -132,7 +132,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 	var loaded [][]ir.Value
 	for position, i := range t.inputs {
 		var arrays []uint64
-		for range t.parts(i) {
+		for range t.numbersPerElement(i) {
 			arrays = append(arrays, t.Array(sharedType(t.dtypes[i].ToReal()), t.side*t.side))
 		}
 		t.arrays = append(t.arrays, arrays)
@@ -140,9 +140,9 @@ func (t *tile) fill(threadLane, row ir.Value) {
 			index, valid := t.indexAt(t.add32(row, t.u32(step)), t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)))
 			offset := t.offset(index, t.shape, t.strides[i])
 			if valid != ir.None {
-				offset = t.choose(tensor.Uint32, valid, offset, t.u32(0))
+				offset = t.selectValue(tensor.Uint32, valid, offset, t.u32(0))
 			}
-			address := t.advance(t.EmitImm(ir.Param, tensor.Uint64, uint64(i)), offset)
+			address := t.addOffset(t.EmitImm(ir.Param, tensor.Uint64, uint64(i)), offset)
 			loaded = append(loaded, t.load(t.reads[position], address))
 		}
 	}
@@ -150,7 +150,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 		dtype := t.dtypes[i].ToReal()
 		for step := 0; step < t.side; step += groupSize / t.lanes {
 			for k, number := range loaded[0] {
-				element, part := k/t.parts(i), k%t.parts(i)
+				element, part := k/t.numbersPerElement(i), k%t.numbersPerElement(i)
 				y := t.add32(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), t.u32(element))
 				cell := t.cell(t.interleaved(t.add32(row, t.u32(step))), y, t.interleavedVector(threadLane, element))
 				t.EmitImm(ir.StoreShared, tensor.Invalid, t.arrays[position][part], cell, t.toShared(dtype, number))
@@ -193,7 +193,7 @@ func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 		if t.shape[dim]%t.side == 0 {
 			continue
 		}
-		exists := t.less(index[dim], t.shape[dim])
+		exists := t.isLess(index[dim], t.shape[dim])
 		if valid != ir.None {
 			exists = t.and(valid, exists)
 		}

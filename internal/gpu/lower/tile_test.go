@@ -32,7 +32,7 @@ func TestBanks(t *testing.T) {
 						cell = k.cell(k.interleavedVector(threadLane, element), across, k.interleaved(across))
 					}
 					offset := k.add32(k.op(lane.Mul, u32, thread, k.u32(4)), k.u32(4*groupSize*accesses))
-					k.Emit(ir.Store, u32, k.advance(k.EmitImm(ir.Param, u64, 0), offset), cell)
+					k.Emit(ir.Store, u32, k.addOffset(k.EmitImm(ir.Param, u64, 0), offset), cell)
 					accesses++
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 )
 
-// Open returns a device. The results of all its operations equal those of expr.Code.Eval, so its [conform.Promise]
-// lists all operations.
+// Open returns a device. All its operations give the same results as expr.Code.Eval, so its [conform.Promise] lists all
+// operations.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }

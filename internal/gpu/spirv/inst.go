@@ -34,7 +34,7 @@ func (p *printer) emitInst(value ir.Value, inst *ir.Inst) error {
 		p.resultIDs[value] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
 	case ir.Store:
 		p.emitStore(inst.DType, args[0], args[1:])
-	case ir.Var: // its id is that of a pointer to a variable of the function
+	case ir.Var: // the id is for a pointer to a variable of the function
 		p.resultIDs[value] = p.id()
 		pointer := p.declare(opTypePointer, classFunction, p.typeOf(inst.DType))
 		emit(&p.variables, opVariable, pointer, p.resultIDs[value], classFunction)
@@ -79,8 +79,8 @@ func (p *printer) pointer(typeID, address uint32, bytes int) (pointer uint32, ac
 	return pointer, []uint32{aligned, uint32(bytes)}
 }
 
-// emitLoad adds a Load. The id of its value is that of the first word. If there are several words, the id of their
-// vector remains in p.vectors for Extract.
+// emitLoad adds a Load. Its value has the id of the first word. If there are several words, the id of their vector
+// remains in p.vectors for Extract.
 func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address uint32) {
 	count := int(inst.Imm)
 	typeID := p.wordsType(inst.DType, count)
@@ -96,7 +96,7 @@ func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address uint32) {
 	p.resultIDs[value] = word
 }
 
-// emitStore adds a Store. dtype is that of a word in memory.
+// emitStore adds a Store. dtype is the dtype of a word in memory.
 func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) {
 	typeID, stored := p.wordsType(dtype, len(words)), words[0]
 	switch {

@@ -178,11 +178,11 @@ func (a *allocator) emit(inst Allocated, args ...Operand) {
 	a.Length++
 }
 
-// load adds a load to dst. It records an error if reload is nil. position is that of the Move instruction that the load
-// replaces, or notInList.
+// load adds a load to dst. It records an error if reload is nil. position is the position in the list of the Move
+// instruction that the load replaces, or notInList.
 func (a *allocator) load(reload *Reload, dst Operand, position int32) {
 	if reload == nil {
-		a.fail(errLocation)
+		a.fail(errUndefined)
 		return
 	}
 	a.emit(Allocated{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
@@ -195,7 +195,7 @@ func (a *allocator) save(virt Virt, reg int8, slot int16) {
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
-// copy adds a copy. position is that of the Move instruction that the copy replaces, or notInList.
+// copy adds a copy. position is the position in the list of the Move instruction that the copy replaces, or notInList.
 func (a *allocator) copy(from, to Operand, position int32) {
 	a.emit(Allocated{Kind: Copy, From: position}, from, to)
 }
@@ -237,9 +237,9 @@ func (a *allocator) pin(virt Virt) {
 	}
 }
 
-// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Only a list that
-// runs once per row may execute the load that computes a row constant, unless it is constant for all calls. Other lists
-// load a row constant from its permanent slot.
+// reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Lists that run
+// once per row load a row constant from its operand. Other lists load it from its permanent slot, unless it is constant
+// for all calls.
 func (a *allocator) reloadOf(virt Virt) *Reload {
 	value := &a.values[virt]
 	slot := a.spillSlot[virt]
@@ -258,7 +258,7 @@ func (a *allocator) reloadOf(virt Virt) *Reload {
 // Errors of lists that cannot be allocated.
 var (
 	errRegisters   = errors.New("the instruction needs more registers than there are")
-	errLocation    = errors.New("a value is used before an instruction or a load defines it")
+	errUndefined   = errors.New("a value is used before an instruction or a load defines it")
 	errAccumulator = errors.New("an accumulator is overwritten before its last read")
 )
 

@@ -36,7 +36,7 @@ type Value struct {
 // Acc is the accumulator of a fold, or a part of it. There are several sets of accumulator registers, and Acc has a
 // register in each. Successive iterations use successive sets, so that their latencies overlap.
 type Acc struct {
-	Index     int  // number of the accumulator among those of the loop
+	Index     int  // number of the accumulator in the loop
 	Virt      Virt // the accumulator in the first of the interleaved iterations
 	Iteration int  // number of the iteration among interleaved iterations
 }
@@ -110,8 +110,8 @@ type Inst struct {
 	BroadcastBytes uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
 	// Forms, if not nil, are alternatives of an instruction with a tied source, by descending preference. Name, Tied,
-	// Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form may be a memory
-	// operand.
+	// Mask and Commutative are then unused. If FoldableSource is not negative, source Order[0] of the form may be a
+	// memory operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination

@@ -37,8 +37,8 @@ type byteOps interface {
 // General registers of a byteGen that have another purpose than in a gen.
 const (
 	scales     = rowsLeft    // address of the scales; window rows are unrolled, so rowsLeft counts none
-	inRowStart = inTile      // address of the first input row and column in the windows of the current row of results
-	outRow     = outTile     // address of the current row of results
+	inRowStart = inTileReg   // address of the first input row and column in the windows of the current row of results
+	outRow     = outTileReg  // address of the current row of results
 	outRows    = tilesLeft   // number of remaining rows of results
 	rowTiles   = vectorsLeft // number of remaining tiles of the row
 )
@@ -51,7 +51,7 @@ func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen
 	g := &byteGen{spec: spec, vectorBytes: ByteChannels(cpu)}
 	config := target.ByteDepthwise{FlipSigns: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed,
 		Sums: spec.Sums, WordProducts: spec.WordProducts, Channels: spec.Channels, ChannelMask: argsStep(ChannelMask),
-		Spill: argsSpill(0), Temporary: scratch}
+		Spill: argsSpill(0), Temporary: scratchReg}
 	if cpu.Has(machine.NEON) {
 		g.ops = arm64.NewByteDepthwise(config, withListing)
 	} else {
@@ -69,31 +69,31 @@ func (g *byteGen) emit() {
 	spec := g.spec
 	loadAddress(g, In, inRowStart)
 	loadAddress(g, Out, outRow)
-	loadAddress(g, Weights, weights)
-	loadAddress(g, Bias, bias)
+	loadAddress(g, Weights, weightsReg)
+	loadAddress(g, Bias, biasReg)
 	if !spec.Sums {
 		loadAddress(g, Scales, scales)
-		loadAddress(g, ZeroPoint, scratch)
+		loadAddress(g, ZeroPoint, scratchReg)
 	}
-	g.ops.Begin(target.Addr{Base: scratch})
+	g.ops.Begin(target.Addr{Base: scratchReg})
 	g.Move(target.ArgsWord(jit.OffsetRows), outRows)
 	eachRow, eachTile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
 	g.Bind(eachRow)
-	g.Move(inRowStart, in)
-	g.Move(outRow, out)
+	g.Move(inRowStart, inReg)
+	g.Move(outRow, outReg)
 	g.Move(tileCount, rowTiles)
 	g.Align(32)
 	g.Bind(eachTile)
 	g.sumWindows()
 	g.storeResults()
-	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.InStride[1]), in)
-	g.Add(target.Imm(spec.Tile*spec.OutStride[1]), out)
+	g.Add(target.Imm(spec.Tile*spec.Stride[1]*spec.InStride[1]), inReg)
+	g.Add(target.Imm(spec.Tile*spec.OutStride[1]), outReg)
 	// The last tile starts spec.Overlap results earlier, so that it ends at the last result.
 	g.CountDown(rowTiles, target.EQ, rowDone)
 	g.CompareJump(rowTiles, target.Imm(1), target.NE, eachTile)
-	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.InStride[1]), in)
-	g.Sub(target.Imm(spec.Overlap*spec.OutStride[1]), out)
+	g.Sub(target.Imm(spec.Overlap*spec.Stride[1]*spec.InStride[1]), inReg)
+	g.Sub(target.Imm(spec.Overlap*spec.OutStride[1]), outReg)
 	g.Jump(eachTile)
 	g.Bind(rowDone)
 	g.Add(target.Imm(spec.Stride[0]*spec.InStride[0]), inRowStart)
@@ -107,7 +107,7 @@ func (g *byteGen) emit() {
 func (g *byteGen) sumWindows() {
 	spec := g.spec
 	for quarter := range 4 {
-		g.Copy(target.Addr{Base: bias, Disp: g.vectorBytes * quarter}, g.sum(0, quarter))
+		g.Copy(target.Addr{Base: biasReg, Disp: g.vectorBytes * quarter}, g.sum(0, quarter))
 		for result := 1; result < spec.Tile; result++ {
 			g.Copy(g.sum(0, quarter), g.sum(result, quarter))
 		}
@@ -127,7 +127,7 @@ func (g *byteGen) sumWindows() {
 					pixels = quarters[:]
 				}
 				for quarter, reg := range pixels {
-					addr := target.Addr{Base: weights, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
+					addr := target.Addr{Base: weightsReg, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
 					g.ops.Multiply(addr, reg, g.sum(result, quarter))
 				}
 			}
@@ -140,7 +140,7 @@ func (g *byteGen) pixels(col, group int) (list []target.Addr) {
 	spec := g.spec
 	rows := spec.RowsPerGroup()
 	for row := group * rows; row < min((group+1)*rows, spec.Window[0]); row++ {
-		list = append(list, target.Addr{Base: in, Disp: row*spec.Dilation[0]*spec.InStride[0] + col*spec.InStride[1]})
+		list = append(list, target.Addr{Base: inReg, Disp: row*spec.Dilation[0]*spec.InStride[0] + col*spec.InStride[1]})
 	}
 	return list
 }
@@ -152,6 +152,6 @@ func (g *byteGen) storeResults() {
 	}
 	for result := range g.spec.Tile {
 		sums := [4]target.VReg{g.sum(result, 0), g.sum(result, 1), g.sum(result, 2), g.sum(result, 3)}
-		g.ops.StoreResult(sums, target.Addr{Base: out, Disp: result * g.spec.OutStride[1]})
+		g.ops.StoreResult(sums, target.Addr{Base: outReg, Disp: result * g.spec.OutStride[1]})
 	}
 }

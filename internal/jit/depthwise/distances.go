@@ -12,7 +12,7 @@ const maxDistance = 1<<30 - 1<<16
 
 // checkDistances checks that all distances fit into the displacements and immediates of the code.
 func (s *Spec) checkDistances() error {
-	rows, cols := s.span(0), s.span(1)
+	rows, cols := s.windowsExtent(0), s.windowsExtent(1)
 	if !s.RowsFromCall { // else First[0] and End[0], the existing rows, are ignored
 		rows = min(rows, max(0, s.End[0]-s.First[0]))
 	}
@@ -29,15 +29,15 @@ func (s *ByteSpec) checkDistances() error {
 	// The weights have 4 vectors for each column and each group of RowsPerGroup rows of the window. AVX-512 has the
 	// longest vectors.
 	weightRowBytes := min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)
-	return checkFit([]spacing{{window.span(0), s.InStride[0]}, {s.Stride[0], s.InStride[0]},
-		{window.span(1), s.InStride[1]},
+	return checkFit([]spacing{{window.windowsExtent(0), s.InStride[0]}, {s.Stride[0], s.InStride[0]},
+		{window.windowsExtent(1), s.InStride[1]},
 		{s.Tile * min(s.Stride[1], maxDistance), s.InStride[1]}, {1, s.OutStride[0]}, {s.Tile, s.OutStride[1]},
 		{s.RowGroups(), weightRowBytes}})
 }
 
-// span returns the number of input rows (axis 0) or columns (axis 1) between the ends of a tile's windows: from the
-// first row of the first window to the last row of the last window.
-func (s *Spec) span(axis int) int {
+// windowsExtent returns the number of input rows (axis 0) or columns (axis 1) between the ends of a tile's windows:
+// from the first row of the first window to the last row of the last window.
+func (s *Spec) windowsExtent(axis int) int {
 	const limit = maxDistance // limits each factor, so that products do not overflow 64 bits
 	return (s.Tile[axis]-1)*min(s.Stride[axis], limit) + (min(s.Window[axis], limit)-1)*min(s.Dilation[axis], limit) + 1
 }

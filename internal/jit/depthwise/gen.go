@@ -15,21 +15,21 @@ import (
 
 // General registers. Unless stated otherwise, they hold addresses.
 const (
-	inRow       target.GReg = iota // input at a row of the window
-	weights                        // weights of the current channels
-	weightRow                      // weights of a row of the window
-	out                            // result at the tile and the current channels
-	in                             // input at the tile and the current channels
-	tilesLeft                      // number of remaining tiles
-	vectorsLeft                    // number of remaining vectors of channels
-	inTile                         // input at the tile
-	outTile                        // result at the tile
-	channel                        // offset of the current channels in bytes
-	overlap                        // bytes by which the last vector overlaps the vector before it
-	rowsLeft                       // number of remaining rows of the window, or remaining channels of a group
-	bias                           // bias of the first channel
+	inRowReg     target.GReg = iota // input at a row of the window
+	weightsReg                      // weights of the current channels
+	weightRowReg                    // weights of a row of the window
+	outReg                          // result at the tile and the current channels
+	inReg                           // input at the tile and the current channels
+	tilesLeft                       // number of remaining tiles
+	vectorsLeft                     // number of remaining vectors of channels
+	inTileReg                       // input at the tile
+	outTileReg                      // result at the tile
+	channelReg                      // offset of the current channels in bytes
+	overlapReg                      // bytes by which the last vector overlaps the vector before it
+	rowsLeft                        // number of remaining rows of the window, or remaining channels of a group
+	biasReg                         // bias of the first channel
 
-	scratch = inRow // free outside sumWindows
+	scratchReg = inRowReg // free outside sumWindows
 )
 
 // channelsLeft is the index in jit.Args.Spill of the number of remaining channels of a group. Each operand of the
@@ -81,11 +81,11 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 
 // declare states the roles of the registers, so that a register with two roles is an error.
 func (g *gen) declare() {
-	g.Declare("the address of the input", inRow, in, inTile)
-	g.Declare("the address of weights or a bias", weights, weightRow, bias)
-	g.Declare("the address of the result", out, outTile)
+	g.Declare("the address of the input", inRowReg, inReg, inTileReg)
+	g.Declare("the address of weights or a bias", weightsReg, weightRowReg, biasReg)
+	g.Declare("the address of the result", outReg, outTileReg)
 	g.Declare("a count", tilesLeft, vectorsLeft, rowsLeft)
-	g.Declare("an offset of channels", channel, overlap)
+	g.Declare("an offset of channels", channelReg, overlapReg)
 	for i := range g.sumRegs {
 		g.Declare("a sum", target.VReg(i))
 	}
@@ -135,32 +135,32 @@ func (g *gen) emit() {
 	eachTile, eachVector, tileDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
 	g.Bind(eachTile)
-	g.Move(inTile, in)
-	g.Move(outTile, out)
-	loadAddress(g, Weights, weights)
-	g.Move(target.Imm(0), channel)
+	g.Move(inTileReg, inReg)
+	g.Move(outTileReg, outReg)
+	loadAddress(g, Weights, weightsReg)
+	g.Move(target.Imm(0), channelReg)
 	g.Move(vectorCount, vectorsLeft)
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
 	if g.spec.PrefetchResult {
-		g.eachResult(out, func(_ target.VReg, addr target.Addr) { g.Prefetch(1, addr) })
+		g.eachResult(outReg, func(_ target.VReg, addr target.Addr) { g.Prefetch(1, addr) })
 	}
 	g.groupLoop()
 	g.storeResults()
-	for _, reg := range []target.GReg{in, out, channel} {
+	for _, reg := range []target.GReg{inReg, outReg, channelReg} {
 		g.Add(target.Imm(g.spec.VectorBytes), reg)
 	}
 	// The last vector overlaps the vector before it, so that it ends at the last channel.
 	g.CountDown(vectorsLeft, target.EQ, tileDone)
 	g.CompareJump(vectorsLeft, target.Imm(1), target.NE, eachVector)
-	for _, reg := range []target.GReg{in, out, channel} {
-		g.Sub(overlap, reg)
+	for _, reg := range []target.GReg{inReg, outReg, channelReg} {
+		g.Sub(overlapReg, reg)
 	}
 	g.Jump(eachVector)
 	g.Bind(tileDone)
-	g.Add(target.Imm(g.spec.InTileStep), inTile)
-	g.Add(target.Imm(g.spec.OutTileStep), outTile)
+	g.Add(target.Imm(g.spec.InTileStep), inTileReg)
+	g.Add(target.Imm(g.spec.OutTileStep), outTileReg)
 	g.CountDown(tilesLeft, target.NE, eachTile)
 	g.Return()
 }
@@ -168,22 +168,22 @@ func (g *gen) emit() {
 // begin emits the loads of values that do not change during the call. It stores one word in jit.Args.Spill for each
 // operand of the epilogue.
 func (g *gen) begin() {
-	loadAddress(g, In, inTile)
-	loadAddress(g, Out, outTile)
+	loadAddress(g, In, inTileReg)
+	loadAddress(g, Out, outTileReg)
 	if g.spec.Bias {
-		loadAddress(g, Bias, bias)
+		loadAddress(g, Bias, biasReg)
 	}
-	g.Move(argsStep(Overlap), overlap)
+	g.Move(argsStep(Overlap), overlapReg)
 	g.Move(target.ArgsWord(jit.OffsetRows), tilesLeft)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
 		case tile.AddTile, tile.MulTile: // an operand with the layout of the result: its distance from the result in bytes
-			loadAddress(g, FirstEpilogueOperand+step.Operand, scratch)
-			g.Sub(outTile, scratch)
-			g.Move(scratch, argsSpill(step.Operand))
+			loadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
+			g.Sub(outTileReg, scratchReg)
+			g.Move(scratchReg, argsSpill(step.Operand))
 		case tile.AddLanes, tile.MulLanes: // an operand with one element for each channel: its address
-			loadAddress(g, FirstEpilogueOperand+step.Operand, scratch)
-			g.Move(scratch, argsSpill(step.Operand))
+			loadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
+			g.Move(scratchReg, argsSpill(step.Operand))
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (g *gen) begin() {
 // initSums initializes the sums.
 func (g *gen) initSums() {
 	if g.spec.Bias {
-		g.Copy(target.Addr{Base: bias, Index: channel, Scale: 1}, target.VReg(0))
+		g.Copy(target.Addr{Base: biasReg, Index: channelReg, Scale: 1}, target.VReg(0))
 	} else {
 		g.clear(0)
 	}
@@ -201,10 +201,10 @@ func (g *gen) initSums() {
 }
 
 // groupLoop adds up the windows of all channels of a group, one channel after another. The weights for a vector
-// of results have the same order: the windows of channel 0 of each group come first, then those of channel 1.
+// of results have the same order: the windows of channel 0 of each group come first, then the windows of channel 1.
 func (g *gen) groupLoop() {
 	spec := g.spec
-	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weights) }
+	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weightsReg) }
 	if spec.Group == 1 {
 		g.sumWindows()
 		advanceWeights()
@@ -258,7 +258,7 @@ func (g *gen) sumWindows() {
 	}
 	if !spec.RowsFromCall {
 		for k := range spec.Window[0] {
-			g.sumWindowRow(k, in, weights, spec.First[0], spec.End[0])
+			g.sumWindowRow(k, inReg, weightsReg, spec.First[0], spec.End[0])
 		}
 		return
 	}
@@ -266,13 +266,13 @@ func (g *gen) sumWindows() {
 	top, end := g.NewLabel(), g.NewLabel()
 	g.Move(argsStep(WindowRows), rowsLeft)
 	g.AddJump(0, rowsLeft, target.LE, end)
-	g.Move(in, inRow)
-	g.Move(weights, weightRow)
+	g.Move(inReg, inRowReg)
+	g.Move(weightsReg, weightRowReg)
 	g.Align(16)
 	g.Bind(top)
-	g.sumWindowRow(0, inRow, weightRow, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
-	g.Add(target.Imm(spec.InStride[0]*spec.Dilation[0]), inRow)
-	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRow)
+	g.sumWindowRow(0, inRowReg, weightRowReg, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
+	g.Add(target.Imm(spec.InStride[0]*spec.Dilation[0]), inRowReg)
+	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRowReg)
 	g.CountDown(rowsLeft, target.NE, top)
 	g.Bind(end)
 }
@@ -283,7 +283,7 @@ func (g *gen) sumWindows() {
 func (g *gen) sumByInputRow() {
 	spec := g.spec
 	for i := range g.weightRegs {
-		g.Copy(target.Addr{Base: weights, Disp: i * spec.VectorBytes}, g.weight(i))
+		g.Copy(target.Addr{Base: weightsReg, Disp: i * spec.VectorBytes}, g.weight(i))
 	}
 	for inputRow := spec.First[0]; inputRow < spec.End[0]; inputRow++ {
 		for col := spec.First[1]; col < spec.End[1]; col++ {
@@ -296,14 +296,14 @@ func (g *gen) sumByInputRow() {
 				}
 			}
 			disp := (inputRow-spec.First[0])*spec.InStride[0] + (col-spec.First[1])*spec.InStride[1]
-			g.useElement(uses, target.Addr{Base: in, Disp: disp}, nil)
+			g.useElement(uses, target.Addr{Base: inReg, Disp: disp}, nil)
 		}
 	}
 }
 
 // sumWindowRow adds the products of one row of the windows. It skips the rows of results for which the corresponding
-// row of the input is not in [first, end). inputReg has the address of input row `first`, and weightsReg that of the
-// weights of window row 0.
+// row of the input is not in [first, end). inputReg has the address of input row `first`, and weightsReg the address of
+// the weights of window row 0.
 func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, first, end int) {
 	spec := g.spec
 	isLoaded := false // the weights of the window row are in registers
@@ -382,7 +382,7 @@ func (g *gen) storeResults() {
 	for _, step := range g.spec.Epilogue {
 		g.epilogueStep(step, target.VReg(g.sumRegs))
 	}
-	g.eachResult(out, func(sum target.VReg, addr target.Addr) { g.Copy(sum, addr) })
+	g.eachResult(outReg, func(sum target.VReg, addr target.Addr) { g.Copy(sum, addr) })
 }
 
 // eachResult calls visit with each sum and the address of the corresponding element, in memory that starts at base and
@@ -401,14 +401,14 @@ func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
 	fromMemory := func(sum target.VReg, addr target.Addr) { g.Op(op, addr, sum, sum) }
 	switch step.Op {
 	case tile.AddResult:
-		g.eachResult(out, fromMemory)
+		g.eachResult(outReg, fromMemory)
 	case tile.AddTile, tile.MulTile:
-		g.Move(argsSpill(step.Operand), scratch)
-		g.Add(out, scratch)
-		g.eachResult(scratch, fromMemory)
+		g.Move(argsSpill(step.Operand), scratchReg)
+		g.Add(outReg, scratchReg)
+		g.eachResult(scratchReg, fromMemory)
 	case tile.AddLanes, tile.MulLanes:
-		g.Move(argsSpill(step.Operand), scratch)
-		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, temp)
+		g.Move(argsSpill(step.Operand), scratchReg)
+		g.Copy(target.Addr{Base: scratchReg, Index: channelReg, Scale: 1}, temp)
 		for i := range g.sumRegs {
 			g.Op(op, temp, target.VReg(i), target.VReg(i))
 		}

@@ -12,7 +12,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/vector"
@@ -78,28 +77,6 @@ func NewComparison(t testing.TB) *Comparison {
 	return created
 }
 
-// Expanded returns the loop with elementary functions expanded to primitives for an instruction set. The interpretation
-// of the result gives the same bits as the machine code of loop.
-func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
-	// The expansion renumbers values and updates only the outputs, so the folded values are added to the outputs.
-	code := *loop.Code
-	outCount := len(code.Out)
-	code.Out = slices.Clone(code.Out)
-	for _, fold := range loop.Folds {
-		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.Value, Im: expr.None})
-	}
-	expanded, err := expand.Functions(&code, vector.TargetOf(cpu))
-	if err != nil {
-		return nil, err
-	}
-	result := &expr.Loop{Code: expanded, Uniform: loop.Uniform, CombinesLanes: loop.CombinesLanes}
-	for k, fold := range loop.Folds {
-		result.Folds = append(result.Folds, expr.Fold{Op: fold.Op, Value: expanded.Out[outCount+k].Re})
-	}
-	expanded.Out = expanded.Out[:outCount]
-	return result, nil
-}
-
 // Check compares a loop for an instruction set. It runs all edge cases of the dtypes, rows of up to 70 elements, and
 // every alignment. It also runs operands next to guard pages, outputs in the memory of operands, several rows, long
 // rows, and non-temporal stores. The error describes the first difference. It wraps [vector.ErrUnsupported] if there is
@@ -109,7 +86,7 @@ func (b *Comparison) Check(loop *expr.Loop, cpu machine.Features) error {
 	if err != nil {
 		return err
 	}
-	expanded, err := Expanded(loop, cpu)
+	expanded, err := vector.Expanded(loop, cpu)
 	if err != nil {
 		return err
 	}

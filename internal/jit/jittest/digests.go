@@ -26,7 +26,7 @@ func AMD64Sets() []machine.Features {
 		avx512 | machine.DotBytes256 | machine.DotBytes512}
 }
 
-// Digests compares digests with those in a committed file. A digest is the hash of a piece: generated code, which is
+// Digests compares digests with a committed file. A digest is the hash of a piece: generated code, which is
 // not run, or text such as results. A refactoring of a generator must not change the digests. The tests have two flags:
 // -update rewrites the file, and -listings writes the listing of each piece to a folder. The folders of two revisions
 // show where their code differs.

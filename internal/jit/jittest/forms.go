@@ -147,7 +147,7 @@ func register(name string) asm.Reg {
 	return asm.R15 + 1
 }
 
-// Check encodes the collected instructions by package asm, and compares the bytes with those of Go's assembler. It
+// Check encodes the collected instructions by package asm, and compares the bytes with the code of Go's assembler. It
 // returns the number of forms.
 func (f *Forms) Check(t testing.TB) int {
 	t.Helper()

@@ -28,7 +28,7 @@ func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 	return evalFloats(operandDType, op, x)
 }
 
-// evalConvert converts a number. It is a separate function because its operand escapes to the heap: other operations do
+// evalConvert converts a number. Its operand escapes to the heap. As this is a function of its own, other operations do
 // not allocate memory.
 func evalConvert(dtype, operandDType tensor.DType, x uint64) (to uint64) {
 	tensor.Converter(dtype, operandDType)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
@@ -82,8 +82,9 @@ func evalFMA(a, b, c float64) float32 {
 		return float32(sum) // a sum that is 0 in float64 is exact
 	}
 	// Rounding to float64 and then to float32 differs from a single rounding only if the float64 is exactly halfway
-	// between two float32 numbers. The conversion of a normal number drops the last 29 bits, which are 1 followed by zeros
-	// in this case. The conversion to a subnormal number drops more bits, so sums below 2^-126 are computed exactly.
+	// between two float32 numbers. The conversion of a normal number drops the last 29 bits, which are 1 followed by
+	// zeros in this case. The conversion to a subnormal number drops more bits, so sums below 2^-126 are computed
+	// exactly.
 	const droppedBits, leastNormal = 1<<29 - 1, 0x1p-126
 	if math.Abs(sum) >= leastNormal && math.Float64bits(sum)&droppedBits != (droppedBits+1)/2 {
 		return float32(sum)

@@ -41,7 +41,7 @@ const (
 	Ne
 	Lt
 	Le
-	Select // B if A is true, else C; the mask A has lanes as wide as those of B and C
+	Select // B if A is true, else C; the lanes of the mask A are as wide as the lanes of B and C
 	Mod    // the C function fmod: exact, with the sign of A
 	Scale  // A*2^floor(B) of floats, rounded once; unspecified if B is infinite and A is 0 or NaN
 	Limit  // for floats: A if |A| < |B|, else |B| with the sign of A; for a NaN A, |B| with any sign

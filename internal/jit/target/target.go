@@ -33,11 +33,11 @@ type Writer interface {
 	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value GReg, l Label)       // jumps if any bit of the mask is set in the value
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the length of partial vectors; mask: see UsesVectorMasks
-	Load(addr Addr, to VReg, partial bool)            // if partial, lanes beyond those of SetLanes become 0
+	Load(addr Addr, to VReg, partial bool)            // if partial, lanes beyond the count of SetLanes become 0
 	LoadBytes(addr Addr, to VReg)                     // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                      // shifts int32
 	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
-	Store(from VReg, addr Addr, partial bool)         // if partial, lanes beyond those of SetLanes are not written
+	Store(from VReg, addr Addr, partial bool)         // if partial, lanes beyond the count of SetLanes are not written
 	Broadcast(addr Addr, to VReg)                     // loads an element into all lanes
 	BroadcastNumber(x float64, to VReg)               // sets all lanes to a constant
 	Clear(to VReg)                                    // sets all lanes to 0

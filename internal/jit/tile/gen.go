@@ -132,7 +132,7 @@ func (g *gen) emit() {
 	g.Return()
 }
 
-// declare names the registers for the listing of the code.
+// declare states the roles of the registers, so that a register with two roles is an error.
 func (g *gen) declare() {
 	g.Declare("an address or a count of the k-loop", inReg, vecReg, countReg)
 	g.Declare("the address of a tile", vecTileReg, outTileReg)
@@ -205,8 +205,8 @@ func (g *gen) begin() {
 		}
 	}
 	if g.spec.hasBlocks() {
-		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8), rounded
-		// down, because the end is a multiple of 8.
+		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8),
+		// rounded down, because the end is a multiple of 8.
 		g.Lea(target.Addr{Base: target.Args, Disp: int(argsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}
@@ -296,8 +296,8 @@ func (g *gen) loops(depth int) {
 	g.Bind(top)
 	g.loops(depth + 1)
 	g.endIteration(loop, blockTripsLeft)
-	// The inner loops have advanced the addresses. The next iteration starts at a constant distance from the start of this
-	// iteration.
+	// The inner loops have advanced the addresses. The next iteration starts at a constant distance from the start of
+	// this iteration.
 	g.Move(inWord, inReg)
 	g.Move(vecWord, vecReg)
 	g.advance(inReg, loop.In)
@@ -309,7 +309,7 @@ func (g *gen) loops(depth int) {
 	g.Bind(end)
 }
 
-// setAddresses sets the addresses of the first term to those of the tile in both operands.
+// setAddresses sets the addresses of the first term in both operands to the addresses of the tile.
 func (g *gen) setAddresses(inTile, vecTile target.Int) {
 	g.Move(inTile, inReg)
 	g.Move(vecTile, vecReg)

@@ -131,7 +131,7 @@ type Run struct {
 type Loop struct {
 	In, Vec, Out int // distances between iterations; only the loop over tiles has Out and Dynamic distances
 	Trips        int // number of iterations, at least 1, or Dynamic, which may be 0
-	Block        int // number of iterations of a block; 0 for none. The requirements are those of Run.Block.
+	Block        int // number of iterations of a block; 0 for none. Run.Block states the requirements.
 }
 
 // InitialSum is the value of the accumulators before the k-loop.

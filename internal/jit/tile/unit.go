@@ -27,8 +27,8 @@ const (
 	// UnitMinCallGroups is the desired minimum number of products of groups in a call. Starting a call takes 0.1 us,
 	// the time of 1<<16 products, which is 6% of the time of UnitMinCallGroups products.
 	UnitMinCallGroups = 1 << 20
-	// UnitGrain is the speed of the matrix unit divided by that of vectors. A chunk of parallel work for the matrix
-	// unit has at least UnitGrain times as many multiplications as one for vectors.
+	// UnitGrain is the speed of the matrix unit divided by the speed of vectors. A chunk of parallel work for the matrix
+	// unit has at least UnitGrain times as many multiplications as a chunk for vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28

@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// expanded checks that a loop can be compiled. It returns the loop with its elementary functions expanded to
-// primitives.
-func expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+// expandIfSupported is [Expanded] for a loop that can be compiled for a processor. It returns an error for any other
+// loop.
+func expandIfSupported(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
 		return nil, target.Unsupported("the processor needs AVX2 or NEON, and has the features %v", cpu)
 	}
@@ -23,17 +23,18 @@ func expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	if pointerCount := len(loop.Code.Out) + len(loop.Code.In) + len(loop.Folds); pointerCount > jit.MaxOperands {
 		return nil, target.Unsupported("the loop has %d pointers: want at most %d", pointerCount, jit.MaxOperands)
 	}
-	return expandLoop(loop, TargetOf(cpu))
+	return Expanded(loop, cpu)
 }
 
-// TargetOf returns the optional operations that the expansion of functions may use because the processor has an
-// instruction for them.
-func TargetOf(cpu machine.Features) expand.Target {
-	return expand.Target{HasScale: cpu.Has(machine.Vector512)}
+// Expanded returns a loop with its elementary functions expanded to primitives for a processor. The interpretation of
+// the result gives the same bits as the machine code of the loop.
+func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+	return expandLoop(loop, expand.Target{HasScale: cpu.Has(machine.Vector512)})
 }
 
-// expandLoop replaces elementary functions by primitives. The expansion renumbers all values and updates only the
-// outputs. Folded values are therefore added to the outputs during the expansion.
+// expandLoop expands elementary functions to primitives. available has the optional operations that the expansion may
+// use. The expansion renumbers all values and updates only the outputs. Folded values are therefore added to the
+// outputs during the expansion.
 func expandLoop(loop *expr.Loop, available expand.Target) (*expr.Loop, error) {
 	outCount := len(loop.Code.Out)
 	code := *loop.Code

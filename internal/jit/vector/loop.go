@@ -61,7 +61,7 @@ func (c *Loop) Listing() string { return c.fn.Listing() }
 
 // assemble generates the code of a loop.
 func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing bool) (jit.Code, error) {
-	loop, err := expanded(loop, cpu)
+	loop, err := expandIfSupported(loop, cpu)
 	if err != nil {
 		return jit.Code{}, err
 	}
@@ -80,10 +80,10 @@ func assemble(loop *expr.Loop, cpu machine.Features, opts Options, withListing b
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
 // Run computes a number of rows of n elements each. ptrs are the addresses for the first row: outputs, then operands,
-// then one address for each fold. The address of a fold is that of its [expr.FoldLanes] accumulators, which all rows
-// update, or that of its totals, one for each row. strides are the distances in bytes between rows, in the same order.
-// An operand that is the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there
-// is no executable memory, Run returns an error and does nothing. It panics if ptrs or strides has a wrong length.
+// then one address for each fold. At its address, a fold has [expr.FoldLanes] accumulators, which all rows update, or
+// its totals, one for each row. strides are the distances in bytes between rows, in the same order. An operand that is
+// the same for all rows has stride 0. Run ignores the entries of outputs of dtype Invalid. If there is no executable
+// memory, Run returns an error and does nothing. It panics if ptrs or strides has a wrong length.
 //
 // A row may be divided into several calls at multiples of expr.FoldLanes elements, unless the loop has totals. Go's
 // garbage collector cannot stop the world during a call, so callers divide long work into calls of less than 50 us. Run

@@ -261,7 +261,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 	var err error
 	reference := l
 	if slices.ContainsFunc(l.Code.Insts, func(i expr.Inst) bool { return i.Op.Elementary() }) {
-		if reference, err = expandLoop(l, TargetOf(x.cpu)); err != nil {
+		if reference, err = Expanded(l, x.cpu); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -48,8 +48,8 @@ type block struct {
 	constants  map[float32]valueID // the value of each constant
 }
 
-// append adds an operation and returns its value.
-func (b *block) append(op operation) valueID {
+// appendOperation adds an operation and returns its value.
+func (b *block) appendOperation(op operation) valueID {
 	b.operations = append(b.operations, op)
 	return valueID(len(b.operations) - 1)
 }
@@ -63,17 +63,17 @@ func (b *block) constant(number float64) valueID {
 	if b.constants == nil {
 		b.constants = map[float32]valueID{}
 	}
-	constant := b.append(operation{opcode: opConst, constValue: rounded, x: zero, y: zero, k: zero})
+	constant := b.appendOperation(operation{opcode: opConst, constValue: rounded, x: zero, y: zero, k: zero})
 	b.constants[rounded] = constant
 	return constant
 }
 
 // load returns the element at (row, col) of the input.
 func (b *block) load(row, col int) valueID {
-	return b.append(operation{opcode: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
+	return b.appendOperation(operation{opcode: opLoad, row: row, col: col, x: zero, y: zero, k: zero})
 }
 
-// add returns x + y, sub x - y, and mul k*x.
+// add returns x + y.
 func (b *block) add(x, y valueID) valueID {
 	switch {
 	case x == zero:
@@ -81,9 +81,10 @@ func (b *block) add(x, y valueID) valueID {
 	case y == zero:
 		return x
 	}
-	return b.append(operation{opcode: opAdd, x: x, y: y, k: zero})
+	return b.appendOperation(operation{opcode: opAdd, x: x, y: y, k: zero})
 }
 
+// sub returns x - y.
 func (b *block) sub(x, y valueID) valueID {
 	switch {
 	case y == zero:
@@ -91,14 +92,15 @@ func (b *block) sub(x, y valueID) valueID {
 	case x == zero:
 		return b.mul(-1, y)
 	}
-	return b.append(operation{opcode: opSub, x: x, y: y, k: zero})
+	return b.appendOperation(operation{opcode: opSub, x: x, y: y, k: zero})
 }
 
+// mul returns k*x.
 func (b *block) mul(k float64, x valueID) valueID {
 	if x == zero {
 		return zero
 	}
-	return b.append(operation{opcode: opMulConst, x: x, y: zero, k: b.constant(k)})
+	return b.appendOperation(operation{opcode: opMulConst, x: x, y: zero, k: b.constant(k)})
 }
 
 // fma returns y + k*x.
@@ -113,7 +115,7 @@ func (b *block) fma(k float64, x, y valueID) valueID {
 	if k < 0 {
 		op = opFNMA
 	}
-	return b.append(operation{opcode: op, x: x, y: y, k: b.constant(math.Abs(k))})
+	return b.appendOperation(operation{opcode: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
 // addScaled returns y + k*x, where k may be 1.
@@ -129,7 +131,7 @@ func (b *block) store(value valueID, row, col int) {
 	if value == zero {
 		value = b.constant(0)
 	}
-	b.append(operation{opcode: opStore, x: value, y: zero, k: zero, row: row, col: col})
+	b.appendOperation(operation{opcode: opStore, x: value, y: zero, k: zero, row: row, col: col})
 }
 
 // Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
@@ -212,7 +214,7 @@ func (f Form) resultBlock(rows, cols int, hasBias bool, epilogue []tile.Epilogue
 	}
 	biasValue := zero
 	if hasBias {
-		biasValue = out.append(operation{opcode: opBias, x: zero, y: zero, k: zero})
+		biasValue = out.appendOperation(operation{opcode: opBias, x: zero, y: zero, k: zero})
 	}
 	channelOperands := map[int]valueID{}
 	for row := range rows {
@@ -247,14 +249,14 @@ func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int
 	default: // also AddTile and AddLanes
 		operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
 		if step.Op == tile.AddTile || step.Op == tile.MulTile {
-			result.y = b.append(operand)
+			result.y = b.appendOperation(operand)
 			break
 		}
 		if _, ok := channelOperands[step.Operand]; !ok {
 			operand.opcode = opChannelOperand
-			channelOperands[step.Operand] = b.append(operand)
+			channelOperands[step.Operand] = b.appendOperation(operand)
 		}
 		result.y = channelOperands[step.Operand]
 	}
-	return b.append(result)
+	return b.appendOperation(result)
 }

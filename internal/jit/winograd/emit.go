@@ -214,7 +214,7 @@ func (c *codeGen) loops(b *block) error {
 }
 
 // setLanes sets the length of the partial vector. If masks are in vector registers (AVX2), the mask is in the register
-// after those of values. The number of lanes is a constant, so SetLanes uses only the first temporary register.
+// after the registers of values. The number of lanes is a constant, so SetLanes uses only the first temporary register.
 func (c *codeGen) setLanes() {
 	c.SetLanes(target.Imm(c.tailChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
 }

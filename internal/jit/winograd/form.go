@@ -35,7 +35,7 @@ func (f Form) inputTransform(b *block, pixels []valueID) []valueID {
 }
 
 // pointsAB computes the values at +-pointA and +-pointB. With pixels x[0] to x[5], the values at +-A are
-// x[4] - B^2*x[2] +- A*(x[3] - B^2*x[1]). Those at +-B have A and B exchanged.
+// x[4] - B^2*x[2] +- A*(x[3] - B^2*x[1]). For the values at +-B, A and B are exchanged.
 func (f Form) pointsAB(b *block, pixels []valueID) []valueID {
 	even, odd := b.fma(-pointB*pointB, pixels[2], pixels[4]), b.fma(-pointB*pointB, pixels[1], pixels[3])
 	positive, negative := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)

@@ -92,11 +92,11 @@ func metaOf(value *pb.ValueInfoProto, size int) (_ tensor.Meta, ok bool) {
 // kindError is the error of an operand that must be a sequence or a map.
 type kindError struct{ error }
 
-// rejectedAnyway returns the error of a node that no value of its unavailable operands would avoid, such as that of an
-// attribute, or nil. It converts the node once for each trial of assumedOperand, in a graph of its own. An error of
-// some values only, or errors that differ, may be due to the value. A nested graph that reads another unavailable value
-// ends the trial ([importer.capture]).
-func (n *Node) rejectedAnyway(convertOperator Converter) error {
+// unavoidableError returns the error of a node that occurs for all values of its unavailable operands, such as an
+// invalid attribute. It returns nil if there is none. It converts the node once for each trial of assumedOperand, in a
+// graph of its own. An error in some trials only, or errors that differ, may be due to the value. A nested graph that
+// reads another unavailable value ends the trial ([importer.capture]).
+func (n *Node) unavoidableError(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }()
 	var first error

@@ -326,7 +326,7 @@ func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
 	}
 }
 
-// dims returns the sizes of an input: those that the model declares or Options.Shapes gives, and otherwise symbols or
+// dims returns the sizes of an input: the sizes that the model declares or Options.Shapes gives, otherwise symbols or
 // expressions over symbols, with the numbers of Options.Dims for symbols ([Model.dim]).
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, isGiven := im.opts.Shapes[name]

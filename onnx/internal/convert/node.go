@@ -144,7 +144,7 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	convertOperator := n.opts.Table.Converters[Operator{domain, n.proto.OpType}]
 	if n.unavailable != nil {
 		if convertOperator != nil {
-			err = n.rejectedAnyway(convertOperator)
+			err = n.unavoidableError(convertOperator)
 		}
 		return nil, cmp.Or(err, error(&unavailableError{n.unavailable}))
 	}

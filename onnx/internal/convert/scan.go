@@ -113,7 +113,8 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 	return out
 }
 
-// unrolledScan converts each iteration of a scan to nodes. axes and backward are those of the stacked results.
+// unrolledScan converts each iteration of a scan to nodes. axes and backward are the axes and directions of the stacked
+// results.
 func (n *Node) unrolledScan(proto *pb.GraphProto, length, stateCount int, slicesAt func(int) []*Value, axes []int,
 	backward []bool) []*Value {
 	var values []*Value

@@ -15,7 +15,8 @@ import (
 // This file computes symbolic shapes. Sizes that are unknown during the import are symbols: the symbols of the model's
 // inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes of the
 // inputs' symbols. Converters use symbolic shapes, so that no decision depends on the hints. If inference branches on
-// sizes, a size of the result is an expression with a case for each branch, or a new symbol.
+// sizes, a size of the result is an expression with a case for each branch, or a new symbol. The outline of a value has
+// its dtype and the sizes that are known for all symbols and data.
 
 // HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
 type HintSet struct{ First, Step int }
@@ -195,8 +196,7 @@ func (im *importer) inferShapes(values []*graph.Value, attrs graph.Attrs) {
 	}
 }
 
-// recordOutlines records the outlines of an op's results whose shapes depend on data. The outline of a value has its
-// dtype and known sizes.
+// recordOutlines records the outlines of an op's results whose shapes depend on data.
 func (n *Node) recordOutlines(out []*Value, op *graph.Op, attrs graph.Attrs, operands []any) {
 	outlines := n.outlines(op, attrs, operands)
 	for i, x := range out {

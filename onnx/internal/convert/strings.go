@@ -32,7 +32,7 @@ func (n *Node) MarkStrings(x *Value, isText bool) *Value {
 
 // convertStringNode calls the converter of a node that has operands of strings.
 func (n *Node) convertStringNode(convertOperator Converter, operator Operator) []*Value {
-	// Results of int64 are strings if marksResults is true. Otherwise the converter has marked those that are strings.
+	// If marksResults is true, all results of int64 are strings. Otherwise the converter has marked the string results.
 	marksResults, ok := n.opts.Table.Strings[operator.String()]
 	if !ok {
 		n.Failf("strings are not supported as operands")

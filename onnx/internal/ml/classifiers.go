@@ -8,7 +8,7 @@ import (
 )
 
 // This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. Where the
-// standard defines no result, the result is that of ONNX Runtime.
+// standard defines no result, the result equals ONNX Runtime's.
 
 // classes has the labels of a classifier.
 type classes struct {
@@ -16,9 +16,9 @@ type classes struct {
 	count  int
 }
 
-// readClasses reads the labels from one of two attributes.
-func readClasses(n *node, strings, integers string) classes {
-	labels, count := vocabulary(n, strings, integers)
+// readClasses reads the labels from one of two attributes with the given names.
+func readClasses(n *node, stringsAttr, integersAttr string) classes {
+	labels, count := vocabulary(n, stringsAttr, integersAttr)
 	return classes{labels: labels, count: count}
 }
 

@@ -198,7 +198,7 @@ type splitLists struct {
 	members                   []float64 // the members of all branches with branchMember: see cutMembers
 }
 
-// readSplitLists reads the attributes of TreeEnsemble, except those of targets and roots.
+// readSplitLists reads the attributes of TreeEnsemble, except the attributes of targets and roots.
 func readSplitLists(n *node) *splitLists {
 	lists := &splitLists{n: n}
 	lists.features, _ = n.Ints("nodes_featureids")

@@ -14,7 +14,7 @@ import (
 // op tree_ensemble. All comparisons become x <= threshold. NaN stands for a missing element, which has its own next
 // node.
 
-// treeMode is the comparison of a node. The values are those of the attribute nodes_modes of TreeEnsemble.
+// treeMode is the comparison of a node, with the values of the attribute nodes_modes of TreeEnsemble.
 type treeMode uint8
 
 const (

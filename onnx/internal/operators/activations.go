@@ -221,7 +221,9 @@ func dropout(n *node) []*value {
 	return []*value{n.Op("where", nil, training, y, x), n.Cast(isKept, maskType)}
 }
 
-// Experimental operators of old models follow. affine converts Affine: alpha*x + beta.
+// The following functions convert experimental operators of old models.
+
+// affine converts Affine: alpha*x + beta.
 func affine(n *node) []*value {
 	y := n.Op("mul", nil, n.Operand(0), n.Float("alpha", 1))
 	return single(n.Op("add", nil, y, n.Float("beta", 0)))

@@ -138,7 +138,7 @@ func bitCast(n *node) []*value {
 	case dtype == tensor.Invalid:
 		n.Failf("attribute \"to\" is missing")
 	case dtype.Size() != x.DType().Size():
-		n.Failf("elements of %s have %d bytes, those of %s %d", x.DType(), x.DType().Size(), dtype, dtype.Size())
+		n.Failf("elements of %s have %d bytes, elements of %s have %d", x.DType(), x.DType().Size(), dtype, dtype.Size())
 	case dtype == tensor.Bool:
 		return single(n.Op("ne", nil, n.Op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
 	}
@@ -170,7 +170,7 @@ func pow(n *node) []*value {
 	return single(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)), dtype))
 }
 
-// mod converts Mod. The result has the sign of the dividend with fmod=1, and otherwise that of the divisor.
+// mod converts Mod. The result has the sign of the dividend with fmod=1, and otherwise the sign of the divisor.
 func mod(n *node) []*value {
 	if n.Flag("fmod", false) {
 		return single(widened(n, "fmod", nil, n.Operand(0), n.Operand(1)))
@@ -187,8 +187,8 @@ func bitShift(n *node) []*value {
 	if x.DType() != tensor.Uint64 {
 		return single(widened(n, "bitwise_right_shift", nil, x, y))
 	}
-	// A right shift of int64 by y copies the sign bit to the y highest bits. The mask, MaxInt64 >> (y-1), clears them. For
-	// y = 0, there are no copies, and the shift by -1 is undefined.
+	// A right shift of int64 by y copies the sign bit to the y highest bits. The mask, MaxInt64 >> (y-1), clears them.
+	// For y = 0, there are no copies, and the shift by -1 is undefined.
 	x, y = n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)
 	shifted := n.Op("bitwise_right_shift", nil, x, y)
 	mask := n.Op("bitwise_right_shift", nil, n.Op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),

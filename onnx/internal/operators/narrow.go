@@ -71,7 +71,8 @@ func castToFourBits(n *node, x *value, kind pb.DataType) *value {
 }
 
 // quantizedElementType returns the element type of the result of QuantizeLinear if no dtype corresponds to this type,
-// otherwise Undefined. It is the type of the zero point if that has no dtype, and otherwise the attribute output_dtype.
+// otherwise Undefined. The element type is the type of the zero point if that type has no dtype, otherwise the
+// attribute output_dtype.
 func quantizedElementType(n *node) pb.DataType {
 	kind := pb.DataType(n.Int("output_dtype", 0))
 	if zero := n.OperandOrNil(2); zero != nil && zero.ElementType() != pb.Undefined {

@@ -91,7 +91,7 @@ func readGramTable(n *node) gramTable {
 			"ngram_counts), and a pool of at most %d words: got %d, %d, %d and %d", len(starts), convert.FoldLimit,
 			table.skips, minLength, maxLength, len(pool))
 	}
-	gram := 0 // the index of an n-gram among those of all lengths
+	gram := 0 // the index of an n-gram in the pool of all lengths
 	for i, start := range starts {
 		end := len(pool)
 		if i+1 < len(starts) {

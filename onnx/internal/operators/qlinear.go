@@ -9,10 +9,10 @@ import (
 // and become ops on floats between dequantize_linear and quantize_linear, which fuse. Products keep their quantized
 // factors.
 
-// dequantize converts the quantized operand with index x to floats. Operands x+1 and x+2 are its scale and its optional
-// zero point.
-func dequantize(n *node, x int) *value {
-	return dequantizeBy(n, n.Operand(x), n.Operand(x+1), n.OperandOrNil(x+2))
+// dequantize converts the quantized operand with the given index to floats. The next two operands are its scale and its
+// optional zero point.
+func dequantize(n *node, operand int) *value {
+	return dequantizeBy(n, n.Operand(operand), n.Operand(operand+1), n.OperandOrNil(operand+2))
 }
 
 // dequantizeBy converts a quantized value to floats. The scale and the zero point, which may be nil, have one element.
@@ -32,9 +32,9 @@ func dequantizeBy(n *node, quantized, scale, zero *value) *value {
 }
 
 // quantize converts the floats x to the dtype of the zero point or, without a zero point, to the given dtype. The
-// operand with index `scale` is the scale, and the next operand is the optional zero point.
-func quantize(n *node, x *value, scale int, dtype tensor.DType) []*value {
-	scaleValue, zero := asScalar(n, n.Operand(scale)), n.OperandOrNil(scale+1)
+// operand with index scaleOperand is the scale, and the next operand is the optional zero point.
+func quantize(n *node, x *value, scaleOperand int, dtype tensor.DType) []*value {
+	scaleValue, zero := asScalar(n, n.Operand(scaleOperand)), n.OperandOrNil(scaleOperand+1)
 	if zero != nil {
 		zero, dtype = asScalar(n, zero), zero.DType()
 	}
@@ -185,9 +185,9 @@ func qGemm(n *node) []*value {
 // dynamicQuantizeLSTM converts DynamicQuantizeLSTM to an LSTM whose weights are dequantized. The operator also rounds
 // its operands to 8 bits, which only adds errors, so the conversion omits it.
 func dynamicQuantizeLSTM(n *node) []*value {
-	// weight returns operand i, [directions, inputs, 4*hidden], as floats [directions, 4*hidden, inputs]. The operand with
-	// index `scale` is its scale, the next one its zero point: [directions] or [directions, 4*hidden].
-	weight := func(i, scale int) *value {
+	// weight returns operand i, [directions, inputs, 4*hidden], as floats [directions, 4*hidden, inputs]. The operand
+	// with index scaleOperand is its scale, the next one its zero point: [directions] or [directions, 4*hidden].
+	weight := func(i, scaleOperand int) *value {
 		weights := n.Operand(i)
 		aligned := func(params *value) *value {
 			if n.Rank(params) == 1 {
@@ -195,8 +195,8 @@ func dynamicQuantizeLSTM(n *node) []*value {
 			}
 			return n.Op("unsqueeze", graph.Attrs{"dim": 1}, params)
 		}
-		y := n.Op("sub", nil, n.Cast(weights, tensor.Float32), n.Cast(aligned(n.Operand(scale+1)), tensor.Float32))
-		y = n.Op("mul", nil, y, aligned(n.Operand(scale)))
+		y := n.Op("sub", nil, n.Cast(weights, tensor.Float32), n.Cast(aligned(n.Operand(scaleOperand+1)), tensor.Float32))
+		y = n.Op("mul", nil, y, aligned(n.Operand(scaleOperand)))
 		return n.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 	}
 	operands := []any{n.Operand(0), weight(1, 8), weight(2, 10)}

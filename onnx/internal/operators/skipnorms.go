@@ -54,7 +54,7 @@ func quantizedEmbedLayerNormalization(n *node) []*value {
 	return embeddedNorm(n, nil, embed, func(i int) *value { return dequantized(i, n.Operand(i)) })
 }
 
-// embeddedNorm converts operators whose operands 0 to 7 are those of EmbedLayerNormalization. positions is the operand
+// embeddedNorm converts operators with the same operands 0 to 7 as EmbedLayerNormalization. positions is the operand
 // position_ids or nil: operand 8, or nothing in the quantized operator, where operand 8 is a scale. embed looks up rows
 // of the operand with the given index, and parameter returns the weight or bias.
 func embeddedNorm(n *node, positions *value, embed func(table int, ids *value) *value,

@@ -110,8 +110,8 @@ func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
 	return program
 }
 
-// Many returns the kernels of [Few], those of larger products and of products with epilogues, and those of the
-// expressions with the indices 0, step, 2*step, ... in the list of [conform.Primitives] and [conform.Functions].
+// Many returns the kernels of [Few], and kernels of larger products and of products with epilogues. It also returns the
+// kernels of every step-th expression in the list of [conform.Primitives] and [conform.Functions].
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
 	codes := append(conform.Primitives(), functions...)

@@ -336,7 +336,7 @@ func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	return g.maskOp(instNames, a, b.reg)
 }
 
-// maskOp selects an operation on masks. names[0] is the instruction with AVX-512, and names[1] that without AVX-512.
+// maskOp selects an operation on masks. names[0] is the instruction with AVX-512, and names[1] the one without.
 func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
@@ -382,7 +382,7 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 		mask = g.less(laneBytes, isUnsigned, b, a)
 	}
 	mask = g.widenMask(mask, laneBytes)
-	if op == lane.Ne || op == lane.Le { // the mask is that of a == b or b < a
+	if op == lane.Ne || op == lane.Le { // the mask is for a == b or b < a
 		mask = g.xor(4, mask, g.constLanes(g.boolLaneBytes(), math.MaxUint64))
 	}
 	return mask

@@ -163,8 +163,8 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 // the significand of a float with a large exponent. The powers of 2 that these exponents add are subtracted again. Only
 // the last addition rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
-	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. That of a signed one becomes 2^84 + 2^63 + n*2^32,
-	// which also represents a negative n.
+	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. The upper half n of a signed integer becomes 2^84 +
+	// 2^63 + n*2^32, which also represents a negative n.
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if isUnsigned {
 		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52
@@ -203,7 +203,7 @@ func (g *gen) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	case dtype == tensor.Uint32:
 		return result(g.floatToUint32(x.reg, laneBytes))
 	case dtype == tensor.Uint8 && from == tensor.Float64:
-		// The remainder modulo 256 is exact, and its lower 8 bits are those of a conversion through 64 bits.
+		// The remainder modulo 256 is exact, and has the same lower 8 bits as a conversion through 64 bits.
 		truncated := g.round(lane.Trunc, 8, x.reg)
 		quotient := g.round(lane.Floor, 8, g.commutativeOp("VMULPD", 8, truncated, g.float64Const(1./256)))
 		return result(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.multiplyAdd("VFNMADD", 8, quotient, g.float64Const(256),

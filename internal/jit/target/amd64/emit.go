@@ -356,7 +356,7 @@ func (g *gen) copyTail(k, size int, direction copyDirection) {
 	if size == 16 {
 		emit("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
 	}
-	// The number of pieces in regTemp counts down from that of min(regLimit, g.lanes) elements.
+	// regTemp counts the pieces down, from the number of pieces of min(regLimit, g.lanes) elements.
 	emit("MOVL", asm.Imm(g.lanes), regTemp)
 	emit("CMPQ", regLimit, regTemp)
 	emit("CMOVQLT", regLimit, regTemp)

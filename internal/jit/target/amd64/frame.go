@@ -242,7 +242,7 @@ func (g *gen) placeAccs(rowConstRegs, numRegs, lastMask int) {
 }
 
 // reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. firstFree is the
-// first vector register after those of row constants.
+// first vector register after the registers of row constants.
 func (g *gen) reserveAccs(firstFree int) {
 	g.accRegisters = make([]int, len(g.accs))
 	lastMask := 0 // the last mask register of the pool; accumulators take mask registers from there down

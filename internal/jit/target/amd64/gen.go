@@ -91,7 +91,7 @@ const (
 // (boolLaneBytes).
 type laneValue struct {
 	reg           alloc.Virt // 0 if only packed exists
-	highUndefined bool       // the bits of a lane above those of the dtype are undefined
+	highUndefined bool       // the bits of a lane above the bits of the dtype are undefined
 	packed        alloc.Virt // 0 if only reg exists
 	dtype         tensor.DType
 }
@@ -264,7 +264,7 @@ func (g *gen) constant(name string, width uint8, laneBytes int, data string) all
 	return v
 }
 
-// vector returns a constant vector.
+// constantVector returns a constant vector with the given bytes.
 func (g *gen) constantVector(data []byte) alloc.Virt {
 	return g.constant("VMOVUPS", uint8(len(data)), noBroadcast, string(data))
 }

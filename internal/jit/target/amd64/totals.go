@@ -66,7 +66,8 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
-// noNaN is as in foldInto: if a lane of acc has seen a NaN, the result is NaN.
+// noNaN is 0, or an accumulator with the mask of the lanes that have seen no NaN. If a lane has seen a NaN, the result
+// is NaN.
 func (g *gen) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {

@@ -86,9 +86,9 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// writeTailStore writes a store in a tail. Some stores are not masked without AVX-512: see usesBounceBuffer. Such a
-// store to an output writes a bounce buffer, which has room for all lanes. Such a store to accumulators in memory
-// changes only lanes with elements, because foldInMemory has selected the old values for the other lanes.
+// writeTailStore writes a store in a tail. Without AVX-512, the stores that usesBounceBuffer selects are not masked.
+// Stores to outputs then write all lanes to a bounce buffer. Stores to accumulators in memory write all lanes, too:
+// foldInMemory has selected the old values for lanes without elements.
 func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {

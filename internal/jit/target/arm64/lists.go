@@ -35,8 +35,8 @@ import (
 // # Names
 //
 // The name of an instruction is its mnemonic in Arm's syntax and the kinds of its operands, the destination first:
-// "fadd 4s 4s 4s" or "fcvtl 4s 4h". The last kind holds for all further operands: "fadd 4s" and "bsl 16b". The order of
-// the sources is that of Inst.Src or Form.Order. The kinds are:
+// "fadd 4s 4s 4s" or "fcvtl 4s 4h". The last kind holds for all further operands: "fadd 4s" and "bsl 16b". Inst.Src or
+// Form.Order gives the order of the sources. The kinds are:
 //
 //   - 16b 8b 8h 4h 4s 2s 2d: a vector;
 //   - q d s h b: the lowest bytes of a vector register;
@@ -62,11 +62,11 @@ type Lists struct {
 	Stores []alloc.Inst   // stores of a pass
 	Parts  [][]alloc.Virt // by lane.Value: its parts
 
-	// The three functions append instructions to Builder.Body, which is empty after selection. Select selects instructions
-	// for an operation, whose operands have equal numbers of parts, and returns the parts of the result.
+	// The three functions append instructions to Builder.Body, which is empty after selection. Select selects
+	// instructions for an operation, whose operands have equal numbers of parts, and returns the parts of the result.
 	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
-	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; if the space is PerRow, it
-	// stores the first element only. Load and Store convert bools between bytes and masks of bytes.
+	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; if the space is PerRow,
+	// it stores the first element only. Load and Store convert bools between bytes and masks of bytes.
 	Load  func(m alloc.Mem, t lane.Type, n int) []alloc.Virt
 	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }

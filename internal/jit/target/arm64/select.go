@@ -142,8 +142,8 @@ func (s *selector) bitwise(mnemonic string, src ...alloc.Virt) alloc.Virt {
 	return s.op(mnemonic, "16b", src...)
 }
 
-// immediateOp adds an operation on a vector and an immediate. arrangement is that of the result and of x, or both,
-// separated by a space.
+// immediateOp adds an operation on a vector and an immediate. arrangement is the common arrangement of the result and
+// of x, or both arrangements, separated by a space.
 func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
 	if !strings.Contains(arrangement, " ") {
 		arrangement += " " + arrangement

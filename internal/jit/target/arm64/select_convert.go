@@ -9,7 +9,7 @@ import (
 )
 
 // This file selects instructions for conversions between dtypes. A value is a list of parts: virtual registers of 16
-// bytes. The index p is that of a part of the result.
+// bytes. p is the index of a part of the result.
 
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
@@ -128,7 +128,7 @@ func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Vir
 	return x
 }
 
-// fromHalves returns a value whose lanes are twice as wide as those of x. size is the size of the lanes of x. widen
+// fromHalves returns a value with lanes twice as wide as the lanes of x. size is the size of the lanes of x. widen
 // computes a part of the result from the lower or the upper half of a part of x.
 func (s *selector) fromHalves(x []alloc.Virt, size int,
 	widen func(part alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
@@ -228,8 +228,8 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 }
 
 // floatToInteger rounds by the instruction with the given name. NaN and values out of range become the minimum of int32
-// or int64 in conversions to these dtypes, and 0 in other conversions. The range is that of int64 for conversions to
-// uint8, uint32 and int64, and that of int32 for smaller dtypes and int32. For uint64, see floatToUint64.
+// or int64 in conversions to these dtypes, and 0 in other conversions. The range is the range of int64 for conversions
+// to uint8, uint32 and int64, and the range of int32 for other dtypes. For uint64, see floatToUint64.
 func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
 	size, rangeSize := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
 	switch to {
@@ -259,7 +259,7 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 }
 
 // floatToUint64 converts float64 to uint64 as Go does. A magnitude below 2^63 is converted to int64. For other numbers
-// and NaN, the highest bit is set. The other bits are those of the conversion to uint64, or 0 for NaN and magnitudes
+// and NaN, the highest bit is set. The other bits come from a conversion to uint64; they are 0 for NaN and magnitudes
 // from 2^64 on.
 func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
 	return s.makeParts(8, func(p int) alloc.Virt {

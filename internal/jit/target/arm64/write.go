@@ -14,7 +14,7 @@ const (
 	regArgs    asm.Reg = 0  // address of the arguments
 	regPointer asm.Reg = 16 // a pointer from the spill area
 	regCount   asm.Reg = 17 // number of elements by which pointers are moved back after a row
-	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus those of a trip or rest pass
+	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of a trip or rest pass
 	regSpill   asm.Reg = 26 // address of the spill area
 	regStride  asm.Reg = 27 // bytes between rows
 )
@@ -34,8 +34,8 @@ type writer struct {
 	pass  int // index of the pass within a trip, an execution of the main loop's code
 }
 
-// executedCount returns a bound on the instructions that the code so far executes if each loop, other than those of
-// pseudo-instructions, has one iteration.
+// executedCount returns a bound on the instructions that the code so far executes if each loop has one iteration. It
+// counts all iterations of the loops of pseudo-instructions.
 func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
 // countRepeats records that the instructions after the first `since` instructions are executed up to n times.

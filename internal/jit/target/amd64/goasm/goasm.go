@@ -1,5 +1,4 @@
-// Package goasm runs Go's assembler, so that tests can compare its encodings of amd64 instructions with those of
-// package asm.
+// Package goasm runs Go's assembler, so that tests can compare its encodings of amd64 instructions with package asm.
 package goasm
 
 import (

@@ -45,7 +45,7 @@ func New(cpu machine.Features, size int, withListing bool) *Writer {
 	return &Writer{Assembler: assembler, elemBytes: size, vectorBytes: vectorBytes}
 }
 
-// SetVectorBytes makes the vectors shorter than those of the processor: 16 or 32 bytes.
+// SetVectorBytes makes the vectors shorter than the processor's vectors: 16 or 32 bytes.
 func (w *Writer) SetVectorBytes(n int) { w.vectorBytes = n }
 
 // generalRegisters has the registers of amd64 by GReg.
@@ -354,8 +354,8 @@ func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))
 }
 
-// DotWords adds x0*y0 + x1*y1 to each 32-bit lane of sum. x0 and x1 are the 16-bit words in this lane of x, y0 and y1
-// those of y. It changes a temporary register, which may be y.
+// DotWords adds x0*y0 + x1*y1 to each 32-bit lane of sum. x0, x1, y0 and y1 are the 16-bit words in this lane of x and
+// y. It changes a temporary register, which may be y.
 func (w *Writer) DotWords(x target.Source, y, sum, temporary target.VReg) {
 	w.Emit("VPMADDWD", w.vectorOperand(x), w.Vec(y), w.Vec(temporary))
 	w.AddIntegers(temporary, sum)

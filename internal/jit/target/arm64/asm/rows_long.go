@@ -41,8 +41,8 @@ func (r *row) takesHalf(narrow, wide Vec) bool {
 	return !wide.Half && wide.Elem == narrow.Elem+1 && narrow.Half == (r.code&upperHalf == 0) && r.elems.has(narrow.Elem)
 }
 
-// encodeLong encodes "three different" with a wide result: 0 Q U 01110 size 1 Rm opcode 00 Rn Rd. The size is that of
-// the narrow elements.
+// encodeLong encodes "three different" with a wide result: 0 Q U 01110 size 1 Rm opcode 00 Rn Rd. The field size states
+// the size of the narrow elements.
 func encodeLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	return r.code | uint32(v[1].Elem)<<22 | v[2].rm() | v[1].rn() | v[0].rd(),

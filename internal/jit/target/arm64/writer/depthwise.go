@@ -71,8 +71,8 @@ func (g *ByteDepthwise) Interleave(pixels []target.Addr) [4]target.VReg {
 	for i := range rows {
 		rows[i] = g.loadPixel(pixels, i, temp(i))
 	}
-	// zip interleaves the elements of a and b. Those of the low half of the channels become low, and those of the high
-	// half become high, which may be the register of a.
+	// zip interleaves the elements of a and b. low gets the low half of the channels, and high the high half. high may be
+	// the register of a.
 	zip := func(a, b asm.Vec, low, high target.VReg) {
 		g.Emit("zip1", byteVec(low).As(a.Elem), a, b)
 		g.Emit("zip2", byteVec(high).As(a.Elem), a, b)
