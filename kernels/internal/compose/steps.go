@@ -20,7 +20,7 @@ type Steps struct {
 type stepError struct{ error }
 
 // run returns the results of the sequence, or its first error.
-func (s *Steps) run(results sequence) (out []graph.Arg, err error) {
+func (s *Steps) run(results sequence) (out []*graph.Arg, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			stepFailure, ok := recovered.(stepError)
@@ -35,13 +35,13 @@ func (s *Steps) run(results sequence) (out []graph.Arg, err error) {
 
 // Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
 // results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
-func Define[A any](op graph.Op, results func(s *Steps) []graph.Arg) *graph.Op {
+func Define[A any](op graph.Op, results func(s *Steps) []*graph.Arg) *graph.Op {
 	op.Infer, op.Ref, op.Decompose = sequence(results).infer, sequence(results).reference, sequence(results).decompose
 	return kit.Define[A](op)
 }
 
 // sequence is the function that applies the sequence of a composite op and returns its results.
-type sequence func(s *Steps) []graph.Arg
+type sequence func(s *Steps) []*graph.Arg
 
 // infer is [graph.Semantics.Infer] of the composite op.
 func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
@@ -100,7 +100,7 @@ func (results sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.V
 	if err != nil {
 		return nil, err
 	}
-	return builder.Result(out...)
+	return builder.Result(valuesOf(out)...)
 }
 
 // stepCall returns the call of an op with the given attributes and operands, and its inferred results.
@@ -134,8 +134,8 @@ func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]
 }
 
 // TypeOf returns the type that the first result of an op would have, without applying it.
-func (s *Steps) TypeOf(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) tensor.Type {
-	_, inferred, err := stepCall(op, attrs, in)
+func (s *Steps) TypeOf(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) tensor.Type {
+	_, inferred, err := stepCall(op, attrs, valuesOf(in))
 	s.Check(err)
 	return inferred[0].Type
 }
@@ -184,20 +184,41 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 // Apply applies an op and returns its first result. Inlining it at its 700 calls would add a second to the build.
 //
 //go:noinline
-func (s *Steps) Apply(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) graph.Arg {
+func (s *Steps) Apply(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) *graph.Arg {
 	return s.ApplyMany(op, attrs, in...)[0]
 }
 
 // ApplyMany applies an op and returns all its results.
-func (s *Steps) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...graph.Arg) []graph.Arg {
-	out, err := s.apply(op, attrs, in)
+func (s *Steps) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) []*graph.Arg {
+	out, err := s.apply(op, attrs, valuesOf(in))
 	s.Check(err)
-	return out
+	return pointersTo(out)
 }
+
+// valuesOf returns the operands at pointers.
+func valuesOf(pointers []*graph.Arg) []graph.Arg {
+	args := make([]graph.Arg, len(pointers))
+	for i, pointer := range pointers {
+		args[i] = *pointer
+	}
+	return args
+}
+
+// pointersTo returns pointers to operands.
+func pointersTo(args []graph.Arg) []*graph.Arg {
+	pointers := make([]*graph.Arg, len(args))
+	for i := range args {
+		pointers[i] = &args[i]
+	}
+	return pointers
+}
+
+// Operands returns the operands of the call.
+func (s *Steps) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
 
 // WithLayout gives x the strides of layout, which must have the shape of x. It serves ops for which PyTorch allocates
 // the result in advance.
-func (s *Steps) WithLayout(x graph.Arg, layout tensor.Type) graph.Arg {
+func (s *Steps) WithLayout(x *graph.Arg, layout tensor.Type) *graph.Arg {
 	if tensor.SameSizes(x.Type().Strides, layout.Strides) {
 		return x
 	}
@@ -205,7 +226,8 @@ func (s *Steps) WithLayout(x graph.Arg, layout tensor.Type) graph.Arg {
 		return s.Apply(castWithStrides, graph.Attrs{"dtype": x.Type().DType, "strides": meta.Strides}, x)
 	}
 	layout.DType = x.Type().DType
-	return graph.ArgOf(&graph.Value{Name: castWithStrides.Name, Type: layout}) // unknown sizes occur only in inference
+	// Unknown sizes occur only in inference.
+	return &graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: castWithStrides.Name, Type: layout}}
 }
 
 // Check ends the sequence with err, unless err is nil.

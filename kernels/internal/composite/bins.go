@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
@@ -52,7 +51,7 @@ var (
 )
 
 // histc adds 1 to the bin of each element. An element outside the range adds 0 to bin 0.
-func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
+func histc(s steps, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 	dtype := in[0].Type().DType
 	if dtype != tensor.Float32 && dtype != tensor.Float64 && dtype != tensor.BFloat16 {
 		s.Check(kit.NotImplemented("histogram", dtype))
@@ -62,12 +61,12 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(math.IsInf(high-low, 0) || math.IsNaN(high-low), "range of [%v, %v] is not finite", low, high)
 	s.Reject(low > high, "max must be larger than min")
 	x := s.reshape(in[0], sym.Of(-1))
-	begin, end := compose.Number(low), compose.Number(high)
+	begin, end := float(low), float(high)
 	// If min equals max, the range is from the least to the greatest element. If it is then a single number, it is
 	// extended by 1 on both sides.
 	switch isEmpty := kit.IsEmpty(x.Type()); {
 	case low == high && isEmpty:
-		begin, end = compose.Number(low-1), compose.Number(high+1)
+		begin, end = float(low-1), float(high+1)
 	case low == high:
 		begin, end = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
 		isSingle := s.Apply(pointwise.Eq, nil, begin, end)
@@ -75,7 +74,7 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 		end = s.where(isSingle, s.addNumber(end, 1), end)
 	}
 	isInside := s.and(s.Apply(pointwise.Ge, nil, x, begin), s.Apply(pointwise.Le, nil, x, end))
-	width, outsideBin := compose.Number(high-low), integer(0)
+	width, outsideBin := float(high-low), integer(0)
 	if low == high {
 		width = s.sub(end, begin)
 	}
@@ -93,7 +92,7 @@ func histc(s steps, a *histcAttrs, in []graph.Arg) graph.Arg {
 }
 
 // renorm multiplies each slice whose norm exceeds maxnorm by maxnorm / norm.
-func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
+func renorm(s steps, a *renormAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	dtype := x.Type().DType
 	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), "renorm: expected self to be floating point or complex")
@@ -115,13 +114,13 @@ func renorm(s steps, a *renormAttrs, in []graph.Arg) graph.Arg {
 	}
 	norms := s.Apply(reduce.VectorNorm, attrs, x)
 	factor := s.div(number(a.Maxnorm), s.addNumber(norms, 1e-7)) // 1e-7 as in PyTorch
-	factor = s.where(s.Apply(pointwise.Gt, nil, norms, number(a.Maxnorm)), factor, compose.Number(1))
+	factor = s.where(s.Apply(pointwise.Gt, nil, norms, number(a.Maxnorm)), factor, float(1))
 	return s.WithLayout(s.mul(x, s.to(factor, dtype.ToReal())), x.Type().RowMajor())
 }
 
 // logcumsumexp doubles the length of the running sums step by step. The steps have the distances 1, 2, 4 and so on: a
 // step adds to each sum the sum that is the distance before it.
-func logcumsumexp(s steps, a *logcumsumexpAttrs, in []graph.Arg) graph.Arg {
+func logcumsumexp(s steps, a *logcumsumexpAttrs, in []*graph.Arg) *graph.Arg {
 	x, dtype := in[0], in[0].Type().DType
 	dim := s.wrapDim(x, a.Dim)
 	if !dtype.IsFloat() {

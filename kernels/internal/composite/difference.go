@@ -2,7 +2,6 @@ package composite
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
@@ -55,7 +54,7 @@ var (
 	}, cumulativeTrapezoid)
 )
 
-func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
+func diff(s steps, a *diffAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := len(s.shape(x))
 	s.Reject(rank < 1, "diff expects input to be at least one-dimensional")
@@ -99,12 +98,12 @@ func diff(s steps, a *diffAttrs, in []graph.Arg) graph.Arg {
 }
 
 // neighbours returns two views of x: one without the last index of a dimension, and one without its first index.
-func (s steps) neighbours(x graph.Arg, dim int) (left, right graph.Arg) {
+func (s steps) neighbours(x *graph.Arg, dim int) (left, right *graph.Arg) {
 	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil)
 }
 
 // widths returns the differences of the positions x of samples y, in a shape that broadcasts with the differences of y.
-func (s steps) widths(name string, y, x graph.Arg, dim int) graph.Arg {
+func (s steps) widths(name string, y, x *graph.Arg, dim int) *graph.Arg {
 	s.Reject(y.Type().DType == tensor.Bool || x.Type().DType == tensor.Bool, "%s: received a bool input for `x` or `y`, "+
 		"but bool is not supported", name)
 	rankY, xShape := y.Type().Rank(), x.Type().Shape
@@ -122,7 +121,7 @@ func (s steps) widths(name string, y, x graph.Arg, dim int) graph.Arg {
 
 // trapezoid adds the products of (y[i] + y[i+1])/2 and x[i+1] - x[i]. For samples at equal distances dx, this is dx
 // times the sum of y without half of the first and the last sample.
-func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
+func trapezoid(s steps, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
 	y := in[0]
 	dim := s.wrapDim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
@@ -131,16 +130,16 @@ func trapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	}
 	if in[1].Kind == graph.Null {
 		s.Reject(y.Type().DType == tensor.Bool, "trapezoid: received a bool input for `y`, but bool is not supported")
-		ends := s.mul(s.add(s.selectIndex(y, dim, 0), s.selectIndex(y, dim, -1)), compose.Number(0.5))
+		ends := s.mul(s.add(s.selectIndex(y, dim, 0), s.selectIndex(y, dim, -1)), float(0.5))
 		return s.mul(s.sub(s.sum(y, dropDims, []int{dim}), ends), number(a.Dx))
 	}
 	widths := s.widths("trapezoid", y, in[1], dim)
 	left, right := s.neighbours(y, dim)
-	return s.div(s.sum(s.mul(s.add(left, right), widths), dropDims, []int{dim}), compose.Number(2))
+	return s.div(s.sum(s.mul(s.add(left, right), widths), dropDims, []int{dim}), float(2))
 }
 
 // zerosWithout returns zeros in the shape of x without a dimension.
-func (s steps) zerosWithout(x graph.Arg, dim int) graph.Arg {
+func (s steps) zerosWithout(x *graph.Arg, dim int) *graph.Arg {
 	var shape []sym.Int
 	for other, size := range s.shape(x) {
 		if other != dim {
@@ -151,7 +150,7 @@ func (s steps) zerosWithout(x graph.Arg, dim int) graph.Arg {
 }
 
 // cumulativeTrapezoid is trapezoid with running sums.
-func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
+func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
 	y := in[0]
 	dim := s.wrapDim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
@@ -159,9 +158,9 @@ func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []graph.Arg) graph.Arg {
 	if in[1].Kind == graph.Null {
 		s.Reject(y.Type().DType == tensor.Bool, "cumulative_trapezoid: received a bool input for `y`, but bool "+
 			"is not supported")
-		halves := s.mul(compose.Number(a.Dx.Float()/2), s.add(left, right))
+		halves := s.mul(float(a.Dx.Float()/2), s.add(left, right))
 		return s.Apply(reduce.Cumsum, graph.Attrs{"dim": dim}, halves)
 	}
 	areas := s.mul(s.widths("cumulative_trapezoid", y, in[1], dim), s.add(left, right))
-	return s.div(s.Apply(reduce.Cumsum, graph.Attrs{"dim": dim}, areas), compose.Number(2))
+	return s.div(s.Apply(reduce.Cumsum, graph.Attrs{"dim": dim}, areas), float(2))
 }

@@ -48,15 +48,15 @@ var (
 )
 
 // norm returns the norm of order p along a dimension.
-func (s steps) norm(x graph.Arg, p any, dim int, keepdim bool) graph.Arg {
+func (s steps) norm(x *graph.Arg, p any, dim int, keepdim bool) *graph.Arg {
 	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{dim}, "keepdim": keepdim}, x)
 }
 
 // broadcast returns views of x and y in the shape to which they broadcast.
-func (s steps) broadcast(x, y graph.Arg) (graph.Arg, graph.Arg) {
+func (s steps) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
 	shape, err := tensor.BroadcastSizes(s.shape(x), s.shape(y))
 	s.Check(err)
-	expand := func(x graph.Arg) graph.Arg { return s.Apply(view.Expand, graph.Attrs{"size": shape}, x) }
+	expand := func(x *graph.Arg) *graph.Arg { return s.Apply(view.Expand, graph.Attrs{"size": shape}, x) }
 	return expand(x), expand(y)
 }
 
@@ -66,7 +66,7 @@ var (
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"p": 1, "dim": 0},
 			kit.ExMatrix)},
-	}, func(s steps, a *normalizeAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
 		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
 		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
 	})
@@ -74,12 +74,12 @@ var (
 		Name: "cosine_similarity", Doc: "Returns the cosine of the angle of two vectors along a dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *cosineSimilarityAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *cosineSimilarityAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := s.commonDType(in[0], in[1])
 		s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
 			kit.CppName(dtype))
 		x, y := s.broadcast(s.to(in[0], dtype), s.to(in[1], dtype))
-		unitVectors := func(x graph.Arg) graph.Arg {
+		unitVectors := func(x *graph.Arg) *graph.Arg {
 			norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
 			return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
 		}
@@ -89,14 +89,14 @@ var (
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *pairwiseDistanceAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *pairwiseDistanceAttrs, in []*graph.Arg) *graph.Arg {
 		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
 		return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
 	})
 	Dist = defineOne(graph.Semantics{
 		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *distAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *distAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Norm, graph.Attrs{"p": a.P}, s.sub(in[0], in[1]))
 	})
 	Cdist = defineOne(graph.Semantics{
@@ -111,14 +111,14 @@ var (
 			"..., (1, 2), ...",
 		Params:   selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.ExTransposed)},
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
-		return []graph.Arg{steps{s}.pdist(s.Call.In[0], kit.Attrs[*pdistAttrs](s.Call).P)}
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
+		return []*graph.Arg{steps{s}.pdist(s.Operands()[0], kit.Attrs[*pdistAttrs](s.Call).P)}
 	})
 )
 
 // pdist computes the rows i < j of each pair k of the n rows as a function of k. With r = n(n-1)/2 - 1 - k, the number
 // of later pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in float64 is exact.
-func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
+func (s steps) pdist(x *graph.Arg, p float64) *graph.Arg {
 	xType := x.Type()
 	s.Reject(xType.Rank() != 2, "pdist only supports 2D tensors, got: %dD", xType.Rank())
 	s.Reject(!xType.DType.IsFloat(), "pdist only supports floating-point dtypes")
@@ -127,19 +127,19 @@ func (s steps) pdist(x graph.Arg, p float64) graph.Arg {
 	pairs := n * (n - 1) / 2
 	k := s.Apply(view.Arange, graph.Attrs{"end": pairs, "dtype": tensor.Float64})
 	root := s.Apply(pointwise.Sqrt, nil, s.addNumber(s.mul(k, integer(-8)), float64(4*n*(n-1)-7)))
-	fromLast := s.Apply(pointwise.Floor, nil, s.addNumber(s.mul(root, compose.Number(0.5)), -0.5))
+	fromLast := s.Apply(pointwise.Floor, nil, s.addNumber(s.mul(root, float(0.5)), -0.5))
 	i := s.addNumber(s.neg(fromLast), float64(n-2))
 	// pairsFromRowI counts the pairs of rows whose first row is i or a later row.
-	pairsFromRowI := s.mul(s.mul(s.addNumber(fromLast, 2), s.addNumber(fromLast, 1)), compose.Number(0.5))
+	pairsFromRowI := s.mul(s.mul(s.addNumber(fromLast, 2), s.addNumber(fromLast, 1)), float(0.5))
 	// j is i + 1 plus the number of pairs (i, ...) before k, which is k - (pairs - pairsFromRowI).
 	j := s.addNumber(s.add(s.add(k, i), pairsFromRowI), float64(1-pairs))
-	row := func(rows graph.Arg) graph.Arg {
+	row := func(rows *graph.Arg) *graph.Arg {
 		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
 	}
 	return s.norm(s.sub(row(i), row(j)), p, 1, dropDims)
 }
 
-func cdist(s steps, a *cdistAttrs, in []graph.Arg) graph.Arg {
+func cdist(s steps, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
 	for i, x := range in[:2] {
 		operandType := x.Type()
 		s.Reject(operandType.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, operandType.Rank())
@@ -170,11 +170,11 @@ var (
 	LinalgCross = defineOne(graph.Semantics{
 		Name: "linalg_cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg { return s.cross(in, a.Dim) })
+	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg { return s.cross(in, a.Dim) })
 	Cross = defineOne(graph.Semantics{
 		Name: "cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *crossAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *crossAttrs, in []*graph.Arg) *graph.Arg {
 		if a.Dim != nil {
 			return s.cross(in, *a.Dim)
 		}
@@ -184,13 +184,13 @@ var (
 			}
 		}
 		s.Check(fmt.Errorf("no dimension of size 3 in input"))
-		return graph.Arg{}
+		return nil
 	})
 	Vecdot = defineOne(graph.Semantics{
 		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; `x` is conjugated.",
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *lastDimAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
 		for _, x := range in[:2] {
 			dtype := x.Type().DType
 			s.Reject(dtype.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
@@ -210,7 +210,7 @@ var (
 )
 
 // cross returns the vector products of two operands, a row-major value.
-func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
+func (s steps) cross(in []*graph.Arg, dim int) *graph.Arg {
 	xShape, yShape := s.shape(in[0]), s.shape(in[1])
 	s.Reject(len(xShape) != len(yShape), "linalg.cross: inputs must have the same number of dimensions.")
 	dim = s.wrapDim(in[0], dim)
@@ -224,9 +224,9 @@ func (s steps) cross(in []graph.Arg, dim int) graph.Arg {
 		s.Check(kit.NotImplementedBy("cross", dtype))
 	}
 	a, b := s.broadcast(in[0], in[1])
-	component := func(x graph.Arg, i int) graph.Arg { return s.selectIndex(x, dim, i%3) }
+	component := func(x *graph.Arg, i int) *graph.Arg { return s.selectIndex(x, dim, i%3) }
 	// result[i] = a[i+1]*b[i+2] - a[i+2]*b[i+1], with indices modulo 3
-	var components [3]graph.Arg
+	var components [3]*graph.Arg
 	for i := range components {
 		components[i] = s.sub(s.mul(component(a, i+1), component(b, i+2)), s.mul(component(a, i+2), component(b, i+1)))
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
@@ -38,18 +37,18 @@ var (
 	Softsign = defineOne(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
 		Examples: unaryExamples,
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.div(in[0], s.add(s.abs(in[0]), integer(1)))
 	})
 	Tanhshrink = defineOne(graph.Semantics{
 		Name: "tanhshrink", Doc: "Returns self - tanh(self).", Params: []graph.Param{kit.Input}, Examples: unaryExamples,
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.sub(in[0], s.Apply(pointwise.Tanh, nil, in[0]))
 	})
 	Softmin = defineOne(graph.Semantics{
 		Name: "softmin", Doc: "Returns the softmax of -self.", Params: []graph.Param{kit.Input},
 		Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"dim": 1}),
-	}, func(s steps, a *softminAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *softminAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
 	})
 	Mvlgamma = defineOne(graph.Semantics{
@@ -62,14 +61,14 @@ var (
 		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.ExBinary},
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := tensor.Float64
 		for _, x := range in {
 			if x.Type().DType.IsComplex() {
 				dtype = tensor.Complex128
 			}
 		}
-		converted := make([]graph.Arg, 2)
+		converted := make([]*graph.Arg, 2)
 		for i := range in {
 			if converted[i] = in[i]; in[i].Kind == graph.TensorArg {
 				converted[i] = s.to(in[i], dtype)
@@ -80,8 +79,8 @@ var (
 	Ldexp = defineOne(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
 		Examples: []graph.Example{kit.ExBinary},
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
-		return s.mul(in[0], s.Apply(pointwise.Pow, nil, compose.Number(2), in[1]))
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+		return s.mul(in[0], s.Apply(pointwise.Pow, nil, float(2), in[1]))
 	})
 	Frexp = define(graph.Semantics{
 		Name: "frexp", Doc: "Returns numbers of magnitude 0.5 to 1 and the int32 exponents of 2, whose products are self. " +
@@ -92,7 +91,7 @@ var (
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		absDType, angleDType := in[0].Type().DType, in[1].Type().DType
 		for _, dtype := range []tensor.DType{absDType, angleDType} {
 			s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
@@ -102,14 +101,14 @@ var (
 		s.Reject(absDType != angleDType, "Expected object of scalar type %s but got scalar type %s for second argument",
 			absDType.TorchName(),
 			angleDType.TorchName())
-		component := func(f *graph.Op) graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
+		component := func(f *graph.Op) *graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
 		result := s.Apply(view.Complex, nil, component(pointwise.Cos), component(pointwise.Sin))
 		return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
 	})
 )
 
 // frexp reads the exponents of float64 numbers. Numbers of all other dtypes are normal in float64.
-func frexp(s steps, _ *kit.EmptyAttrs, in []graph.Arg) []graph.Arg {
+func frexp(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	const (
 		fieldStart, fieldMask = 52, 0x7ff // lowest bit and mask of the exponent field of a float64
 		bias                  = 1022      // exponent field of the numbers from 0.5 to 1
@@ -118,17 +117,17 @@ func frexp(s steps, _ *kit.EmptyAttrs, in []graph.Arg) []graph.Arg {
 	dtype := in[0].Type().DType
 	s.Reject(!dtype.IsFloat(), "torch.frexp() only supports floating-point dtypes")
 	x := s.to(in[0], tensor.Float64)
-	subnormal := s.Apply(pointwise.Lt, nil, s.abs(x), compose.Number(0x1p-1022))
-	normal := s.where(subnormal, s.mul(x, compose.Number(0x1p54)), x)
+	subnormal := s.Apply(pointwise.Lt, nil, s.abs(x), float(0x1p-1022))
+	normal := s.where(subnormal, s.mul(x, float(0x1p54)), x)
 	bits := s.Apply(view.View, graph.Attrs{"dtype": tensor.Int64}, normal)
-	and := func(x graph.Arg, y int64) graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
+	and := func(x *graph.Arg, y int64) *graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
 	field := and(s.Apply(pointwise.RightShift, nil, bits, integer(fieldStart)), fieldMask)
 	special := s.Apply(pointwise.LogicalOr, nil, s.Apply(pointwise.Eq, nil, field, integer(0)),
 		s.Apply(pointwise.Eq, nil, field, integer(fieldMask)))
 	fraction := s.Apply(pointwise.BitwiseOr, nil, and(bits, ^int64(fieldMask<<fieldStart)), integer(bias<<fieldStart))
 	fraction = s.Apply(view.View, graph.Attrs{"dtype": tensor.Float64}, fraction)
 	exponent := s.sub(field, s.where(subnormal, integer(bias+raised), integer(bias)))
-	return []graph.Arg{
+	return []*graph.Arg{
 		s.preserveFormat(s.to(s.where(special, x, fraction), dtype), in[0]),
 		s.preserveFormat(s.to(s.where(special, integer(0), exponent), tensor.Int32), in[0]),
 	}
@@ -138,9 +137,9 @@ func frexp(s steps, _ *kit.EmptyAttrs, in []graph.Arg) []graph.Arg {
 func scaled(name, doc string, factor float64) *graph.Op {
 	return defineOne(graph.Semantics{
 		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.ExInts, nil), unaryExamples...),
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
-		return s.preserveFormat(s.mul(in[0], compose.Number(factor)), in[0])
+		return s.preserveFormat(s.mul(in[0], float(factor)), in[0])
 	})
 }
 
@@ -150,18 +149,18 @@ var (
 		Name: "isclose", Doc: "Returns whether abs(self - other) is at most atol + rtol * abs(other).", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix),
 			kit.Example(graph.Attrs{"equal_nan": true}, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *iscloseAttrs, in []graph.Arg) graph.Arg { return s.isclose(in[0], in[1], a) })
+	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg { return s.isclose(in[0], in[1], a) })
 	Allclose = defineOne(graph.Semantics{
 		Name: "allclose", Doc: "Returns whether all elements of self and `other` are close, " +
 			"as isclose does.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, a *iscloseAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Every, nil, s.isclose(in[0], in[1], a))
 	})
 	Equal = defineOne(graph.Semantics{
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		xType, yType := in[0].Type(), in[1].Type()
 		s.Reject(xType.DType != yType.DType, "Expected object of data type %s but got data type %s for argument 'other' "+
 			"in call to 'equal'", kit.CppName(xType.DType), kit.CppName(yType.DType))
@@ -173,7 +172,7 @@ var (
 	Isreal = defineOne(graph.Semantics{
 		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
 		Examples: append(kit.OneExample(kit.ExComplex, nil), unaryExamples...),
-	}, func(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		if !in[0].Type().DType.IsComplex() {
 			return s.Apply(view.OnesLike, graph.Attrs{"dtype": tensor.Bool}, in[0])
 		}
@@ -187,13 +186,13 @@ var (
 	}, isin)
 )
 
-func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
+func (s steps) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype != y.Type().DType, "%s did not match %s", dtype.TorchName(), y.Type().DType.TorchName())
 	s.Reject(a.Rtol < 0, "rtol must be greater than or equal to zero, but got %v", a.Rtol)
 	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
-	isnan := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
-	either := func(x, y graph.Arg) graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
+	isnan := func(x *graph.Arg) *graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
+	either := func(x, y *graph.Arg) *graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
 	// inPlace gives a value the dtype and layout of another, in whose memory PyTorch stores it.
 	equal := s.Apply(pointwise.Eq, nil, x, y)
 	isFloating := dtype.IsFloat() || dtype.IsComplex()
@@ -207,7 +206,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 		x, y = s.to(x, tensor.Float32), s.to(y, tensor.Float32)
 	}
 	// abs(x-y) <= atol + abs(rtol*y)
-	allowed := s.addNumber(s.abs(s.mul(y, compose.Number(a.Rtol))), a.Atol)
+	allowed := s.addNumber(s.abs(s.mul(y, float(a.Rtol))), a.Atol)
 	difference := s.abs(s.sub(x, y))
 	isClose := s.and(s.Apply(pointwise.Isfinite, nil, difference), s.Apply(pointwise.Le, nil, difference, allowed))
 	return s.inPlace(equal, either(equal, isClose))
@@ -217,7 +216,7 @@ func (s steps) isclose(x, y graph.Arg, a *iscloseAttrs) graph.Arg {
 const maxMvlgammaP = 1 << 16
 
 // mvlgamma returns log(pi) * p(p-1)/4 plus the sum of lgamma(x + shift) for the shifts (1-p)/2, ..., -1/2, 0.
-func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
+func mvlgamma(s steps, a *mvlgammaAttrs, in []*graph.Arg) *graph.Arg {
 	dtype := in[0].Type().DType
 	s.Reject(dtype == tensor.Bool, "The input tensor may not be a boolean tensor.")
 	s.Reject(a.P < 1, "p has to be greater than or equal to 1")
@@ -233,7 +232,7 @@ func mvlgamma(s steps, a *mvlgammaAttrs, in []graph.Arg) graph.Arg {
 }
 
 // isin compares each element with all test elements.
-func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {
+func isin(s steps, a *isinAttrs, in []*graph.Arg) *graph.Arg {
 	x, testElements := in[0], in[1]
 	dtype := s.commonDType(in...)
 	for _, x := range in {
@@ -244,7 +243,7 @@ func isin(s steps, a *isinAttrs, in []graph.Arg) graph.Arg {
 				operandDType.TorchName())
 		}
 	}
-	var isIn graph.Arg
+	var isIn *graph.Arg
 	if testElements.Kind == graph.NumberArg {
 		s.Reject(x.Kind != graph.TensorArg, "isin: expected a tensor")
 		isIn = s.Apply(pointwise.Eq, nil, s.to(x, dtype), testElements)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/sym"
@@ -28,7 +27,7 @@ var Gradient = define(graph.Semantics{
 		kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Float64, 3), kit.F32(4))},
 }, gradient)
 
-func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
+func gradient(s steps, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 	x := in[0]
 	rank, dims := len(s.shape(x)), a.Dim
 	s.Reject(a.EdgeOrder != 1 && a.EdgeOrder != 2, "torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -42,14 +41,14 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 	}
 	s.Reject(len(dims) > rank || rank == 0, "gradient: expected at most one result for each of %d dimensions", rank)
 	count := len(in) - 1
-	gradientAlong := func(i, d int) graph.Arg { return s.gradientOfCoordinates(x, d, in[i+1], a.EdgeOrder) }
+	gradientAlong := func(i, d int) *graph.Arg { return s.gradientOfCoordinates(x, d, in[i+1], a.EdgeOrder) }
 	if in[1].Kind == graph.Null {
 		spacing := a.Spacing
 		if len(spacing) == 1 {
 			spacing = slices.Repeat(spacing, len(dims))
 		}
 		count = len(spacing)
-		gradientAlong = func(i, d int) graph.Arg { return s.gradientOfSteps(x, d, number(spacing[i]), a.EdgeOrder) }
+		gradientAlong = func(i, d int) *graph.Arg { return s.gradientOfSteps(x, d, number(spacing[i]), a.EdgeOrder) }
 	}
 	s.Reject(count != len(dims) && a.Dim == nil, "torch.gradient expected spacing to be unspecified, a scalar or a list "+
 		"of length %d but got a list of length %d", rank, count)
@@ -57,7 +56,7 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 		"arguments to have the same length, but got a spacing argument of length %d and a dim argument of length %d.",
 		count, len(dims))
 	isSeen := make([]bool, rank)
-	var out []graph.Arg
+	var out []*graph.Arg
 	for i, dim := range dims {
 		wrappedDim := s.wrapDim(x, dim)
 		s.Reject(isSeen[wrappedDim], "dim %d appears multiple times in the list of dims", wrappedDim)
@@ -72,11 +71,11 @@ func gradient(s steps, a *gradientAttrs, in []graph.Arg) []graph.Arg {
 // gradientOfSteps returns (x[i+1] - x[i-1]) / (2*step) along a dimension. The first and the last result depend on
 // edgeOrder: for 1, the result is the difference of two samples divided by step, and for 2, the derivative of the
 // parabola through three samples.
-func (s steps) gradientOfSteps(x graph.Arg, dim int, step graph.Arg, edgeOrder int) graph.Arg {
-	samples := func(begin, end any) graph.Arg { return s.slice(x, dim, begin, end) }
-	scale := func(x graph.Arg, factor float64) graph.Arg { return s.mul(x, compose.Number(factor)) }
-	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), compose.Number(2))
-	var first, last graph.Arg
+func (s steps) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrder int) *graph.Arg {
+	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) }
+	scale := func(x *graph.Arg, factor float64) *graph.Arg { return s.mul(x, float(factor)) }
+	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), float(2))
+	var first, last *graph.Arg
 	if edgeOrder == 1 {
 		first, last = s.div(s.sub(samples(1, 2), samples(0, 1)), step), s.div(s.sub(samples(-1, nil), samples(-2, -1)), step)
 	} else {
@@ -93,26 +92,26 @@ func (s steps) gradientOfSteps(x graph.Arg, dim int, step graph.Arg, edgeOrder i
 // between l and m and h between m and r, it is -h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r. At the ends, edge order 1
 // selects the slope between two samples, and edge order 2 the derivative of the parabola through three samples. The
 // order of operations is PyTorch's.
-func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg, edgeOrder int) graph.Arg {
+func (s steps) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
 	shape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)
 	shape[dim] = sym.Of(-1)
-	samples := func(begin, end any) graph.Arg { return s.slice(x, dim, begin, end) }
+	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) }
 	gaps := s.Apply(Diff, nil, coordinates)
 	left, right := s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil)
 	sum := s.add(left, right)
-	weights := []graph.Arg{s.div(s.neg(right), s.mul(left, sum)), s.div(s.sub(right, left), s.mul(left, right)),
+	weights := []*graph.Arg{s.div(s.neg(right), s.mul(left, sum)), s.div(s.sub(right, left), s.mul(left, right)),
 		s.div(left, s.mul(right, sum))}
 	for i, weight := range weights {
 		weights[i] = s.reshape(weight, shape...)
 	}
-	weighted := func(weights []graph.Arg, neighbours ...graph.Arg) graph.Arg {
+	weighted := func(weights []*graph.Arg, neighbours ...*graph.Arg) *graph.Arg {
 		return s.add(s.add(s.mul(weights[0], neighbours[0]), s.mul(weights[1], neighbours[1])),
 			s.mul(weights[2], neighbours[2]))
 	}
 	center := weighted(weights, samples(0, -2), samples(1, -1), samples(2, nil))
-	var first, last graph.Arg
+	var first, last *graph.Arg
 	if edgeOrder == 1 {
 		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, 0, 0))
 		last = s.div(s.sub(samples(-1, nil), samples(-2, -1)), s.selectIndex(gaps, 0, -1))
@@ -120,12 +119,12 @@ func (s steps) gradientOfCoordinates(x graph.Arg, dim int, coordinates graph.Arg
 		// outer is the gap at the end, and inner the gap next to it.
 		outer, inner := s.selectIndex(gaps, 0, 0), s.selectIndex(gaps, 0, 1)
 		sum := s.add(outer, inner)
-		weights = []graph.Arg{s.div(s.neg(s.add(s.mul(outer, compose.Number(2)), inner)), s.mul(outer, sum)),
+		weights = []*graph.Arg{s.div(s.neg(s.add(s.mul(outer, float(2)), inner)), s.mul(outer, sum)),
 			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}
 		first = weighted(weights, samples(0, 1), samples(1, 2), samples(2, 3))
 		outer, inner = s.selectIndex(gaps, 0, -1), s.selectIndex(gaps, 0, -2)
 		sum = s.add(outer, inner)
-		weights = []graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
+		weights = []*graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
 			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}
 		last = weighted(weights, samples(-3, -2), samples(-2, -1), samples(-1, nil))
 	}

@@ -40,12 +40,12 @@ var LUUnpack = define(graph.Semantics{
 		kit.Example(graph.Attrs{"unpack_pivots": false}, kit.F32(3, 5), tensor.New(tensor.Int32, 3))},
 }, luUnpack)
 
-func luUnpack(s steps, a *luUnpackAttrs, in []graph.Arg) []graph.Arg {
+func luUnpack(s steps, a *luUnpackAttrs, in []*graph.Arg) []*graph.Arg {
 	data := in[0]
 	permutation := s.Apply(linalg.LUPermutation(), graph.Attrs{"unpack_pivots": a.UnpackPivots}, data, in[1])
 	if !a.UnpackData {
-		none := func() graph.Arg { return s.Apply(view.NewZeros, graph.Attrs{"size": []int{0}}, data) }
-		return []graph.Arg{permutation, none(), none()}
+		none := func() *graph.Arg { return s.Apply(view.NewZeros, graph.Attrs{"size": []int{0}}, data) }
+		return []*graph.Arg{permutation, none(), none()}
 	}
 	shape := s.shape(data)
 	rows, cols := shape[len(shape)-2], shape[len(shape)-1]
@@ -53,7 +53,7 @@ func luUnpack(s steps, a *luUnpackAttrs, in []graph.Arg) []graph.Arg {
 	diagonal := s.Apply(view.Eye, graph.Attrs{"n": rows, "m": rows.Min(cols), "dtype": tensor.Bool})
 	one := s.Apply(view.NewOnes, graph.Attrs{"size": []int{}}, data)
 	upper := s.Apply(view.Triu, nil, s.slice(data, -2, 0, rows.Min(cols)))
-	return []graph.Arg{permutation, s.rowMajor(s.where(diagonal, one, lower)), s.rowMajor(upper)}
+	return []*graph.Arg{permutation, s.rowMajor(s.where(diagonal, one, lower)), s.rowMajor(upper)}
 }
 
 // Equations with tensors in place of matrices, and Vandermonde matrices. The function of an op applies other ops
@@ -76,7 +76,7 @@ var (
 	}, vander)
 )
 
-func tensorinv(s steps, a *tensorinvAttrs, in []graph.Arg) graph.Arg {
+func tensorinv(s steps, a *tensorinvAttrs, in []*graph.Arg) *graph.Arg {
 	shape := s.shape(in[0])
 	s.Reject(a.Ind <= 0, "Expected a strictly positive integer for 'ind', but got %d", a.Ind)
 	s.Reject(a.Ind > len(shape), "linalg.tensorinv: expected self to have at least ind = %d dimensions, but got %d", a.Ind,
@@ -88,7 +88,7 @@ func tensorinv(s steps, a *tensorinvAttrs, in []graph.Arg) graph.Arg {
 	return s.reshape(inverse, slices.Concat(shape[a.Ind:], shape[:a.Ind])...)
 }
 
-func tensorsolve(s steps, a *tensorsolveAttrs, in []graph.Arg) graph.Arg {
+func tensorsolve(s steps, a *tensorsolveAttrs, in []*graph.Arg) *graph.Arg {
 	x, otherShape := in[0], s.shape(in[1])
 	if a.Dims != nil {
 		lastDims := make([]int, len(a.Dims))
@@ -109,7 +109,7 @@ func tensorsolve(s steps, a *tensorsolveAttrs, in []graph.Arg) graph.Arg {
 	return s.reshape(result, shape[len(otherShape):]...)
 }
 
-func vander(s steps, a *vanderAttrs, in []graph.Arg) graph.Arg {
+func vander(s steps, a *vanderAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	dtype := x.Type().DType
 	s.Reject(dtype == tensor.Bool || dtype.IsReducedFloat(),

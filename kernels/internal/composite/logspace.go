@@ -5,7 +5,6 @@ import (
 	"math/cmplx"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/view"
@@ -26,7 +25,7 @@ var Logspace = defineOne(graph.Semantics{
 	Name: "logspace", Doc: "Creates `steps` powers of `base`. The exponents are equally spaced from `start` to `end`, " +
 		"inclusive.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"start": -1, "end": 1, "steps": 5}}},
-}, func(s steps, a *logspaceAttrs, _ []graph.Arg) graph.Arg {
+}, func(s steps, a *logspaceAttrs, _ []*graph.Arg) *graph.Arg {
 	attrs := graph.Attrs{"start": a.Start, "end": a.End, "steps": a.Steps, "dtype": a.DType}
 	if kit.SizeIs(a.Steps, 1) { // PyTorch converts the power, not start
 		attrs["steps"] = 0
@@ -44,5 +43,5 @@ var Logspace = defineOne(graph.Semantics{
 	if dtype.IsComplex() {
 		attrs["dtype"] = tensor.Complex128
 	}
-	return s.to(s.Apply(pointwise.Pow, nil, compose.Number(a.Base), s.Apply(view.Linspace, attrs)), dtype)
+	return s.to(s.Apply(pointwise.Pow, nil, float(a.Base), s.Apply(view.Linspace, attrs)), dtype)
 })

@@ -2,7 +2,6 @@ package composite
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
@@ -55,7 +54,7 @@ func classCount(call *graph.Call) int {
 }
 
 // scoreRows returns self as a matrix, and its number of rows and of classes.
-func (s steps) scoreRows(x graph.Arg, name string) (matrix graph.Arg, rows, classes sym.Int) {
+func (s steps) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, classes sym.Int) {
 	shape, dtype := s.shape(x), x.Type().DType
 	rank := len(shape)
 	s.Reject(rank > 2 || rank > 0 && kit.SizeIs(shape[rank-1], 0), "Expected non-empty vector or matrix with optional "+
@@ -73,7 +72,7 @@ func (s steps) scoreRows(x graph.Arg, name string) (matrix graph.Arg, rows, clas
 	return s.reshape(x, rows, classes), rows, classes
 }
 
-func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) []graph.Arg {
+func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multi_margin_loss_forward_out_frame")
 	targetType := in[1].Type()
 	s.Reject(a.P != 1 && a.P != 2, "only p == 1 and p == 2 supported")
@@ -82,9 +81,9 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) []graph.A
 	s.Reject(targetType.DType != tensor.Int64, "expected scalar type Long but found %s", targetType.DType.TorchName())
 	target := s.reshape(in[1], rows, sym.Of(1))
 	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
-	margins := s.add(s.Apply(pointwise.Rsub, nil, targetScores, compose.Number(a.Margin)), x)
+	margins := s.add(s.Apply(pointwise.Rsub, nil, targetScores, float(a.Margin)), x)
 	isOther := s.Apply(pointwise.Ne, nil, s.arange(classes), target)
-	isKept := s.and(isOther, s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
+	isKept := s.and(isOther, s.Apply(pointwise.Gt, nil, margins, float(0))) // PyTorch ignores NaN
 	if a.P == 2 {
 		margins = s.mul(margins, margins)
 	}
@@ -100,7 +99,7 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []graph.Arg) []graph.A
 	return s.reduced(s.rowMeans(s.keepOnly(isKept, margins), targetType.Rank()), a.Reduction)
 }
 
-func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg) []graph.Arg {
+func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multilabel_margin_loss_forward_out_frame")
 	xType, targetType := in[0].Type(), in[1].Type()
 	matches := tensor.SameSizes(xType.Shape, targetType.Shape)
@@ -120,13 +119,13 @@ func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []graph.Arg)
 	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
 	margins := s.add(s.unsqueeze(s.oneMinus(targetScores), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
 	isKept := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
-		s.Apply(pointwise.Gt, nil, margins, compose.Number(0))) // PyTorch ignores NaN
+		s.Apply(pointwise.Gt, nil, margins, float(0))) // PyTorch ignores NaN
 	sums := s.sum(s.keepOnly(isKept, margins), dropDims, []int{1})
 	return s.reduced(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 
 // rowMeans returns the mean of each row; the result of rank 0 has one row.
-func (s steps) rowMeans(x graph.Arg, rank int) graph.Arg {
+func (s steps) rowMeans(x *graph.Arg, rank int) *graph.Arg {
 	means := s.Apply(reduce.Mean, graph.Attrs{"dim": []int{1}}, x)
 	if rank <= 0 {
 		means = s.reshape(means)

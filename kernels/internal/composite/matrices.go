@@ -73,7 +73,7 @@ var (
 		Params: append(selfOnly[:1:1], tolerances("rcond")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
 			kit.ExTransposed), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
-	}, func(s steps, a *pinvAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *pinvAttrs, in []*graph.Arg) *graph.Arg {
 		atol, rtol := s.threshold("pinv", "atol", a.Atol, in[1]), s.threshold("pinv", "rtol", a.Rtol, in[2])
 		if rcond := s.threshold("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
 			atol, rtol = numberThreshold(0), rcond
@@ -83,7 +83,7 @@ var (
 	Pinverse = defineOne(graph.Semantics{
 		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
-	}, func(s steps, a *pinverseAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *pinverseAttrs, in []*graph.Arg) *graph.Arg {
 		return s.pinv(in[0], numberThreshold(0), numberThreshold(a.Rcond), false)
 	})
 	MatrixRank = defineOne(graph.Semantics{
@@ -99,7 +99,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
 			kit.Example(graph.Attrs{"ord": "nuc"}, kit.ExTransposed),
 			kit.Example(graph.Attrs{"ord": -1, "dim": []int{0, 2}, "keepdim": true}, kit.F32(2, 3, 4))},
-	}, func(s steps, a *matrixNormAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *matrixNormAttrs, in []*graph.Arg) *graph.Arg {
 		return s.matrixNorm(in[0], a)
 	})
 	LinalgCond = defineOne(graph.Semantics{
@@ -125,7 +125,7 @@ func matrixPowerOp(name string) *graph.Op {
 }
 
 // matrixPower multiplies by repeated squaring, in the order of PyTorch's products.
-func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
+func matrixPower(s steps, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 	x, n := in[0], a.N
 	shape := s.shape(x)
 	rank := len(shape)
@@ -133,7 +133,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	size := shape[rank-1]
 	s.Reject(size.Ne(shape[rank-2]).Holds(), "linalg.matrix_power: A must be batches of square matrices, but they are %v "+
 		"by %v matrices", shape[rank-2], size)
-	matmul := func(x, y graph.Arg) graph.Arg { return s.Apply(product.Matmul, nil, x, y) }
+	matmul := func(x, y *graph.Arg) *graph.Arg { return s.Apply(product.Matmul, nil, x, y) }
 	switch {
 	case n == 0:
 		one := s.Apply(view.Eye, graph.Attrs{"n": size, "dtype": x.Type().DType})
@@ -151,10 +151,10 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 	}
 	// In iteration k, x is the operand to the power 2^k. The result is the product of these powers for all bits k of n
 	// that are 1.
-	var result graph.Arg
+	var result *graph.Arg
 	for ; ; x = matmul(x, x) {
 		if n%2 == 1 {
-			if result.Kind == graph.Null {
+			if result == nil {
 				result = x
 			} else {
 				result = matmul(result, x)
@@ -168,7 +168,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []graph.Arg) graph.Arg {
 
 // multiDot multiplies matrices in the order that takes the fewest multiplications of elements. A vector is a row if it
 // is the first operand, and a column if it is the last.
-func multiDot(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+func multiDot(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	const name = "multi_dot"
 	count := len(in)
 	s.Reject(count < 2, "%s(): expected at least 2 tensors but got %d", name, count)
@@ -210,7 +210,7 @@ func multiDot(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
 // as the product of operands i to k times the product of operands k+1 to j. It computes the indices for products of 2
 // operands first, then of 3, and so on.
-func (s steps) splits(in []graph.Arg) [][]int {
+func (s steps) splits(in []*graph.Arg) [][]int {
 	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
 	for _, x := range in {
@@ -237,7 +237,7 @@ func (s steps) splits(in []graph.Arg) [][]int {
 }
 
 // chainProduct multiplies operands i to j. splits says where each product of several operands is divided.
-func (s steps) chainProduct(in []graph.Arg, splits [][]int, i, j int) graph.Arg {
+func (s steps) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.Arg {
 	if i == j {
 		return in[i]
 	}
@@ -247,7 +247,7 @@ func (s steps) chainProduct(in []graph.Arg, splits [][]int, i, j int) graph.Arg 
 
 // pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
 // count as 0.
-func (s steps) pinv(x graph.Arg, atol, rtol threshold, isHermitian bool) graph.Arg {
+func (s steps) pinv(x *graph.Arg, atol, rtol threshold, isHermitian bool) *graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType
 	s.Reject(xType.Rank() < 2 || dtype.IsReducedFloat() || !dtype.IsFloat() && !dtype.IsComplex(),
@@ -260,7 +260,7 @@ func (s steps) pinv(x graph.Arg, atol, rtol threshold, isHermitian bool) graph.A
 		return s.Apply(view.NewZeros, graph.Attrs{"size": shape}, x)
 	}
 	// x is left diag(values) right^H.
-	var left, right, values, magnitudes graph.Arg
+	var left, right, values, magnitudes *graph.Arg
 	if isHermitian {
 		factors := s.ApplyMany(linalg.Eigh, nil, x)
 		values, left, right = factors[0], factors[1], factors[1]
@@ -276,7 +276,7 @@ func (s steps) pinv(x graph.Arg, atol, rtol threshold, isHermitian bool) graph.A
 }
 
 // adjoint returns the conjugate transposes of matrices, or the conjugate of a value of rank 0.
-func (s steps) adjoint(x graph.Arg) graph.Arg {
+func (s steps) adjoint(x *graph.Arg) *graph.Arg {
 	x = s.Apply(view.MT, nil, x)
 	if x.Type().DType.IsComplex() {
 		x = s.Apply(pointwise.ConjPhysical, nil, x)
@@ -284,7 +284,7 @@ func (s steps) adjoint(x graph.Arg) graph.Arg {
 	return x
 }
 
-func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
+func matrixRank(s steps, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	xType := x.Type()
 	s.Reject(xType.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
@@ -298,7 +298,7 @@ func matrixRank(s steps, a *matrixRankAttrs, in []graph.Arg) graph.Arg {
 		shape := xType.Shape[:xType.Rank()-2]
 		return s.Apply(view.Full, graph.Attrs{"size": shape, "fill_value": 0, "dtype": tensor.Int64})
 	}
-	values := graph.Arg{}
+	var values *graph.Arg
 	if a.Hermitian {
 		values = s.abs(s.Apply(linalg.Eigvalsh, nil, x))
 	} else {
@@ -322,7 +322,7 @@ func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
 }
 
 // linalgNorm returns norms of vectors if no order is given or one dimension is reduced, otherwise norms of matrices.
-func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
+func linalgNorm(s steps, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := x.Type().Rank()
 	hasOrder := a.Ord.Word != "" || a.Ord.Ints != nil
@@ -355,7 +355,7 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []graph.Arg) graph.Arg {
 // the singular values. The orders 2 and -2 are the greatest and the least singular value, 1 and -1 the greatest and the
 // least sum of magnitudes of a column, and Infinity and -Infinity the greatest and the least sum of magnitudes of a
 // row.
-func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
+func (s steps) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	const name = "linalg.matrix_norm: "
 	xType := x.Type()
 	s.Reject(xType.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
@@ -370,7 +370,7 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
 	rowDim, columnDim := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
 	s.Reject(rowDim == columnDim, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
-	vectorNorm := func(ord float64, dims []int, keepdim bool) graph.Arg {
+	vectorNorm := func(ord float64, dims []int, keepdim bool) *graph.Arg {
 		return s.Apply(reduce.VectorNorm, graph.Attrs{"ord": ord, "dim": dims, "keepdim": keepdim, "dtype": a.DType}, x)
 	}
 	switch {
@@ -389,7 +389,7 @@ func (s steps) matrixNorm(x graph.Arg, a *matrixNormAttrs) graph.Arg {
 	}
 	values := s.Apply(linalg.Svdvals, nil, s.Apply(view.Movedim, graph.Attrs{"source": []int{rowDim, columnDim},
 		"destination": []int{-2, -1}}, x))
-	var result graph.Arg
+	var result *graph.Arg
 	if word == "nuc" {
 		result = s.sum(values, a.Keepdim, []int{-1})
 	} else {
@@ -412,7 +412,7 @@ func extremum(isGreatest bool) *graph.Op {
 
 // linalgCond returns condition numbers: from the singular values for nuc and orders 2 and -2, otherwise from the norms
 // of the matrices and their inverses.
-func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
+func linalgCond(s steps, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	const name = "linalg.cond"
 	x := in[0]
 	xType := x.Type()
@@ -447,7 +447,7 @@ func linalgCond(s steps, a *condAttrs, in []graph.Arg) graph.Arg {
 		return s.div(greatest, least)
 	}
 	inverse := s.ApplyMany(linalg.InvEx, nil, x)
-	norm := func(x graph.Arg) graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: a.P, Dim: []int{-2, -1}}) }
+	norm := func(x *graph.Arg) *graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: a.P, Dim: []int{-2, -1}}) }
 	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
 	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:rank-2], "fill_value": math.Inf(1),
 		"dtype": xType.DType.ToReal()})

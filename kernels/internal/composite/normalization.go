@@ -21,7 +21,7 @@ var NativeLayerNorm = define(graph.Semantics{
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias}, Outputs: []string{"out", "mean", "rstd"},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"normalized_shape": []int{4}, "eps": 1e-5}, kit.F32(2, 3, 4),
 		kit.F32(4), kit.F32(4))},
-}, func(s steps, a *nativeLayerNormAttrs, in []graph.Arg) []graph.Arg {
+}, func(s steps, a *nativeLayerNormAttrs, in []*graph.Arg) []*graph.Arg {
 	x := in[0]
 	out := s.Apply(reduce.LayerNorm, graph.Attrs{"normalized_shape": a.NormalizedShape, "eps": a.Eps}, in...)
 	dtype := x.Type().DType
@@ -35,5 +35,5 @@ var NativeLayerNorm = define(graph.Semantics{
 	varMeanAttrs := graph.Attrs{"dim": dims, "correction": 0, "keepdim": true}
 	moments := s.ApplyMany(reduce.VarMean, varMeanAttrs, s.to(x, dtype.OpMath()))
 	rstd := s.Apply(pointwise.Rsqrt, nil, s.addNumber(moments[0], a.Eps))
-	return []graph.Arg{out, s.to(moments[1], dtype), s.to(rstd, dtype)}
+	return []*graph.Arg{out, s.to(moments[1], dtype), s.to(rstd, dtype)}
 })

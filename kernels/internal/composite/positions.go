@@ -44,7 +44,7 @@ var (
 	}, indexReduce)
 )
 
-func put(s steps, a *putAttrs, in []graph.Arg) graph.Arg {
+func put(s steps, a *putAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	s.Reject(positions.DType != tensor.Int64, "put_(): Expected a long tensor for index, but got %s",
 		positions.DType.TorchName())
@@ -53,12 +53,12 @@ func put(s steps, a *putAttrs, in []graph.Arg) graph.Arg {
 	s.Reject(positions.Numel().Ne(source.Numel()).Holds(), "put_(): Expected source and index to have the same number of "+
 		"elements, but got source.numel() = %v, index.numel() = %v", source.Numel(), positions.Numel())
 	s.Reject(kit.IsEmpty(self) && !kit.IsEmpty(positions), "put_(): Expected self to be non-empty when index is non-empty")
-	flat := func(x graph.Arg) graph.Arg { return s.reshape(x, x.Type().Numel()) }
+	flat := func(x *graph.Arg) *graph.Arg { return s.reshape(x, x.Type().Numel()) }
 	out := s.Apply(index.IndexPut, graph.Attrs{"accumulate": a.Accumulate}, flat(in[0]), flat(in[2]), flat(in[1]))
 	return s.WithLayout(s.reshape(out, self.Shape...), rule.PreserveType(self))
 }
 
-func indexReduce(s steps, a *indexReduceAttrs, in []graph.Arg) graph.Arg {
+func indexReduce(s steps, a *indexReduceAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	dim := s.wrapDim(in[0], a.Dim)
 	s.Reject(positions.Rank() > 1, "index_reduce(): Index is supposed to be a vector")

@@ -43,16 +43,16 @@ var (
 	}, aminmax)
 	CountNonzero = defineOne(graph.Semantics{
 		Name: "count_nonzero", Doc: "Counts the elements that are not 0.", Params: selfOnly, Examples: nansumExamples,
-	}, func(s steps, a *dimsAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *dimsAttrs, in []*graph.Arg) *graph.Arg {
 		return s.sum(s.Apply(pointwise.Ne, nil, in[0], integer(0)), dropDims, a.Dim)
 	})
 	Nansum = defineOne(graph.Semantics{
 		Name: "nansum", Doc: "Adds the elements that are not NaN.", Params: selfOnly, Examples: nansumExamples,
-	}, func(s steps, a *nansumAttrs, in []graph.Arg) graph.Arg { return s.nansum(in[0], a) })
+	}, func(s steps, a *nansumAttrs, in []*graph.Arg) *graph.Arg { return s.nansum(in[0], a) })
 	Nanmean = defineOne(graph.Semantics{
 		Name: "nanmean", Doc: "Returns the mean of the elements that are not NaN.", Params: selfOnly,
 		Examples: nansumExamples,
-	}, func(s steps, a *nansumAttrs, in []graph.Arg) graph.Arg {
+	}, func(s steps, a *nansumAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := in[0].Type().DType
 		s.Reject(!dtype.IsFloat(), "nanmean(): expected input to have floating point dtype but got %s", dtype.TorchName())
 		count := s.sum(s.not(s.Apply(pointwise.Isnan, nil, in[0])), a.Keepdim, a.Dim)
@@ -64,7 +64,7 @@ var (
 		Params: []graph.Param{kit.Self, {Name: "fweights", Optional: true}, {Name: "aweights", Optional: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.I64(3),
 			kit.F32(3))},
-	}, func(s steps, a *covAttrs, in []graph.Arg) graph.Arg { return s.cov(a.Correction, in) })
+	}, func(s steps, a *covAttrs, in []*graph.Arg) *graph.Arg { return s.cov(a.Correction, in) })
 	Corrcoef = defineOne(graph.Semantics{
 		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
 		Examples: kit.OneExample(kit.ExTransposed, nil),
@@ -73,12 +73,12 @@ var (
 		Name: "sum_to_size", Doc: "Sums over dimensions so that the result has the sizes `size`, which must broadcast to " +
 			"self's shape.",
 		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []graph.Arg {
-		return []graph.Arg{sumToSize(steps{s}, kit.Attrs[*sizeAttrs](s.Call), s.Call.In)}
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
+		return []*graph.Arg{sumToSize(steps{s}, kit.Attrs[*sizeAttrs](s.Call), s.Operands())}
 	})
 )
 
-func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {
+func aminmax(s steps, a *aminmaxAttrs, in []*graph.Arg) []*graph.Arg {
 	xType := in[0].Type()
 	if a.Dim == nil {
 		s.Reject(kit.IsEmpty(xType), "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "+
@@ -94,10 +94,10 @@ func aminmax(s steps, a *aminmaxAttrs, in []graph.Arg) []graph.Arg {
 	if a.Dim != nil && xType.Rank() == 0 && a.Keepdim { // PyTorch returns vectors
 		x = s.unsqueeze(x, 0)
 	}
-	return []graph.Arg{s.Apply(reduce.Amin, attrs, x), s.Apply(reduce.Amax, attrs, x)}
+	return []*graph.Arg{s.Apply(reduce.Amin, attrs, x), s.Apply(reduce.Amax, attrs, x)}
 }
 
-func (s steps) nansum(x graph.Arg, a *nansumAttrs) graph.Arg {
+func (s steps) nansum(x *graph.Arg, a *nansumAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype.IsComplex(), "nansum does not support complex inputs")
 	s.Reject(dtype.IsFloat() && a.DType != tensor.Invalid && !a.DType.IsFloat(),
@@ -114,7 +114,7 @@ type sizeAttrs struct {
 
 // sumToSize sums over the leading dimensions that the result does not have, and over the dimensions in which the result
 // has size 1.
-func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
+func sumToSize(s steps, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
 	shape := s.shape(in[0])
 	extraDims := len(shape) - len(a.Size)
 	isExpandable := extraDims >= 0
@@ -143,7 +143,7 @@ func sumToSize(s steps, a *sizeAttrs, in []graph.Arg) graph.Arg {
 }
 
 // cov returns the covariance matrix of the rows of in[0], weighted by in[1] and in[2].
-func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
+func (s steps) cov(correction int, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := len(s.shape(x))
 	s.Reject(rank > 2, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions", rank)
@@ -153,9 +153,9 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 	}
 	observationCount := s.shape(x)[1]
 	weights := s.weights(observationCount, in[1], in[2])
-	var weightSum, mean graph.Arg
+	var weightSum, mean *graph.Arg
 	if weights.Kind == graph.Null {
-		count := graph.Arg{Kind: graph.NumberArg, Number: tensor.IntScalar(int64(observationCount.Specialize()))}
+		count := integer(int64(observationCount.Specialize()))
 		weightSum, mean = count, s.div(s.sum(x, keepDims, []int{1}), count)
 	} else {
 		weightSum = s.sum(weights, dropDims, nil)
@@ -166,11 +166,11 @@ func (s steps) cov(correction int, in []graph.Arg) graph.Arg {
 
 // centredProducts returns x diag(weights) x^H / divisor for the differences x from the mean. The divisor is weightSum
 // minus the correction. With aweights, the correction is first multiplied by the sum of weights*aweights / weightSum.
-func (s steps) centredProducts(x, mean, weights, weightSum graph.Arg, correction int, in []graph.Arg) graph.Arg {
-	divisor := graph.Arg{}
+func (s steps) centredProducts(x, mean, weights, weightSum *graph.Arg, correction int, in []*graph.Arg) *graph.Arg {
+	var divisor *graph.Arg
 	switch {
 	case weights.Kind == graph.Null:
-		divisor = compose.Number(max(0, float64(weightSum.Number.Int())-float64(correction)))
+		divisor = float(max(0, float64(weightSum.Number.Int())-float64(correction)))
 	case in[2].Kind == graph.Null:
 		divisor = s.sub(weightSum, integer(int64(correction)))
 	default:
@@ -190,8 +190,8 @@ func (s steps) centredProducts(x, mean, weights, weightSum graph.Arg, correction
 
 // weights returns the product of both weights of the observations, whose number is given. If the call omits both, the
 // result is a null operand.
-func (s steps) weights(observations sym.Int, fweights, aweights graph.Arg) graph.Arg {
-	check := func(weight graph.Arg, name string, isAllowed func(dtype tensor.DType) bool, dtypeName string) {
+func (s steps) weights(observations sym.Int, fweights, aweights *graph.Arg) *graph.Arg {
+	check := func(weight *graph.Arg, name string, isAllowed func(dtype tensor.DType) bool, dtypeName string) {
 		if weight.Kind == graph.Null {
 			return
 		}
@@ -216,11 +216,11 @@ func (s steps) weights(observations sym.Int, fweights, aweights graph.Arg) graph
 	return s.mul(fweights, aweights)
 }
 
-func corrcoef(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
+func corrcoef(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+
 		"dimensions", rank)
-	covariance := s.cov(1, []graph.Arg{in[0], {}, {}})
+	covariance := s.cov(1, []*graph.Arg{in[0], {}, {}})
 	if covariance.Type().Rank() == 0 {
 		return s.div(covariance, covariance)
 	}
@@ -231,7 +231,7 @@ func corrcoef(s steps, _ *kit.EmptyAttrs, in []graph.Arg) graph.Arg {
 	}
 	deviations = s.Apply(pointwise.Sqrt, nil, deviations)
 	covariance = s.div(s.div(covariance, s.unsqueeze(deviations, 1)), s.unsqueeze(deviations, 0))
-	clip := func(x graph.Arg) graph.Arg { return s.Apply(pointwise.Clamp, graph.Attrs{"min": -1, "max": 1}, x) }
+	clip := func(x *graph.Arg) *graph.Arg { return s.Apply(pointwise.Clamp, graph.Attrs{"min": -1, "max": 1}, x) }
 	if isComplex {
 		return s.Apply(view.Complex, nil, clip(s.Apply(pointwise.Real, nil, covariance)),
 			clip(s.Apply(pointwise.Imag, nil, covariance)))

@@ -2,7 +2,6 @@ package composite
 
 import (
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/kernels/internal/compose"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
@@ -28,17 +27,17 @@ func tolerances(older string) (params []graph.Param) {
 // threshold is a tolerance: a number, a tensor, or neither if the call omits it.
 type threshold struct {
 	number *float64
-	tensor graph.Arg
+	tensor *graph.Arg
 }
 
 func numberThreshold(x float64) threshold { return threshold{number: &x} }
 
-func (t threshold) isTensor() bool { return t.tensor.Kind != graph.Null }
+func (t threshold) isTensor() bool { return t.tensor != nil && t.tensor.Kind != graph.Null }
 
 func (t threshold) isGiven() bool { return t.number != nil || t.isTensor() }
 
 // threshold returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
-func (s steps) threshold(op, name string, number *float64, operand graph.Arg) threshold {
+func (s steps) threshold(op, name string, number *float64, operand *graph.Arg) threshold {
 	tolerance := threshold{number, operand}
 	if tolerance.isTensor() {
 		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)
@@ -52,7 +51,7 @@ func (s steps) threshold(op, name string, number *float64, operand graph.Arg) th
 // tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
 // times the greatest of values, the singular values. If rtol is omitted and atol is omitted or at most 0, rtol is the
 // greater size of the matrices times the precision of the dtype.
-func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
+func (s steps) tolerance(x, values *graph.Arg, atol, rtol threshold) *graph.Arg {
 	absolute := 0.0
 	if atol.number != nil {
 		absolute = *atol.number
@@ -64,18 +63,18 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 		}
 	}
 	if !atol.isTensor() && !rtol.isTensor() && *rtol.number == 0 {
-		return compose.Number(max(absolute, 0))
+		return float(max(absolute, 0))
 	}
 	greatest := s.Apply(reduce.Amax, graph.Attrs{"dim": []int{-1}, "keepdim": true}, values)
-	var relative graph.Arg
+	var relative *graph.Arg
 	switch {
 	case rtol.isTensor():
 		relative = s.mul(s.unsqueeze(rtol.tensor, -1), greatest)
 	case rtol.number != nil:
-		relative = s.mul(greatest, compose.Number(*rtol.number))
+		relative = s.mul(greatest, float(*rtol.number))
 	default: // the precision where atol is at most 0
-		isZero := s.to(s.Apply(pointwise.Le, nil, s.unsqueeze(atol.tensor, -1), compose.Number(0)), tensor.Float64)
-		relative = s.mul(s.mul(isZero, compose.Number(s.relativePrecision(x))), greatest)
+		isZero := s.to(s.Apply(pointwise.Le, nil, s.unsqueeze(atol.tensor, -1), float(0)), tensor.Float64)
+		relative = s.mul(s.mul(isZero, float(s.relativePrecision(x))), greatest)
 	}
 	if atol.isTensor() {
 		return s.Apply(pointwise.Maximum, nil, s.unsqueeze(atol.tensor, -1), relative)
@@ -84,7 +83,7 @@ func (s steps) tolerance(x, values graph.Arg, atol, rtol threshold) graph.Arg {
 }
 
 // relativePrecision returns the greater size of the matrices x times the precision of their dtype.
-func (s steps) relativePrecision(x graph.Arg) float64 {
+func (s steps) relativePrecision(x *graph.Arg) float64 {
 	shape := s.shape(x)
 	rank := len(shape)
 	return kit.Precision(x.Type().DType) * float64(max(shape[rank-1].Specialize(), shape[rank-2].Specialize()))

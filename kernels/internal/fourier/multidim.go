@@ -83,13 +83,13 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3, 2)},
 					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},
 		},
-	}, func(s *compose.Steps) []graph.Arg {
-		callAttrs, x := attrs(kit.Attrs[A](s.Call)), s.Call.In[0]
+	}, func(s *compose.Steps) []*graph.Arg {
+		callAttrs, x := attrs(kit.Attrs[A](s.Call)), s.Operands()[0]
 		dims, lengths, err := callAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
 		if len(dims) == 0 {
 			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
-			return []graph.Arg{complexCopy(s, name, lastOp != otherOp || startsWithLast)}
+			return []*graph.Arg{complexCopy(s, name, lastOp != otherOp || startsWithLast)}
 		}
 		final := len(dims) - 1
 		s.Reject(startsWithLast && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
@@ -113,14 +113,14 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 		if !startsWithLast {
 			transform(final)
 		}
-		return []graph.Arg{x}
+		return []*graph.Arg{x}
 	})
 }
 
 // complexCopy returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
 // hasHalf is set, because such an op needs a dimension that stores only half of its frequencies.
-func complexCopy(s *compose.Steps, name string, hasHalf bool) graph.Arg {
-	x := s.Call.In[0]
+func complexCopy(s *compose.Steps, name string, hasHalf bool) *graph.Arg {
+	x := s.Operands()[0]
 	dtype := x.Type().DType
 	s.Reject(hasHalf, "%s must transform at least one axis", name[len("fft_"):])
 	s.Reject(dtype.IsReducedFloat(), "Unsupported dtype %s", dtype.TorchName())
@@ -181,7 +181,7 @@ func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"dim": []int{1}}},
 				{In: []tensor.Meta{kit.F32(2, 4, 5)}, Attrs: graph.Attrs{"dim": []int{0, -1}}}},
 		},
-	}, func(s *compose.Steps) []graph.Arg {
+	}, func(s *compose.Steps) []*graph.Arg {
 		self := s.Call.Type(0)
 		dims, shifts := slices.Clone(kit.Attrs[*fftShiftAttrs](s.Call).Dim), []int{}
 		if dims == nil {
@@ -204,8 +204,8 @@ func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 			}
 		}
 		if !isKnown && len(dims) > 0 { // sizes are unknown only in inference
-			return []graph.Arg{graph.ArgOf(&graph.Value{Name: name, Type: rule.PreserveType(self)})}
+			return []*graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Name: name, Type: rule.PreserveType(self)}}}
 		}
-		return []graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Call.In[0])}
+		return []*graph.Arg{s.Apply(view.Roll, graph.Attrs{"shifts": shifts, "dims": dims}, s.Operands()[0])}
 	})
 }
