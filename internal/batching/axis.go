@@ -115,8 +115,8 @@ const costTolerance = 0.02
 
 // EfficientRows returns the number of rows that a batch of run and others should have: the least number that has a
 // predicted cost per row at most 2% above the least. Candidates are minRows, its doubles, and maxRows. Smaller batches
-// need less memory, their rows wait less, and their intermediate results stay in nearer caches. The result is maxRows if
-// the run cannot be joined, or if no candidate can be planned before the context ends.
+// need less memory, their rows wait less, and their intermediate results stay in nearer caches. The result is
+// maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
 	if run.Rows == 0 {
 		return maxRows

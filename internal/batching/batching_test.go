@@ -170,8 +170,8 @@ func TestPlanForOneRow(t *testing.T) {
 	}
 }
 
-// TestMixedPlan: the plan for one row costs 1.2 times the least cost of 8 rows, the plan for 8 rows 3.4 times that of one
-// row. With implementation "lots", the plan for one row costs 1.12 and 1.13 times the least.
+// TestMixedPlan: the plan for one row costs 1.2 times the least cost of 8 rows, the plan for 8 rows 3.4 times that of
+// one row. With implementation "lots", the plan for one row costs 1.12 and 1.13 times the least.
 func TestMixedPlan(t *testing.T) {
 	text := strings.Replace(networks.PricedRows, `],
 	"nodes": [`, `],
@@ -195,7 +195,8 @@ func TestEfficientRows(t *testing.T) {
 	for _, c := range []struct {
 		impl                   string
 		minRows, maxRows, want int
-	}{{"some", 1, 8, 1}, {"some", 3, 8, 3}, {"some", 9, 8, 8}, {"many", 1, 8, 8}, {"many", 16, 17, 16}, {"many", 1, 64, 32}} {
+	}{{"some", 1, 8, 1}, {"some", 3, 8, 3}, {"some", 9, 8, 8},
+		{"many", 1, 8, 8}, {"many", 16, 17, 16}, {"many", 1, 64, 32}} {
 		p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: c.impl}}})
 		require.NoError(t, err)
 		a, err := Prove(t.Context(), p, g, "N", 32, true)
