@@ -23,13 +23,13 @@ type model struct {
 	graph          *graph.Graph
 	digest         string // of the model and the options
 	program        *graphrun.Program
-	rows           *batching.Axis // the dimension along which inputs are joined; nil if each input is run separately
-	unjoinedReason error          // the reason why rows is nil
+	joinAxis       *batching.Axis // the dimension along which inputs are joined; nil if each input is run separately
+	unjoinedReason error          // the reason why joinAxis is nil
 }
 
 // loadModel reads a model without compiling it.
 func loadModel(ctx context.Context, path string, options *Options) (*model, error) {
-	// The digest of the model is that of all files that the loader opens.
+	// The digest of the model covers all files that the loader opens.
 	recorder, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
 	loader := options.Loader
 	loader.FS = recorder
@@ -65,7 +65,8 @@ func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	}
 	if symbol != "" {
 		const exact = true // an output has the same bits in every batch
-		m.rows, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol, options.MaxRows, exact)
+		m.joinAxis, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, symbol,
+			options.MaxRows, exact)
 	}
 	return nil
 }
@@ -78,8 +79,8 @@ func parallelRuns(options *Options) int {
 	return max(1, runtime.GOMAXPROCS(0)/options.Compile.Threads)
 }
 
-// run runs the model once on the joined inputs of runs. parts has the outputs for each of the runs. release must be
-// called when the outputs are no longer used.
+// run runs the model once on the joined inputs of runs. parts[i] has the outputs of runs[i]. The caller calls release
+// when it no longer uses the outputs.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.Entry, release func(), err error) {
 	defer catchPanic(&err)
 	in, err := batching.Join(runs)
@@ -90,7 +91,7 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.En
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, part := range m.rows.Split(out, runs) {
+	for _, part := range m.joinAxis.Split(out, runs) {
 		entries := arrays.Entries(m.graph, part)
 		if err := arrays.Decode(m.graph, entries); err != nil {
 			return nil, nil, err

@@ -252,7 +252,7 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	if j.decoded.Acquire(ctx, decoded.bytes) != nil {
 		return nil
 	}
-	decoded.run = j.model.rows.NewRun(ctx, tensors)
+	decoded.run = j.model.joinAxis.NewRun(ctx, tensors)
 	return decoded
 }
 
@@ -319,7 +319,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 
 // nextBatch divides items into those of the next batch and all others.
 func (j *job) nextBatch(items []*item) (batch, others []*item) {
-	indices := j.model.rows.Batch(runsOf(items), math.MaxInt)
+	indices := j.model.joinAxis.Batch(runsOf(items), math.MaxInt)
 	for i, it := range items {
 		if slices.Contains(indices, i) {
 			batch = append(batch, it)

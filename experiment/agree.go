@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tolerances are the maximum differences of two elements, divided by a scale. Exact programs (graphrun.Options.Exact)
-// differ only in the order of summation, and the scale of an element is 1 + |element|. Other programs may use other
-// formulas, such as Winograd convolutions, whose errors are proportional to the largest value of a tensor. The scale
-// is then 1 plus the largest finite value of the tensor.
+// tolerances has, by dtype, the tolerated difference of two elements, divided by a scale. Exact programs
+// (graphrun.Options.Exact) differ only in the order of summation. For them, the scale of an element is 1 + |element|.
+// Other programs may use other formulas, such as Winograd convolutions, with errors proportional to the largest value
+// of a tensor. The scale is then 1 plus the largest finite magnitude in the tensor.
 var tolerances = map[tensor.DType]float64{
 	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
@@ -28,12 +28,12 @@ func outputDifferences(base, contender *contender) []string {
 	}
 	var list []string
 	for _, name := range sorted.Keys(base.out) {
-		why := "the output is missing in one of them"
+		text := "the output is missing in one of them"
 		if contender.out[name] != nil {
-			why = difference(base.out[name], contender.out[name], base.exact && contender.exact)
+			text = difference(base.out[name], contender.out[name], base.exact && contender.exact)
 		}
-		if why != "" {
-			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, contender.name, why))
+		if text != "" {
+			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, contender.name, text))
 		}
 	}
 	return list
@@ -85,7 +85,7 @@ func asComplex(t *tensor.Tensor) []complex128 {
 	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
 }
 
-// exactDifference describes how many elements of two results differ in their bits. It returns "" if none does.
+// exactDifference describes how many elements of two results differ in their bits. It returns "" if no element differs.
 func exactDifference(a, b *tensor.Tensor) string {
 	bytesA, bytesB := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
 		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()

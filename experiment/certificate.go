@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/graphdigest"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -77,15 +78,13 @@ type CertifiedPin struct {
 // layout problem, as Optimal and [layout.Given] do. Shapes must not depend on data, and the list of passes must be the
 // built-in one.
 func Certify(p *graphrun.Program) (*Certificate, error) {
-	internal, binding, err := internals(p)
+	internal := (*program.Program)(p)
+	model, err := internal.Model() // fails if the program was not compiled
 	if err != nil {
 		return nil, err
 	}
-	model, err := internal.Model()
-	if err != nil {
-		return nil, err
-	}
-	options, solution := internal.Options(), binding.Plan.Solution
+	binding, options := internal.FirstBinding(), internal.Options()
+	solution := binding.Plan.Solution
 	switch {
 	case solution == nil:
 		return nil, fmt.Errorf("strategy %s does not solve the problem of layouts, so its plan cannot be certified; "+

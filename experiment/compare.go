@@ -248,7 +248,7 @@ func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 			row.MeasuredAs = contender.measuredInstead.name
 			contender = contender.measuredInstead
 		}
-		row.Spread, row.Samples = SpreadOf(contender.times), notNil(contender.times)
+		row.Spread, row.Samples = SpreadOf(contender.times), program.NotNil(contender.times)
 		if i > 0 {
 			row.Base = all[0].name
 			if contender != all[0] && row.MeasuredAs == "" {

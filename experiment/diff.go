@@ -100,7 +100,7 @@ func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, 
 // diff implements [Diff], and with resized [DiffSizes].
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	for i, p := range []*graphrun.Program{a, b} {
-		switch _, binding, err := internals(p); {
+		switch binding, err := (*program.Program)(p).Compiled(); {
 		case err != nil:
 			return nil, fmt.Errorf("program %d was not made by Compile", i)
 		case binding.Segmented():
@@ -285,7 +285,7 @@ func (s *side) layoutsDiffer(a, b tensor.Meta) bool {
 
 // layoutOf describes a layout.
 func layoutOf(meta tensor.Meta) ValueLayout {
-	return ValueLayout{Strides: notNil(meta.Strides), Layout: inspect.LayoutName(meta)}
+	return ValueLayout{Strides: program.NotNil(meta.Strides), Layout: inspect.LayoutName(meta)}
 }
 
 // stepGroup has the steps of both plans that are connected by common nodes.

@@ -20,16 +20,6 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// internals returns the internal program and its first binding: the plan and the compiled steps for one set of sizes.
-// It fails if the program was not compiled.
-func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
-	internal := (*program.Program)(p)
-	if b := internal.FirstBinding(); b != nil {
-		return internal, b, nil
-	}
-	return nil, nil, program.ErrNotCompiled
-}
-
 // Together returns the memory of simultaneous runs of programs of one graph, which share inputs and constants.
 func Together(programs ...*graphrun.Program) graphrun.Need {
 	list := make([]*program.Program, len(programs))
@@ -37,12 +27,4 @@ func Together(programs ...*graphrun.Program) graphrun.Need {
 		list[i] = (*program.Program)(p)
 	}
 	return program.CombinedNeed(list...)
-}
-
-// notNil returns an empty slice for nil, so that JSON has a list.
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

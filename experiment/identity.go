@@ -56,19 +56,19 @@ func passNames(plan *report.Plan) []string {
 // hashSteps hashes the steps of a program in order: computed nodes, implementation, operands, layouts, buffers and
 // loops.
 func hashSteps(digest hash.Hash, binding *program.Binding) {
-	name := func(v *graph.Value) string {
+	quotedName := func(v *graph.Value) string {
 		if v == nil {
 			return "-"
 		}
 		return strconv.Quote(v.Name)
 	}
 	for _, v := range binding.Plan.Graph.Constants {
-		fmt.Fprintf(digest, "\nconstant %s", name(v))
+		fmt.Fprintf(digest, "\nconstant %s", quotedName(v))
 		hashLayout(digest, v)
 	}
 	for _, step := range binding.Program.Steps() {
 		node := step.Node
-		fmt.Fprintf(digest, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, name))
+		fmt.Fprintf(digest, "\nstep %q %q %d %s", step.Name, step.Ops, step.Buffer, callText(node, quotedName))
 		if node.Impl != nil {
 			fmt.Fprintf(digest, " by %q", node.Impl.Name)
 		}
@@ -81,18 +81,18 @@ func hashSteps(digest hash.Hash, binding *program.Binding) {
 			}
 		}
 		for _, arg := range node.In {
-			fmt.Fprintf(digest, "\n in %v %s", arg.Kind, name(arg.Value))
+			fmt.Fprintf(digest, "\n in %v %s", arg.Kind, quotedName(arg.Value))
 			if arg.Kind == graph.NumberArg {
 				fmt.Fprintf(digest, " %v:%v", arg.Number.DType(), arg.Number)
 			}
 		}
 		for _, v := range node.Out {
-			fmt.Fprintf(digest, "\n out %s of %s in %s", name(v), name(v.Alias), name(v.ContainedIn))
+			fmt.Fprintf(digest, "\n out %s of %s in %s", quotedName(v), quotedName(v.Alias), quotedName(v.ContainedIn))
 			hashLayout(digest, v)
 		}
 	}
 	for _, output := range binding.Plan.Graph.Outputs {
-		fmt.Fprintf(digest, "\noutput %q %s", output.Name, name(output.Value))
+		fmt.Fprintf(digest, "\noutput %q %s", output.Name, quotedName(output.Value))
 	}
 }
 

@@ -149,5 +149,5 @@ func Advise(p *graphrun.Program) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Advice{advised.Tried, advised.Possible, notNil(advised.Hints)}, nil
+	return &Advice{advised.Tried, advised.Possible, program.NotNil(advised.Hints)}, nil
 }

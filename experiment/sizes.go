@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
@@ -145,8 +146,8 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 			return err
 		}
 	}
-	// Free the programs that no further comparison needs. The ends are kept: the next of startSizes is compared
-	// with the last point.
+	// Free the programs that no further comparison needs. The program of the last point stays, because the next start
+	// size is compared with it.
 	for k := max(i-1, 0); k <= min(i+1, len(bisection.points)-1); k++ {
 		isInner := k > 0 && k+1 < len(bisection.points)
 		if isInner && !bisection.isOpen(k) && !bisection.isOpen(k+1) {
@@ -178,16 +179,17 @@ func (bisection *bisection) isOpen(i int) bool {
 		bisection.points[i].size-bisection.points[i-1].size > 1
 }
 
-// widestOpen returns the index i of the open pair of points (see isOpen) with the greatest ratio of sizes. It returns
-// -1 if no pair is open.
+// widestOpen returns the index i of the open pair of points i-1 and i (see isOpen) with the greatest ratio of sizes. It
+// returns -1 if no pair is open.
 func (bisection *bisection) widestOpen() int {
-	best, ratio := -1, 0.0
+	best, bestRatio := -1, 0.0
 	for i := range bisection.points {
 		if !bisection.isOpen(i) {
 			continue
 		}
-		if pairRatio := float64(bisection.points[i].size) / float64(max(bisection.points[i-1].size, 1)); pairRatio > ratio {
-			best, ratio = i, pairRatio
+		ratio := float64(bisection.points[i].size) / float64(max(bisection.points[i-1].size, 1))
+		if ratio > bestRatio {
+			best, bestRatio = i, ratio
 		}
 	}
 	return best
@@ -199,7 +201,7 @@ func (bisection *bisection) ranges() *SizeRanges {
 	for i, point := range bisection.points {
 		if i == 0 || !point.samePlan {
 			result.Ranges = append(result.Ranges, SizeRange{From: point.size, CostNS: point.cost, Copies: point.copies,
-				Changes: notNil(point.changes)})
+				Changes: program.NotNil(point.changes)})
 			if point.rejected != nil {
 				result.Ranges[len(result.Ranges)-1].Rejected = point.rejected.Error()
 			}
@@ -253,11 +255,11 @@ func stepsText(steps []StepSummary) string {
 	return nodesOf(steps)
 }
 
-// shapes returns, for the values of each graph by name, the shape of the matching value of the other graph.
+// shapes returns two maps, one for each graph: by name of a value, the shape of its match in the other graph.
 func (p *pairing) shapes() (first, second map[string][]int) {
 	first, second = map[string][]int{}, map[string][]int{}
 	for v, match := range p.second {
-		first[v.Name], second[match.Name] = notNil(match.Meta.Shape), notNil(v.Meta.Shape)
+		first[v.Name], second[match.Name] = program.NotNil(match.Meta.Shape), program.NotNil(v.Meta.Shape)
 	}
 	return first, second
 }

@@ -42,7 +42,7 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 		than := ""
 		if faster > 0 {
 			than = " than " + plans[faster].name
-			if p.ns >= 1.995*plans[faster].ns {
+			if p.ns >= 1.995*plans[faster].ns { // "takes 2.0 times as long as": see slowdownText
 				than = " as " + plans[faster].name
 			}
 		}
@@ -108,27 +108,27 @@ func mediansText(plans []planTime) string {
 // tooFewText returns the text for a number of runs with which no difference between plans can be significant. fewest
 // is the least sufficient number.
 func tooFewText(plans []planTime, runs, fewest int) string {
-	are := "runs are"
+	verb := "runs are"
 	if runs == 1 {
-		are = "run is"
+		verb = "run is"
 	}
 	return fmt.Sprintf("%d %s too few to find any difference between these plans: at least %d runs of each are needed; "+
-		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
+		"lowest medians: %s", runs, verb, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
 // slowdownText returns a text with the slowdown of a plan relative to a faster plan, whose time is fasterNS.
 func (p *planTime) slowdownText(fasterNS float64) string {
-	is, takes := "are", "take"
+	verb, takes := "are", "take"
 	if p.single {
-		is, takes = "is", "takes"
+		verb, takes = "is", "takes"
 	}
 	switch ratio := p.ns / fasterNS; {
 	case ratio >= 1.995: // at least 2.0 after rounding
 		return fmt.Sprintf("%s %.1f times as long", takes, ratio)
 	case ratio < 1.0095: // less than 1% after rounding to 0.1%
-		return fmt.Sprintf("%s %.1f%% slower", is, 100*(ratio-1))
+		return fmt.Sprintf("%s %.1f%% slower", verb, 100*(ratio-1))
 	default:
-		return fmt.Sprintf("%s %.0f%% slower", is, 100*(ratio-1))
+		return fmt.Sprintf("%s %.0f%% slower", verb, 100*(ratio-1))
 	}
 }
 
@@ -150,8 +150,8 @@ func (c *Comparison) unresolved(plans []planTime) []string {
 			}
 		}
 	}
-	if more := len(pairs) - maxListedPairs; more > 0 {
-		pairs = append(pairs[:maxListedPairs], fmt.Sprintf("%d more pairs", more))
+	if omittedCount := len(pairs) - maxListedPairs; omittedCount > 0 {
+		pairs = append(pairs[:maxListedPairs], fmt.Sprintf("%d more pairs", omittedCount))
 	}
 	if len(pairs) > 0 {
 		list = append(list, "no significant difference between "+strings.Join(pairs, ", "))

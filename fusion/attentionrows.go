@@ -107,11 +107,11 @@ func (r *ScoreRows) Weigh(m *graph.Mem, scores unsafe.Pointer, matrix, row int, 
 	for i, operand := range r.operands {
 		state.ptrs = append(state.ptrs, unsafe.Add(others[i], operand.matrixOffsets[matrix]+row*operand.rowStride))
 	}
-	worker, scratch := memory, memory[align(r.plan.WorkerScratch()):]
+	workerScratch, scratch := memory, memory[align(r.plan.WorkerScratch()):]
 	for phase := range r.plan.Phases() {
 		for chunk := range r.plan.Chunks(phase) {
 			state.Context = m.Context
-			if err := r.plan.Run(&state.State, phase, chunk, state.ptrs, scratch, worker); err != nil {
+			if err := r.plan.Run(&state.State, phase, chunk, state.ptrs, scratch, workerScratch); err != nil {
 				return nil, err
 			}
 		}

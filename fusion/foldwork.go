@@ -45,8 +45,8 @@ func (e OpCounts) addRowLoops(work *graph.Work, elements, rows float64) {
 	}
 }
 
-// foldingOf guesses the dimensions that a call folds from its shapes: the dimensions that its first result lacks, or
-// the last dimension if the result has the shape of the operand.
+// foldingOf guesses the folded dimensions of a call from its shapes. These are the dimensions that its first result
+// lacks, or the last dimension if the result has the shape of the operand.
 func foldingOf(call *graph.Call) folding {
 	fold := folding{}
 	if len(call.In) == 0 || call.In[0].Kind != graph.TensorArg || len(call.Out) == 0 {
@@ -154,8 +154,8 @@ func (fold *folding) work(total *graph.Work, counts OpCounts, call *graph.Call, 
 }
 
 // read returns the additional work for operand i in layout meta. If a result determines the direction of loops, an
-// operand with another fastest dimension is transposed. Otherwise the first operand determines the direction, and its
-// additional work is that of starting rows or runs.
+// operand with another fastest dimension is transposed. Otherwise the first operand determines the direction; its
+// additional work is the starts of rows or runs.
 func (fold *folding) read(counts OpCounts, call *graph.Call, walk graph.Walk, i int,
 	meta tensor.Meta) (work graph.Work) {
 	if !slices.Equal(meta.Shape, fold.operandShape) {

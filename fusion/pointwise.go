@@ -73,7 +73,7 @@ const chunkNS = 4e3
 // stores.
 func compiledGrain(elementNS float64) int {
 	grain := machine.MoveGrain
-	for grain > machine.CallGrain && float64(grain)*elementNS > 1.5*chunkNS {
+	for grain > machine.CallGrain && float64(grain)*elementNS > 1.5*chunkNS { // a half then takes at least 0.75*chunkNS
 		grain /= 2
 	}
 	return grain

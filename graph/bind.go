@@ -74,8 +74,7 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 }
 
 // SizesBySymbol returns the given sizes in a new map whose keys are symbols. The keys of given are any names that
-// [Graph.SymbolNamed] accepts. SizesBySymbol fails if a name has no symbol, or if a symbol is given by both of its
-// names.
+// [Graph.SymbolNamed] accepts. SizesBySymbol fails if no symbol has a name, or if both names of a symbol are given.
 func (g *Graph) SizesBySymbol(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range sorted.Keys(given) {
@@ -171,23 +170,23 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 	return bound, bound.inlineAndInfer()
 }
 
-// bindTo returns the sizes of symbols in bound, with the sizes in shape for the symbols of input v. It does not change
-// bound: if a size differs, it returns a copy.
-func (v *Value) bindTo(shape []int, bound map[string]sym.Int) map[string]sym.Int {
+// bindTo sets the sizes of the symbols of input v from shape. sizes has the sizes so far, by symbol. bindTo returns
+// sizes, or a changed copy if a size differs.
+func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
-		return bound
+		return sizes
 	}
 	copied := false
 	for i, dim := range v.Dims {
-		if dim.Symbol == "" || bound[dim.Symbol].Same(sym.Of(shape[i])) {
+		if dim.Symbol == "" || sizes[dim.Symbol].Same(sym.Of(shape[i])) {
 			continue
 		}
 		if !copied {
-			if bound, copied = maps.Clone(bound), true; bound == nil {
-				bound = map[string]sym.Int{}
+			if sizes, copied = maps.Clone(sizes), true; sizes == nil {
+				sizes = map[string]sym.Int{}
 			}
 		}
-		bound[dim.Symbol] = sym.Of(shape[i])
+		sizes[dim.Symbol] = sym.Of(shape[i])
 	}
-	return bound
+	return sizes
 }

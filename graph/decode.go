@@ -215,8 +215,8 @@ func (p *IntsOrWord) setWord(v any, words []string) bool {
 }
 
 // set sets p to a word or to integers. A text is an expression if all its names are symbols, or if it has an operator,
-// as "n + 1". The value of an expression is an integer, or an error for an unknown name. Every other text is a word.
-// The caller, setField, checks that the word is one of the field's words.
+// as "n + 1". Every other text is a word. set fails for an expression with an unknown name. The caller, setField,
+// checks that the word is one of the field's words.
 func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
 	if text, ok := given.(string); ok {
 		if _, err := expressionIn(text, symbols); err != nil && !isExpression(text) {
@@ -277,7 +277,7 @@ func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error
 	return nil
 }
 
-// AttrError is a mistake in an attribute. An [Error] that wraps it has the place of the attribute in the file.
+// AttrError is a mistake in an attribute. An [Error] that wraps it has the position of the attribute in the file.
 type AttrError struct {
 	Attr string
 	Err  error

@@ -186,7 +186,7 @@ func (inlining *inlining) addResult(n *Node, i int, name string) *Value {
 	return result
 }
 
-// addNode assigns a number to a node that has all its results, and adds the node to the index of names.
+// addNode assigns a number to a node, after all its results were added, and adds the node to the index of names.
 func (inlining *inlining) addNode(n *Node) {
 	inlining.graph.assignNodeNumber(n)
 	inlining.graph.nameIndex().addNode(n)

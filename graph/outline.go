@@ -61,9 +61,10 @@ const maxGuessedRank = 5
 
 // Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
 // valid for all operands that match their outlines and that the op accepts. Symbols stand for unknown sizes of
-// operands. For an unknown rank or dtype, several are tried. Outline returns nil if the op rejects them all. Attributes
-// may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a value, with nil for
-// an unknown element. If the shape is unknown, refs returns false, and only the ranks of the results can be inferred.
+// operands. For an unknown rank or dtype, several are tried. Outline returns nil if the op rejects all of them.
+// Attributes may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a value,
+// with nil for an unknown element. If the shape is unknown, refs returns false, and only the ranks of the results can
+// be inferred.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []PartialType {
 	if op == nil || op.Schema == nil || op.Infer == nil {
@@ -201,22 +202,22 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 			return inference.inferEachAttrs(call, symbols), nil
 		})
 		var alternatives [][]PartialType
-		// partial means that inference was tried for a few of the possible sizes or attributes, so that only the ranks of
-		// the results are certain.
-		partial := err != nil || len(inference.attrs) > 1
+		// If inference was tried for only a few of the possible sizes or attributes, only the ranks of the results are
+		// certain.
+		isPartial := err != nil || len(inference.attrs) > 1
 		for _, forkCase := range cases {
-			partial = partial || errors.Is(forkCase.Err, sym.ErrNumber)
+			isPartial = isPartial || errors.Is(forkCase.Err, sym.ErrNumber)
 			if forkCase.Value != nil {
 				alternatives = append(alternatives, forkCase.Value)
 			}
 		}
 		joined := joinOutlines(alternatives)
 		for i := range joined {
-			if partial && joined[i].Sizes != nil { // other numbers may give other sizes
+			if isPartial && joined[i].Sizes != nil { // other numbers may give other sizes
 				joined[i].Sizes = slices.Repeat([]int{-1}, len(joined[i].Sizes))
 			}
 		}
-		if joined != nil || !partial {
+		if joined != nil || !isPartial {
 			return joined
 		}
 		// The op rejected all sizes with this hint; it may accept the next hint.

@@ -58,16 +58,16 @@ func (r *Rows) IsAlongChannels(k int) bool { return k >= 0 && k < len(r.Channels
 
 // Limits on the length of a row, in elements, and on the number of rows.
 const (
-	maxRow  = 1 << 16 // maximum length of a row, so that it stays in the cache between passes over it
-	longRow = 1 << 12 // if rows are longer, there must be at least minRows
-	minRows = 4       // minimum number of long rows, so that all workers have rows
+	maxRowLength = 1 << 16 // maximum length of a row, so that it stays in the cache between passes over it
+	longRow      = 1 << 12 // if rows are longer, there must be at least minRows
+	minRows      = 4       // minimum number of long rows, so that all workers have rows
 )
 
 // Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
 // better: see [Rows.UnsuitedReason].
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengths(shape)
-	return ok && length > 0 && length <= maxRow || r.SplitsRows(shape)
+	return ok && length > 0 && length <= maxRowLength || r.SplitsRows(shape)
 }
 
 // SplitsRows reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long
@@ -113,7 +113,7 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 			count = count.Mul(size)
 		}
 	}
-	isWithinLimits := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
+	isWithinLimits := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRowLength)))
 	if maxLength := r.maxCutLength(); maxLength > 0 {
 		hasFewLongRows := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
 		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(isWithinLimits.Not().Or(hasFewLongRows))
@@ -161,8 +161,8 @@ func (r *Rows) unsuited(shape []int) string {
 		return "has no rows"
 	case length == 0:
 		return "has rows of no elements"
-	case length > maxRow:
-		return fmt.Sprintf("has rows of %d elements; the limit is %d", length, maxRow)
+	case length > maxRowLength:
+		return fmt.Sprintf("has rows of %d elements; the limit is %d", length, maxRowLength)
 	case length > longRow && count < minRows:
 		return fmt.Sprintf("has %d rows, too few for workers to share", count)
 	}

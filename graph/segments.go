@@ -37,7 +37,7 @@ type Segment struct {
 }
 
 // Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
-// they can run. Nodes on which no output depends are omitted. The result depends only on the graph. Each node is in the
+// they can run. Nodes that no output depends on are omitted. The result depends only on the graph. Each node is in the
 // earliest possible round. A node that depends only on constants is in each segment that reads its results, so that
 // planning can fold it there. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
@@ -368,22 +368,22 @@ func appendShape(key []byte, t *tensor.Tensor) []byte {
 // sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
 // not occur in these shapes, it is the size bound in the graph.
 func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
-	bound := g.sizes
+	sizes := g.sizes
 	for _, v := range g.Inputs {
 		if t := known[v]; v.Dims != nil && t != nil {
-			bound = v.bindTo(t.Shape, bound)
+			sizes = v.bindTo(t.Shape, sizes)
 		}
 	}
-	return bound
+	return sizes
 }
 
 // segmentGraph makes the graph of a segment: it copies the nodes in order, imports each value from outside the segment
 // as a constant or an input at its first use, adds the outputs, and infers the graph. meta returns the meta of an input
 // of the segment. known has the tensors of the values that are attributes.
 func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*Value) (tensor.Meta, error),
-	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
+	known map[*Value]*tensor.Tensor, sizes map[string]sym.Int) (*Graph, error) {
 	built := New(g.Name, g.lookup)
-	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = bound, g.assumed, g.warnings, g.folded, ctx
+	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = sizes, g.assumed, g.warnings, g.folded, ctx
 	// Nodes keep their numbers. Nodes that passes add get higher numbers.
 	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}
 	if g.places != nil {

@@ -31,7 +31,7 @@ type Symbolic struct {
 
 	fixed             map[string]bool // open symbols that guards restrict to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	insideFork        bool            // set while sym.Fork runs inference for each path: record adds no guards
+	insideFork        bool            // sym.Fork is running inference for each path: record adds no guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -104,7 +104,7 @@ func (s *Symbolic) decodeLater() {
 }
 
 // symbol returns the size of a symbol of g. A symbol with a hint, or with an assumed size in g, is open: a symbol of
-// Env with this hint. Of the other symbols, those bound in g are numbers, and the rest are open with the hint
+// Env with this hint. Any other symbol is a number if it is bound in g, otherwise it is open with the hint
 // [Bounds].assumed.
 func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	bounds := g.Symbols[name]
@@ -281,11 +281,10 @@ const maxCases = 16
 
 // SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. A class contains the sizes for which
 // inference takes the same branches: if the bounds of symbols do not decide a branch, inference follows both paths. A
-// size, stride or offset that differs between classes is a [sym.Where]. Guards
-// exclude the classes that inference rejects. They also exclude the classes in which a value differs from the class of
-// the hints in rank, dtype, alias or [Value.Dynamic]. [Guard.Refusal] has the reason. If there are more than 16
-// classes, or if control flow depends on sizes, the graph is inferred only for the class of the hints, and
-// [Symbolic.IncompleteReason] has the reason.
+// size, stride or offset that differs between classes is a [sym.Where]. Guards exclude the classes that inference
+// rejects. They also exclude the classes in which a value differs from the class of the hints in rank, dtype, alias or
+// [Value.Dynamic]. [Guard.Refusal] has the reason. If there are more than 16 classes, or if control flow depends on
+// sizes, the graph is inferred only for the class of the hints, and [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
 		s, err := g.Symbolic(hints)
@@ -323,10 +322,10 @@ type classResult struct {
 
 // classValue has the inferred fields of a value.
 type classValue struct {
-	typ     tensor.Type
-	meta    tensor.Meta
-	alias   *Value
-	dynamic bool
+	valueType tensor.Type
+	meta      tensor.Meta
+	alias     *Value
+	dynamic   bool
 }
 
 // inferCase infers the graph for one class of sizes: sym.Fork calls it for each combination of branches.
@@ -360,9 +359,9 @@ func (c *classResult) sameUpToLayout(other *classResult) error {
 	for i := range c.values {
 		a, b := &c.values[i], &other.values[i]
 		switch {
-		case a.dynamic != b.dynamic || a.typ.DType != b.typ.DType || a.alias != b.alias:
+		case a.dynamic != b.dynamic || a.valueType.DType != b.valueType.DType || a.alias != b.alias:
 			return errors.New("a value has another dtype or alias there")
-		case len(a.typ.Shape) != len(b.typ.Shape):
+		case len(a.valueType.Shape) != len(b.valueType.Shape):
 			return errors.New("a value has another number of dimensions there")
 		}
 	}
@@ -391,7 +390,7 @@ func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 	i := 0
 	s.Graph.Values(func(v *Value) {
 		atHints := &first.values[i]
-		v.Type, v.Meta, v.Alias, v.Dynamic = atHints.typ, atHints.meta, atHints.alias, atHints.dynamic
+		v.Type, v.Meta, v.Alias, v.Dynamic = atHints.valueType, atHints.meta, atHints.alias, atHints.dynamic
 		if !atHints.dynamic {
 			v.Type = mergedType(accepted, i)
 		}
@@ -409,9 +408,9 @@ func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 	// Where(If of case 0, type of case 0, Where(If of case 1, ...)): the last case is the innermost alternative.
 	last := len(cases) - 1
-	t := cases[last].Value.values[i].typ
+	t := cases[last].Value.values[i].valueType
 	for k := last - 1; k >= 0; k-- {
-		cond, caseType := cases[k].If, cases[k].Value.values[i].typ
+		cond, caseType := cases[k].If, cases[k].Value.values[i].valueType
 		if caseType.SameForm(t) {
 			continue
 		}

@@ -74,7 +74,8 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 		v.Alias = atHints.alias
 		for _, c := range cases {
 			other := &c.Value.values[i]
-			if other.dynamic || other.typ.DType != atHints.typ.DType || len(other.typ.Shape) != len(atHints.typ.Shape) {
+			if other.dynamic || other.valueType.DType != atHints.valueType.DType ||
+				len(other.valueType.Shape) != len(atHints.valueType.Shape) {
 				return false
 			}
 			if other.alias != atHints.alias { // a view only for some sizes
@@ -82,7 +83,8 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 			}
 		}
 		ordered := sym.Differing(cases, func(first, other classResult) bool {
-			return first.values[i].typ.SameForm(other.values[i].typ) || sameType(first.values[i].typ, other.values[i].typ)
+			firstType, otherType := first.values[i].valueType, other.values[i].valueType
+			return firstType.SameForm(otherType) || sameType(firstType, otherType)
 		})
 		// ordered has the first case and the cases with other types. The first case goes to the end, because mergedType
 		// uses the type of the last case for all sizes that belong to no other case.

@@ -71,7 +71,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 		return nil, fmt.Errorf("there is no step %q%s", step, suggest.ForUnknown(step, "steps", names))
 	}
 	found := steps[i]
-	code := &StepCode{Step: found.Name, Ops: notNil(found.Ops), Loops: []LoopCode{}}
+	code := &StepCode{Step: found.Name, Ops: program.NotNil(found.Ops), Loops: []LoopCode{}}
 	if found.Code != nil {
 		code.Loops = mapSlice(found.Code(), loopCodeOf)
 	}

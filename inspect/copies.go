@@ -34,8 +34,8 @@ func copyReasons(p *program.Program, v *graph.Value, outcome *Outcome, plan *pas
 			explainer = plan.Explainer()
 		}
 		sides := explainer.Sides(copied)
-		reason := CopyReason{Copy: program.CopyOf(copied, sides), SourceReasons: notNil(sides.SourceReasons),
-			TargetReasons: notNil(sides.TargetReasons)}
+		reason := CopyReason{Copy: program.CopyOf(copied, sides), SourceReasons: program.NotNil(sides.SourceReasons),
+			TargetReasons: program.NotNil(sides.TargetReasons)}
 		reason.WithoutNS, reason.Instead = p.WithoutCopy(copied)
 		list = append(list, reason)
 	}

@@ -21,8 +21,9 @@ import (
 //   - An open symbol is a symbol whose size comes from the inputs of a run.
 //   - A hint is a set of sizes for which the caller of Compile wants good plans. A symbol without a size in hints and
 //     inputs has its assumed size.
-//   - A specialization is a plan that serves many sets of sizes. It was planned at one of these sets, its own hint.
-//   - A guard is a condition on sizes that planning decided. A specialization serves the sizes that satisfy its guards.
+//   - A specialization is a plan for many sets of sizes. It was planned at one of these sets, its own hint.
+//   - A guard is a condition on sizes that planning decided. A specialization serves the sizes that satisfy its guards:
+//     a run at these sizes uses it.
 //   - A sample is a set of sizes that ForAll plans.
 //   - A case is the set of all sizes that satisfy conditions. Planning makes the same decisions at all of them.
 
@@ -118,8 +119,8 @@ func (p property) violation(plan *passes.Plan) string {
 // The proof assumes that an implementation supports a call at all sizes that a specialization serves if it supports the
 // call at the hint of the specialization.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
-	internal, _, err := internals(p)
-	if err != nil {
+	internal := (*program.Program)(p)
+	if _, err := internal.Compiled(); err != nil {
 		return nil, err
 	}
 	if !internal.Specializes() {
@@ -199,19 +200,19 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 		}
 	}
 	prover.isProved[spec] = len(symbolicPlan.Env.Guards()) == guardCount
-	// A run tries specializations one after another. The path conditions state that it tries the same ones as at the
-	// given sizes, and so reaches spec.
+	// A run tries specializations one after another. The path conditions state that it tries the same specializations as
+	// at the given sizes, and so reaches spec.
 	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
 		const rejected = false
 		prover.addCase(symbolicPlan.Symbolic, pathConditions, sizes, rejected)
 	}
 }
 
-// firstUnproved returns a specialization without a proof of the property, or nil if all have one. For a specialization
+// firstUnproved returns a specialization without a proof of the property, or nil if there is none. For a specialization
 // that has no proof yet, it first tries a case at the hint of the specialization.
 //
-// The program lists the specializations that were planned, which are all that may serve sizes of a case. A run first
-// tries those for the hints and the nondegenerate sizes, and cover has planned them as samples. PathConditions has
+// The program lists the planned specializations. No other specialization can serve sizes of a case: a run first tries
+// the specializations for the hints and the nondegenerate sizes, which cover has planned as samples. PathConditions has
 // planned all others that a run tries before it reaches the specialization of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {

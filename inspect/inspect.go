@@ -14,31 +14,12 @@ package inspect
 
 import (
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 )
 
 // Report returns p.Report(), the description of the whole plan. It is nil for a program that graphrun.Compile did not
 // make.
 func Report(p *graphrun.Program) *report.Plan { return p.Report() }
-
-// internals returns the internal program and its first binding: the plan and the program for one set of sizes. It fails
-// if the program was not compiled.
-func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
-	internal := (*program.Program)(p)
-	if first := internal.FirstBinding(); first != nil {
-		return internal, first, nil
-	}
-	return nil, nil, program.ErrNotCompiled
-}
-
-// notNil returns an empty slice for nil, so that JSON has a list.
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
 
 // mapSlice applies f to each element of a list. The result is not nil.
 func mapSlice[A, B any](list []A, f func(A) B) []B {

@@ -22,7 +22,7 @@ const (
 // memory has two sizes in bytes as expressions.
 type memory struct {
 	outputs sym.Int // outputs that steps write
-	atOnce  sym.Int // maximum of live intermediate values
+	maxLive sym.Int // maximum of live intermediate values
 }
 
 // memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
@@ -70,15 +70,15 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	}
 	for i, bytes := range moments {
 		if i == 0 {
-			sizes.atOnce = bytes
+			sizes.maxLive = bytes
 		}
-		sizes.atOnce = sizes.atOnce.Max(bytes)
+		sizes.maxLive = sizes.maxLive.Max(bytes)
 	}
 	return sizes, true
 }
 
-// bufferElements returns the number of elements in the buffer of a value: those of its shape if it is dense, else also
-// those in the gaps between them.
+// bufferElements returns the number of elements in the buffer of a value. In a value that is not dense, the gaps
+// between elements count, too.
 func bufferElements(v *graph.Value) sym.Int {
 	// v.Meta has example sizes. The answer holds for all sizes, because a step writes a value either densely for all
 	// sizes or for none.

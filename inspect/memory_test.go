@@ -33,7 +33,7 @@ func TestMemoryFormulas(t *testing.T) {
 		assert.Equal(t, bytes[0], compiled.Need().Outputs)
 		m, ok := memoryOf(g)
 		require.True(t, ok)
-		peak, known := m.atOnce.Known()
+		peak, known := m.maxLive.Known()
 		require.True(t, known)
 		assert.Equal(t, peak, bytes[1], "%v", sizes)
 		largest := 0

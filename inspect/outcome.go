@@ -41,7 +41,7 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 	}
 	outcome.What = noStepReason(value, plan)
 	if planned := plan.Graph.Value(value.Name); planned != nil && isInGraph(planned, plan.Graph) {
-		outcome.Strides = notNil(planned.Meta.Strides)
+		outcome.Strides = program.NotNil(planned.Meta.Strides)
 	}
 	if value.Node != nil && outcome.What == "" {
 		outcome.addStep(value, executable, plan)

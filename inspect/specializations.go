@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Specialization is a plan that serves all sizes that satisfy its guards. A specialization with unknown guards serves
-// only its hint, the sizes for which it was planned.
+// Specialization is a plan for all sizes that satisfy its guards. If the guards are unknown, it is used only for its
+// hint, the sizes for which it was planned.
 type Specialization struct {
 	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
@@ -43,13 +43,12 @@ type Regret struct {
 	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas at these sizes, in bytes."`
 }
 
-// Specializations describes the plans that serve more than one set of sizes. These are the plans for the hints
-// (graphrun.Options.Hints). Without hints, they are the plan for the assumed sizes and the plan that serves most other
-// sizes. Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run
-// in segments.
+// Specializations describes the plans for the hints (graphrun.Options.Hints). Without hints, it describes the plan for
+// the assumed sizes and the plan for most other sizes. Specializations plans the graph several times. The list is empty
+// if no size is open, and for graphs that run in segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
-	internal, _, err := internals(p)
-	if err != nil || !internal.Specializes() {
+	internal := (*program.Program)(p)
+	if _, err := internal.Compiled(); err != nil || !internal.Specializes() {
 		return nil, err
 	}
 	var list []Specialization
@@ -60,7 +59,7 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 }
 
 // mainSpecializations returns the specializations for the hints or, without hints, for the nondegenerate sizes (see
-// [program.Program.NondegenerateSizes]) or the assumed sizes. Together they serve nearly all sizes.
+// [program.Program.NondegenerateSizes]) or the assumed sizes. Together they cover nearly all sizes.
 func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 	ctx := context.Background()
 	hints := slices.Clone(p.Hints())
@@ -114,20 +113,20 @@ func describe(p *program.Program, spec *program.Specialization) Specialization {
 // addMemory sets described.Memory to the two memory formulas, and returns an evaluator of them. It returns nil and sets
 // nothing if the expressions are long or symbolic planning fails.
 func addMemory(described *Specialization, p *program.Program, spec *program.Specialization) *sym.Evaluator {
-	form, err := p.SymbolicPlanOf(context.Background(), spec, spec.Hint)
+	symbolicPlan, err := p.SymbolicPlanOf(context.Background(), spec, spec.Hint)
 	if err != nil {
 		return nil
 	}
-	formulas, ok := memoryOf(form.Planned)
+	formulas, ok := memoryOf(symbolicPlan.Planned)
 	if !ok {
 		return nil
 	}
-	e, err := p.Evaluator(form.Symbolic, []sym.Int{formulas.outputs, formulas.atOnce}, nil)
+	evaluator, err := p.Evaluator(symbolicPlan.Symbolic, []sym.Int{formulas.outputs, formulas.maxLive}, nil)
 	if err != nil {
 		return nil
 	}
-	described.Memory = &MemoryFormulas{formulas.outputs.String(), formulas.atOnce.String()}
-	return e
+	described.Memory = &MemoryFormulas{formulas.outputs.String(), formulas.maxLive.String()}
+	return evaluator
 }
 
 // pricedSizes is a set of sizes at which specializations are priced.

@@ -137,7 +137,7 @@ func (p Prepared) RunRange(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // RunAll computes the whole iteration at the given addresses. It is as unsafe as [Prepared.RunRange]. If the iteration
 // is one contiguous row, RunAll costs little more than a call of the kernel.
 func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
-	if !p.singleRow || c == nil || len(ptrs) != len(p.iterator.ops) {
+	if !p.singleRow || c == nil || len(ptrs) != len(p.iterator.operands) {
 		return p.runWhole(c, ptrs)
 	}
 	addrs := withLen(c.ptrs, len(ptrs)) // kernels may modify addresses
@@ -247,9 +247,9 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 	if it == nil {
 		return nil, errNilIterator
 	}
-	out := make([]*tensor.Tensor, len(it.ops))
-	for i := range it.ops {
-		operand := &it.ops[i]
+	out := make([]*tensor.Tensor, len(it.operands))
+	for i := range it.operands {
+		operand := &it.operands[i]
 		switch {
 		case i < it.outCount && operand.RuleChoosesLayout():
 		case operand.Number.IsSet():
@@ -265,10 +265,10 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 			continue
 		}
 		if allocate == nil {
-			out[i] = tensor.Empty(*it.ops[i].Meta)
+			out[i] = tensor.Empty(*it.operands[i].Meta)
 			continue
 		}
-		t, err := allocate(i, *it.ops[i].Meta)
+		t, err := allocate(i, *it.operands[i].Meta)
 		if err == nil {
 			err = it.checkAllocated(i, t, out)
 		}
@@ -299,7 +299,7 @@ func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor
 
 // checkTensor returns an error for a tensor that does not match operand i.
 func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
-	meta := *it.ops[i].Meta
+	meta := *it.operands[i].Meta
 	switch {
 	case t == nil || t.Storage() == nil:
 		return fmt.Errorf("iter: the tensor for %s is nil or has no storage", it.Place(i))
@@ -319,8 +319,8 @@ func (it *Iterator) Bind(tensors ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if it == nil {
 		return nil, errNilIterator
 	}
-	if len(tensors) != len(it.ops) {
-		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(tensors), len(it.ops))
+	if len(tensors) != len(it.operands) {
+		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(tensors), len(it.operands))
 	}
 	ptrs := make([]unsafe.Pointer, len(tensors))
 	for i, t := range tensors {
@@ -355,7 +355,7 @@ func workersOf(n int) int {
 // checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it fast, the separate
 // function walkError makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
-	isInvalid := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
+	isInvalid := len(ptrs) != len(it.operands) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, addr := range ptrs {
 		isInvalid = isInvalid || addr == nil
 	}
@@ -369,8 +369,8 @@ func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 // walkError then returns nil.
 func (it *Iterator) walkError(ptrs []unsafe.Pointer, r Range) error {
 	switch {
-	case len(ptrs) != len(it.ops):
-		return fmt.Errorf("iter: %d addresses were given for %d operands", len(ptrs), len(it.ops))
+	case len(ptrs) != len(it.operands):
+		return fmt.Errorf("iter: %d addresses were given for %d operands", len(ptrs), len(it.operands))
 	case r.Begin < 0 || r.End > it.numel || r.Begin > r.End:
 		return fmt.Errorf("iter: the range [%d, %d) exceeds the iteration, which has %d elements", r.Begin, r.End, it.numel)
 	case r.Begin < r.End:

@@ -12,7 +12,7 @@ var errNilFold = errors.New("iter: the Fold is nil")
 
 // checkFold returns an error for an iteration that the Fold cannot reduce.
 func (it *Iterator) checkFold(f *Fold) error {
-	inputs := len(it.ops) - it.outCount
+	inputs := len(it.operands) - it.outCount
 	switch {
 	case f == nil:
 		return errNilFold
@@ -29,13 +29,13 @@ func (it *Iterator) checkFold(f *Fold) error {
 	case it.outCount > axes.MaxOutputs:
 		return fmt.Errorf("iter: the reduction has %d outputs; the limit is %d", it.outCount, axes.MaxOutputs)
 	}
-	in := &it.ops[it.outCount]
+	in := &it.operands[it.outCount]
 	if !widens(in.TargetDType, f.inDType) {
 		return fmt.Errorf("iter: the fold takes %v, but the iteration reads input 0 (%v) as %v", f.inDType, in.Meta,
 			in.TargetDType)
 	}
 	for i, dtype := range f.outDTypes {
-		output := &it.ops[i]
+		output := &it.operands[i]
 		if output.RuleChoosesLayout() {
 			return fmt.Errorf("iter: output %d of the reduction is undefined, or its shape is not the shape of the result; "+
 				"pass a tensor of that shape and set ResizeOutputs(false)", i)
@@ -48,7 +48,7 @@ func (it *Iterator) checkFold(f *Fold) error {
 			if it.reduces(i, dim) != it.reduces(0, dim) {
 				return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, "+
 					"and output %d, %v",
-					dim, tensor.ListString(it.shape), it.ops[0].Meta, i, output.Meta)
+					dim, tensor.ListString(it.shape), it.operands[0].Meta, i, output.Meta)
 			}
 		}
 	}

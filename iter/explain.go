@@ -19,7 +19,7 @@ func (it *Iterator) Explain() string {
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "operands\n")
-	for i := range it.ops {
+	for i := range it.operands {
 		fmt.Fprintf(&text, "  %s%s\n", it.Describe(i), it.Remarks(i))
 	}
 	fmt.Fprintf(&text, "shape %s, common dtype %v\n", tensor.ListString(it.shape), it.CommonDType())
@@ -27,11 +27,11 @@ func (it *Iterator) Explain() string {
 	it.explainSort(&text)
 	fmt.Fprintf(&text, "permutation %v, fastest first\n", it.perm)
 	for i := range it.outCount {
-		if it.ops[i].RuleChoosesLayout() {
-			fmt.Fprintf(&text, "  %s is laid out as %v\n", it.Place(i), it.ops[i].Meta)
+		if it.operands[i].RuleChoosesLayout() {
+			fmt.Fprintf(&text, "  %s is laid out as %v\n", it.Place(i), it.operands[i].Meta)
 		}
 	}
-	n, ops := len(it.perm), len(it.ops)
+	n, ops := len(it.perm), len(it.operands)
 	shape, strides := it.permuted()
 	it.explainStrides(&text, "byte strides before coalescing", shape[:n], strides[:n*ops])
 	it.explainStrides(&text, "byte strides after coalescing", it.walkShape, it.walkStrides[:len(it.walkShape)*ops])
@@ -47,8 +47,8 @@ func (it *Iterator) Explain() string {
 // explainEffective writes each operand's strides over the broadcast shape.
 func (it *Iterator) explainEffective(text *strings.Builder) {
 	text.WriteString("effective strides, in elements\n")
-	for i := range it.ops {
-		operand := &it.ops[i]
+	for i := range it.operands {
+		operand := &it.operands[i]
 		if operand.RuleChoosesLayout() {
 			fmt.Fprintf(text, "  %s: none yet\n", it.Place(i))
 			continue
@@ -87,11 +87,12 @@ func (it *Iterator) explainSort(text *strings.Builder) {
 	}
 }
 
-// explainStrides writes the strides of each operand over a shape. Stride d of operand i is strides[d*len(it.ops)+i].
+// explainStrides writes the strides of each operand over a shape. strides[d*len(it.operands)+i] is stride d of operand
+// i.
 func (it *Iterator) explainStrides(text *strings.Builder, title string, shape, strides []int) {
 	fmt.Fprintf(text, "%s, over %v\n", title, shape)
-	ops := len(it.ops)
-	for i := range it.ops {
+	ops := len(it.operands)
+	for i := range it.operands {
 		operandStrides := make([]int, len(shape))
 		for d := range operandStrides {
 			operandStrides[d] = strides[d*ops+i]

@@ -34,11 +34,11 @@ func withBlockFunction(kernel Kernel) Kernel {
 // walk. Inputs that are constant along rows become scalars of the loop. rowLoop also marks the staged operands:
 // operands that are neither constant nor contiguous along rows, and are therefore copied to blocks.
 func (it *Iterator) rowLoop(code *expr.Code) (loop *expr.Loop, staged []bool) {
-	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.ops))
-	for i := range it.ops { // outputs, then inputs
+	loop, staged = &expr.Loop{Code: code, Uniform: make([]bool, len(code.In))}, make([]bool, len(it.operands))
+	for i := range it.operands { // outputs, then inputs
 		stride := it.walkStrides[i] // along rows, in bytes
 		switch {
-		case stride == it.ops[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
+		case stride == it.operands[i].Meta.DType.Size() || it.numel == 1 || len(it.walkShape) == 0:
 		case stride == 0 && i >= it.outCount:
 			loop.Uniform[i-it.outCount] = true
 		default:
@@ -92,7 +92,7 @@ func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loo
 	if !slices.Contains(staged[:it.outCount], true) {
 		outputBytes := 0
 		for i := range it.outCount {
-			outputBytes = max(outputBytes, it.numel*it.ops[i].MemoryDType.Size())
+			outputBytes = max(outputBytes, it.numel*it.operands[i].MemoryDType.Size())
 		}
 		opts.NonTemporal = outputBytes >= machine.NonTemporalMinBytes
 	}
@@ -102,9 +102,9 @@ func (it *Iterator) loopOptions(code *expr.Code, plan *tiles, staged []bool) loo
 	if plan == nil || !plan.transposed || !it.hasLargeOutput() {
 		return opts
 	}
-	for i := it.outCount; i < len(it.ops); i++ {
-		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.ops)+i.
-		ahead := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.ops)+i]
+	for i := it.outCount; i < len(it.operands); i++ {
+		// walkStrides has the stride of operand i in dimension d of the walk at index d*len(it.operands)+i.
+		ahead := prefetchRows * it.walkStrides[plan.tileDims[1]*len(it.operands)+i]
 		// The first operand that qualifies is prefetched. It is adjacent in memory if a row ends where the next begins.
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
 			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.outCount), Bytes: int32(ahead),
@@ -121,7 +121,7 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.tiles != nil {
 		return p.walkTiles(c, ptrs, r)
 	}
-	strideCount := len(it.ops) // walkStrides has this many strides for each dimension of the walk
+	strideCount := len(it.operands) // walkStrides has this many strides for each dimension of the walk
 	strideBetweenRows := it.walkStrides[strideCount : 2*strideCount]
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rows int) error {
 		p.loop.Run(&c.loops, addrs, strideBetweenRows, rowLen, rows)

@@ -21,7 +21,7 @@ func Build(c rule.Config) (*Iterator, error) {
 	if err := c.Resolve(&it.Rule); err != nil {
 		return nil, err
 	}
-	it.ops, it.outCount, it.perm = it.Operands(), it.NumOutputs(), it.Perm()
+	it.operands, it.outCount, it.perm = it.Operands(), it.NumOutputs(), it.Perm()
 	sizes := it.Sizes()
 	it.shape = make([]int, len(sizes))
 	for d, s := range sizes {
@@ -38,14 +38,14 @@ var errNilIterator = errors.New("iter: the Iterator is nil")
 // the coalesced dimensions. It is immutable and safe for concurrent use. The state of a walk is in a [Cursor].
 type Iterator struct {
 	Rule
-	ops      []rule.Resolved // outputs, then inputs
+	operands []rule.Resolved // outputs, then inputs
 	outCount int
 	perm     []int // the dimensions, fastest first
 	shape    []int // the broadcast shape
 	numel    int
 
 	walkShape   []int // sizes of the coalesced dimensions, fastest first
-	walkStrides []int // strides in bytes, at index dim*len(ops)+op; padded with 0 to at least two dimensions
+	walkStrides []int // strides in bytes, at index dim*len(operands)+operand; padded with 0 to at least two dimensions
 
 	// The following fields describe a part of an iteration ([Iterator.Narrow], [Iterator.Split32]).
 
@@ -71,7 +71,7 @@ func (it *Iterator) Output() tensor.Meta {
 	if it.outCount == 0 {
 		panic("iter: the iteration has no output")
 	}
-	return *it.ops[0].Meta
+	return *it.operands[0].Meta
 }
 
 // WalkShape returns the coalesced shape, fastest dimension first. It is empty for an iteration without dimensions.
@@ -82,7 +82,7 @@ func (it *Iterator) WalkStrides(i int) []int {
 	it.Operand(i) // panics if i is out of range
 	strides := make([]int, len(it.walkShape))
 	for d := range strides {
-		strides[d] = it.walkStrides[d*len(it.ops)+i]
+		strides[d] = it.walkStrides[d*len(it.operands)+i]
 	}
 	return strides
 }
@@ -103,8 +103,8 @@ func (it *Iterator) IsContiguous() bool {
 	if len(it.walkShape) > 1 || it.Converts() {
 		return false
 	}
-	for i := range it.ops {
-		if it.numel > 1 && it.walkStrides[i] != it.ops[i].Meta.DType.Size() {
+	for i := range it.operands {
+		if it.numel > 1 && it.walkStrides[i] != it.operands[i].Meta.DType.Size() {
 			return false
 		}
 	}
@@ -117,8 +117,8 @@ func (it *Iterator) HasContiguousFirstDim() bool {
 	if len(it.walkShape) == 0 {
 		return true
 	}
-	for i := range it.ops {
-		if it.walkStrides[i] != it.ops[i].Meta.DType.Size() {
+	for i := range it.operands {
+		if it.walkStrides[i] != it.operands[i].Meta.DType.Size() {
 			return false
 		}
 	}
@@ -130,13 +130,13 @@ func (it *Iterator) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "shape %s perm %v fast set-up %s walk %v", tensor.ListString(it.shape), it.perm, it.FastSetup(),
 		it.walkShape)
-	for i := range it.ops {
+	for i := range it.operands {
 		kind := "in"
 		if i < it.outCount {
 			kind = "out"
 		}
-		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.ops[i].Meta, it.WalkStrides(i))
-		if t := it.ops[i].TargetDType; t != it.ops[i].Meta.DType {
+		fmt.Fprintf(&b, "\n  %s %v strides %v", kind, *it.operands[i].Meta, it.WalkStrides(i))
+		if t := it.operands[i].TargetDType; t != it.operands[i].Meta.DType {
 			fmt.Fprintf(&b, " seen as %v", t)
 		}
 	}

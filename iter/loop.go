@@ -35,9 +35,9 @@ func isComputeBound(c *expr.Code) bool {
 // prefetchInOrder returns the prefetch distances for operands whose rows are contiguous and much longer than
 // prefetchBytes.
 func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
-	for i := it.outCount; i < len(it.ops) && len(it.walkShape) > 0; i++ {
+	for i := it.outCount; i < len(it.operands) && len(it.walkShape) > 0; i++ {
 		stride := it.walkStrides[i]
-		if stride == it.ops[i].MemoryDType.Size() && stride*it.walkShape[0] >= 8*prefetchBytes {
+		if stride == it.operands[i].MemoryDType.Size() && stride*it.walkShape[0] >= 8*prefetchBytes {
 			p.Operands |= 1 << (i - it.outCount)
 		}
 	}

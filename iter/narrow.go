@@ -31,7 +31,7 @@ func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 // narrow is Narrow without checks.
 func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	part := it.copyForPart()
-	ops := len(it.ops)
+	ops := len(it.operands)
 	for i := range ops {
 		part.offsets[i] += start * it.walkStrides[dim*ops+i]
 	}
@@ -51,7 +51,7 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 		return nil, errNilIterator
 	}
 	part := it.copyForPart()
-	ops := len(it.ops)
+	ops := len(it.operands)
 	for k, index := range indices {
 		dim := first + k
 		if dim < 0 || dim >= len(it.walkShape) {
@@ -78,13 +78,13 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	switch {
 	case it == nil:
 		return nil, errNilIterator
-	case i < 0 || i >= len(it.ops):
-		return nil, fmt.Errorf("iter: RemoveOperand(%d): the iteration has %d operands", i, len(it.ops))
+	case i < 0 || i >= len(it.operands):
+		return nil, fmt.Errorf("iter: RemoveOperand(%d): the iteration has %d operands", i, len(it.operands))
 	}
 	rest := it.copyForPart()
-	ops := len(it.ops)
+	ops := len(it.operands)
 	rest.Rule = it.Rule.Without(i)
-	rest.ops, rest.outCount = rest.Operands(), rest.NumOutputs()
+	rest.operands, rest.outCount = rest.Operands(), rest.NumOutputs()
 	rest.offsets = slices.Delete(rest.offsets, i, i+1)
 	rest.walkStrides = rest.walkStrides[:0]
 	for k, stride := range it.walkStrides {
@@ -99,7 +99,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 func (it *Iterator) copyForPart() *Iterator {
 	part := *it
 	part.walkShape, part.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
-	part.offsets = make([]int, len(it.ops))
+	part.offsets = make([]int, len(it.operands))
 	copy(part.offsets, it.offsets)
 	part.starts = make([]int, len(it.walkShape))
 	if copy(part.starts, it.starts); it.wholeWalkShape == nil {
@@ -128,7 +128,7 @@ func (it *Iterator) CanUse32Bit() bool {
 	if it.numel > math.MaxInt32 {
 		return false
 	}
-	for i := range it.ops {
+	for i := range it.operands {
 		if it.byteExtent(i) > math.MaxInt32 {
 			return false
 		}
@@ -140,7 +140,7 @@ func (it *Iterator) CanUse32Bit() bool {
 func (it *Iterator) byteExtent(i int) int {
 	bytes := 1
 	for d, s := range it.walkShape {
-		bytes += (s - 1) * it.walkStrides[d*len(it.ops)+i]
+		bytes += (s - 1) * it.walkStrides[d*len(it.operands)+i]
 	}
 	return bytes
 }
@@ -173,8 +173,8 @@ func (it *Iterator) dimToSplit() int {
 		if it.walkShape[dim] == 1 {
 			continue
 		}
-		for i := range it.ops {
-			if extent := (it.walkShape[dim] - 1) * it.walkStrides[dim*len(it.ops)+i]; extent > bestExtent {
+		for i := range it.operands {
+			if extent := (it.walkShape[dim] - 1) * it.walkStrides[dim*len(it.operands)+i]; extent > bestExtent {
 				best, bestExtent = dim, extent
 			}
 		}
@@ -189,7 +189,7 @@ func (it *Iterator) isReduced(dim int) bool {
 		return false
 	}
 	for i := range it.outCount {
-		if it.walkStrides[dim*len(it.ops)+i] == 0 && it.walkShape[dim] > 1 {
+		if it.walkStrides[dim*len(it.operands)+i] == 0 && it.walkShape[dim] > 1 {
 			return true
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// Parallel walks the whole iteration in tasks of grain elements (for_each). A grain of 0 means [GrainSize]. It uses at
-// most the given number of worker goroutines; 0 means all cores. Tasks depend only on shape and grain. A loop that does
-// not accumulate into its outputs therefore gives the same bits for any number of workers. The first error, or the end
-// of the context, ends the walk. No goroutine runs after Parallel returns.
+// Parallel walks the whole iteration in tasks of grain elements (TensorIterator's for_each). A grain of 0 means
+// [GrainSize]. It uses at most the given number of worker goroutines; 0 means all cores. Tasks depend only on shape and
+// grain. A loop that does not accumulate into its outputs therefore gives the same bits for any number of workers. The
+// first error, or the end of the context, ends the walk. No goroutine runs after Parallel returns.
 //
 // Parallel is as unsafe as [Iterator.ForEach], and makes the same checks. It fails for a reduction, in which several
 // tasks would write to the same outputs. [Iterator.Reduce] runs reductions in parallel.

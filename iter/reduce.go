@@ -31,10 +31,10 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 		return nil, err
 	}
 	r := &Reducer{fold: f, resumes: it.hasEarlierPart}
-	in := &it.ops[it.outCount]
+	in := &it.operands[it.outCount]
 	r.loader = axes.NewLoader(in.Meta.DType, in.TargetDType, f.inDType)
 	for i, dtype := range f.outDTypes {
-		stored := it.ops[i].Meta.DType
+		stored := it.operands[i].Meta.DType
 		r.outs = append(r.outs, reduceOut{size: dtype.Size(), sameDType: stored == dtype,
 			store: tensor.Converter(stored, dtype), load: tensor.Converter(dtype, stored)})
 	}
@@ -47,7 +47,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	} else if err := it.partAxes(r); err != nil {
 		return nil, err
 	}
-	if it.ops[0].Meta.Numel() == 0 {
+	if it.operands[0].Meta.Numel() == 0 {
 		r.keptAxes = []axes.Axis{{}} // one axis of size 0, because there are no results
 	}
 	r.plan()
@@ -59,7 +59,7 @@ func (it *Iterator) dims() []axes.Axis {
 	dims := make([]axes.Axis, len(it.shape))
 	for d, size := range it.shape {
 		byteStride := func(i int) int {
-			meta := it.ops[i].Meta
+			meta := it.operands[i].Meta
 			return it.stride(meta, d) * meta.DType.Size()
 		}
 		dims[d] = axes.Axis{N: size, In: byteStride(it.outCount)}
@@ -73,7 +73,7 @@ func (it *Iterator) dims() []axes.Axis {
 // reduces reports whether output i is reduced along a dimension: the output has stride 0, or size 1 while the iteration
 // has another size.
 func (it *Iterator) reduces(i, dim int) bool {
-	meta := it.ops[i].Meta
+	meta := it.operands[i].Meta
 	ownDim := dim - (len(it.shape) - len(meta.Shape)) // index of the dimension in the output's own shape
 	switch {
 	case ownDim < 0 || meta.Shape[ownDim] == 1:
@@ -86,7 +86,7 @@ func (it *Iterator) reduces(i, dim int) bool {
 
 // partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
 func (it *Iterator) partAxes(r *Reducer) error {
-	ops := len(it.ops)
+	ops := len(it.operands)
 	r.inOffset = it.offsets[it.outCount]
 	for i := range r.outs {
 		r.outs[i].offset = it.offsets[i]
@@ -117,7 +117,7 @@ func (it *Iterator) partPositions(r *Reducer) error {
 		if it.reduces(0, d) {
 			if d > previous {
 				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: in a part "+
-					"of the walk, the elements have no positions in row-major order", it.ops[it.outCount].Meta, it.perm)
+					"of the walk, the elements have no positions in row-major order", it.operands[it.outCount].Meta, it.perm)
 			}
 			previous = d
 		}
@@ -126,12 +126,12 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	// dimension (the dimension is cut), it must have one index in each slower dimension.
 	step, isCut := 1, false
 	for d, size := range it.walkShape {
-		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
+		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.operands)] != 0 {
 			continue
 		}
 		if isCut && size != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
-				it.wholeWalkShape, it.ops[it.outCount].Meta)
+				it.wholeWalkShape, it.operands[it.outCount].Meta)
 		}
 		r.firstPosition += it.starts[d] * step
 		step *= it.wholeWalkShape[d]

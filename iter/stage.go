@@ -19,7 +19,7 @@ const blockBytes = machine.BlockBytes
 // forBlocks computes range r, which is within the iteration, with a body for contiguous blocks. If passesRows is set
 // (see [Iterator.passesRows]), it calls body for each row in place. Otherwise it copies strided operands to blocks.
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesRows bool, body rule.Block) error {
-	c.ptrs = withLen(c.ptrs, len(it.ops))
+	c.ptrs = withLen(c.ptrs, len(it.operands))
 	if passesRows {
 		return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 			for j := range rowCount {
@@ -51,8 +51,8 @@ func (it *Iterator) passesRows() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
 		return false
 	}
-	for i := range it.ops {
-		if it.walkStrides[i] != it.ops[i].Meta.DType.Size() && it.numel != 1 {
+	for i := range it.operands {
+		if it.walkStrides[i] != it.operands[i].Meta.DType.Size() && it.numel != 1 {
 			return false
 		}
 	}
@@ -61,7 +61,7 @@ func (it *Iterator) passesRows() bool {
 
 // forConverted is ForRange for an iterator with converted operands.
 func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
-	ops := len(it.ops)
+	ops := len(it.operands)
 	c.ptrs = withLen(c.ptrs, ops)
 	c.strides = withLen(c.strides, 2*ops)
 	const needsBlocks = false // blocks only for converted operands
@@ -70,7 +70,7 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			for i := range ops {
 				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
-				if operand := &it.ops[i]; operand.Converted() {
+				if operand := &it.operands[i]; operand.Converted() {
 					c.strides[i], c.strides[ops+i] = operand.TargetDType.Size(), pieceLen*operand.TargetDType.Size()
 				}
 			}
@@ -93,15 +93,15 @@ type stager struct {
 // newStager returns the stager of a walk with cursor c.
 func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 	elemBytes := 1
-	for i := range it.ops {
-		elemBytes = max(elemBytes, it.ops[i].TargetDType.Size())
+	for i := range it.operands {
+		elemBytes = max(elemBytes, it.operands[i].TargetDType.Size())
 	}
 	s := stager{iterator: it, cursor: c, blockLen: blockBytes / elemBytes, minRows: 1, needsBlocks: needsBlocks}
 	if needsBlocks && !it.IsReduction() {
 		s.minRows = it.rowsPerLine()
 		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
 	}
-	totalBytes := len(it.ops) * blockBytes
+	totalBytes := len(it.operands) * blockBytes
 	transposeOffset := totalBytes
 	if s.minRows > 1 {
 		// An operand that is transposed and converted is transposed first.
@@ -111,7 +111,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 		c.blockMemory = tensor.NewStorage(totalBytes).Bytes()
 	}
 	s.transposeBuffer = c.blockMemory[transposeOffset:totalBytes]
-	c.filledFrom = withLen(c.filledFrom, len(it.ops))
+	c.filledFrom = withLen(c.filledFrom, len(it.operands))
 	clear(c.filledFrom)
 	return s
 }
@@ -119,7 +119,7 @@ func (it *Iterator) newStager(c *Cursor, needsBlocks bool) stager {
 // outputsExceedCaches reports whether all outputs exceed the caches and no output is also an input.
 func (it *Iterator) outputsExceedCaches() bool {
 	for i := range it.outCount {
-		if it.ops[i].ReadWrite || !strided.PrefersNonTemporal(it.numel*it.ops[i].Meta.DType.Size()) {
+		if it.operands[i].ReadWrite || !strided.PrefersNonTemporal(it.numel*it.operands[i].Meta.DType.Size()) {
 			return false
 		}
 	}
@@ -129,8 +129,8 @@ func (it *Iterator) outputsExceedCaches() bool {
 // maxConvertedBytes returns the size in bytes of the largest element in memory among converted operands.
 func (it *Iterator) maxConvertedBytes() int {
 	bytes := 0
-	for i := range it.ops {
-		if operand := &it.ops[i]; operand.Converted() {
+	for i := range it.operands {
+		if operand := &it.operands[i]; operand.Converted() {
 			bytes = max(bytes, operand.Meta.DType.Size())
 		}
 	}
@@ -144,9 +144,9 @@ func (it *Iterator) rowsPerLine() int {
 	if len(it.walkShape) < 2 {
 		return rows
 	}
-	for i := range it.ops {
+	for i := range it.operands {
 		if it.isTransposed(i) {
-			rowStride := it.walkStrides[len(it.ops)+i]
+			rowStride := it.walkStrides[len(it.operands)+i]
 			rows = max(rows, machine.LineBytes/max(rowStride, -rowStride))
 		}
 	}
@@ -156,7 +156,7 @@ func (it *Iterator) rowsPerLine() int {
 // isTransposed reports whether adjacent rows of operand i are closer in memory than adjacent elements of a row, and
 // within a cache line.
 func (it *Iterator) isTransposed(i int) bool {
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
 	elemStride, rowStride = max(elemStride, -elemStride), max(rowStride, -rowStride)
 	return 0 < rowStride && rowStride < machine.LineBytes && rowStride < elemStride
 }
@@ -220,7 +220,7 @@ type piece struct {
 
 // isInPlace reports whether the elements of a piece of operand i can be passed without a copy.
 func (s stager) isInPlace(i int, part piece) bool {
-	operand := &s.iterator.ops[i]
+	operand := &s.iterator.operands[i]
 	if operand.Converted() {
 		return false
 	}
@@ -228,7 +228,7 @@ func (s stager) isInPlace(i int, part piece) bool {
 		return true
 	}
 	size := operand.Meta.DType.Size()
-	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
+	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.operands)+i]
 	// The elements of a row are contiguous, and each row begins where the previous one ends.
 	return (elemStride == size || part.elems == 1) &&
 		(part.rows == 1 || rowStride == part.elems*size && part.elems == part.rowLen)
@@ -242,8 +242,8 @@ func (s stager) block(i int) unsafe.Pointer {
 // loadPiece sets s.cursor.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is
 // the address of the operand's block, which is filled for an input.
 func (s stager) loadPiece(i int, base unsafe.Pointer, part piece) {
-	it, operand := s.iterator, &s.iterator.ops[i]
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	it, operand := s.iterator, &s.iterator.operands[i]
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
 	src := unsafe.Add(base, part.firstElem*elemStride+part.firstRow*rowStride)
 	if s.isInPlace(i, part) {
 		s.cursor.ptrs[i] = src
@@ -282,8 +282,8 @@ func (s stager) storePiece(i int, base unsafe.Pointer, part piece) {
 	if s.isInPlace(i, part) {
 		return
 	}
-	it, operand := s.iterator, &s.iterator.ops[i]
-	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
+	it, operand := s.iterator, &s.iterator.operands[i]
+	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
 	dst := unsafe.Add(base, part.firstElem*elemStride+part.firstRow*rowStride)
 	size := operand.TargetDType.Size()
 	if operand.Cast != tensor.Invalid {

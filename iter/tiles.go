@@ -51,14 +51,14 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		return nil
 	}
 	plan := &tiles{tileDims: []int{0}, fullTileSize: make([]int, len(it.walkShape)),
-		contiguousDim: make([]int, len(it.ops))}
+		contiguousDim: make([]int, len(it.operands))}
 	for d := range plan.fullTileSize {
 		plan.fullTileSize[d] = 1
 		plan.loopOrder = append(plan.loopOrder, d)
 	}
 	bytes, widest := 0, 1
-	for i := range it.ops {
-		if elemBytes := it.ops[i].MemoryDType.Size(); staged[i] {
+	for i := range it.operands {
+		if elemBytes := it.operands[i].MemoryDType.Size(); staged[i] {
 			bytes += elemBytes
 			widest = max(widest, elemBytes)
 		}
@@ -84,7 +84,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 func (it *Iterator) hasLargeOutput() bool {
 	bytes := 0
 	for i := range it.outCount {
-		bytes = max(bytes, it.numel*it.ops[i].MemoryDType.Size())
+		bytes = max(bytes, it.numel*it.operands[i].MemoryDType.Size())
 	}
 	return bytes >= largeOutput
 }
@@ -97,7 +97,7 @@ func (it *Iterator) isOrderFree() bool {
 	}
 	for dim, size := range it.walkShape {
 		for i := range it.outCount {
-			if size > 1 && it.walkStrides[dim*len(it.ops)+i] == 0 {
+			if size > 1 && it.walkStrides[dim*len(it.operands)+i] == 0 {
 				return false
 			}
 		}
@@ -109,7 +109,7 @@ func (it *Iterator) isOrderFree() bool {
 // bytes.
 func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 	for walkDim, size := range it.walkShape {
-		stride := it.walkStrides[walkDim*len(it.ops)+i]
+		stride := it.walkStrides[walkDim*len(it.operands)+i]
 		if stride = max(stride, -stride); size > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
 			dim, bytes = walkDim, stride
 		}
@@ -120,7 +120,7 @@ func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 // findTransposed sets tileDims and contiguousDim: the dimensions along which staged operands have several elements in
 // a cache line.
 func (t *tiles) findTransposed(it *Iterator, staged []bool) {
-	for i := range it.ops {
+	for i := range it.operands {
 		dim, bytes := it.smallestStride(i)
 		if !staged[i] || dim == 0 || bytes >= machine.LineBytes {
 			continue
@@ -186,9 +186,9 @@ func pieceLength(length, limit int) int {
 // the maximum over the operands that are contiguous along the dimension.
 func (t *tiles) lineElements(it *Iterator, tileDim int) int {
 	elements := 1
-	for i := range it.ops {
+	for i := range it.operands {
 		if t.contiguousDim[i] == tileDim {
-			stride := it.walkStrides[t.tileDims[tileDim]*len(it.ops)+i]
+			stride := it.walkStrides[t.tileDims[tileDim]*len(it.operands)+i]
 			elements = max(elements, machine.LineBytes/max(stride, -stride))
 		}
 	}
@@ -203,8 +203,8 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	priority := make([]int, len(t.loopOrder))
 	for dim := range priority {
 		reused := 0
-		for i := it.outCount; i < len(it.ops); i++ {
-			if staged[i] && it.walkStrides[dim*len(it.ops)+i] == 0 {
+		for i := it.outCount; i < len(it.operands); i++ {
+			if staged[i] && it.walkStrides[dim*len(it.operands)+i] == 0 {
 				reused++
 			}
 		}
@@ -229,12 +229,12 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	for _, size := range t.fullTileSize {
 		elems *= size
 	}
-	t.blockOffset = make([]int, len(it.ops))
-	for i := range it.ops {
+	t.blockOffset = make([]int, len(it.operands))
+	for i := range it.operands {
 		if staged[i] {
 			const paddingLines = 3
 			t.blockOffset[i] = t.totalBlockBytes
-			bytes := elems * it.ops[i].MemoryDType.Size()
+			bytes := elems * it.operands[i].MemoryDType.Size()
 			// Whole cache lines, rounded up, and the padding.
 			t.totalBlockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + paddingLines) * machine.LineBytes
 		}

@@ -36,7 +36,7 @@ type tileWalk struct {
 
 // newTileWalk returns a walk with the memory of cursor c, enlarged if necessary.
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
-	operandCount, dimCount, state := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
+	operandCount, dimCount, state := len(p.iterator.operands), len(p.iterator.walkShape), &c.tileState
 	state.boxSize, state.tileIndex = withLen(state.boxSize, dimCount), withLen(state.tileIndex, dimCount)
 	state.tileSize = withLen(state.tileSize, dimCount)
 	state.tileStrides = withLen(state.tileStrides, maxTileDims*operandCount)
@@ -151,14 +151,14 @@ func (w *tileWalk) setOperand(i int) {
 	if !w.prepared.staged[i] {
 		state.loopAddr[i] = state.memoryAddr[i]
 		for k, d := range w.tileDims {
-			strides[k] = it.walkStrides[d*len(it.ops)+i]
+			strides[k] = it.walkStrides[d*len(it.operands)+i]
 		}
 		return
 	}
 	state.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
-	stride := it.ops[i].MemoryDType.Size()
+	stride := it.operands[i].MemoryDType.Size()
 	for k, d := range w.tileDims {
-		if k > 0 && i >= it.outCount && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
+		if k > 0 && i >= it.outCount && !w.prepared.joinsRows && it.walkStrides[d*len(it.operands)+i] == 0 {
 			strides[k] = 0 // the rows are identical, so the block has one of them
 			continue
 		}
@@ -178,7 +178,7 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 	}
 	d := w.tileDims[k]
 	axis := strided.Axis{N: w.cursor.tileState.tileSize[d], Dst: w.cursor.tileState.tileStrides[maxTileDims*i+k],
-		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.ops)+i]}
+		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.operands)+i]}
 	if axis.Dst == 0 { // the block has one of the identical rows (setOperand)
 		axis.N = 1
 	}
@@ -204,7 +204,7 @@ func (w *tileWalk) moveBlock(i int, direction moveDirection) {
 		dst, src = src, dst
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	mover := strided.MoverOf(w.prepared.iterator.ops[i].MemoryDType.Size())
+	mover := strided.MoverOf(w.prepared.iterator.operands[i].MemoryDType.Size())
 	for k := range outer.N {
 		mover.CopyBlock(unsafe.Add(dst, k*outer.Dst), unsafe.Add(src, k*outer.Src), row, across)
 	}

@@ -39,14 +39,14 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 		return nil
 	}
 	return func(ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) error {
-		ops := len(ptrs)
+		operandCount := len(ptrs)
 		for j := range rowCount {
 			if j > 0 {
 				for i := range ptrs {
-					ptrs[i] = unsafe.Add(ptrs[i], strides[ops+i])
+					ptrs[i] = unsafe.Add(ptrs[i], strides[operandCount+i])
 				}
 			}
-			if err := f(ptrs, strides[:ops], rowLen); err != nil {
+			if err := f(ptrs, strides[:operandCount], rowLen); err != nil {
 				return err
 			}
 		}
@@ -74,13 +74,13 @@ func (it *Iterator) stride(meta *tensor.Meta, dim int) int {
 // permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
 // least two dimensions.
 func (it *Iterator) permuted() (shape, strides []int) {
-	dims, ops := len(it.perm), len(it.ops)
-	shape, strides = make([]int, dims), make([]int, max(dims, 2)*ops)
+	dims, operandCount := len(it.perm), len(it.operands)
+	shape, strides = make([]int, dims), make([]int, max(dims, 2)*operandCount)
 	for k, d := range it.perm {
 		shape[k] = it.shape[d]
-		for i := range it.ops {
-			meta := it.ops[i].Meta
-			strides[k*ops+i] = it.stride(meta, d) * meta.DType.Size()
+		for i := range it.operands {
+			meta := it.operands[i].Meta
+			strides[k*operandCount+i] = it.stride(meta, d) * meta.DType.Size()
 		}
 	}
 	return shape, strides
@@ -88,26 +88,26 @@ func (it *Iterator) permuted() (shape, strides []int) {
 
 // merge minimizes the number of dimensions of the walk, and pads its strides to two dimensions.
 func (it *Iterator) merge() {
-	ops := len(it.ops)
+	operandCount := len(it.operands)
 	if len(it.walkShape) > 1 {
-		it.walkShape = mergeDims(it.walkShape, it.walkStrides, ops)
+		it.walkShape = mergeDims(it.walkShape, it.walkStrides, operandCount)
 	}
-	clear(it.walkStrides[len(it.walkShape)*ops:])
-	it.walkStrides = it.walkStrides[:max(len(it.walkShape), 2)*ops]
+	clear(it.walkStrides[len(it.walkShape)*operandCount:])
+	it.walkStrides = it.walkStrides[:max(len(it.walkShape), 2)*operandCount]
 }
 
 // mergeDims merges adjacent dimensions that are one strided run in all operands. It changes both slices and returns the
 // merged shape.
-func mergeDims(shape, strides []int, ops int) []int {
-	row := func(d int) []int { return strides[d*ops : (d+1)*ops] }
+func mergeDims(shape, strides []int, operandCount int) []int {
+	stridesOf := func(d int) []int { return strides[d*operandCount : (d+1)*operandCount] }
 	// mergeable reports whether a step along b continues after the last element along a: stride[b] =
 	// shape[a]*stride[a].
 	mergeable := func(a, b int) bool {
 		if shape[a] == 1 || shape[b] == 1 {
 			return true
 		}
-		for i, stride := range row(a) {
-			if shape[a]*stride != row(b)[i] {
+		for i, stride := range stridesOf(a) {
+			if shape[a]*stride != stridesOf(b)[i] {
 				return false
 			}
 		}
@@ -117,14 +117,14 @@ func mergeDims(shape, strides []int, ops int) []int {
 	for d := 1; d < len(shape); d++ {
 		if mergeable(last, d) {
 			if shape[last] == 1 { // the strides of a dimension of size 1 have no meaning
-				copy(row(last), row(d))
+				copy(stridesOf(last), stridesOf(d))
 			}
 			shape[last] *= shape[d]
 			continue
 		}
 		last++
 		if last != d {
-			copy(row(last), row(d))
+			copy(stridesOf(last), stridesOf(d))
 			shape[last] = shape[d]
 		}
 	}
@@ -239,7 +239,7 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 		return it.forConverted(c, ptrs, r, loop)
 	}
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
-		return loop(addrs, it.walkStrides[:2*len(it.ops)], rowLen, rowCount)
+		return loop(addrs, it.walkStrides[:2*len(it.operands)], rowLen, rowCount)
 	})
 }
 
@@ -247,13 +247,13 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 // has rowCount rows of rowLen elements. addrs has the address of the step's first element in each operand.
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	f func(addrs []unsafe.Pointer, rowLen, rowCount int) error) error {
-	ops, shape := len(it.ops), it.walkShape
-	c.base = withLen(c.base, ops)
+	operandCount, shape := len(it.operands), it.walkShape
+	c.base = withLen(c.base, operandCount)
 	if it.offsets != nil {
 		base = it.partAddresses(c, base)
 	}
 	if len(shape) <= 1 {
-		for i := range ops {
+		for i := range operandCount {
 			c.base[i] = unsafe.Add(base[i], r.Begin*it.walkStrides[i])
 		}
 		return f(c.base, r.End-r.Begin, 1)
@@ -266,10 +266,10 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 		rest /= size
 	}
 	for position := r.Begin; position < r.End; {
-		for i := range ops {
+		for i := range operandCount {
 			offset := 0
 			for d, index := range c.counter {
-				offset += index * it.walkStrides[d*ops+i]
+				offset += index * it.walkStrides[d*operandCount+i]
 			}
 			c.base[i] = unsafe.Add(base[i], offset)
 		}

@@ -95,7 +95,7 @@ func (g *grouper) mayComputeOnDevice(n *graph.Node) bool {
 }
 
 // addAttention makes a group of the given nodes, which are in reverse order. position is the position of the group in
-// the graph. The space of the group has no shape, so that no other node joins the group.
+// the graph. No other node has the space (shape of loops) of the group, so no other node joins the group.
 func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 	group := &nodeGroup{nodes: nodes, position: position, resultCount: 1, isAttention: true,
 		space: space{shape: []int{-1}}}
@@ -108,10 +108,9 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
 // product, the nodes between the two products, and n. To find the first product, it searches backwards from the first
-// operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most. Of the products that it
-// reaches, it takes the one that is last in the graph. The nodes between are the visited nodes that depend on this
-// product. hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first
-// product.
+// operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most. If it reaches several
+// products, it takes the last one in the graph. The nodes between are the visited nodes that depend on this product.
+// hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first product.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	// Search backwards from the first operand of n for the first product.
 	var first *graph.Node
@@ -140,7 +139,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduct
 	if first == nil {
 		return nil, false
 	}
-	// Of the nodes found, keep those that depend on the first product.
+	// Select the visited nodes that depend on the first product.
 	nodes = []*graph.Node{first}
 	inside := map[*graph.Node]bool{first: true}
 	for _, candidate := range g.plan.Graph.Nodes[g.positions.At(first.Out[0])+1 : g.positions.At(n.Out[0])] {

@@ -66,10 +66,10 @@ func foldConstants(plan *Plan) error {
 		plan.Folded = append(plan.Folded, folding)
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
-			typ := v.Type
+			symbolicType := v.Type
 			plan.Graph.MakeConstant(v, data[i])
-			if !typ.IsMeta(v.Meta) { // keep the type with unknown sizes
-				v.Type = typ
+			if !symbolicType.IsMeta(v.Meta) { // keep the type with unknown sizes
+				v.Type = symbolicType
 			}
 		}
 	}
@@ -96,9 +96,9 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 
 // foldResults returns the results of a node that is folded.
 func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
-	if done, packed := p.packed[n]; packed {
+	if result, packed := p.packed[n]; packed {
 		delete(p.packed, n)
-		return done.data, done.err
+		return result.data, result.err
 	}
 	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
 	if p.foldStore != nil && !n.IsView() {
@@ -263,7 +263,7 @@ func (p *Plan) dropConstants() int {
 		if isRead.At(v) {
 			return false
 		}
-		// Plans that follow this plan reuse the results computed from the constant.
+		// A plan with decisions keeps the data, because other plans reuse results computed from it.
 		if p.Decisions == nil && p.decisionsToFollow == nil {
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}

@@ -39,7 +39,7 @@ func (d *Decisions) Equal(other *Decisions) bool {
 	}
 	return slices.EqualFunc(d.foldedNodes, other.foldedNodes, maps.Equal) &&
 		slices.EqualFunc(d.groups, other.groups, func(a, b groupDecision) bool {
-			return slices.Equal(a.nodes, b.nodes) && a.anchor == b.anchor && a.isAttention == b.isAttention &&
+			return slices.Equal(a.nodes, b.nodes) && a.hasAnchor == b.hasAnchor && a.isAttention == b.isAttention &&
 				slices.Equal(a.mask, b.mask) && a.split == b.split
 		}) &&
 		slices.Equal(d.nodes, other.nodes) &&
@@ -119,7 +119,7 @@ func equalCopy(copyA, copyB *layout.Copy) bool {
 // that the group reduces.
 type groupDecision struct {
 	nodes       []int
-	anchor      bool   // whether the first node is the anchor: see [nodeGroup]
+	hasAnchor   bool   // whether the first node, the anchor, has its own loop: see [nodeGroup]
 	isAttention bool   // whether the nodes compute an attention
 	mask        []bool // see space.mask
 	split       int    // see space.split
@@ -189,7 +189,7 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 		return
 	}
 	for _, group := range groups {
-		decision := groupDecision{nodes: make([]int, len(group.Nodes)), anchor: group.Anchor, isAttention: group.Attention,
+		decision := groupDecision{nodes: make([]int, len(group.Nodes)), hasAnchor: group.Anchor, isAttention: group.Attention,
 			mask: group.Mask, split: group.Split}
 		for i, n := range group.Nodes {
 			decision.nodes[i] = n.Number()
@@ -225,7 +225,7 @@ func (g *grouper) followGroups() error {
 			g.groups = append(g.groups, group)
 			continue
 		}
-		if decision.anchor {
+		if decision.hasAnchor {
 			group.anchor = group.nodes[len(group.nodes)-1]
 		}
 		if err := g.checkGroup(group); err != nil {
@@ -328,7 +328,7 @@ func (p *Plan) followLayouts() error {
 	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, output := range p.Graph.Outputs {
 		pins[i] = output.EffectivePin()
-		written[i] = writtenLayout{typ: output.Value.Type, meta: output.Value.Meta}
+		written[i] = writtenLayout{symbolicType: output.Value.Type, meta: output.Value.Meta}
 	}
 	layouter := newLayouter(p)
 	layouter.fromOtherSizes = true
@@ -342,7 +342,7 @@ func (p *Plan) followLayouts() error {
 				"written", output.Name, meta, written[i].meta)
 		}
 		if !pin.SetsLayout() {
-			output.Value.Type.SameLayout(written[i].typ) // if sizes are unknown, this records the condition as a guard
+			output.Value.Type.SameLayout(written[i].symbolicType) // if sizes are unknown, this records the condition as a guard
 		}
 	}
 	return nil

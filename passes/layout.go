@@ -299,9 +299,9 @@ func (l *layouter) recordPinSource(source *graph.Value, pinnedName string) {
 
 // writtenLayout is the layout of a value in the graph as written.
 type writtenLayout struct {
-	typ   tensor.Type
-	meta  tensor.Meta
-	alias *graph.Value
+	symbolicType tensor.Type
+	meta         tensor.Meta
+	alias        *graph.Value
 }
 
 // setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
@@ -310,18 +310,18 @@ type writtenLayout struct {
 func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, written writtenLayout) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
-		guardWrittenStrides(v, "", written.typ)
-		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
+		guardWrittenStrides(v, "", written.symbolicType)
+		v.Type.Strides, v.Meta.Strides = written.symbolicType.Strides, written.meta.Strides
 	case v.Alias == nil:
 		// meta is the layout of the walk. A result with the addresses of the graph as written gets its strides, too.
 		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
 		asWritten := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
-			guardWrittenStrides(v, order, written.typ)
+			guardWrittenStrides(v, order, written.symbolicType)
 		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):
-			v.Type, v.Meta = written.typ, written.meta
+			v.Type, v.Meta = written.symbolicType, written.meta
 		case !asWritten && !meta.SameLayout(v.Meta):
 			setLayout(v, meta, order)
 		}

@@ -27,11 +27,11 @@ type node struct {
 
 // value has the fields of a graph value that affect results. Metas are immutable and need no copy.
 type value struct {
-	value         *graph.Value
-	meta          tensor.Meta
-	alias, within *graph.Value
-	data          *tensor.Tensor
-	packed        *graph.Packed
+	value              *graph.Value
+	meta               tensor.Meta
+	alias, containedIn *graph.Value
+	data               *tensor.Tensor
+	packed             *graph.Packed
 }
 
 // snapshotOf copies the lists of the graph, because passes may change these in place.
@@ -42,7 +42,7 @@ func snapshotOf(g *graph.Graph) *snapshot {
 			results: slices.Clone(n.Out), attrs: n.Attrs})
 	}
 	g.Values(func(v *graph.Value) {
-		s.values = append(s.values, value{value: v, meta: v.Meta, alias: v.Alias, within: v.ContainedIn,
+		s.values = append(s.values, value{value: v, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn,
 			data: v.Const, packed: v.Packed})
 	})
 	return s
@@ -56,7 +56,7 @@ func (s *snapshot) same(other *snapshot) bool {
 				slices.Equal(a.results, b.results) && reflect.DeepEqual(a.attrs, b.attrs)
 		}) &&
 		slices.EqualFunc(s.values, other.values, func(a, b value) bool {
-			return a.value == b.value && a.alias == b.alias && a.within == b.within && a.data == b.data &&
+			return a.value == b.value && a.alias == b.alias && a.containedIn == b.containedIn && a.data == b.data &&
 				a.packed == b.packed && reflect.DeepEqual(a.meta, b.meta)
 		})
 }

@@ -70,7 +70,7 @@ func (d *Decisions) Encode() ([]byte, error) {
 		encoded.Folded = append(encoded.Folded, sortedMembers(folded))
 	}
 	for _, group := range d.groups {
-		encoded.Groups = append(encoded.Groups, storedGroup{Nodes: group.nodes, Anchor: group.anchor,
+		encoded.Groups = append(encoded.Groups, storedGroup{Nodes: group.nodes, Anchor: group.hasAnchor,
 			Attention: group.isAttention, Mask: group.mask, Split: group.split})
 	}
 	return json.Marshal(encoded)
@@ -91,7 +91,7 @@ func DecodeDecisions(data []byte) (*Decisions, error) {
 		decisions.foldedNodes = append(decisions.foldedNodes, setOf(folded))
 	}
 	for _, group := range encoded.Groups {
-		decisions.groups = append(decisions.groups, groupDecision{nodes: group.Nodes, anchor: group.Anchor,
+		decisions.groups = append(decisions.groups, groupDecision{nodes: group.Nodes, hasAnchor: group.Anchor,
 			isAttention: group.Attention, mask: nonempty(group.Mask), split: group.Split})
 	}
 	return decisions, nil

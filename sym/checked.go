@@ -28,7 +28,7 @@ func mulFits(a, b int) (int, bool) {
 		return 0, true
 	}
 	high, low := bits.Mul64(magnitude(a), magnitude(b))
-	limit := uint64(math.MaxInt) // the greatest magnitude; that of negative products is greater by 1
+	limit := uint64(math.MaxInt) // the greatest magnitude of a product; of a negative product, it is greater by 1
 	if (a < 0) != (b < 0) {
 		limit++
 	}
@@ -97,7 +97,7 @@ func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 				return nil, err
 			}
 			if product.Mul(product, factor); product.BitLen() > maxBits {
-				return nil, errBits
+				return nil, errTooManyBits
 			}
 		}
 		sum.Add(sum, product)
@@ -108,8 +108,8 @@ func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 // maxBits bounds the bits of intermediate results, and thereby the time and memory of an evaluation.
 const maxBits = 1 << 16
 
-// errBits is the error for an intermediate result of more than maxBits bits.
-var errBits = fmt.Errorf("more than %d bits", maxBits)
+// errTooManyBits is the error for an intermediate result of more than maxBits bits.
+var errTooManyBits = fmt.Errorf("more than %d bits", maxBits)
 
 // atom returns the value of an atom.
 func (w *bigValuation) atom(a *atom) (*big.Int, error) {
@@ -162,7 +162,7 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 			result = new(big.Int).Add(result, operand)
 		case a.kind == kindUnexpandedProduct:
 			if result = new(big.Int).Mul(result, operand); result.BitLen() > maxBits {
-				return nil, errBits
+				return nil, errTooManyBits
 			}
 		case operand.Sign() == 0:
 			return nil, errZero

@@ -116,7 +116,7 @@ func (env *Env) equal(x, y *expr) Bool {
 	if len(difference.terms) == 0 {
 		return Bool{truth: difference.constant == 0}
 	}
-	defer env.withFacts(false)()
+	defer env.withFacts(false)() // the form must not depend on recorded facts
 	divisor := difference.gcd()
 	if difference.constant%divisor != 0 { // the terms sum to a multiple of divisor, but -constant is none
 		return Bool{}
@@ -230,7 +230,7 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	if len(difference.terms) == 0 {
 		return Bool{truth: difference.constant >= 0}
 	}
-	defer env.withFacts(false)()
+	defer env.withFacts(false)() // the form must not depend on recorded facts
 	reduced := difference
 	if divisor := difference.gcd(); divisor > 1 {
 		// For integers, divisor*d + c >= 0 is equivalent to d + floor(c/divisor) >= 0.

@@ -66,8 +66,8 @@ func (a Int) Mul(b Int) Int {
 	return mul(a, b)
 }
 
-// Div returns the floor of a / b, as Python's // does. It panics if b is the number 0. A symbolic b leaves the guard
-// that b is not 0.
+// Div returns the floor of a / b, as Python's // does. It panics if b is the number 0. For a symbolic b, it records the
+// guard that b is not 0.
 func (a Int) Div(b Int) Int {
 	if a.e == nil && b.e == nil {
 		if a.n == math.MinInt && b.n == -1 {
@@ -78,8 +78,8 @@ func (a Int) Div(b Int) Int {
 	return div(a, b)
 }
 
-// Mod returns a - b*a.Div(b), which has the sign of b, as Python's % does. It panics if b is the number 0. A symbolic b
-// leaves the guard that b is not 0.
+// Mod returns a - b*a.Div(b), which has the sign of b, as Python's % does. It panics if b is the number 0. For a
+// symbolic b, it records the guard that b is not 0.
 func (a Int) Mod(b Int) Int {
 	if a.e == nil && b.e == nil {
 		return Int{n: a.n - b.n*floorDiv(a.n, b.n)}
@@ -119,8 +119,8 @@ func (a Int) Hint() int {
 }
 
 // Specialize returns the hint, and records the guard that the size equals the hint. It is for ops that need a number.
-// For a known number it records no guard. In a [Fork], all values other than the hint are one case, with the error
-// [ErrNumber].
+// For a known number it records no guard. In a [Fork], which explores both outcomes of conditions, all values other
+// than the hint are one case, with the error [ErrNumber].
 func (a Int) Specialize() int {
 	number := a.Hint()
 	if a.e != nil && !a.Eq(Of(number)).Holds() {

@@ -36,7 +36,7 @@ var converters = func() (table [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint64](&table, Uint64)
 	fillReal[float32](&table, Float32)
 	fillReal[float64](&table, Float64)
-	if !goConvertsLikeAMD64 {
+	if !goConvertsLikeAMD64 { // Go's conversions of floats to integers differ from amd64's
 		fillFloat[float32](&table, Float32)
 		fillFloat[float64](&table, Float64)
 	}
@@ -65,7 +65,7 @@ type realNumber interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// fillReal sets the conversions from S to the real dtypes.
+// fillReal sets the conversions from a dtype, whose Go type is S, to the real dtypes.
 func fillReal[S realNumber](table *[numDTypes][numDTypes]ConvertFunc, dtype DType) {
 	table[Bool][dtype] = notZero[S]
 	table[Uint8][dtype], table[Int8][dtype] = toUint8[S], convert[int8, S]
@@ -235,7 +235,7 @@ func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	}
 }
 
-// fillHalves sets the conversions from and to the 16-bit floats.
+// fillHalves sets the conversions from and to the 16-bit floats. Those to integers go through int32 or int64.
 func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
 	table[Int8][Float16], table[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
 	table[Int16][Float16], table[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Scalar is a plain number, as Python's True, 2, 0.5 or 1j. In type promotion only its category counts, as
-// for PyTorch's wrapped numbers. The zero Scalar holds no number.
+// Scalar is a plain number, like Python's True, 2, 0.5 or 1j. In type promotion only its category counts, as for
+// PyTorch's wrapped numbers. The zero Scalar has no number.
 type Scalar struct {
 	kind         scalarKind
 	intValue     int64      // the real part, truncated toward zero
@@ -68,7 +68,7 @@ func ScalarOf(v any) (Scalar, bool) {
 	return Scalar{}, false
 }
 
-// IsSet reports whether s holds a number.
+// IsSet reports whether s has a number.
 func (s Scalar) IsSet() bool { return s.kind != noScalar }
 
 // DType returns the dtype that PyTorch gives a tensor made of the number: bool, int64, float64 or complex128.
@@ -107,7 +107,7 @@ func (s Scalar) Tensor(d DType) *Tensor {
 	return t
 }
 
-// Store writes the number at p, converted to d. It panics if s holds no number, d is invalid, or p is nil.
+// Store writes the number at p, converted to d. It panics if s has no number, d is invalid, or p is nil.
 func (s Scalar) Store(d DType, p unsafe.Pointer) {
 	if !s.IsSet() || p == nil {
 		panic("tensor: Store needs a number and an address")
@@ -129,7 +129,7 @@ func (s Scalar) storeDirectly(dtype DType, address unsafe.Pointer) bool {
 	isInteger := s.kind == boolScalar || s.kind == intScalar
 	value := real(s.complexValue)
 	if isInteger {
-		value = float64(s.intValue) // not complexValue, which is greater for a uint64 above the greatest int64
+		value = float64(s.intValue) // complexValue differs for a uint64 above the greatest int64, whose intValue wraps
 	}
 	switch {
 	case dtype == Float32 && !isInteger:

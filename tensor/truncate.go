@@ -39,7 +39,7 @@ func uint64Of[S float32 | float64](x S) uint64 {
 	return uint64(int64Of(x))
 }
 
-// fillFloat sets the conversions from S to integers.
+// fillFloat sets the conversions from a dtype, whose Go type is S, to integers.
 func fillFloat[S float32 | float64](table *[numDTypes][numDTypes]ConvertFunc, dtype DType) {
 	table[Int8][dtype], table[Int16][dtype] = viaInt32[int8, S], viaInt32[int16, S]
 	table[Int32][dtype], table[Uint16][dtype] = viaInt32[int32, S], viaInt32[uint16, S]

@@ -39,11 +39,11 @@ type State struct {
 	// If Context is set and ends, a long [Loop.Run] panics as [interrupt.Check] does.
 	Context context.Context
 
-	accs [expr.MaxOperands]unsafe.Pointer
-	args *jit.Args
+	accumulators [expr.MaxOperands]unsafe.Pointer
+	args         *jit.Args
 }
 
-// Release clears the addresses and the context that s holds, so that it does not keep memory alive.
+// Release clears the addresses and the context in s, so that s does not keep memory alive.
 func (s *State) Release() {
 	s.Context = nil
 	if s.args != nil {
@@ -186,11 +186,11 @@ func (l *Loop) setElementStrides() {
 }
 
 // Run computes rowCount rows of rowLen elements. ptrs are the addresses of the first row: outputs, then operands, then
-// one address for each fold (a reduction of the row). A fold's address is that of its [expr.FoldLanes] accumulators,
-// which all rows update. In a loop with totals ([expr.Loop.CombinesLanes]), it is the address of the first row's total,
-// and each row stores its own. strides are the bytes between rows in the same order. The stride of an operand that all
-// rows share is 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and
-// are not checked. Run modifies ptrs.
+// one address for each fold (a reduction of the row). The address of a fold points to its [expr.FoldLanes]
+// accumulators, which all rows update. In a loop with totals ([expr.Loop.CombinesLanes]), it points to the first row's
+// total, and each row stores its own total. strides are the bytes between rows in the same order. The stride of an
+// operand that all rows share is 0. An output that is not stored has a nil address and stride 0. Addresses must point
+// to the heap and are not checked. Run modifies ptrs.
 func (l *Loop) Run(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	if rowLen <= 0 || rowCount <= 0 {
 		return
@@ -270,27 +270,28 @@ func (l *Loop) runInterpreted(state *State, ptrs []unsafe.Pointer, strides []int
 	}
 	// The interpreter takes one address of accumulators for all rows of a call, so each call runs one row.
 	firstFold := len(ptrs) - l.foldCount
-	accs := state.accs[:l.foldCount]
+	accumulators := state.accumulators[:l.foldCount]
 	for {
-		copy(accs, ptrs[firstFold:])
-		l.interpretedRow(state, ptrs[:firstFold], strides[:firstFold], accs, rowLen)
+		copy(accumulators, ptrs[firstFold:])
+		l.interpretedRow(state, ptrs[:firstFold], strides[:firstFold], accumulators, rowLen)
 		if rowCount--; rowCount == 0 {
 			break
 		}
 		advance(ptrs, strides, 1)
 	}
-	clear(accs)
+	clear(accumulators)
 }
 
 // interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
-func (l *Loop) interpretedRow(state *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, rowLen int) {
+func (l *Loop) interpretedRow(state *State, ptrs []unsafe.Pointer, strides []int, accumulators []unsafe.Pointer,
+	rowLen int) {
 	if rowLen <= callElements || l.loop.CombinesLanes {
-		l.runner.Run(nil, ptrs, strides, accs, rowLen, 1)
+		l.runner.Run(nil, ptrs, strides, accumulators, rowLen, 1)
 		return
 	}
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
 	for piecePtrs := append(buf[:0], ptrs...); ; advance(piecePtrs, l.elementStrides, callElements) {
-		l.runner.Run(nil, piecePtrs, strides, accs, min(callElements, rowLen), 1)
+		l.runner.Run(nil, piecePtrs, strides, accumulators, min(callElements, rowLen), 1)
 		if rowLen -= callElements; rowLen <= 0 {
 			return
 		}

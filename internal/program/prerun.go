@@ -99,7 +99,7 @@ func (facts *PreRunFacts) segments(planned int) []report.Segment {
 	for i := range facts.segmentList {
 		segment := &facts.segmentList[i]
 		list[i] = report.Segment{Segment: i, Planned: planned == i, DecidesShapes: segment.Dynamic,
-			After:  notNil(segment.After),
+			After:  NotNil(segment.After),
 			Nodes:  mapList(segment.Nodes, func(n *graph.Node) string { return n.Name }),
 			Awaits: mapList(segment.AttrInputs, func(v *graph.Value) string { return v.Name }),
 			Inputs: mapList(segment.In, facts.value), Outputs: mapList(segment.Out, facts.value)}

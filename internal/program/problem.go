@@ -24,9 +24,9 @@ func (o *observer) Choose(problem *layout.Problem) (*layout.Assignment, error) {
 
 // Problem returns the layout problem that planning states for the sizes of [Program.FirstBinding].
 func (p *Program) Problem() (*layout.Problem, error) {
-	binding := p.FirstBinding()
-	if binding == nil || binding.RunnableGraph == nil {
-		return nil, ErrNotCompiled
+	binding, err := p.Compiled()
+	if err != nil {
+		return nil, err
 	}
 	return p.ProblemOf(context.Background(), binding)
 }
@@ -41,12 +41,12 @@ func (p *Program) ProblemOf(ctx context.Context, binding *Binding) (*layout.Prob
 				"so there is no single layout problem")
 			return
 		}
-		whole := binding.RunnableGraph // planning folds constants, so it needs the data of all constants
+		withConstants := binding.RunnableGraph // planning folds constants, so it needs the data of all constants
 		if len(binding.packedConstants) > 0 {
-			whole = binding.WithAllConstants()
+			withConstants = binding.WithAllConstants()
 		}
 		var recorder observer
-		_, err := passes.Run(whole, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
+		_, err := passes.Run(withConstants, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
 			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing,
 			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
 		switch {

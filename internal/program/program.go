@@ -1,10 +1,10 @@
-// Package program compiles graphs to programs. It is the inside of the root package's Program.
+// Package program compiles graphs to programs. It implements the root package's Program.
 //
 // A [Program] has a [Binding] for each set of sizes of inputs: the graph with these sizes, its plan, and the compiled
 // steps. Planning is expensive, so plans are shared. A [Specialization] has the decisions of one plan, and the
-// conditions on sizes (guards) under which the decisions apply. A binding whose sizes satisfy the guards follows the
-// decisions without a search. The sizes of a run alone determine the specialization, and therefore the bits of results;
-// earlier runs have no effect.
+// conditions on sizes (guards) under which the decisions apply. For sizes that satisfy the guards, a binding applies
+// the decisions without a search. The sizes of a run alone determine the specialization, and therefore the bits of
+// results; earlier runs have no effect.
 //
 // Packages inspect and experiment use the exports of this package to describe and compare programs. Users of the module
 // see only the methods of the root package's Program.
@@ -78,12 +78,12 @@ type Program struct {
 	firstBinding    *Binding             // of the first hint, or of the assumed sizes
 
 	uploads  *exec.Uploads
-	pool     *tensor.Pool // of results, which refer to the pool and not to the program
+	pool     *tensor.Pool // recycles the memory of results; they refer to the pool, not to the program
 	bindings bindings
 
 	planningLock    interrupt.Mutex // guards specializations and regions, also while one is planned
 	specializations []*Specialization
-	regions         []*region
+	regions         []*region // sets of sizes at which inference takes the same branches
 
 	nondegenerateLock  interrupt.Mutex // guards the fields below: see NondegenerateSizes
 	nondegenerateFound bool
@@ -386,6 +386,14 @@ func (p *Program) FirstBinding() *Binding {
 		return nil
 	}
 	return p.firstBinding
+}
+
+// Compiled returns [Program.FirstBinding], or [ErrNotCompiled] if that is nil.
+func (p *Program) Compiled() (*Binding, error) {
+	if binding := p.FirstBinding(); binding != nil {
+		return binding, nil
+	}
+	return nil, ErrNotCompiled
 }
 
 // SizesText lists sizes of symbols: "H=224, N=8".

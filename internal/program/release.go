@@ -8,8 +8,8 @@ import (
 )
 
 // release frees the data of weights if runs read only their packed copies. The binding's graph then lacks this data;
-// [Binding.WithAllConstants] unpacks it on request. The caller's graph is not changed. It is called only if the program
-// makes no further plans, which would need the data.
+// [Binding.WithAllConstants] unpacks it on request. The caller's graph is not changed. release is called only if the
+// program makes no further plans, because a plan needs the data.
 func (b *Binding) release() {
 	if b.Plan == nil || b.RunnableGraph != b.Graph || b.Segmented() {
 		return
@@ -19,7 +19,7 @@ func (b *Binding) release() {
 	for _, v := range b.Plan.Graph.Constants {
 		keptStorages[v.Const.Storage()] = true
 		switch original := v.Packed.Kept(); {
-		case original != nil:
+		case original != nil: // it cannot be restored from the packed data
 			keptStorages[original.Storage()] = true
 		case v.Packed != nil:
 			packed[v.Packed.Of] = v
@@ -47,7 +47,7 @@ func sameAddresses(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// If at least minReturnedBytes are freed, memory is returned to the system immediately. This takes
+// minReturnedBytes is the number of freed bytes from which memory is returned to the system immediately. This takes
 // some milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes, because
 // the garbage collector rarely runs in a process that hardly allocates.
 const minReturnedBytes = 16 << 20

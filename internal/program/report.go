@@ -22,13 +22,13 @@ func (p *Program) Report() *report.Plan {
 	if binding == nil {
 		return nil
 	}
-	plan, steps := binding.Plan, binding.Program
-	if steps == nil { // nothing can be planned before the run
-		plan, steps = &passes.Plan{}, new(exec.Program)
+	plan, compiled := binding.Plan, binding.Program
+	if compiled == nil { // nothing can be planned before the run
+		plan, compiled = &passes.Plan{}, new(exec.Program)
 	}
 	document := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
-		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: steps.PeakBytes(),
-		Memory: memoryOf(steps.Need()), PlanMS: milliseconds(binding.CompileTime), Profile: profileOf(p.options.Costs),
+		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: compiled.PeakBytes(),
+		Memory: memoryOf(compiled.Need()), PlanMS: milliseconds(binding.CompileTime), Profile: profileOf(p.options.Costs),
 		RefusedHints: slices.Clone(p.refusedHints), Notes: report.NotesOf(binding.Graph)}
 	if p.device != nil {
 		document.Device = p.device.Name()
@@ -45,11 +45,11 @@ func (p *Program) Report() *report.Plan {
 	addRewrites(document, plan)
 	if p.options.Check {
 		document.Unchecked = mapList(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
-			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: notNil(u.Outputs)}
+			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: NotNil(u.Outputs)}
 		})
 	}
 	var loop *report.Loop
-	document.Steps = mapList(steps.Steps(), func(step exec.Step) report.Step {
+	document.Steps = mapList(compiled.Steps(), func(step exec.Step) report.Step {
 		described := stepOf(plan, step)
 		document.MovedBytes += described.Bytes
 		if step.Loop != nil {
@@ -117,12 +117,12 @@ func addRewrites(document *report.Plan, plan *passes.Plan) {
 		document.Placed = mapList(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
 	}
 	document.Decomposed = mapList(plan.Decomposed, func(record passes.Decomposition) report.Decomposition {
-		return report.Decomposition{Node: record.Node, Op: record.Op, Into: notNil(record.Into), Why: record.Why}
+		return report.Decomposition{Node: record.Node, Op: record.Op, Into: NotNil(record.Into), Why: record.Why}
 	})
 	document.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
 	document.Packed = mapList(plan.Packed, func(packing passes.Packing) report.Packing {
 		return report.Packing{Value: packing.Value, Original: packing.Original, Form: packing.Form,
-			Bytes: packing.Bytes, Readers: notNil(packing.Readers)}
+			Bytes: packing.Bytes, Readers: NotNil(packing.Readers)}
 	})
 	if len(plan.PackedInRuns) > 0 {
 		document.PackedInRuns = mapList(plan.PackedInRuns, func(packing passes.RunPacking) report.RunPacking {
@@ -137,7 +137,7 @@ func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
 	if inserted.Node != nil && inserted.Node.Impl.IsTransfer() {
 		transfer = inserted.Node.Impl.Name
 	}
-	return report.Copy{Value: inserted.Value, From: notNil(inserted.From), To: notNil(inserted.To), Transfer: transfer,
+	return report.Copy{Value: inserted.Value, From: NotNil(inserted.From), To: NotNil(inserted.To), Transfer: transfer,
 		Bytes: inserted.Bytes, CostNS: inserted.CostNS, Share: sides.Share, Why: sides.String(),
 		Producer: report.Producer(sides.Producer), Reader: report.Reader(sides.Reader), Advice: sides.Advice,
 		Strategy: sides.Strategy}
@@ -148,8 +148,8 @@ func milliseconds(duration time.Duration) float64 { return float64(duration.Micr
 
 // stepOf describes a step without its loop.
 func stepOf(plan *passes.Plan, step exec.Step) report.Step {
-	described := report.Step{Name: step.Name, Ops: notNil(step.Ops), FastSetup: rule.FastNone.String(),
-		Strides: notNil(step.Strides), Buffer: step.Buffer}
+	described := report.Step{Name: step.Name, Ops: NotNil(step.Ops), FastSetup: rule.FastNone.String(),
+		Strides: NotNil(step.Strides), Buffer: step.Buffer}
 	if step.Node != nil {
 		described.CostNS, described.Bytes, described.Work = plan.Cost(step.Node), movedBytes(step.Node),
 			worksOf(step.Node)
@@ -208,9 +208,9 @@ func worksOf(node *graph.Node) []report.Work {
 
 // loopOf describes a loop.
 func loopOf(loop graph.Loop) *report.Loop {
-	described := &report.Loop{Shape: notNil(loop.WalkShape())}
+	described := &report.Loop{Shape: NotNil(loop.WalkShape())}
 	for i := range loop.Len() {
-		described.Strides = append(described.Strides, notNil(loop.WalkStrides(i)))
+		described.Strides = append(described.Strides, NotNil(loop.WalkStrides(i)))
 	}
 	return described
 }
@@ -247,8 +247,8 @@ func mapList[A, B any](list []A, f func(A) B) []B {
 	return out
 }
 
-// notNil returns an empty slice for nil.
-func notNil[T any](list []T) []T {
+// NotNil returns an empty slice for nil, so that JSON has a list.
+func NotNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}

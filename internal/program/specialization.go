@@ -16,7 +16,7 @@ import (
 )
 
 // Specialization is a plan for all sizes that satisfy its guards. Layouts, implementations, copies, groups and folded
-// constants were chosen once, for the sizes of its hint. Bindings for other sizes follow these decisions without a
+// constants were chosen once, for the sizes of its hint. Bindings for other sizes repeat these decisions without a
 // search.
 type Specialization struct {
 	Hint      []int // sizes of the open symbols at which the plan was priced
@@ -27,17 +27,17 @@ type Specialization struct {
 	guardsLock     interrupt.Mutex // guards the fields below: see Guards
 	guardsDone     bool
 	guards         []graph.Guard
-	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown, so that only the hint is served
+	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown: the plan is then used only at the hint
 	guardsErr      error          // why they are unknown
 }
 
 // maxSpecializations is the maximum number of specializations that are kept in addition to one for each hint.
 const maxSpecializations = 32
 
-// Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
+// Specializes reports whether several sets of sizes can share a plan. This requires that sizes are open, and that
 // shapes do not depend on data. A graph whose shapes depend on data is planned for every set of layouts and sizes that
-// occurs. Such a graph has no hint, because its sizes follow from data. A plan for several sizes would therefore be
-// priced at the first sizes that occur. The bits of results would then depend on the order of runs.
+// occurs. Such a graph has no hint, because its sizes follow from data. A shared plan would therefore be priced at the
+// first sizes that occur, and the bits of results would depend on the order of runs.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.

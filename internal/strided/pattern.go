@@ -19,8 +19,8 @@ func (p *Copy) Pattern() (pattern Pattern, length int) {
 	switch {
 	case p.transposed || p.staged:
 		return Transposed, 1
-	case p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize || p.a.N == 1:
-		return Rows, p.a.N
+	case p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize || p.axisA.N == 1:
+		return Rows, p.axisA.N
 	}
 	return Strided, 1
 }
@@ -56,8 +56,8 @@ const (
 // Transposition returns the tiles of a copy whose pattern is [Transposed].
 func (p *Copy) Transposition() Transposition {
 	transposition := Transposition{Method: p.transposeMethod(), Tiles: p.tileCount}
-	if transposition.Method == Elementwise && p.b.Dst > machine.LineBytes && p.b.tileLen > l1Lines {
-		transposition.LineRewrites = p.elementCount / p.a.tileLen // the rows of all tiles
+	if transposition.Method == Elementwise && p.axisB.Dst > machine.LineBytes && p.axisB.tileLen > l1Lines {
+		transposition.LineRewrites = p.elementCount / p.axisA.tileLen // the rows of all tiles
 	}
 	return transposition
 }
@@ -71,7 +71,7 @@ var (
 
 // transposeMethod returns the method by which tiles are transposed.
 func (p *Copy) transposeMethod() Method {
-	tile := p.matrix(nil, nil, nil, p.a.tileLen, p.b.tileLen)
+	tile := p.matrix(nil, nil, nil, p.axisA.tileLen, p.axisB.tileLen)
 	for i := range plannedRoutines[tile.elemBytes] {
 		routine := &plannedRoutines[tile.elemBytes][i]
 		if routine.rows <= tile.rows && routine.cols <= tile.cols &&

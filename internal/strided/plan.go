@@ -11,7 +11,7 @@ import (
 // immutable.
 type Copy struct {
 	elem         Elem
-	a, b         axis
+	axisA, axisB axis // called a and b in comments
 	outer        []outerAxis
 	elementCount int // number of elements
 	tileCount    int
@@ -130,7 +130,7 @@ func hasSmallerStride(first, second Axis) bool {
 func (p *Copy) Tiles() int { return p.tileCount }
 
 // Len returns the maximum number of elements of a tile.
-func (p *Copy) Len() int { return p.a.tileLen * p.b.tileLen }
+func (p *Copy) Len() int { return p.axisA.tileLen * p.axisB.tileLen }
 
 // ScratchBytes returns the bytes of scratch memory, aligned to 8, that a worker needs.
 func (p *Copy) ScratchBytes() int {
@@ -140,21 +140,21 @@ func (p *Copy) ScratchBytes() int {
 	case !p.staged:
 		return 0
 	}
-	return min(stagedRows, p.b.tileLen) * p.scratchStride()
+	return min(stagedRows, p.axisB.tileLen) * p.scratchStride()
 }
 
 // scratchStride returns the row stride of a staged tile in bytes. It is a cache line more than a row needs, so that
 // strides are not powers of two.
 func (p *Copy) scratchStride() int {
 	const line = machine.LineBytes
-	return (p.a.tileLen*p.elem.SrcSize+line-1)/line*line + line
+	return (p.axisA.tileLen*p.elem.SrcSize+line-1)/line*line + line
 }
 
 // chooseTiles selects a and b from coalesced axes (rest) and cuts them into tiles. It returns the other axes, in the
 // memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	oneElement := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
-	p.a, p.b, p.elementCount = oneElement, oneElement, 1
+	p.axisA, p.axisB, p.elementCount = oneElement, oneElement, 1
 	for _, dim := range rest {
 		p.elementCount *= dim.N
 	}
@@ -164,25 +164,26 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 		return dim
 	}
 	if len(rest) > 0 {
-		p.a = take(0)
+		p.axisA = take(0)
 	}
 	fastest := -1 // the axis with the smallest stride in src, or -1 if this is axis a
 	for i, dim := range rest {
-		if stride := abs(dim.Src); stride > 0 && stride < abs(p.a.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
+		stride := abs(dim.Src)
+		if stride > 0 && stride < abs(p.axisA.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
 			fastest = i
 		}
 	}
 	switch {
 	case fastest >= 0:
-		p.b = take(fastest)
+		p.axisB = take(fastest)
 		p.cutTransposed(p.dimsBetween(rest) > 0)
 	case len(rest) > 0:
-		p.b = take(p.rowsAlong(rest))
+		p.axisB = take(p.rowsAlong(rest))
 		p.cutRows()
 	default:
 		p.cutRows()
 	}
-	p.tileCount = p.a.tileCount * p.b.tileCount
+	p.tileCount = p.axisA.tileCount * p.axisB.tileCount
 	for _, dim := range rest {
 		p.tileCount *= dim.N
 	}
@@ -193,8 +194,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 // dimsBetween returns the number of dimensions, other than a, whose stride in dst is smaller than that of b. If these
 // strides and that of b are whole cache lines, it returns 0, because workers then never write to the same line.
 func (p *Copy) dimsBetween(rest []Axis) int {
-	count, strideBits := 0, p.b.Dst
-	for count < len(rest) && rest[count].Dst > 0 && rest[count].Dst < p.b.Dst {
+	count, strideBits := 0, p.axisB.Dst
+	for count < len(rest) && rest[count].Dst > 0 && rest[count].Dst < p.axisB.Dst {
 		strideBits |= rest[count].Dst
 		count++
 	}
@@ -209,16 +210,16 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 // between cores many times. Two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single worker
 // 15 us.
 func (p *Copy) addOuter(rest []Axis) {
-	indexOfB, tilesInside := p.dimsBetween(rest), p.a.tileCount
-	if indexOfB == 0 || p.b.tileCount == 1 {
-		indexOfB, tilesInside = -1, p.a.tileCount*p.b.tileCount
+	indexOfB, tilesInside := p.dimsBetween(rest), p.axisA.tileCount
+	if indexOfB == 0 || p.axisB.tileCount == 1 {
+		indexOfB, tilesInside = -1, p.axisA.tileCount*p.axisB.tileCount
 	}
 	p.outer = make([]outerAxis, 0, len(rest)+1)
 	add := func(dim Axis, isAxisB bool) {
 		p.outer = append(p.outer, outerAxis{dim, tilesInside, isAxisB})
 		tilesInside *= dim.N
 	}
-	b := Axis{p.b.tileCount, p.b.Dst * p.b.tileLen, p.b.Src * p.b.tileLen}
+	b := Axis{p.axisB.tileCount, p.axisB.Dst * p.axisB.tileLen, p.axisB.Src * p.axisB.tileLen}
 	for i, dim := range rest {
 		if i == indexOfB {
 			add(b, true)
@@ -235,9 +236,9 @@ func (p *Copy) addOuter(rest []Axis) {
 // can contain all of a and b. Starting a tile costs more than copying a few short rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	selected := 0
-	if p.a.N*rest[0].N < minTileElems {
+	if p.axisA.N*rest[0].N < minTileElems {
 		for i, dim := range rest {
-			if dim.N > rest[selected].N && p.a.N*dim.N <= maxTileElems {
+			if dim.N > rest[selected].N && p.axisA.N*dim.N <= maxTileElems {
 				selected = i
 			}
 		}
@@ -253,16 +254,16 @@ func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	elem := &p.elem
 	panel, elems := panelBytes/elem.DstSize, p.tileElems()
 	// a has as many panels as fit with all of b, at least one. Tiles start at cache lines, if rows of dst do.
-	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/elem.DstSize)
-	if p.b.cut(elems / p.a.tileLen); hasRowsBetween {
-		part := max(minTileElems/p.a.tileLen, (p.b.N+targetBTiles-1)/targetBTiles)
-		p.b.cutEvenly(min(p.b.tileLen, part), machine.LineBytes/elem.SrcSize)
+	p.axisA.cutEvenly(max(1, elems/max(1, p.axisB.N)/panel)*panel, machine.LineBytes/elem.DstSize)
+	if p.axisB.cut(elems / p.axisA.tileLen); hasRowsBetween {
+		part := max(minTileElems/p.axisA.tileLen, (p.axisB.N+targetBTiles-1)/targetBTiles)
+		p.axisB.cutEvenly(min(p.axisB.tileLen, part), machine.LineBytes/elem.SrcSize)
 	}
-	isDense := p.a.Dst == elem.DstSize && p.b.Src == elem.SrcSize
+	isDense := p.axisA.Dst == elem.DstSize && p.axisB.Src == elem.SrcSize
 	p.transposed = isDense && elem.copiesUnchanged
 	p.nonTemporal = p.transposed
-	p.staged = isDense && min(p.a.tileLen, p.b.tileLen) >= 4 &&
-		(!elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && p.b.Dst*p.b.tileLen > l1Span)
+	p.staged = isDense && min(p.axisA.tileLen, p.axisB.tileLen) >= 4 &&
+		(!elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && p.axisB.Dst*p.axisB.tileLen > l1Span)
 }
 
 // bytes returns the size of dst in bytes.
@@ -278,20 +279,20 @@ func (p *Copy) tileElems() int {
 
 // cutRows sets the sizes of tiles: one long row, or several short rows.
 func (p *Copy) cutRows() {
-	if p.a.N < longRow && p.b.N > p.a.N {
-		p.a.cut(p.a.N)
-		p.b.cutEvenly(min(maxShortRows, max(1, p.tileElems()/max(1, p.a.N))), 1)
+	if p.axisA.N < longRow && p.axisB.N > p.axisA.N {
+		p.axisA.cut(p.axisA.N)
+		p.axisB.cutEvenly(min(maxShortRows, max(1, p.tileElems()/max(1, p.axisA.N))), 1)
 		return
 	}
 	elems := p.tileElems()
-	p.a.cutEvenly(elems, machine.LineBytes)
-	p.b.cutEvenly(elems/p.a.tileLen, 1)
-	p.nonTemporal = p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize
+	p.axisA.cutEvenly(elems, machine.LineBytes)
+	p.axisB.cutEvenly(elems/p.axisA.tileLen, 1)
+	p.nonTemporal = p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize
 }
 
 // movesRows reports whether elements are moved unchanged, and long rows along a are contiguous on both sides.
 func (p *Copy) movesRows() bool {
-	return p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize && p.a.N >= longRow
+	return p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize && p.axisA.N >= longRow
 }
 
 // scaleGrain returns the number of contiguous elements whose copy takes as long as that of n elements of grainElemBytes
@@ -309,7 +310,7 @@ func (p *Copy) Grain() int {
 // Run copies tiles [from, to). dst and src are the addresses of the elements at index 0 of all axes; scratch has
 // [Copy.ScratchBytes] bytes.
 func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
-	p.copyRange(len(p.outer), scratch, dst, src, p.b.N, from, to)
+	p.copyRange(len(p.outer), scratch, dst, src, p.axisB.N, from, to)
 	if p.nonTemporal {
 		fence()
 	}
@@ -330,7 +331,7 @@ func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, len
 	}
 	for ; from < to; index++ {
 		if axis.isAxisB {
-			lenB = min(p.b.tileLen, p.b.N-index*p.b.tileLen)
+			lenB = min(p.axisB.tileLen, p.axisB.N-index*p.axisB.tileLen)
 		}
 		p.copyRange(outer-1, scratch, unsafe.Add(dst, index*axis.Dst), unsafe.Add(src, index*axis.Src), lenB, from,
 			min(to, axis.tilesPerIndex))
@@ -340,7 +341,7 @@ func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, len
 
 // copyPlane copies tiles [from, to) of a and of lenB indices of b.
 func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
-	a, b := &p.a, &p.b
+	a, b := &p.axisA, &p.axisB
 	tileA, tileB := 0, 0
 	if from > 0 {
 		tileA, tileB = from%a.tileCount, from/a.tileCount
@@ -357,7 +358,7 @@ func (p *Copy) copyPlane(scratch []byte, dst, src unsafe.Pointer, lenB, from, to
 
 // copyTile copies lenA by lenB elements.
 func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int) {
-	a, b := Axis{lenA, p.a.Dst, p.a.Src}, Axis{lenB, p.b.Dst, p.b.Src}
+	a, b := Axis{lenA, p.axisA.Dst, p.axisA.Src}, Axis{lenB, p.axisB.Dst, p.axisB.Src}
 	switch {
 	case p.staged:
 		for j := 0; j < lenB; j += stagedRows {
@@ -373,7 +374,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, lenA, lenB int)
 
 // matrix returns a tile as a matrix to transpose.
 func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) matrix {
-	tile := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, rows: rows, cols: cols,
+	tile := matrix{dst: dst, src: src, dstStep: p.axisB.Dst, srcStep: p.axisA.Src, rows: rows, cols: cols,
 		elemBytes: p.elem.DstSize, nonTemporal: p.nonTemporal}
 	if p.usesSquares() {
 		tile.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
@@ -383,7 +384,7 @@ func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, rows, cols int) m
 
 // usesSquares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
 func (p *Copy) usesSquares() bool {
-	return p.transposed && p.elem.DstSize == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
+	return p.transposed && p.elem.DstSize == 1 && vectorRows != nil && p.axisA.Src%machine.LineBytes == 0
 }
 
 // transposeStaged transposes a tile in scratch, and copies the result to dst row by row. The stride of rows in large

@@ -17,10 +17,10 @@ type tileRoutine struct {
 }
 
 // tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
-// stride dstStep. Consecutive tiles are srcNext bytes apart in src and dstNext bytes apart in dst. after is an address
-// in dst to prefetch, usually that of the next tile that is written.
+// stride dstStep. Consecutive tiles are srcNext bytes apart in src and dstNext bytes apart in dst. prefetched is an
+// address in dst to prefetch, usually the start of the next tile.
 type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
-	after unsafe.Pointer)
+	prefetched unsafe.Pointer)
 
 // panelTiles is the number of tiles in a panel. A panel writes adjacent lines of a row of dst, so the TLB entry of the
 // row is used several times. A panel reads few rows of src, so that their TLB entries also remain.
@@ -46,7 +46,7 @@ func (m matrix) transpose() bool {
 			return true
 		}
 	}
-	transposed := m.transposeThreeChannels()
+	transposed := m.transposeThreeChannels() // elements per channel, if the matrix has three rows or columns
 	switch {
 	case transposed == 0:
 		return false
@@ -140,7 +140,7 @@ const squareScratchBytes = machine.LineBytes * machine.LineBytes
 func (m *matrix) transposeSquare(transposeFunc tileFunc, routine *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.addresses(i, j)
-	vectorRows(routine.rows, m.scratch, line, src, m.srcStep, line, 2*line)
+	vectorRows(routine.rows, m.scratch, line, src, m.srcStep, line, 2*line) // copies lines, and prefetches 2 lines ahead
 	srcNext := routine.cols * m.elemBytes
 	transposeFunc(line/srcNext, dst, m.dstStep, routine.cols*m.dstStep, m.scratch, line, srcNext,
 		m.nextTile(routine, i, j+line))

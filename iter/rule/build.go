@@ -30,9 +30,9 @@ func (c Config) Resolve(r *Rule) error {
 	if err := r.decide(c, true); err != nil {
 		return err
 	}
-	metas := make([]tensor.Meta, len(r.ops))
-	for i := range r.ops {
-		if operand := &r.ops[i]; !operand.setMeta(&metas[i]) {
+	metas := make([]tensor.Meta, len(r.operands))
+	for i := range r.operands {
+		if operand := &r.operands[i]; !operand.setMeta(&metas[i]) {
 			return fmt.Errorf("iter: %s, %v, has a symbolic size: all sizes must be numbers in an iteration that runs",
 				r.Place(i),
 				operand.memoryType())
@@ -46,10 +46,10 @@ func (r *Rule) decide(c Config, checksOverlap bool) error {
 	if c.mistake != nil {
 		return c.mistake
 	}
-	r.outCount, r.flags, r.ops = c.outCount, c.flags, make([]Resolved, len(c.ops))
-	for i := range c.ops {
-		dtype := c.ops[i].Type.DType
-		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.outCount, MemoryDType: dtype, TargetDType: dtype}
+	r.outCount, r.flags, r.operands = c.outCount, c.flags, make([]Resolved, len(c.operands))
+	for i := range c.operands {
+		dtype := c.operands[i].Type.DType
+		r.operands[i] = Resolved{Operand: &c.operands[i], isOutput: i < c.outCount, MemoryDType: dtype, TargetDType: dtype}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (r *Rule) decide(c Config, checksOverlap bool) error {
 	}
 	r.chooseLayout()
 	for i := range r.outCount {
-		if r.ops[i].RuleChoosesLayout() {
-			if err := r.ops[i].chosenType.Check(); err != nil {
+		if r.operands[i].RuleChoosesLayout() {
+			if err := r.operands[i].chosenType.Check(); err != nil {
 				return fmt.Errorf("%s: %w", r.outputName(i), err)
 			}
 		}
@@ -101,9 +101,9 @@ func (o *Resolved) setMeta(meta *tensor.Meta) bool {
 // markReadWrite marks the outputs that are the same tensor as an input.
 func (r *Rule) markReadWrite() {
 	for i := range r.outCount {
-		out := &r.ops[i]
-		for j := r.outCount; j < len(r.ops); j++ {
-			if out.source != nil && r.ops[j].source == out.source {
+		out := &r.operands[i]
+		for j := r.outCount; j < len(r.operands); j++ {
+			if out.source != nil && r.operands[j].source == out.source {
 				out.ReadWrite = true
 			}
 		}
@@ -116,8 +116,8 @@ func (r *Rule) computeShape(c Config) error {
 		r.sizes = c.shape
 		return r.checkStaticShape()
 	}
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if !operand.Defined || operand.isOutput && !c.flags.keepOutputs {
 			continue
 		}
@@ -126,7 +126,7 @@ func (r *Rule) computeShape(c Config) error {
 			r.sizes = operandShape
 		case !tensor.EqualSizes(operandShape, r.sizes).Same(sym.BoolOf(true)): // not known to be equal for all sizes
 			shape, err := tensor.BroadcastSizes(r.sizes, operandShape)
-			if err != nil && len(r.ops)-r.outCount > 2 {
+			if err != nil && len(r.operands)-r.outCount > 2 {
 				// PyTorch's message calls the two shapes a and b, which is ambiguous for more than two operands.
 				err = fmt.Errorf("%w (b is %s; a is the shape %s of the operands before it)", err, r.Describe(i),
 					tensor.Sizes(r.sizes))
@@ -150,15 +150,15 @@ func (r *Rule) Place(i int) string {
 
 // Describe returns [Rule.Place] and the declared type of the operand, or "undefined" in place of the type.
 func (r *Rule) Describe(i int) string {
-	if i < 0 || i >= len(r.ops) || !r.ops[i].Defined {
+	if i < 0 || i >= len(r.operands) || !r.operands[i].Defined {
 		return r.Place(i) + ", undefined"
 	}
-	return fmt.Sprintf("%s, %v", r.Place(i), r.ops[i].Type)
+	return fmt.Sprintf("%s, %v", r.Place(i), r.operands[i].Type)
 }
 
 // outputName is Place for an output whose layout the rule chooses. If the dtype is unknown, the name says why.
 func (r *Rule) outputName(i int) string {
-	if !r.ops[i].MemoryDType.Valid() {
+	if !r.operands[i].MemoryDType.Valid() {
 		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOutputOf or StaticDType"
 	}
 	return r.Place(i)
@@ -166,8 +166,8 @@ func (r *Rule) outputName(i int) string {
 
 // checkOperands rejects inconsistent operands.
 func (r *Rule) checkOperands(c Config) error {
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		switch {
 		case operand.mistake() != "":
 			return fmt.Errorf("iter: %s %s", r.Place(i), operand.mistake())
@@ -218,8 +218,8 @@ func (r *Rule) checkSize() error {
 
 // checkStaticShape rejects operands that are smaller than the static shape.
 func (r *Rule) checkStaticShape() error {
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if !operand.Defined {
 			continue
 		}
@@ -241,8 +241,8 @@ func (r *Rule) checkStaticShape() error {
 // it. The shape of a 0-dim operand differs from that of an operand with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.BoolOf(!r.flags.staticShape)
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if !operand.Defined || operand.isOutput && !r.flags.keepOutputs {
 			continue
 		}
@@ -257,12 +257,12 @@ func (r *Rule) sameShapes() sym.Bool {
 func (r *Rule) markResize() error {
 	if r.flags.staticShape { // defined outputs keep their shape: checkStaticShape has checked it
 		for i := range r.outCount {
-			r.ops[i].willResize = !r.ops[i].Defined
+			r.operands[i].willResize = !r.operands[i].Defined
 		}
 		return nil
 	}
 	for i := range r.outCount {
-		operand := &r.ops[i]
+		operand := &r.operands[i]
 		if !operand.Defined {
 			operand.willResize = true
 			continue

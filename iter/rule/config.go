@@ -97,7 +97,7 @@ func NumberOperand(number tensor.Scalar) Operand {
 // checked and AllowCPUScalars has no effect. This package also detects the overlap of operands that are not dense,
 // and the partial overlap of two outputs; PyTorch does not.
 type Config struct {
-	ops        []Operand // outputs, then inputs
+	operands   []Operand // outputs, then inputs
 	outCount   int
 	flags      flags
 	shape      []sym.Int    // set by StaticShape
@@ -134,12 +134,12 @@ func New() Config { return Config{} }
 // rejected. If the dtype of an output differs from the loop's dtype, results are converted on write.
 // [Config.EnforceSafeCastingToOutput] rejects the output if this conversion is not safe.
 func (c Config) Output(operand Operand) Config {
-	if len(c.ops) > c.outCount {
+	if len(c.operands) > c.outCount {
 		c.mistake = fmt.Errorf("iter: output %d was added after %d inputs: outputs must be added first", c.outCount,
-			len(c.ops)-c.outCount)
+			len(c.operands)-c.outCount)
 		return c
 	}
-	c.ops = append(slices.Clip(c.ops), operand)
+	c.operands = append(slices.Clip(c.operands), operand)
 	c.outCount++
 	return c
 }
@@ -148,13 +148,13 @@ func (c Config) Output(operand Operand) Config {
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func (c Config) Input(o Operand) Config {
-	c.ops = append(slices.Clip(c.ops), o)
+	c.operands = append(slices.Clip(c.operands), o)
 	return c
 }
 
 // Inputs adds several inputs.
 func (c Config) Inputs(o ...Operand) Config {
-	c.ops = append(slices.Clip(c.ops), o...)
+	c.operands = append(slices.Clip(c.operands), o...)
 	return c
 }
 
@@ -235,7 +235,7 @@ func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
 // defaultConfig returns the default configuration with one output, the first of ops. The other ops are inputs.
-func defaultConfig(ops ...Operand) Config { return Config{ops: ops, outCount: 1} }
+func defaultConfig(ops ...Operand) Config { return Config{operands: ops, outCount: 1} }
 
 // Unary is a unary op whose operand and result have the same dtype.
 func Unary(out, a Operand) Config { return defaultConfig(out, a) }

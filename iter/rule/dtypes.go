@@ -14,8 +14,8 @@ import (
 func (r *Rule) computeTypes(c Config) error {
 	var inputs, outputs givenDTypes
 	hasUndefined := false
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if operand.TargetDType == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
 				operand.TargetDType = c.dtype
@@ -33,9 +33,9 @@ func (r *Rule) computeTypes(c Config) error {
 	}
 	common := inputs.first
 	if !c.flags.anyDTypes && (inputs.differ || outputs.differ || common != outputs.first &&
-		outputs.first != tensor.Invalid && len(r.ops) > r.outCount) {
-		for i := range r.ops {
-			if operand := &r.ops[i]; operand.Defined && operand.TargetDType != common {
+		outputs.first != tensor.Invalid && len(r.operands) > r.outCount) {
+		for i := range r.operands {
+			if operand := &r.operands[i]; operand.Defined && operand.TargetDType != common {
 				return fmt.Errorf("Found dtype %s but expected %s (%s)", operand.TargetDType.TorchName(), common.TorchName(),
 					r.Describe(i))
 			}
@@ -83,8 +83,8 @@ func (given *givenDTypes) add(dtype tensor.DType) {
 
 // hasNumbers reports whether some input is a plain number.
 func (r *Rule) hasNumbers() bool {
-	for i := r.outCount; i < len(r.ops); i++ {
-		if r.ops[i].Number.IsSet() {
+	for i := r.outCount; i < len(r.operands); i++ {
+		if r.operands[i].Number.IsSet() {
 			return true
 		}
 	}
@@ -94,12 +94,12 @@ func (r *Rule) hasNumbers() bool {
 // commonDType returns the dtype to which the inputs are promoted.
 func (r *Rule) commonDType() (tensor.DType, error) {
 	var promotion tensor.Promotion
-	for i := r.outCount; i < len(r.ops); i++ {
-		r.ops[i].promote(&promotion)
+	for i := r.outCount; i < len(r.operands); i++ {
+		r.operands[i].promote(&promotion)
 	}
 	dtype, err := promotion.Result()
 	if err != nil {
-		for i := r.outCount; i < len(r.ops); i++ {
+		for i := r.outCount; i < len(r.operands); i++ {
 			err = fmt.Errorf("%w (%s)", err, r.Describe(i))
 		}
 	}
@@ -136,8 +136,8 @@ func ResultType(ops ...Operand) (tensor.DType, error) {
 // castTo sets the dtype in which loops see each operand. For a converted operand, castTo also sets the type of the
 // temporary that PyTorch would make. Inputs are converted only if castInputs is set.
 func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if operand.TargetDType == tensor.Invalid {
 			operand.TargetDType = common
 		}
@@ -175,8 +175,8 @@ func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 // finishTypes sets the common dtype and the remaining dtypes and types of operands.
 func (r *Rule) finishTypes(common tensor.DType) {
 	r.common = common
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if operand.TargetDType == tensor.Invalid {
 			operand.TargetDType = common
 		}

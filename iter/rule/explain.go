@@ -31,7 +31,7 @@ func (r *Rule) Sort() []SortStep {
 		step := SortStep{A: dimA, B: dimB, Exchanged: swap.Hint(), DecidingOperand: decidingOperand,
 			Sizes: [2]sym.Int{r.sizes[dimA], r.sizes[dimB]}}
 		if decidingOperand >= 0 {
-			t := r.ops[decidingOperand].comparedType
+			t := r.operands[decidingOperand].comparedType
 			step.Strides = [2]sym.Int{r.effectiveStride(t, dimA), r.effectiveStride(t, dimB)}
 		}
 		list = append(list, step)

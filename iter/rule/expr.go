@@ -130,16 +130,16 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	if err := k.Fits(r); err != nil {
 		return nil, err
 	}
-	if !r.converts && !slices.ContainsFunc(r.ops, func(operand Resolved) bool { return operand.Number.IsSet() }) {
+	if !r.converts && !slices.ContainsFunc(r.operands, func(operand Resolved) bool { return operand.Number.IsSet() }) {
 		return code, nil
 	}
 	in := make([]tensor.DType, len(code.In))
 	for i := range in {
-		in[i] = r.ops[r.outCount+i].MemoryDType
+		in[i] = r.operands[r.outCount+i].MemoryDType
 	}
 	builder := expr.NewBuilder(in...)
 	out := builder.Inline(code, func(i, part int) expr.Value {
-		operand := &r.ops[r.outCount+i]
+		operand := &r.operands[r.outCount+i]
 		parts := loadOperand(builder, i)
 		if operand.Number.IsSet() {
 			parts = constantPair(builder, operand.MemoryDType, operand.Number)
@@ -150,7 +150,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 		return convertPair(builder, parts, operand.TargetDType).part(part)
 	})
 	for i := range out {
-		result := &r.ops[i]
+		result := &r.operands[i]
 		value := pair{out[i].DType, out[i].Re, out[i].Im}
 		if result.Cast != tensor.Invalid { // round to Cast first
 			value = convertPair(builder, convertPair(builder, value, result.Cast), result.TargetDType)

@@ -181,12 +181,12 @@ func (k Kernel) Fits(iteration *Rule) error {
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
 	case !k.sameCounts(iteration):
 		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, but the iteration has %d and %d",
-			k, k.numResults, k.numOperands, iteration.outCount, len(iteration.ops)-iteration.outCount)
+			k, k.numResults, k.numOperands, iteration.outCount, len(iteration.operands)-iteration.outCount)
 	}
-	for i := range iteration.ops {
-		if !k.acceptsDType(i, iteration.ops[i].TargetDType) {
+	for i := range iteration.operands {
+		if !k.acceptsDType(i, iteration.operands[i].TargetDType) {
 			return fmt.Errorf("iter: the kernel %v has %s as %v, but the iteration (%v) has it as %v",
-				k, iteration.Place(i), k.types[i], iteration.ops[i].memoryType(), iteration.ops[i].TargetDType)
+				k, iteration.Place(i), k.types[i], iteration.operands[i].memoryType(), iteration.operands[i].TargetDType)
 		}
 	}
 	return nil
@@ -196,7 +196,7 @@ var errNilRule = errors.New("iter: the Iterator is nil")
 
 // sameCounts reports whether the kernel and the iteration have the same numbers of results and operands.
 func (k *Kernel) sameCounts(iteration *Rule) bool {
-	return int(k.numResults) == iteration.outCount && int(k.numOperands) == len(iteration.ops)-iteration.outCount
+	return int(k.numResults) == iteration.outCount && int(k.numOperands) == len(iteration.operands)-iteration.outCount
 }
 
 // acceptsAll reports whether the kernel's results and operands have the numbers and dtypes of the iteration.
@@ -204,8 +204,8 @@ func (k *Kernel) acceptsAll(iteration *Rule) bool {
 	if !k.sameCounts(iteration) {
 		return false
 	}
-	for i := range iteration.ops {
-		if !k.acceptsDType(i, iteration.ops[i].TargetDType) {
+	for i := range iteration.operands {
+		if !k.acceptsDType(i, iteration.operands[i].TargetDType) {
 			return false
 		}
 	}

@@ -30,9 +30,9 @@ func (r *Rule) chooseLayout() {
 	case FastChannelsLast:
 		strides, _ = tensor.ChannelsLast.SymbolicStrides(r.sizes)
 	case FastNonOverlappingDense:
-		for i := len(r.ops) - 1; i >= 0; i-- {
-			if r.ops[i].Defined {
-				strides = r.ops[i].comparedType.Strides
+		for i := len(r.operands) - 1; i >= 0; i-- {
+			if r.operands[i].Defined {
+				strides = r.operands[i].comparedType.Strides
 				break
 			}
 		}
@@ -44,8 +44,8 @@ func (r *Rule) chooseLayout() {
 // rowMajor returns row-major strides. If an operand is row-major, it returns the operand's slice, which saves an
 // allocation.
 func (r *Rule) rowMajor() []sym.Int {
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		given := operand.comparedType
 		if !operand.RuleChoosesLayout() && len(given.Shape) == len(r.sizes) && given.IsRowMajor() {
 			return given.Strides
@@ -57,7 +57,7 @@ func (r *Rule) rowMajor() []sym.Int {
 // setOutputLayouts sets the strides of the outputs whose layout the rule chooses.
 func (r *Rule) setOutputLayouts(strides []sym.Int) {
 	for i := range r.outCount {
-		if output := &r.ops[i]; output.RuleChoosesLayout() {
+		if output := &r.operands[i]; output.RuleChoosesLayout() {
 			output.chosenType = &tensor.Type{DType: output.MemoryDType, Shape: r.sizes, Strides: strides}
 			output.comparedType = output.chosenType
 		}
@@ -114,8 +114,8 @@ func (r *Rule) fastKind() FastSetup {
 	}
 	// All operands have equal shapes and strides here, so all are dense if one is.
 	var first *tensor.Type
-	for i := range r.ops {
-		switch operand := &r.ops[i]; {
+	for i := range r.operands {
+		switch operand := &r.operands[i]; {
 		case operand.RuleChoosesLayout():
 		case first == nil:
 			first = operand.comparedType
@@ -132,8 +132,8 @@ func (r *Rule) fastKind() FastSetup {
 // holdsForGiven reports whether a predicate is true for all operands with a given layout (layouts that the rule does
 // not choose).
 func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
-	for i := range r.ops {
-		if operand := &r.ops[i]; !operand.RuleChoosesLayout() && !holds(*operand.comparedType) {
+	for i := range r.operands {
+		if operand := &r.operands[i]; !operand.RuleChoosesLayout() && !holds(*operand.comparedType) {
 			return false
 		}
 	}
@@ -175,8 +175,8 @@ func (r *Rule) sortDims() {
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	decidingOperand = -1
 	undecided := sym.BoolOf(true)
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if operand.RuleChoosesLayout() {
 			continue
 		}
@@ -267,7 +267,7 @@ func (r *Rule) isRowMajor(operand *Resolved) bool {
 // (allocate_or_resize_outputs).
 func (r *Rule) setOutputStrides() {
 	for i := range r.outCount {
-		if r.ops[i].RuleChoosesLayout() {
+		if r.operands[i].RuleChoosesLayout() {
 			r.setOutputLayouts(r.stridesByPerm())
 			return
 		}

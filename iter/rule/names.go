@@ -22,8 +22,8 @@ func (r *Rule) Names() []string { return slices.Clone(r.names) }
 // against the result (propagate_names).
 func (r *Rule) computeNames() error {
 	anyNamed := false
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if operand.names() != nil && len(operand.names()) != len(operand.Type.Shape) {
 			return fmt.Errorf("operand %d has %d names, but %d dimensions", i, len(operand.names()), len(operand.Type.Shape))
 		}
@@ -33,8 +33,8 @@ func (r *Rule) computeNames() error {
 		return nil
 	}
 	first := true
-	for i := range r.ops {
-		operand := &r.ops[i]
+	for i := range r.operands {
+		operand := &r.operands[i]
 		if !operand.Defined || operand.isOutput && !r.flags.keepOutputs {
 			continue
 		}
@@ -53,7 +53,7 @@ func (r *Rule) computeNames() error {
 		r.names = unified
 	}
 	for i := range r.outCount {
-		if operand := &r.ops[i]; operand.Defined && operand.names() != nil && !slices.Equal(operand.names(), r.names) {
+		if operand := &r.operands[i]; operand.Defined && operand.names() != nil && !slices.Equal(operand.names(), r.names) {
 			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output "+
 				"names %s. Please rename the out tensor's dims with `Tensor.rename`.",
 				listNames(operand.names()), listNames(r.names))

@@ -37,15 +37,15 @@ func (r *Rule) checkOverlap() error {
 		return nil
 	}
 	for i := range r.outCount {
-		out := &r.ops[i]
+		out := &r.operands[i]
 		if !out.Defined || out.Operand.meta == nil {
 			continue // only the type is known, not the memory
 		}
 		if InternalOverlap(*out.Operand.meta) == OverlapPartial {
 			return fmt.Errorf("%s (%s)", internalOverlapMessage, r.Describe(i))
 		}
-		for j := i + 1; j < len(r.ops); j++ {
-			other := &r.ops[j]
+		for j := i + 1; j < len(r.operands); j++ {
+			other := &r.operands[j]
 			if !other.Defined || other.Operand.meta == nil || other.source != nil && other.source == out.source {
 				continue
 			}

@@ -31,7 +31,7 @@ func (f FastSetup) String() string {
 // Rule holds the decisions of TensorIterator's set-up: broadcast shape, dtypes, permutation and layouts of outputs.
 // Sizes may be symbolic. A Rule is immutable and safe for concurrent use.
 type Rule struct {
-	ops         []Resolved // outputs, then inputs
+	operands    []Resolved // outputs, then inputs
 	outCount    int
 	sizes       []sym.Int // the broadcast shape, in the operands' order of dimensions
 	perm        []int     // the dimensions, fastest first; nil after a fast set-up: see fastStrides
@@ -78,23 +78,23 @@ func (o *Resolved) memoryType() tensor.Type {
 }
 
 // Operands returns the operands, outputs first. The slice belongs to the rule and must not be changed.
-func (r *Rule) Operands() []Resolved { return r.ops }
+func (r *Rule) Operands() []Resolved { return r.operands }
 
 // Without returns the rule without operand i. Its decisions about all other operands are unchanged. It panics if i is
 // out of range.
 func (r *Rule) Without(i int) Rule {
 	r.Operand(i) // panics if i is out of range
 	out := *r
-	out.ops = slices.Delete(slices.Clone(r.ops), i, i+1)
+	out.operands = slices.Delete(slices.Clone(r.operands), i, i+1)
 	if i < r.outCount {
 		out.outCount--
 	}
-	out.converts = slices.ContainsFunc(out.ops, func(o Resolved) bool { return o.Converted() })
+	out.converts = slices.ContainsFunc(out.operands, func(o Resolved) bool { return o.Converted() })
 	return out
 }
 
 // Len returns the number of operands, outputs included.
-func (r *Rule) Len() int { return len(r.ops) }
+func (r *Rule) Len() int { return len(r.operands) }
 
 // NumOutputs returns the number of outputs, which precede the inputs.
 func (r *Rule) NumOutputs() int { return r.outCount }
@@ -115,14 +115,14 @@ func (r *Rule) CommonDType() tensor.DType { return r.common }
 
 // Operand returns operand i, outputs first. It panics if i is out of range.
 func (r *Rule) Operand(i int) *Resolved {
-	if uint(i) >= uint(len(r.ops)) {
+	if uint(i) >= uint(len(r.operands)) {
 		r.panicNoOperand(i)
 	}
-	return &r.ops[i]
+	return &r.operands[i]
 }
 
 func (r *Rule) panicNoOperand(i int) {
-	panic(fmt.Sprintf("iter: operand %d does not exist: the iteration has %d operands", i, len(r.ops)))
+	panic(fmt.Sprintf("iter: operand %d does not exist: the iteration has %d operands", i, len(r.operands)))
 }
 
 // DType returns the dtype in which loops see operand i. It panics if i is out of range.
@@ -150,7 +150,7 @@ func (r *Rule) ChecksOverlap() bool { return !r.flags.noOverlapCheck }
 func (r *Rule) Converts() bool { return r.converts }
 
 // Resized reports whether output i is defined with a wrong shape and must be resized to Meta.
-func (r *Rule) Resized(i int) bool { return r.Operand(i).Defined && r.ops[i].willResize }
+func (r *Rule) Resized(i int) bool { return r.Operand(i).Defined && r.operands[i].willResize }
 
 // Warnings returns PyTorch's warnings at set-up, such as for a resized output.
 func (r *Rule) Warnings() []string { return slices.Clone(r.warnings) }

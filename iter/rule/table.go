@@ -105,7 +105,7 @@ func (t *Table) noKernelError(iteration *Rule) error {
 		return resultError
 	case !countsMatch && len(t.kernels) > 0:
 		return fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
-			t.name, iteration.outCount, len(iteration.ops)-iteration.outCount)
+			t.name, iteration.outCount, len(iteration.operands)-iteration.outCount)
 	}
 	return NotImplemented(t.name, iteration)
 }
@@ -115,8 +115,8 @@ func (k Kernel) acceptsInputs(iteration *Rule) bool {
 	if !k.sameCounts(iteration) || k.numOperands == 0 {
 		return false
 	}
-	for i := int(k.numResults); i < len(iteration.ops); i++ {
-		if !k.acceptsDType(i, iteration.ops[i].TargetDType) {
+	for i := int(k.numResults); i < len(iteration.operands); i++ {
+		if !k.acceptsDType(i, iteration.operands[i].TargetDType) {
 			return false
 		}
 	}
@@ -128,8 +128,8 @@ func (k Kernel) acceptsInputs(iteration *Rule) bool {
 // output.
 func NotImplemented(name string, iteration *Rule) error {
 	dtype := iteration.common
-	if dtype == tensor.Invalid && len(iteration.ops) > 0 {
-		dtype = iteration.ops[min(iteration.outCount, len(iteration.ops)-1)].MemoryDType
+	if dtype == tensor.Invalid && len(iteration.operands) > 0 {
+		dtype = iteration.operands[min(iteration.outCount, len(iteration.operands)-1)].MemoryDType
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, dtype.TorchName())
 }

@@ -281,7 +281,7 @@ func (decoder *decoder) constantCopy(variable *variable, formIndex int) *Copy {
 		return &Copy{Value: variable.value, Original: true}
 	case form.place != tensor.Host:
 		uploaded := &Copy{Value: variable.value, Order: form.order, Place: form.place, Why: "constants are uploaded once"}
-		if from := decoder.constantCopy(variable, variable.inPlace(formIndex, tensor.Host)); !from.Original {
+		if from := decoder.constantCopy(variable, variable.formInPlace(formIndex, tensor.Host)); !from.Original {
 			uploaded.From = from
 		}
 		return uploaded

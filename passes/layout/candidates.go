@@ -154,7 +154,7 @@ func (finder *formFinder) addForm(variable *variable, meta tensor.Meta) int {
 	return finder.addFormAt(variable, meta, tensor.Host)
 }
 
-// addFormAt is [formFinder.addForm] for any place.
+// addFormAt is [formFinder.addForm] for any place, host or device.
 func (finder *formFinder) addFormAt(variable *variable, meta tensor.Meta, place tensor.Place) int {
 	if variable == nil {
 		return -1

@@ -21,7 +21,7 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 	switch {
 	case n.Pin.SetsLayout():
 		return n.Pin.OrderFor(meta.Rank())
-	case d.Problem.MustKeepLayout(result) || d.unreadOutput(result):
+	case d.Problem.MustKeepLayout(result) || d.isUnreadOutput(result):
 		// The result must have the layout of the graph as written.
 		if written, dense := tensor.OrderOf(result.Meta); dense && !written.Matches(meta) {
 			return written, nil
@@ -36,9 +36,9 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 }
 
 // chooseImpl sets the cheapest implementation and walk of a node. The cost includes copies of operands that the
-// implementation cannot read, and the copy of a result that does not have the wanted order. Of several implementations
-// with equal costs, the first in the op's list is taken. If no order is wanted, implementations that give the inferred
-// layout are preferred. chooseImpl returns the results that inference derives from the operands after copying.
+// implementation cannot read, and the copy of a result that does not have the wanted order. Among implementations with
+// equal costs, chooseImpl takes the first in the op's list. If no order is wanted, it prefers implementations that give
+// the inferred layout. chooseImpl returns the results that inference derives from the operands after copying.
 func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, results []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(results) == 0 {
@@ -48,7 +48,7 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 	if err != nil {
 		return nil, d.Problem.Graph.NodeError(n, err)
 	}
-	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.unreadOutput(n.Out[0])
+	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.isUnreadOutput(n.Out[0])
 	// A single implementation that reads every layout needs no prices.
 	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
 		!pinnedToDevice(n) && !impl.Inexact {
@@ -166,8 +166,8 @@ func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 		n.Pin.Impl, p.supportingImpls(n, call))
 }
 
-// pinnedName returns the name that the user gave to a pinned node. Of a fused node, that is the name of the first part.
-// For a node that is not fused it returns "it", because the message already names the node.
+// pinnedName returns the name of a pinned node for messages. For a fused node, it is the user's name of the first part.
+// For any other node, pinnedName returns "it", because the message already names the node.
 func pinnedName(n *graph.Node) string {
 	if fused, ok := n.Attrs.(interface{ Names() []string }); ok && len(fused.Names()) > 0 {
 		return strconv.Quote(fused.Names()[0])

@@ -9,14 +9,13 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// A run needs memory for constants, and other memory: inputs, values, scratch memory of kernels. The largest step
-// determines the other memory: it is approximately the maximum over nodes of a number that depends on the node's label.
-// This file learns these numbers from examined plans: the number of a node is at most the other memory of every plan in
-// which the node has the label.
+// A run needs memory for constants, and other memory: inputs, values, scratch memory of kernels. The step that needs
+// most determines the other memory of a plan. The need of a step depends on the label of its node. This file learns
+// upper bounds on these needs: a step needs at most the other memory of each examined plan in which its node has the
+// label.
 
-// classLevel is a class of nodes and a number of bytes of constants that a node of the class can read. Nodes of a class
-// have results of equal size, and labels with equal bytes and costs, so that they probably have kernels with equal
-// scratch memory.
+// classLevel is a class of nodes, and a number of bytes of constants that such a node can read. Nodes of a class have
+// results of equal size, and labels with equal bytes and costs. Their kernels probably need equal scratch memory.
 type classLevel struct {
 	class, bytes int64
 }
@@ -46,8 +45,8 @@ func (s *memorySearch) findClasses() {
 	}
 }
 
-// learn records, for the class and the bytes of each node of a plan, the other memory of the plan. runBytes are the
-// bytes that a run of the plan needs.
+// learn records the other memory of a plan for the level (class and bytes) of each of its nodes. runBytes are the bytes
+// that a run of the plan needs.
 func (s *memorySearch) learn(plan *pricedPlan, runBytes int64) {
 	for i, bytes := range s.limitsOf(plan) {
 		if s.bytes[i] != nil {
@@ -59,7 +58,7 @@ func (s *memorySearch) learn(plan *pricedPlan, runBytes int64) {
 	}
 }
 
-// otherBytesOf returns the other memory that a limit requires, in bytes. If no plan with the limit was examined, it
+// otherBytesOf returns the bytes of other memory that a plan with the limit needs. If no such plan was examined, it
 // returns the other memory of the plan with the smallest constants.
 func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	if other, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
@@ -68,8 +67,8 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	return s.limit - s.smallest.unused - s.smallest.bytes
 }
 
-// measureOtherBytes examines a plan for each level in the list that no examined plan has. The plans differ from the
-// plan with the smallest constants in one node.
+// measureOtherBytes examines a plan for each unknown level in the list. Each plan differs in one node from the plan
+// with the smallest constants.
 func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
 	end := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
 	for _, limit := range list {
@@ -94,19 +93,18 @@ func (s *memorySearch) exhausted() bool { return len(s.runBytesByLabels) >= s.ma
 // maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.
 const maxCombinations = 64
 
-// combination is a choice of limits.
+// combination is a choice of limits on the constants of nodes.
 type combination struct {
-	limits     []int64 // by node
-	ps         int64   // the predicted cost of the plan with these limits
+	limits     []int64 // by node, in bytes
+	costPS     int64   // the predicted cost of the plan with these limits
 	otherBytes int64   // the limit on the other memory of each node
 }
 
-// combine returns a plan that fits and is cheaper than all plans so far that fit, or else the given plan. For each
-// limit on the other memory, the remaining memory is for constants: the limits of nodes that cost least within it are a
+// combine returns a plan that fits and is cheaper than all fitting plans so far, or else the given plan. Each limit on
+// the other memory leaves the remaining memory for constants. The cheapest combination within the remaining memory is a
 // candidate. combine examines the candidates in the order of their predicted costs. A candidate may not fit, because
-// the arena has gaps or the learned numbers are too small. The next candidate then gets less memory for constants, by
-// the bytes by which the plan exceeds the limit. When a plan fits, the skipped combinations are examined in the same
-// order.
+// the arena has gaps or the learned bounds are too small. The next candidate then gets as many bytes less for constants
+// as the plan exceeds the limit. When a plan fits, combine examines the skipped combinations in the same order.
 func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
 	var candidates, skipped []*combination
 	var others []int64
@@ -120,23 +118,23 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 	best := plan
 	for range maxCombinations {
 		candidate := removeCheapest(&candidates)
-		if candidate == nil || candidate.ps >= s.leastPS || s.exhausted() {
+		if candidate == nil || candidate.costPS >= s.leastPS || s.exhausted() {
 			break
 		}
 		bytes, next, err := s.examine(candidate, s.leastPS)
 		if err != nil {
 			return nil, err
 		}
-		switch less := candidate.bytes() - 1; {
+		switch fewerBytes := candidate.bytes() - 1; {
 		case next != nil && best == plan: // the first plan that fits
 			best, candidates = next, skipped
 		case next != nil:
 			best = next
 		case best == plan: // no plan fits yet: reduce the bytes to those of a plan that would fit
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(bytes, less))
-			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, less)
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(bytes, fewerBytes))
+			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
 		default:
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, less)
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, fewerBytes)
 		}
 	}
 	return best, nil
@@ -148,7 +146,7 @@ func removeCheapest(list *[]*combination) *combination {
 	if len(*list) == 0 {
 		return nil
 	}
-	cheapest := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.ps, b.ps) })
+	cheapest := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.costPS, b.costPS) })
 	k := slices.Index(*list, cheapest)
 	*list = slices.Delete(*list, k, k+1)
 	return cheapest
@@ -175,14 +173,14 @@ func (s *memorySearch) combination(plan *pricedPlan, list []nodeLimit, other, by
 	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
 		return nil
 	}
-	chosen := &combination{limits: s.limitsOf(plan), ps: plan.CostPS, otherBytes: other}
+	chosen := &combination{limits: s.limitsOf(plan), costPS: plan.CostPS, otherBytes: other}
 	best := bestCombination(allowed, chosen.limits, bytes-plan.bytes)
 	if best == nil {
 		return nil
 	}
 	for _, limit := range best {
 		chosen.limits[limit.node] = limit.bytes
-		chosen.ps += limit.ps - plan.CostPS
+		chosen.costPS += limit.costPS - plan.CostPS
 	}
 	return chosen
 }
@@ -195,9 +193,9 @@ func (c *combination) bytes() (sum int64) {
 	return sum
 }
 
-// examine returns a plan with the limits of a combination that costs less than ps picoseconds and fits. If there is
-// none, it returns the bytes of constants with which a plan would fit. The order of the limits of equal nodes affects
-// the gaps in the arena, so that three orders are examined.
+// examine returns a plan with the limits of a combination that fits and costs less than ps picoseconds. If there is
+// none, it returns the bytes of constants with which a plan would fit. It examines three orders of the limits of equal
+// nodes, because the order affects the gaps in the arena.
 func (s *memorySearch) examine(candidate *combination, ps int64) (bytes int64, fitting *pricedPlan, err error) {
 	bytes = math.MinInt64
 	for _, sign := range []int{0, 1, -1} {
@@ -219,8 +217,8 @@ func (s *memorySearch) examine(candidate *combination, ps int64) (bytes int64, f
 	return bytes, nil, nil
 }
 
-// rearranged returns the limits with those of each class in ascending order if sign is 1, in descending order if it is
-// -1, and unchanged if it is 0.
+// rearranged sorts the limits within each class of nodes: in ascending order if sign is 1, in descending order if sign
+// is -1. If sign is 0, it returns the limits unchanged.
 func (s *memorySearch) rearranged(limits []int64, sign int) []int64 {
 	result := slices.Clone(limits)
 	if sign == 0 {

@@ -153,9 +153,9 @@ func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
 	return len(computed.labels) > 0
 }
 
-// inPlace returns the index of the form that has the layout of form formIndex and is in the given place (host or
+// formInPlace returns the index of the form that has the layout of form formIndex and is in the given place (host or
 // device), or -1.
-func (variable *variable) inPlace(formIndex int, place tensor.Place) int {
+func (variable *variable) formInPlace(formIndex int, place tensor.Place) int {
 	return variable.formAt(variable.forms[formIndex].meta, place)
 }
 

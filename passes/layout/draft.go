@@ -360,7 +360,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		return d.sharedCopies[v], nil
 	}
 	order, why, err := wish.orderOf(v)
-	if err != nil || order == "" || order.Matches(layout) || d.unreadOutput(v) {
+	if err != nil || order == "" || order.Matches(layout) || d.isUnreadOutput(v) {
 		return nil, err
 	}
 	d.sharedCopies[v] = d.Copy(v, order, why)
@@ -373,8 +373,8 @@ func (d *Draft) copyAsWritten(v *graph.Value, why string) *Copy {
 	return d.copy(copyKey{value: v, order: order, exactStrides: true}, why)
 }
 
-// unreadOutput reports whether a value is an output that no node reads.
-func (d *Draft) unreadOutput(v *graph.Value) bool {
+// isUnreadOutput reports whether a value is an output that no node reads.
+func (d *Draft) isUnreadOutput(v *graph.Value) bool {
 	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
 }
 

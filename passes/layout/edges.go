@@ -36,9 +36,9 @@ type formSource struct {
 	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
 }
 
-// newEdgeModel states the problem. A node for which follows returns true has no variable of its own. Its label is the
-// one that reads the first operand at the least cost, including copies of this operand but without the cost of work.
-// If follows is nil, each node has a variable.
+// newEdgeModel states the problem. A node for which follows returns true has no variable of its own. It gets the label
+// that reads the first operand at the least cost, including copies of this operand but without the cost of work. If
+// follows is nil, each node has a variable.
 func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	g := model.Problem.Graph
 	edges := &edgeModel{model: model, problem: &wcsp.Problem{Version: wcsp.Version},
@@ -101,7 +101,7 @@ func (e *edgeModel) withPinnedCopyChains(variable *variable, row []int64) []int6
 	return e.withCopyChains(variable, pinned)
 }
 
-// withCopyChains replaces the cost of each form by that of the cheapest chain of copies that ends in the form
+// withCopyChains replaces the cost of each form by the cost of the cheapest chain of copies that ends in the form
 // (Bellman-Ford).
 func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
 	forms := len(row)
@@ -222,7 +222,7 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 }
 
 // followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
-// the cost of making the operand. Of labels with equal costs, it returns the label that costs least if all operands
+// the cost of making the operand. Among labels with equal costs, it returns the label that costs least if all operands
 // have their preferred forms.
 func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
 	cost = wcsp.Forbidden

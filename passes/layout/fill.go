@@ -20,9 +20,9 @@ const (
 
 // nodeLimit is a limit on the bytes of the constants of a node: a variant of the limit in the current plan.
 type nodeLimit struct {
-	node  int
-	bytes int64
-	ps    int64 // the cost of the cheapest plan with this limit and no other change
+	node   int
+	bytes  int64
+	costPS int64 // the cost of the cheapest plan with this limit and no other change
 }
 
 // fill looks for cheaper plans near the given plan, which need not fit into the memory limit. The state of the search
@@ -63,10 +63,10 @@ func (s *memorySearch) fill(plan *pricedPlan) error {
 func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error {
 	before := s.limitsOf(plan)
 	savingPerByte := func(variant nodeLimit) float64 {
-		return float64(plan.CostPS-variant.ps) / float64(variant.bytes-before[variant.node])
+		return float64(plan.CostPS-variant.costPS) / float64(variant.bytes-before[variant.node])
 	}
 	variants = slices.DeleteFunc(slices.Clone(variants), func(variant nodeLimit) bool {
-		return variant.bytes <= before[variant.node] || variant.ps >= plan.CostPS
+		return variant.bytes <= before[variant.node] || variant.costPS >= plan.CostPS
 	})
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
@@ -118,17 +118,17 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 			levels = append(levels, nodeLimit{i, bytes[label], s.model.computedNodes[i].labels[label].leastCost()})
 		}
 		sorted.Func(levels, func(a, b nodeLimit) int {
-			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.ps, b.ps))
+			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.costPS, b.costPS))
 		})
 		least := int64(math.MaxInt64)
 		for _, variant := range levels {
-			isUseful := variant.ps < least || variant.bytes == limits[i]
+			isUseful := variant.costPS < least || variant.bytes == limits[i]
 			isDuplicate := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
-			least = min(least, variant.ps)
+			least = min(least, variant.costPS)
 			if !isUseful || isDuplicate {
 				continue
 			}
-			variant.ps = plan.CostPS
+			variant.costPS = plan.CostPS
 			if variant.bytes != limits[i] {
 				changed := slices.Clone(limits)
 				changed[i] = variant.bytes
@@ -139,7 +139,7 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 				if next == nil {
 					continue
 				}
-				variant.ps = next.CostPS
+				variant.costPS = next.CostPS
 			}
 			list = append(list, variant)
 		}

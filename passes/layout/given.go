@@ -63,8 +63,7 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		"variable")
 }
 
-// numbersOf returns the numbers in the last line of a text that is not blank. It returns nil if this line has other
-// words.
+// numbersOf returns the numbers in the last nonblank line of a text. It returns nil if this line has other words.
 func numbersOf(text []byte) []int {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var list []int

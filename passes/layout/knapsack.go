@@ -9,27 +9,27 @@ import (
 // maxUnits is the maximum number of units of memory in bestCombination.
 const maxUnits = 1 << 14
 
-// bestCombination chooses one variant for each node of the list: the combination of least total cost whose bytes exceed
-// those of limits by at most the available bytes. It returns nil if no combination fits. It solves a multiple-choice
-// knapsack problem by dynamic programming over units of memory. Bytes are rounded up to units.
+// bestCombination chooses one variant for each node of the list. The combination has the least total cost among those
+// that need at most the available bytes more than limits. bestCombination returns nil if no combination fits. It solves
+// a multiple-choice knapsack problem by dynamic programming over units of memory. Bytes are rounded up to units.
 func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
-	unit := int64(0)              // bytes of a unit
-	least := slices.Clone(limits) // by node: the fewest bytes of its variants, which take 0 units
+	unit := int64(0)                   // bytes of a unit
+	leastBytes := slices.Clone(limits) // by node: the fewest bytes of its variants, which take 0 units
 	for _, variant := range variants {
-		least[variant.node] = min(least[variant.node], variant.bytes)
+		leastBytes[variant.node] = min(leastBytes[variant.node], variant.bytes)
 	}
 	for i := range limits {
-		available += limits[i] - least[i]
+		available += limits[i] - leastBytes[i]
 	}
 	for _, variant := range variants {
-		unit = gcd(unit, variant.bytes-least[variant.node])
+		unit = gcd(unit, variant.bytes-leastBytes[variant.node])
 	}
 	unit = max(unit, (available+maxUnits-1)/maxUnits, 1)
 	units := int(available / unit)
 	if units < 0 {
 		return nil
 	}
-	unitsOf := func(variant nodeLimit) int { return int((variant.bytes - least[variant.node] + unit - 1) / unit) }
+	unitsOf := func(variant nodeLimit) int { return int((variant.bytes - leastBytes[variant.node] + unit - 1) / unit) }
 	costs := make([]int64, units+1) // by units used: the least cost of the nodes so far
 	var chosen [][]int32            // by node and units used: the index in variants
 	// The variants of a node are adjacent, from first to next-1.
@@ -43,7 +43,7 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 			variantUnits := unitsOf(variant)
 			for used := variantUnits; used <= units; used++ {
 				before := costs[used-variantUnits]
-				if sum := before + variant.ps; sum < sums[used] && before < wcsp.Forbidden {
+				if sum := before + variant.costPS; sum < sums[used] && before < wcsp.Forbidden {
 					sums[used], choice[used] = sum, int32(next)
 				}
 			}

@@ -71,8 +71,8 @@ func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 		results[0].Meta.IsNonOverlappingAndDense()
 	for i, walk := range list {
 		isDuplicate := inferredIsListed && i == 0 && walk.HasInferredLayouts()
-		for _, kept := range out {
-			isDuplicate = isDuplicate || sameWalk(kept, walk)
+		for _, earlier := range out {
+			isDuplicate = isDuplicate || sameWalk(earlier, walk)
 		}
 		if !isDuplicate {
 			out = append(out, walk)
@@ -105,7 +105,7 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 		}
 		if resultForms[k] = m.variables.At(v).addOrder(walk.ResultOrders[k]); resultForms[k] >= 0 &&
 			impl.ResultPlace != tensor.Host {
-			resultForms[k] = m.variables.At(v).inPlace(resultForms[k], impl.ResultPlace)
+			resultForms[k] = m.variables.At(v).formInPlace(resultForms[k], impl.ResultPlace)
 		}
 		if resultForms[k] < 0 {
 			return nil
@@ -199,10 +199,10 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 	return list
 }
 
-// callInOrder returns a node's call in which all layout-dependent operands have an order, and, by operand, the
-// form. Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns.
-// Operands that do not depend on layout are unchanged, and their form is -1. The call is nil if the model does not
-// consider the order for an operand.
+// callInOrder returns a node's call with an order for all layout-dependent operands, and the form of each operand.
+// Layout-dependent operands of another rank, or all if the order is empty, have the form that base returns. Other
+// operands are unchanged, and their form is -1. The call is nil if the model does not consider the order for an
+// operand.
 func (m *Model) callInOrder(n *graph.Node, layoutDependent []bool, order tensor.Order,
 	base func(*variable) int) (*graph.Call, []int) {
 	forms := slices.Repeat([]int{-1}, len(n.In))

@@ -10,8 +10,8 @@ import (
 // bytes. Inputs, constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a
 // copy in another form does not count. With a device LiveBytes returns 0.
 //
-// Values whose memory may be that of another value do not count: operands and results of concatenations, and results of
-// copies. A value is live from its node to the last node that reads the value itself, not a view of it.
+// Values that may share the memory of another value do not count: operands and results of concatenations, and results
+// of copies. A value is live from its node to the last node that reads the value itself, not a view of it.
 func (m *Model) LiveBytes() int64 {
 	if m == nil || m.Problem == nil || m.Problem.Device != nil {
 		return 0
@@ -40,7 +40,7 @@ func (m *Model) LiveBytes() int64 {
 	return max(peak, liveBytes+changes[len(nodes)])
 }
 
-// liveValues finds the values whose memory counts, and its size.
+// liveValues finds the values whose memory counts, and the size of this memory.
 type liveValues struct {
 	model            *Model
 	ownBytes         graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
@@ -121,8 +121,8 @@ func (live *liveValues) lastReader(v *graph.Value) int {
 	return last
 }
 
-// newBytes returns the total bytes of those results of a node that cannot have the memory of an operand, because each
-// is larger than every operand. It returns 0 if an operand may be within the result of a concatenation.
+// newBytes returns the total bytes of a node's results that are larger than every operand, and thus cannot reuse the
+// memory of an operand. It returns 0 if an operand may be within the result of a concatenation.
 func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
 	largest := int64(0)
 	for _, a := range n.In {

@@ -347,7 +347,7 @@ func (m *Model) constantBytes(l *label, call *graph.Call, k int, values map[*ten
 	if constant.Pin.SetsLayout() {
 		return min(unpacked, share)
 	}
-	if m.variables.At(constant).inPlace(l.constantForms[k], tensor.Host) == 0 { // uploads read the form on the host
+	if m.variables.At(constant).formInPlace(l.constantForms[k], tensor.Host) == 0 { // uploads read the form on the host
 		unpacked = share
 	}
 	if l.impl != nil && l.impl.Pack != nil {

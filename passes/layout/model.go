@@ -25,9 +25,9 @@ import (
 //   - The cost of a set of forms is the cost of the cheapest copies that make the set from the form that the node
 //     writes. The copies form a tree: each form is copied from one other form.
 //   - The result of a view exists for free in each form that is a view of an existing form of the operand. Other forms
-//     are copies of these. A reshape that cannot be a view costs one copy, to any order. A copy node in the graph as
-//     written is an identity view unless it is pinned. A copy node whose result is an output has its own buffer, but
-//     readers of the result may read the operand of the copy node.
+//     are copies of these free forms. A reshape that cannot be a view costs one copy, to any order. A copy node in the
+//     graph as written is an identity view unless it is pinned. A copy node whose result is an output has its own
+//     buffer, but readers of the result may read the operand of the copy node.
 //   - An operand of a concatenation may be written directly into the result, in any order of the result, if its
 //     producer can write and its readers can read the strided layout. This is another form of the operand. It is
 //     compatible only with labels of the concatenation that write this order. If several concatenations read a value,
@@ -341,7 +341,7 @@ const maxForms = 8
 // forms already.
 func (variable *variable) addForm(meta tensor.Meta) int { return variable.addFormAt(meta, tensor.Host) }
 
-// addFormAt is [variable.addForm] for any place.
+// addFormAt is [variable.addForm] for any place, host or device.
 func (variable *variable) addFormAt(meta tensor.Meta, place tensor.Place) int {
 	i := variable.formAt(meta, place)
 	if i >= 0 || len(variable.forms) == maxForms ||

@@ -14,8 +14,8 @@ import (
 // this paper. The search chooses the implementations of convolutions and matrix products. All other nodes keep the
 // layout of their first operand; other operands are converted to this layout. The cost of a plan is the time of the
 // convolutions and products, and of the conversions on each edge. Dynamic programming over the graph in topological
-// order finds the minimum. A table has one dimension for each visited node that has readers still to be visited. If the
-// tables become too large, the solver of [PBQP] is used instead.
+// order finds the minimum. A table has one dimension for each visited node with unvisited readers. If the tables become
+// too large, the solver of [PBQP] is used instead.
 //
 // The search counts a copy for each reader. In the resulting plan readers share copies, and [Model] gives its cost.
 // Deviations: layouts are dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches

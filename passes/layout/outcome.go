@@ -100,26 +100,26 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 }
 
 // workCost returns the cost of a label, including its reads.
-func (decoder *decoder) workCost(computed *computedNode, l *label) int64 {
-	sum := l.cost
-	for k, costs := range l.readCosts {
+func (decoder *decoder) workCost(computed *computedNode, chosen *label) int64 {
+	sum := chosen.cost
+	for k, costs := range chosen.readCosts {
 		if costs != nil {
-			_, c := l.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(computed.node.In[k].Value)))
-			sum += c
+			_, readCost := chosen.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(computed.node.In[k].Value)))
+			sum += readCost
 		}
 	}
 	return sum
 }
 
-// describeComputation describes the computation of a node with label l.
-func (m *Model) describeComputation(computed *computedNode, l *label) Computed {
+// describeComputation describes the computation of a node with the chosen label.
+func (m *Model) describeComputation(computed *computedNode, chosen *label) Computed {
 	c := Computed{Node: computed.node.Name}
-	if l.impl != nil {
-		c.Impl = l.impl.Name
+	if chosen.impl != nil {
+		c.Impl = chosen.impl.Name
 	}
 	var orders []string
 	for k, v := range computed.node.Out {
-		if text := m.variables.At(v).forms[l.resultForms[k]].text(); !slices.Contains(orders, text) {
+		if text := m.variables.At(v).forms[chosen.resultForms[k]].text(); !slices.Contains(orders, text) {
 			orders = append(orders, text)
 		}
 	}
@@ -161,21 +161,22 @@ func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 			break
 		}
 		k := variable.value.Index // the value is result k of the view
-		in := decoder.model.variables.At(view.node.In[view.operand].Value)
-		if isFreeConstant(in.value) || in.value.Meta.Bytes() != variable.value.Meta.Bytes() { // a slice or an expansion
+		operand := decoder.model.variables.At(view.node.In[view.operand].Value)
+		isResized := operand.value.Meta.Bytes() != variable.value.Meta.Bytes() // a slice or an expansion
+		if isFreeConstant(operand.value) || isResized {
 			break
 		}
-		available := decoder.existingForms(in) & view.allowed // the operand forms that the view may use
+		available := decoder.existingForms(operand) & view.allowed // the operand forms that the view may use
 		source, target := -1, view.source(k, to, view.allowed, 0)
 		if from < 0 {
 			source = decoder.model.copySource(view, k, to, available)
 		} else {
-			source = view.source(k, from, view.allowed, decoder.needed.At(in.value))
+			source = view.source(k, from, view.allowed, decoder.needed.At(operand.value))
 		}
 		if source < 0 || target < 0 || source == target {
 			break
 		}
-		variable, from, to = in, source, target
+		variable, from, to = operand, source, target
 	}
 	c := Copied{Value: variable.value.Name, From: "its operand", To: variable.forms[to].text(),
 		Bytes: variable.value.Meta.Bytes()}
@@ -255,8 +256,8 @@ func (c Change) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// shorten returns a list of at most three items. Of a longer list, it returns two items and a third that counts the
-// others.
+// shorten returns a list of at most three items. If list is longer, the third item of the result counts the remaining
+// items.
 func shorten(list []string, noun string) []string {
 	if len(list) <= 3 {
 		return list

@@ -18,13 +18,13 @@ import (
 type Preference struct {
 	Slack    float64 // maximum additional cost, as a share of LeastPS; see [Problem.Slack]
 	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
-	BudgetPS int64   // LeastPS and the slack
+	BudgetPS int64   // LeastPS plus the slack
 	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget
 	Copies   int     // the number of copies of the plan
 	Units    int64   // the copied bytes, in units of Made.UnitBytes bytes ([Weights])
 	// FewestCopies is a proved lower bound on the number of copies in a plan within the budget.
 	FewestCopies int
-	Made         Weights // the weights by which the copies were chosen after the implementations were
+	Made         Weights // the weights that chose the copies, after the implementations were chosen
 	Proof        Weights // the weights for which Bound is proved
 	Bound        int64   // a proved lower bound on the weighted cost of every plan
 }
@@ -89,7 +89,7 @@ func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
 // optimal reports whether no plan has a smaller weighted cost.
 func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 
-// preferFewerCopies solves the problem. Of the plans within the slack, it takes a plan with the fewest copies.
+// preferFewerCopies solves the problem. Among the plans within the slack, it takes a plan with the fewest copies.
 //
 // The factors (cost tables) of the problem cannot express a limit on the cost. They can express the sum a*cost +
 // b*copies with fixed weights a and b (a Lagrangian). The solver minimizes this sum exactly, and each minimum is a

@@ -11,16 +11,16 @@ import (
 // This file prices the reads of operands. A form is a layout in which an operand may exist; a label is one way to
 // compute a node, whose implementation can read some forms.
 
-// permittedReads returns, by form of operand k, the cost of reading it, and the form that is cheapest to read, or -1 if
-// the label can read no form. required is the required form, or -1 if any form is permitted. If the label cannot read
-// the pinned form, permittedReads adds k to the label's pinMisses.
+// permittedReads prices the reads of operand k by a label. costs has the cost of reading each form. best is the form
+// that is cheapest to read, or -1 if the label can read no form. required is the required form, or -1 if any form is
+// permitted. If the label cannot read the pinned form, permittedReads adds k to the label's pinMisses.
 func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required int) (costs []int64, best int) {
 	operand := m.variables.At(n.In[k].Value)
 	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil
 	costs = m.readCosts(l.impl, read, k, operand, isReadByInference)
 	pin := operand.pin // the pinned form on the host or device, wherever the implementation reads; -1 if there is none
 	if pin >= 0 && l.impl.OnDevice() {
-		pin = operand.inPlace(pin, l.impl.OperandPlace)
+		pin = operand.formInPlace(pin, l.impl.OperandPlace)
 	}
 	if pin >= 0 && !isReadByInference && (required < 0 || required == operand.pin) {
 		requirePinned(costs, pin)

@@ -23,8 +23,8 @@ import (
 // Readers that want another layout read copies. The pass runs backwards. In this implementation, the selected layout is
 // the layout that the most readers want, and on a tie the layout that the first reader wants.
 //
-// Deviations from the paper: the layout that suits a node is that of its cheapest implementation by the profile; in
-// the paper, the reduced dimensions become contiguous. Both classes of fixed operators are eliminated alike. Memory
+// Deviations from the paper: the layout that suits a node is the layout of its cheapest implementation by the profile;
+// in the paper, the reduced dimensions become contiguous. Both classes of fixed operators are eliminated alike. Memory
 // has one dimension; the paper's texture memory has 2.5 dimensions, so that one layout can satisfy two wishes. An
 // operator is eliminated as a view, and copied if strides cannot express its result; the paper computes indices
 // instead. A dependent node writes a wanted layout only if this costs at most as much as a copy; in the paper it

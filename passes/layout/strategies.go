@@ -12,12 +12,12 @@ import (
 // ChannelsLast makes images channels-last: see [Problem.Image].
 var (
 	Propagate Strategy = &perValue{name: "propagate",
-		doc:  "keeps the layouts of eager PyTorch and drops redundant copies",
-		wish: func(*Problem, *graph.Value) tensor.Order { return "" }}
+		doc:            "keeps the layouts of eager PyTorch and drops redundant copies",
+		preferredOrder: func(*Problem, *graph.Value) tensor.Order { return "" }}
 	Contiguous Strategy = &perValue{name: "contiguous", doc: "makes every value row-major",
-		wish: func(_ *Problem, v *graph.Value) tensor.Order { return tensor.RowMajorOrder(v.Meta.Rank()) }}
+		preferredOrder: func(_ *Problem, v *graph.Value) tensor.Order { return tensor.RowMajorOrder(v.Meta.Rank()) }}
 	ChannelsLast Strategy = &perValue{name: "channels_last", doc: "makes images channels-last",
-		wish: func(p *Problem, v *graph.Value) tensor.Order {
+		preferredOrder: func(p *Problem, v *graph.Value) tensor.Order {
 			if !p.Image(v) {
 				return ""
 			}
@@ -65,8 +65,8 @@ func DocOf(s Strategy) string {
 // perValue is a strategy that chooses an order for each value separately. Callers use a pointer to it, so that
 // strategies are comparable.
 type perValue struct {
-	name, doc string
-	wish      func(p *Problem, v *graph.Value) tensor.Order // "" if the strategy prefers no order for v
+	name, doc      string
+	preferredOrder func(p *Problem, v *graph.Value) tensor.Order // "" if the strategy prefers no order for v
 }
 
 // Name implements [Strategy].
@@ -78,7 +78,7 @@ func (s *perValue) Doc() string { return s.doc }
 // Choose implements [Strategy].
 func (s *perValue) Choose(p *Problem) (*Assignment, error) {
 	return Solve(p, func(v *graph.Value) (tensor.Order, string) {
-		order := s.wish(p, v)
+		order := s.preferredOrder(p, v)
 		if order == "" {
 			return "", ""
 		}

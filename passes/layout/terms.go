@@ -141,7 +141,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 }
 
 // formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
-// steps are those of the least weighted cost ([Weights]).
+// steps have the least weighted cost ([Weights]).
 type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
 	pinCost  cost    // cost of pinSteps
@@ -187,7 +187,7 @@ func (m *Model) priceForms(variable *variable, roots uint, operandCopies []opera
 	return costs
 }
 
-// makePinned returns the steps that make the pinned form of a value, and their cost. The parameters are those of
+// makePinned returns the steps that make the pinned form of a value, and their cost. Its parameters are as in
 // priceForms.
 func (m *Model) makePinned(variable *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
 	if roots>>variable.pin&1 != 0 {
@@ -201,8 +201,7 @@ func (m *Model) makePinned(variable *variable, roots uint, operandCopies []opera
 }
 
 // priceSets prices every set of forms (a bit mask) by dynamic programming over subsets. Forms are added one by one,
-// each by the cheapest copy. This is a copy of a form in the set or of the view's operand. The parameters are those of
-// priceForms.
+// each by the cheapest copy of a form in the set or of the view's operand. Its parameters are as in priceForms.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	forms := len(variable.forms)
 	costs := formCosts{setCosts: make([]cost, 1<<forms), lastStep: make([]step, 1<<forms)}
@@ -249,7 +248,7 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 	return costs
 }
 
-// findSupersets sets superset for the given number of forms. Of equally cheap supersets, it takes the first.
+// findSupersets sets superset for the given number of forms. Among equally cheap supersets, it takes the first.
 func (costs *formCosts) findSupersets(forms int) {
 	costs.superset = make([]uint8, 1<<forms)
 	for set := range costs.superset {

@@ -16,9 +16,9 @@ import (
 // bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
 //
 // The weights of a new model are lexicographic: a picosecond weighs more than all copies and units of any plan, and a
-// copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of these
-// plans, it has the fewest copies and then the fewest units. The unit is as small as possible without an overflow of
-// sums (61 bits). For large graphs UnitBytes is 0, and bytes do not count.
+// copy weighs more than all units. Among the plans of least time, the plan with the least weighted cost thus has the
+// fewest copies and then the fewest units. The unit is as small as possible without an overflow of sums (61 bits). For
+// large graphs UnitBytes is 0, and bytes do not count.
 //
 // A copy is an inserted step that moves elements into another layout. A node of the graph may also copy, such as a
 // reshape that cannot be a view: this copy is not counted, but its bytes are.
@@ -64,7 +64,7 @@ func (w Weights) MinUnitsWithin(bound, budget int64, copies int) int64 {
 	return weightOfCopying - w.Copy*int64(copies)
 }
 
-// planBounds has upper bounds that hold for every plan of a model. A form is a layout in which a value may exist.
+// planBounds has upper bounds that hold for every plan of a model.
 type planBounds struct {
 	ps     float64 // cost in picoseconds
 	copies int64   // number of copies
@@ -125,7 +125,7 @@ func (m *Model) addCopyBounds() {
 		if bounded.neededForms == 0 || isFreeConstant(bounded.value) || view == nil && len(bounded.forms) == 1 {
 			continue
 		}
-		maxCopies, maxCost := int64(len(bounded.forms)), 0.0 // each form is made by at most one copy
+		maxCopies, maxCost := int64(len(bounded.forms)), 0.0 // at most one copy makes each form (layout) of the value
 		if bounded.pin >= 0 {
 			maxCopies *= 2 // the copies that make the pinned form, and the copies of the pinned form
 		}

@@ -3,7 +3,7 @@ package wcsp
 import "github.com/graphrun/graphrun/internal/interrupt"
 
 // guess is a heuristic assignment: its cost is an upper bound on the least cost. Changes of single labels improve it.
-// If it is forbidden, depth-first search replaces it.
+// Depth-first search replaces an assignment that is forbidden.
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it

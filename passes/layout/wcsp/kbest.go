@@ -52,8 +52,9 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 }
 
 // assignmentLister enumerates assignments in order of cost, by Lawler's partition. The assignments that are not listed
-// yet are divided into cells. Of a closed cell, the cheapest assignment is known. An open cell has only a lower bound.
-// When it becomes the cheapest cell, elimination closes it; if elimination is too expensive, the cell is split.
+// yet are divided into cells. The cheapest assignment of a closed cell is known. An open cell has only a lower bound.
+// When an open cell becomes the cheapest cell, elimination closes it, or the cell is split if elimination is too
+// expensive.
 type assignmentLister struct {
 	*search
 	cells cells

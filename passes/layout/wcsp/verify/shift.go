@@ -9,8 +9,8 @@ import (
 )
 
 // This file checks the shifts and cuts of a proof. functionsByVariable has, for each remaining variable, the indices in
-// checker.functions of the functions that depend on it. A term is a function as a part of a sum: its index is the
-// position in its table of the labels at which forEachEntry has arrived.
+// checker.functions of the functions that depend on it. A term is a function in a sum; its index is the entry in its
+// table for the current labels of forEachEntry.
 
 // applyShifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
 // variables.
@@ -149,8 +149,9 @@ type functionGroup struct {
 	least int64 // least entry of the sum, over remaining labels
 }
 
-// applyCuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. Restricted to the
-// label, the least entries of all groups of functions must therefore add up to at least the cutoff.
+// applyCuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. If the cut label
+// were the only label of its variable, the least entries of all groups of functions must therefore add up to at least
+// the cutoff.
 func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVariable) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff %d is out of range", cutoff)
