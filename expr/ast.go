@@ -248,16 +248,16 @@ func (n *node) precedence() int {
 
 // literal returns the text of a number. The text of a float has a point or an exponent, so that it is parsed as a
 // float.
-func literal(s tensor.Scalar) string {
+func literal(number tensor.Scalar) string {
 	switch {
-	case s.DType().IsComplex():
-		return strconv.FormatFloat(imag(s.Complex()), 'g', -1, 64) + "j"
-	case s.DType().IsFloat():
-		text := strconv.FormatFloat(s.Float(), 'g', -1, 64)
+	case number.DType().IsComplex():
+		return strconv.FormatFloat(imag(number.Complex()), 'g', -1, 64) + "j"
+	case number.DType().IsFloat():
+		text := strconv.FormatFloat(number.Float(), 'g', -1, 64)
 		if !strings.ContainsAny(text, ".e") {
 			text += ".0"
 		}
 		return text
 	}
-	return strconv.FormatInt(s.Int(), 10)
+	return strconv.FormatInt(number.Int(), 10)
 }

@@ -393,21 +393,21 @@ func asComputed(t *typer, x []value) value {
 	return t.convert(x[0], dtype)
 }
 
-// finiteLimit returns a function for the greatest or the least finite number of the dtype of a value.
-func finiteLimit(greatest bool) func(t *typer, x []value) value {
+// finiteLimit returns a function for the greatest or the least finite number of a value's dtype.
+func finiteLimit(isGreatest bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		dtype := t.dtype(x[0])
 		t.reject(dtype, dtype.IsComplex() || dtype == tensor.Bool, "a limit")
 		if dtype.IsIntegral(false) {
 			op := Max // the least number is the neutral element of Max
-			if greatest {
+			if isGreatest {
 				op = Min
 			}
 			return value{dtype: dtype, re: t.b.Int(dtype, int64(Neutral(op, dtype))), im: None}
 		}
 		limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
 			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[dtype]
-		if !greatest {
+		if !isGreatest {
 			limit = -limit
 		}
 		return value{dtype: dtype, re: t.b.Const(dtype.OpMath(), limit), im: None}

@@ -127,7 +127,7 @@ var library = map[string][]definition{
 		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", rejected,
 			acceptsBools | ignoreNumbers}},
 
-	// Functions of complex numbers. The formulas are those of Go (runtime.complex128div, math/cmplx).
+	// Functions of complex numbers, by Go's formulas (runtime.complex128div, math/cmplx).
 	"complex64 abs": {{"z", "", rejected, "a = float64(real(z)); b = float64(imag(z)); " +
 		"r = sqrt(a * a + b * b); " + // squares do not overflow
 		"float32(where(r != r, where(isinf(a) or isinf(b), inf, r), r))", 0}},

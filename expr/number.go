@@ -9,16 +9,16 @@ import (
 )
 
 // constantText returns the text of a constant for listings.
-func constantText(d tensor.DType, imm uint64) string {
+func constantText(dtype tensor.DType, imm uint64) string {
 	switch {
-	case d == tensor.Float32:
+	case dtype == tensor.Float32:
 		return strconv.FormatFloat(float64(math.Float32frombits(uint32(imm))), 'g', -1, 32)
-	case d == tensor.Float64:
+	case dtype == tensor.Float64:
 		return strconv.FormatFloat(math.Float64frombits(imm), 'g', -1, 64)
-	case d.IsReducedFloat():
+	case dtype.IsReducedFloat():
 		return fmt.Sprintf("%#x", imm)
-	case d.IsSigned():
-		unusedBits := 64 - 8*d.Size()
+	case dtype.IsSigned():
+		unusedBits := 64 - 8*dtype.Size()
 		return strconv.FormatInt(int64(imm<<unusedBits)>>unusedBits, 10) // sign-extended
 	}
 	return strconv.FormatUint(imm, 10)

@@ -126,9 +126,9 @@ func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part in
 	pass, key := &joiner.program.Passes[k], Place{N: k, Element: place.Element}
 	if joiner.numbers[key] == nil {
 		joiner.numbers[key] = joiner.builder.Inline(pass.PerRow, func(n, part int) Value {
-			from := pass.PerRowIn[n]
-			from.Element = place.Element
-			return joiner.loadOrCompute(from, pass.PerRow.In[n], part)
+			source := pass.PerRowIn[n]
+			source.Element = place.Element
+			return joiner.loadOrCompute(source, pass.PerRow.In[n], part)
 		})
 	}
 	return joiner.numbers[key][n].Re

@@ -48,7 +48,7 @@ var precedences = map[string]int{"or": orLevel, "and": andLevel, "==": compareLe
 // Parse reads a formula. params are the names of its operands, in order. Without params, the names are x, y, z, a, b,
 // c, d, u, v and w, up to the last name that occurs in the text.
 //
-// The syntax is that of Python: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
+// The syntax is Python's: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
 // functions by the names of PyTorch, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is
 // imaginary), inf, nan, pi, e, True and False. Definitions come first, each name once: "t = x * x; where(t > 1, t, x)".
 // Several results are a tuple: "(x + y, x - y)". The caller of [Formula.Code] supplies numbers for all other names.

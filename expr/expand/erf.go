@@ -122,9 +122,9 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	} else {
 		var p, low expr.Value
 		p, low, s = e.expSum(e.Emit(expr.Neg, z))
-		h := e.mul(p, c) // h + hl is (p+low)*c
-		hl := e.fma(low, c, e.productError(p, c, h))
-		r = e.erfcQuotient(h, hl, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
+		h := e.mul(p, c) // h + hError is (p+low)*c
+		hError := e.fma(low, c, e.productError(p, c, h))
+		r = e.erfcQuotient(h, hError, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
 	}
 	r = e.mul(e.mul(r, s), s)
 	r = e.choose(e.lt(x, e.constant(0)), e.sub(e.constant(2), r), r)
@@ -134,11 +134,12 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Emit(expr.Neg, x), e.horner(erfcSmall, z), one), r)
 }
 
-// erfcQuotient is (h+hl)/(d+dl) * exp(-zl), where hl, dl and zl are rounding errors. For small zl, exp(-zl) is 1 - zl.
-func (e *expander) erfcQuotient(h, hl, d, dl, zl expr.Value) expr.Value {
+// erfcQuotient is (h+hError)/(d+dError) * exp(-zError), where hError, dError and zError are rounding errors. As zError
+// is small, exp(-zError) is 1 - zError.
+func (e *expander) erfcQuotient(h, hError, d, dError, zError expr.Value) expr.Value {
 	inverse := e.div(e.constant(1), d)
 	q := e.mul(h, inverse)
 	minusQ := e.Emit(expr.Neg, q)
-	rest := e.fma(minusQ, dl, e.add(e.fma(minusQ, d, h), hl))
-	return e.add(q, e.fma(rest, inverse, e.mul(minusQ, zl)))
+	remainder := e.fma(minusQ, dError, e.add(e.fma(minusQ, d, h), hError))
+	return e.add(q, e.fma(remainder, inverse, e.mul(minusQ, zError)))
 }

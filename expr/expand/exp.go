@@ -69,20 +69,20 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 }
 
 // expSum is expParts with the polynomial as a sum p + low, whose relative error is below 2^-56. exp(r) is 1 + v*r with
-// v = 1 + q*r and q = expPoly. rl and vl are the rounding errors of r and v.
+// v = 1 + q*r and q = expPoly. rError and vError are the rounding errors of r and v.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
 	r1 := e.fma(n, e.constant(-2*hi), x)
 	r := e.fma(n, e.constant(-2*lo), r1)
-	rl := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
+	rError := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
 	q := e.eval(expPoly, r)
 	v := e.fma(q, r, one)
 	p = e.fma(v, r, one)
-	vl := e.fma(q, r, e.sub(one, v))
+	vError := e.fma(q, r, e.sub(one, v))
 	low = e.fma(v, r, e.sub(one, p))
-	return p, e.fma(vl, r, e.fma(rl, p, low)), s
+	return p, e.fma(vError, r, e.fma(rError, p, low)), s
 }
 
 // exp has the same bits on all targets, because each target rounds the result only once when it multiplies by the
@@ -224,6 +224,6 @@ func (e *expander) tanh(x expr.Value) expr.Value {
 	one := e.constant(1)
 	q := e.div(m, e.sub(one, m))
 	slope := e.add(one, q)
-	rest := e.fma(e.fma(s, p, e.sub(half, m)), slope, e.fma(q, m, e.sub(m, q)))
-	return e.withSign(e.fma(rest, slope, q), e.signBit(x))
+	remainder := e.fma(e.fma(s, p, e.sub(half, m)), slope, e.fma(q, m, e.sub(m, q)))
+	return e.withSign(e.fma(remainder, slope, q), e.signBit(x))
 }

@@ -118,8 +118,8 @@ func (e *expander) log10(x expr.Value) expr.Value {
 	hi, lo := e.splitConstant(math.Log10E, 1.098319650216765e-17)
 	log10Of2Hi, log10Of2Lo := e.splitConstant(math.Ln2/math.Ln10, -2.8037281277851704e-18)
 	logM := e.logOnePlus(logPolyFine, e.sub(m, e.constant(1)))
-	rest := e.fma(logM, hi, e.fma(n, log10Of2Lo, e.mul(logM, lo)))
-	return e.logSpecial(x, x, e.fma(n, log10Of2Hi, rest))
+	lowTerms := e.fma(logM, hi, e.fma(n, log10Of2Lo, e.mul(logM, lo)))
+	return e.logSpecial(x, x, e.fma(n, log10Of2Hi, lowTerms))
 }
 
 // log1p takes n from the rounded sum 1+x, and computes f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost.
@@ -133,10 +133,10 @@ func (e *expander) log1p(x expr.Value) expr.Value {
 // log1pOfSum is log1p(x + low) for a small low. It compensates the rounding error of f.
 func (e *expander) log1pOfSum(x, low expr.Value) expr.Value {
 	n, s, f, u := e.frexpOnePlus(x)
-	lost := e.fma(e.mul(x, e.constant(0.25)), s, e.sub(e.fma(s, e.constant(0.25), e.constant(-1)), f))
-	lost = e.fma(e.mul(low, e.constant(0.25)), s, lost)
+	fError := e.fma(e.mul(x, e.constant(0.25)), s, e.sub(e.fma(s, e.constant(0.25), e.constant(-1)), f))
+	fError = e.fma(e.mul(low, e.constant(0.25)), s, fError)
 	ln2, _ := e.ln2()
-	r := e.fma(n, e.constant(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), lost)))
+	r := e.fma(n, e.constant(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), fError)))
 	return e.identityIfTiny(x, e.logSpecial(u, x, r))
 }
 

@@ -36,7 +36,8 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 }
 
 // powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. The error of powLogPoly is below
-// 2^-35.9, and that of powExpPoly below 2^-28.5 for |r| <= 1/2. y multiplies the error of the logarithm by up to 2^7.3.
+// 2^-35.9, and the error of powExpPoly below 2^-28.5 for |r| <= 1/2. y multiplies the error of the logarithm by up to
+// 2^7.3.
 var (
 	powLogPoly = []float64{-0.4999999994347803, 0.33333333165476414, -0.25000014631105621, 0.20000027711167265,
 		-0.16665611891755772, 0.14284161019756461, -0.12532156049649198, 0.11151270748462347, -0.09531044416175545,

@@ -47,8 +47,8 @@ func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 
 // isOdd reports whether bit 0 of q is set.
 func (e *expander) isOdd(q expr.Value) expr.Value {
-	d := e.DType(q)
-	return e.Emit(expr.Eq, e.Emit(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
+	dtype := e.DType(q)
+	return e.Emit(expr.Eq, e.Emit(expr.And, q, e.Int(dtype, 1)), e.Int(dtype, 1))
 }
 
 // quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of q

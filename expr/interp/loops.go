@@ -71,9 +71,9 @@ func moveOf[U word](o operands) {
 	}
 }
 
-// selectOf selects elements of the size of U: those of operand b where the mask a is true, else those of c. A block
-// whose mask is the same for all elements is copied. Other blocks are selected as 64 bits, because there is no
-// conditional move of bytes, and a branch would be unpredictable.
+// selectOf selects elements of the size of U: from operand b where the mask a is true, else from c. A block whose mask
+// is the same for all elements is copied. Other blocks are selected as 64 bits, because there is no conditional move of
+// bytes, and a branch would be unpredictable.
 func selectOf[U word](o operands) {
 	for _, maskValue := range []bool{true, false} {
 		if noElementEquals(o.a, o.n, maskValue) {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operation of mixed dtypes computes in a wider dtype than that of its operands or its result. For example, products
+// An operation of mixed dtypes computes in a wider dtype than its operands or its result have. For example, products
 // of complex64 are computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes
 // a third of the time of separate loops.
 

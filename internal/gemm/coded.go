@@ -376,8 +376,8 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 	}
 }
 
-// computeStrip computes rows [blockStart, blockEnd) of C. The columns are those of the panel of B that starts at column
-// j, and of the given number of further panels.
+// computeStrip computes rows [blockStart, blockEnd) of C, in the columns of the panel of B that starts at column j and
+// of the given number of further panels.
 func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
 	plan, vectors := t.Plan, t.kernels.vectors(cols)
 	t.setOperands(args, a, b, j, cols)

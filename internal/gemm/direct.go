@@ -241,7 +241,7 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 // (l1PartBytes) is read.
 const maxShortRowCols = 128
 
-// axpyColumns adds multiples of the rows of B to the sums; the parameters are those of dotColumns. It reads depth rows
+// axpyColumns adds multiples of the rows of B to the sums. It has the parameters of dotColumns. It reads depth rows
 // of B with n columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {

@@ -336,8 +336,8 @@ func (p *Plan) placeOperands() {
 
 // evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
 // multiple of a large power of two, because the elements then map to few sets of the cache.
-func (d operandPlan) evictsItself(depth int) bool {
-	step := d.termStride * d.elemBytes
+func (operand operandPlan) evictsItself(depth int) bool {
+	step := operand.termStride * operand.elemBytes
 	return depth*(step&-step) > machine.L2Bytes
 }
 
@@ -350,16 +350,20 @@ func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 }
 
 // contiguousAlongK reports whether the operand is read in place and has a stride of 1 along K.
-func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.termStride == 1 }
+func (operand operandPlan) contiguousAlongK() bool { return operand.inPlace && operand.termStride == 1 }
 
 // packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.
-func (d operandPlan) packsBeforeTiles() bool { return d.createsPanels() && !d.packedByFirstRow }
+func (operand operandPlan) packsBeforeTiles() bool {
+	return operand.createsPanels() && !operand.packedByFirstRow
+}
 
 // createsPanels reports whether executions of the plan pack the operand.
-func (d operandPlan) createsPanels() bool { return d.source != Prepacked && !d.inPlace }
+func (operand operandPlan) createsPanels() bool {
+	return operand.source != Prepacked && !operand.inPlace
+}
 
 // packsPerTile reports whether each tile has its own panels of the operand in worker scratch.
-func (d operandPlan) packsPerTile() bool { return d.createsPanels() && !d.packedOnce }
+func (operand operandPlan) packsPerTile() bool { return operand.createsPanels() && !operand.packedOnce }
 
 // DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }

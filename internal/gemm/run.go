@@ -62,7 +62,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		x.superTerms = p.superDepth(block)
 		x.sharedA = aligned(args.Shared[:p.sharedBytes])
 		x.sharedB = x.sharedA
-		if p.a.packedOnce { // the panels of B follow those of A
+		if p.a.packedOnce { // the panels of B follow the panels of A
 			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperDepth)
 		}
 		if work == packOnly {
@@ -321,7 +321,7 @@ func (t *tileState) biasCols() unsafe.Pointer {
 
 // micro computes the register tile at (i, j) of C from packed panels, by a kernel in Go. If the kernel can address this
 // part of C, it stores the sums there. Otherwise it stores them in the worker's temporary tile, and merge updates C.
-// The arguments of the kernel are those of microFunc: distances are in bytes.
+// As in microFunc, the kernel takes distances in bytes.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	plan, spec := t.Plan, &t.spec
 	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro

@@ -59,7 +59,9 @@ var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
 // localPanels returns the maximum number of panels that a tile may pack for itself. The panels must fit L2.
-func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.elemBytes)) }
+func (operand operandPlan) localPanels(kc int) int {
+	return max(1, blockBytes/(operand.panelWidth*kc*operand.elemBytes))
+}
 
 // maxTiles returns the greatest useful number of tiles of a product. Usually the number of multiplications
 // determines it. With few rows or columns, the size of the larger operand does, because reading that operand takes
@@ -165,23 +167,23 @@ const minPackDepth = 256
 
 // packChunk returns the size of one packing tile: its number of panels, and its number of terms of K. depth is the
 // number of terms of the super-block.
-func (d operandPlan) packChunk(depth int) (panels, terms int) {
-	terms = min(depth, max(minPackDepth, packTileElems/d.panelWidth))
-	return max(1, packTileElems/(d.panelWidth*terms)), terms
+func (operand operandPlan) packChunk(depth int) (panels, terms int) {
+	terms = min(depth, max(minPackDepth, packTileElems/operand.panelWidth))
+	return max(1, packTileElems/(operand.panelWidth*terms)), terms
 }
 
 // packTiles returns the number of packing tiles of the operand for one super-block.
-func (d operandPlan) packTiles(depth int) int {
-	if !d.packedOnce {
+func (operand operandPlan) packTiles(depth int) int {
+	if !operand.packedOnce {
 		return 0
 	}
-	panels, terms := d.packChunk(depth)
-	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, terms)
+	panels, terms := operand.packChunk(depth)
+	return ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels) * ceilDiv(depth, terms)
 }
 
 // blockSizes returns the sizes of blocks that occur in a dimension of `extent` elements. The dimension is divided into
 // tiles of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the
-// first and the last block of a whole tile, then those of the last tile.
+// first and the last block of a whole tile, then of the first and the last block of the last tile.
 func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 	for _, size := range []int{tileSize, extent - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)

@@ -38,9 +38,9 @@ func logTerms(m float64) (f, halfSquare, rest float64) {
 	c := (*[8]float64)(AtanhPoly)
 	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
 	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
-	p := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
+	tail := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
 	halfSquare = float64(0.5 * f * f)
-	return f, halfSquare, ratio * (halfSquare + p)
+	return f, halfSquare, ratio * (halfSquare + tail)
 }
 
 // logParts returns log(m) as a sum of two numbers. The first number has 21 bits.
@@ -76,9 +76,9 @@ func Log(x float64) float64 {
 	c := (*[8]float64)(AtanhPoly)
 	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
 	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
-	p := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
+	tail := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
 	halfSquare := float64(0.5 * f * f)
-	return float64(n*ln2First) - ((halfSquare - (float64(ratio*(halfSquare+p)) + float64(n*ln2Rest))) - f)
+	return float64(n*ln2First) - ((halfSquare - (float64(ratio*(halfSquare+tail)) + float64(n*ln2Rest))) - f)
 }
 
 // log1p is Log(u) + sumError/u with u = 1+x, rounded, and its rounding error sumError.
@@ -105,9 +105,10 @@ func log1p(x float64) float64 {
 	c := (*[8]float64)(AtanhPoly)
 	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
 	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
-	p := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
+	tail := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
 	halfSquare := float64(0.5 * f * f)
-	return float64(n*ln2First) - ((halfSquare - (float64(ratio*(halfSquare+p)) + (float64(n*ln2Rest) + sumError/u))) - f)
+	return float64(n*ln2First) -
+		((halfSquare - (float64(ratio*(halfSquare+tail)) + (float64(n*ln2Rest) + sumError/u))) - f)
 }
 
 // log2 is n + log(m)*log2(e). Both factors are sums of two numbers.
@@ -175,7 +176,7 @@ func power(a, y float64) float64 {
 // powerOfSum returns 2^(exponent+rest) as (p+low)*2^k, for a small rest. With the remainder r of the exponent and z =
 // r^2, 2^r - 1 is about c[0] r + z (even(z) + r odd(z)), where u is z^2.
 func powerOfSum(exponent, rest float64) (p, low float64, k int64) {
-	shifted := exponent + 0x1.8p52
+	shifted := exponent + 0x1.8p52 // rounds the exponent to an integer, in the lowest bits
 	r := (exponent - (shifted - 0x1.8p52)) + rest
 	c := (*[13]float64)(Exp2Poly.F64)
 	z := r * r
@@ -206,9 +207,10 @@ func log2Sum(a float64) (hi, lo float64) {
 	w := z * z
 	tail := (c[4] + float64(z*c[5])) + float64(w*(c[6]+float64(z*c[7])))
 	tail = float64(z * ((c[0] + float64(z*c[1])) + float64(w*((c[2]+float64(z*c[3]))+float64(w*tail)))))
-	const third = 2.0 / 3
-	u := third + tail
-	ul := (third - u) + tail + 3.700743415417188e-17
+	const twoThirds = 2.0 / 3
+	u := twoThirds + tail
+	const twoThirdsError = 3.700743415417188e-17 // 2/3 minus its float64 value
+	ul := (twoThirds - u) + tail + twoThirdsError
 	v, vl := product(z, zl, u, ul)
 	g := 2 + v
 	gl := (2 - g) + v + vl

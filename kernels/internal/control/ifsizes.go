@@ -25,8 +25,8 @@ var IfSizes = kit.Define[*ifSizesAttrs](graph.Op{
 		Infer: inferIfSizes,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			body, _ := chooseBranch(c)
-			if a := kit.Attrs[*ifSizesAttrs](c); body == a.Else {
-				return graph.Reference{}.Run(body, in[len(a.Then.Inputs):])
+			if attrs := kit.Attrs[*ifSizesAttrs](c); body == attrs.Else {
+				return graph.Reference{}.Run(body, in[len(attrs.Then.Inputs):])
 			}
 			return graph.Reference{}.Run(body, in[:len(body.Inputs)])
 		},

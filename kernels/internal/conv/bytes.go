@@ -54,21 +54,21 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 })
 
 // bytesReadWork implements [graph.Impl.Read] for the implementations in machine code.
-func bytesReadWork(_ *graph.Call, _ graph.Walk, operand int, m tensor.Meta) (work graph.Work, ok bool) {
+func bytesReadWork(_ *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
 	switch operand {
 	case bytesInput:
-		return work, byteConv.isChannelsLast(m)
+		return work, byteConv.isChannelsLast(meta)
 	case bytesBias, bytesScale:
-		return work, m.IsContiguous()
+		return work, meta.IsContiguous()
 	}
 	return work, true
 }
 
-// bytesExample returns the operands of an example with a square image and window. d is the dtype of the result.
-func bytesExample(size, channels, window, out int, d tensor.DType) []tensor.Meta {
+// bytesExample returns the operands of an example with a square image and window. dtype is the dtype of the result.
+func bytesExample(size, channels, window, out int, dtype tensor.DType) []tensor.Meta {
 	return []tensor.Meta{tensor.New(tensor.Uint8, 2, channels, size, size),
 		tensor.New(tensor.Int8, out, channels, window, window), tensor.New(tensor.Int32, out), kit.F32(out),
-		tensor.New(tensor.Uint8), tensor.New(d)}
+		tensor.New(tensor.Uint8), tensor.New(dtype)}
 }
 
 // bytesRef is the reference implementation. Its float64 sums are exact.
@@ -89,20 +89,20 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := kit.KnownMeta(result)
-	out, zero := tensor.Zeros(m.DType, m.Shape...), 0.0
+	resultMeta := kit.KnownMeta(result)
+	out, zero := tensor.Zeros(resultMeta.DType, resultMeta.Shape...), 0.0
 	if call.HasOperand(bytesResultZero) {
 		zero = in[bytesResultZero].At().Float()
 	}
-	kit.EachIndex(m.Shape, func(index []int) {
+	kit.EachIndex(resultMeta.Shape, func(index []int) {
 		channel := index[1]
 		sum := int32(int64(sums[0].At(index...).Float())) + int32(in[bytesBias].At(channel).Int())
-		if m.DType == tensor.Int32 {
+		if resultMeta.DType == tensor.Int32 {
 			out.Set(tensor.IntScalar(int64(sum)), index...)
 			return
 		}
 		scale := float32(in[bytesScale].At(channel).Float())
-		out.Set(tensor.IntScalar(multiply.Requantize(m.DType, sum, scale, zero)), index...)
+		out.Set(tensor.IntScalar(multiply.Requantize(resultMeta.DType, sum, scale, zero)), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -159,7 +159,7 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 // bytesSum returns the sum of the window of the result at row oh and column ow. input is the address of the group's
 // first channel of an image, and weight the address of the output channel's weights. The exclusive or of an input byte
 // with signMask makes the byte unsigned; zeroPoint is the zero point of the unsigned bytes. kh and kw are the row and
-// column of a tap, ih and iw those of its pixel.
+// column of a tap, and ih and iw are the row and column of its pixel.
 func (s *convShape) bytesSum(m *graph.Mem, input, weight unsafe.Pointer, signMask uint8, zeroPoint int32,
 	oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {

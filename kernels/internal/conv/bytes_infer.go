@@ -36,7 +36,7 @@ var byteConv = convolution{name: "conv2d_bytes", dims: 2, params: func(c *graph.
 func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	const name = "conv2d_bytes"
 	input := call.Type(bytesInput)
-	if input.DType != tensor.Uint8 && input.DType != tensor.Int8 {
+	if !kit.IsByte(input.DType) {
 		return result, kit.NotImplemented(name, input.DType)
 	}
 	dtype := tensor.Int32
@@ -44,7 +44,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		return result, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
 	if call.HasOperand(bytesResultZero) {
-		if dtype = call.Type(bytesResultZero).DType; dtype != tensor.Uint8 && dtype != tensor.Int8 {
+		if dtype = call.Type(bytesResultZero).DType; !kit.IsByte(dtype) {
 			return result, kit.NotImplemented(name, dtype)
 		}
 	}

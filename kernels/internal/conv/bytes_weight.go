@@ -128,9 +128,9 @@ func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
 	return int32(zero)
 }
 
-// resultZeroPoint returns the zero point of a result of dtype d. It returns 0 if the results are int32 sums.
-func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
-	switch d {
+// resultZeroPoint returns the zero point of a result of the given dtype. It returns 0 if the results are int32 sums.
+func resultZeroPoint(m *graph.Mem, dtype tensor.DType) int32 {
+	switch dtype {
 	case tensor.Int8:
 		return int32(*(*int8)(m.Ptrs[1+bytesResultZero]))
 	case tensor.Uint8:

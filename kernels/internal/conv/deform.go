@@ -245,14 +245,14 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	}
 	for firstImage := 0; firstImage < conv.images; firstImage += images {
 		imageCount := min(images, conv.images-firstImage)
-		phase, worker := sample(conv, firstImage, imageCount)
-		builder.AddPhases(0, worker, []kit.Buffer{columns, in, offset, mask}, phase)
+		phase, workerBytes := sample(conv, firstImage, imageCount)
+		builder.AddPhases(0, workerBytes, []kit.Buffer{columns, in, offset, mask}, phase)
 		product, err := conv.product(dtype, firstImage, imageCount, productAddsBias)
 		if err != nil {
 			return nil, err
 		}
-		phases, scratch, worker := product.Phases(0)
-		builder.AddPhases(scratch, worker, buffers, phases...)
+		phases, scratch, workerBytes := product.Phases(0)
+		builder.AddPhases(scratch, workerBytes, buffers, phases...)
 	}
 	if addsBiasLater {
 		builder.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(call, 0)}, out,
@@ -311,7 +311,8 @@ const sampleBlock = 128
 func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (phase graph.Phase, workerBytes int) {
 	blocks, channels := kit.DivUp(conv.points, sampleBlock), conv.inChannels/conv.offsetGroups
 	scratchBytes := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
-	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, sampleBlock*(8+4*channels),
+	unitCost := sampleBlock * (8 + 4*channels) // estimated: positions and weights once, four pixels per channel
+	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, unitCost,
 		func(mem *graph.Mem, begin, end int) error {
 			samples := kit.SliceOf[pointSample[T]](mem.WorkerScratch, 0, sampleBlock)
 			for unit := begin; unit < end; unit++ {

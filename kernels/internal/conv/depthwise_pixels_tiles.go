@@ -222,14 +222,15 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 // spec returns the spec of a tile's code.
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	conv, shape := t.conv, &t.windowShape
-	pixel, result := conv.inPixelStride(false)*shape.elemBytes, t.outPixelStride*shape.elemBytes
+	inPixelBytes, outPixelBytes := conv.inPixelStride(false)*shape.elemBytes, t.outPixelStride*shape.elemBytes
 	spec := &depthwise.Spec{Size: shape.elemBytes, VectorBytes: shape.vectorBytes, Group: conv.inPerGroup,
 		Tile: [2]int{down.results, across.results}, Window: [2]int{conv.h.Taps, conv.w.Taps},
 		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
 		First: [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
-		InStride: [2]int{conv.w.Size * pixel, pixel}, OutStride: [2]int{conv.w.Results * result, result},
-		InTileStep: across.results * conv.w.Stride * pixel, OutTileStep: across.results * result, Bias: conv.hasBias,
-		Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
+		InStride:   [2]int{conv.w.Size * inPixelBytes, inPixelBytes},
+		OutStride:  [2]int{conv.w.Results * outPixelBytes, outPixelBytes},
+		InTileStep: across.results * conv.w.Stride * inPixelBytes, OutTileStep: across.results * outPixelBytes,
+		Bias: conv.hasBias, Epilogue: t.epilogue.Steps, PrefetchResult: t.prefetchesResults()}
 	coversWindow := down.first == 0 && down.end == conv.h.Extent(down.results)
 	if spec.RowsFromCall = down.results == 1 || coversWindow && conv.h.Taps >= minRolledRows; spec.RowsFromCall {
 		spec.First[0], spec.End[0] = 0, 0

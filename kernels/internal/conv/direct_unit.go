@@ -120,7 +120,7 @@ func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall
 	wholeBands := min(end, conv.h.Results/band)
 	kinds := t.tiles.kinds()
 	// addBands appends a call for each tile of a band, which computes this tile in `bands` bands from firstBand on. code
-	// is that of the longer tiles; the next code is that of the shorter tiles.
+	// is the code of the longer tiles, and code+1 the code of the shorter tiles.
 	addBands := func(code, firstBand, bands int) {
 		for i := 0; i < t.tiles.count && bands > 0; i++ {
 			if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {

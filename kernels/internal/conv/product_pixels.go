@@ -28,7 +28,7 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if !ok {
 		return nil, errPixelStride
 	}
-	if conv.h.Results*conv.w.Results == 1 { // pixels are those of neighbouring images
+	if conv.h.Results*conv.w.Results == 1 { // the next pixel is in the next image
 		pixelStride = conv.outStride.n
 	}
 	images := 1

@@ -78,7 +78,7 @@ func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 // depthwiseRates lists the rates of depthwise convolutions.
 func depthwiseRates() []graph.Rate {
 	conv := convRate
-	// Windows have 3 x 3 taps except in fiveByFive; c is the number of channels and groups, and side that of rows.
+	// Windows have 3 x 3 taps except in fiveByFive; c is the number of channels and groups, and side the number of rows.
 	planes := func(stride, c, side int) graph.RateCall {
 		return conv("depthwise_planes", stride, c, 3, kit.F32(1, c, side, side), c)
 	}

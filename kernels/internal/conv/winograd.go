@@ -223,17 +223,17 @@ func (op convolution) winogradImpls() []graph.Impl {
 				}
 				return []graph.Walk{c.WalkInOrder(order)}
 			},
-			Read: func(c *graph.Call, _ graph.Walk, i int, t tensor.Meta) (w graph.Work, ok bool) {
+			Read: func(c *graph.Call, _ graph.Walk, i int, operand tensor.Meta) (work graph.Work, ok bool) {
 				switch i { // input and bias must have contiguous channels
 				case 0:
-					_, stride := sizesAndStrides(t, op.dims)
-					return w, stride.c == 1 || t.Shape[1] == 1
+					_, stride := sizesAndStrides(operand, op.dims)
+					return work, stride.c == 1 || operand.Shape[1] == 1
 				case 2:
-					return w, t.Strides[0] == 1 || t.Shape[0] == 1
+					return work, operand.Strides[0] == 1 || operand.Shape[0] == 1
 				}
-				return w, true
+				return work, true
 			},
-			Writes: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return m.Strides[1] == 1 },
+			Writes: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) bool { return meta.Strides[1] == 1 },
 			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return op.newWinograd(c, m).work(c) },
 			Pack: func(c *graph.Call, i int) (graph.Packing, bool) {
 				if w := op.newWinograd(c, m); w != nil && i == 1 {

@@ -124,12 +124,12 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 		return append(list, r.chunkPhase())
 	}
 	for i := range r.sections.n {
-		s := r.sections.at(i)
-		list = append(list, r.transformPhase(s))
+		section := r.sections.at(i)
+		list = append(list, r.transformPhase(section))
 		if r.schedule == pointSchedule {
-			list = append(list, r.pointsPhase(s), r.inversePhase(s))
+			list = append(list, r.pointsPhase(section), r.inversePhase(section))
 		} else {
-			list = append(list, r.multiplyPhase(s))
+			list = append(list, r.multiplyPhase(section))
 		}
 	}
 	return list
@@ -193,8 +193,8 @@ func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 	return list
 }
 
-// insideImage returns the range of the rows or columns of tile i, form.N() in number, that are inside the image. It
-// returns 0 and 0 if the tile is outside the image.
+// insideImage returns the range of the form.N() rows or columns of tile i that are inside the image. It returns 0 and 0
+// if the tile is outside the image.
 func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 	start := i*r.form.M - pad // index in the image of the tile's first row or column
 	if first, end = max(0, -start), min(r.form.N(), size-start); first >= end {

@@ -431,7 +431,7 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 		} else if s.isFlat {
 			sourceIndex = []int{0}
 		}
-		moveTo := func(i int) { // changes sourceIndex to that of element i of the line
+		moveTo := func(i int) { // sets sourceIndex to the index of element i of the line
 			if len(sourceIndex) > 0 {
 				sourceIndex[dim] = i
 			}

@@ -102,11 +102,11 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 		if operandType.DType != wantDType {
 			return nil, fmt.Errorf("tree_ensemble: %s must be %v, got %v", treeOperandNames[i], wantDType, operandType.DType)
 		}
-		doesFit := operandType.Rank() == len(shapes[i])
-		for dim := 0; doesFit && dim < operandType.Rank(); dim++ {
-			doesFit = operandType.Shape[dim].Eq(shapes[i][dim]).Holds()
+		fits := operandType.Rank() == len(shapes[i])
+		for dim := 0; fits && dim < operandType.Rank(); dim++ {
+			fits = operandType.Shape[dim].Eq(shapes[i][dim]).Holds()
 		}
-		if !doesFit {
+		if !fits {
 			return nil, fmt.Errorf("tree_ensemble: %s must have shape %s, got %s", treeOperandNames[i],
 				tensor.Sizes(shapes[i]), tensor.Sizes(operandType.Shape))
 		}

@@ -89,8 +89,8 @@ func (t *trees[T]) check(columns, outputs int) error {
 }
 
 // isForward reports whether each child is the node itself or a later node of the list. A descent then ends after a
-// bounded number of steps, at a node that is its own child. children has the children of node 0, then those of node 1,
-// and so on.
+// bounded number of steps, at a node that is its own child. children lists the children of node 0, then the children of
+// node 1, and so on.
 func isForward(children []int32, childrenPerNode int) bool {
 	for i, next := range children {
 		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {

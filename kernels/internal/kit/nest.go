@@ -31,7 +31,7 @@ func (n *InnerKernels) Phase(innerPhase graph.Phase, buffers []Buffer) graph.Pha
 	return phase
 }
 
-// enter returns the memory of the inner kernel within that of the outer kernel, m.
+// enter returns the memory of the inner kernel, which is within m, the memory of the outer kernel.
 func (n *InnerKernels) enter(m *graph.Mem, buffers []Buffer) *graph.Mem {
 	inner := n.mems.Get(m)
 	m.Within(inner, n.Scratch) // inner gets the worker, the context and the scratch memory of m

@@ -29,13 +29,13 @@ const (
 	maxEpilogueColumns = 64
 )
 
-// NewTileEpilogue returns epilogue e in the form that tiles apply. ok is false if e is nil or tiles cannot apply e.
-// columns is the number of columns of the result. slot is the index that the first operand of e gets among the
-// arguments of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts
-// them to [EpilogueLanes].
-func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (tiles TileEpilogue, ok bool) {
+// NewTileEpilogue returns an epilogue in the form that tiles apply. ok is false if epilogue is nil or tiles cannot
+// apply it. columns is the number of columns of the result. slot is the index of the first operand among the arguments
+// of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts them to
+// [EpilogueLanes].
+func NewTileEpilogue(epilogue *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (tiles TileEpilogue, ok bool) {
 	tiles.slot = slot
-	for _, fused := range e.Chain() {
+	for _, fused := range epilogue.Chain() {
 		step, ok := tileStep(fused, columns)
 		if !ok || fused.IsScalar && !hasLaneMemory {
 			return TileEpilogue{}, false
@@ -56,9 +56,9 @@ func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, hasLaneMemory bool) 
 // operand index.
 func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok bool) {
 	out.Lo, out.Hi = step.Number, step.Number // bounds or factor, if the step has a number
-	// isNumber: the step combines with a number, not with an operand. perColumn: the operand has one element, or one for
-	// each column, because it is a vector along the dimension of the least stride (AlongFastest).
-	isNumber, perColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns
+	// isNumber: the step combines with a number, not with an operand. isPerColumn: the operand has one element, or one
+	// for each column, because it is a vector along the dimension of the least stride (AlongFastest).
+	isNumber, isPerColumn := step.AddressIndex == 0, step.IsScalar || step.AlongFastest && step.Width == columns
 	switch {
 	case isNumber && step.Op == expr.Max:
 		out.Op = tile.AtLeast
@@ -66,11 +66,11 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.AtMost
 	case isNumber && step.Op == expr.Mul:
 		out.Op = tile.Scale
-	case isNumber || step.AlongFastest && !perColumn:
+	case isNumber || step.AlongFastest && !isPerColumn:
 		return out, false
-	case step.Op == expr.Add && perColumn:
+	case step.Op == expr.Add && isPerColumn:
 		out.Op = tile.AddLanes
-	case step.Op == expr.Mul && perColumn:
+	case step.Op == expr.Mul && isPerColumn:
 		out.Op = tile.MulLanes
 	case step.Op == expr.Add:
 		out.Op = tile.AddTile

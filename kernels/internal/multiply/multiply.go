@@ -195,8 +195,8 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsOffse
 	}
 }
 
-// SetEpilogue sets the epilogue that is applied to every completed tile of C. The epilogue may be nil. spec is that of
-// the plan.
+// SetEpilogue sets the epilogue that is applied to every completed tile of C. The epilogue may be nil. spec is the
+// plan's spec.
 func (multiplier *Multiplier) SetEpilogue(epilogue *fusion.Epilogue, spec gemm.Spec) {
 	multiplier.epilogue, multiplier.cRowStride, multiplier.cColStride = epilogue, spec.CRowStride, spec.CColStride
 }

@@ -191,10 +191,10 @@ func IsPackedIn(c *graph.Call, i int, required *Panels) (bool, error) {
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
 // terms; laneStride and termStride are their strides in elements. offsets has the offset of each entry's matrix. nil
 // stands for a single matrix at offset 0. Each distinct matrix is packed once.
-func MatrixPanels(d tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
-	p := &Panels{DType: d, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
+func MatrixPanels(dtype tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
+	p := &Panels{DType: dtype, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
 		Starts: []int{0}}
-	p.Format = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, laneStride, termStride)
+	p.Format = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", dtype, width, lanes, depth, laneStride, termStride)
 	if offsets != nil {
 		p.Starts = slices.Clone(offsets)
 		sorted.Ints(p.Starts)

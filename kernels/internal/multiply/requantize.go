@@ -9,20 +9,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantize converts a sum of products of bytes to the byte dtype d. It multiplies by the scale in float32, rounds
+// Requantize converts a sum of products of bytes to a byte dtype. It multiplies by the scale in float32, rounds
 // ties to even, adds the zero point and clamps. NaN gives 0.
-func Requantize(d tensor.DType, sum int32, scale float32, zeroPoint float64) int64 {
-	v := math.RoundToEven(float64(float32(sum)*scale)) + zeroPoint
-	lowest, highest := byteBounds(d)
-	if v != v {
+func Requantize(dtype tensor.DType, sum int32, scale float32, zeroPoint float64) int64 {
+	scaled := math.RoundToEven(float64(float32(sum)*scale)) + zeroPoint
+	lowest, highest := byteBounds(dtype)
+	if scaled != scaled {
 		return 0
 	}
-	return int64(min(max(v, lowest), highest))
+	return int64(min(max(scaled, lowest), highest))
 }
 
 // byteBounds returns the lowest and the greatest value of a byte dtype.
-func byteBounds(d tensor.DType) (lowest, highest float64) {
-	if d == tensor.Int8 {
+func byteBounds(dtype tensor.DType) (lowest, highest float64) {
+	if dtype == tensor.Int8 {
 		return math.MinInt8, math.MaxInt8
 	}
 	return 0, math.MaxUint8
@@ -48,8 +48,8 @@ func (conversion SumConversion) Loop() (*loops.Loop, error) {
 	const i32, onePerRow, onePerColumn = tensor.Int32, true, false
 	formula, out := "s = sum", i32
 	names, types, isOnePerRow := []string{"sum"}, []tensor.DType{i32}, []bool{onePerColumn}
-	addOperand := func(name string, d tensor.DType, perRow bool) {
-		names, types, isOnePerRow = append(names, name), append(types, d), append(isOnePerRow, perRow)
+	addOperand := func(name string, d tensor.DType, isPerRow bool) {
+		names, types, isOnePerRow = append(names, name), append(types, d), append(isOnePerRow, isPerRow)
 	}
 	if conversion.AddsProduct {
 		formula += " + row * column"

@@ -30,14 +30,14 @@ type requantizerRun struct {
 }
 
 // NewRequantizer generates code for results of a byte dtype.
-func NewRequantizer(d tensor.DType) (*Requantizer, error) {
-	r := &Requantizer{dtype: d}
+func NewRequantizer(dtype tensor.DType) (*Requantizer, error) {
+	r := &Requantizer{dtype: dtype}
 	var err error
 	if jit.Available() == nil && machine.HostFeatures().Has(machine.Vector512) {
-		r.code, err = requantize.Compile(d == tensor.Int8, machine.HostFeatures())
+		r.code, err = requantize.Compile(dtype == tensor.Int8, machine.HostFeatures())
 		return r, err
 	}
-	r.loop, err = SumConversion{Scaled: true, DType: d}.Loop()
+	r.loop, err = SumConversion{Scaled: true, DType: dtype}.Loop()
 	return r, err
 }
 

@@ -37,8 +37,8 @@ const (
 )
 
 // tileRate returns the rate of a multiply-add in register tiles.
-func tileRate(d tensor.DType) string {
-	switch d {
+func tileRate(dtype tensor.DType) string {
+	switch dtype {
 	case tensor.Float32, tensor.Float16, tensor.BFloat16: // 16-bit floats are converted
 		return RateTile32
 	case tensor.Float64:
@@ -49,18 +49,18 @@ func tileRate(d tensor.DType) string {
 
 // ReclassifyStores counts the bytes of the result as copied. [graph.Call.AddStreamed] has counted them as dense, but no
 // computation overlaps with the stores of a tile.
-func ReclassifyStores(w *graph.Work, c *graph.Call) {
+func ReclassifyStores(work *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
-	w.Bytes[graph.Dense] -= bytes
-	w.Bytes[graph.Copied] += bytes
+	work.Bytes[graph.Dense] -= bytes
+	work.Bytes[graph.Copied] += bytes
 }
 
-// AddProduct adds the cost of products in register tiles. The matrices are m x k and k x n, of dtype d.
-func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
-	macs, calls := gemm.Effort(computationDType(d), m, n, k)
-	w.AddUnits(tileRate(d), entries*macs)
-	w.AddUnits(RateTileCall, entries*calls)
-	w.Flops += float64(entries * 2 * float64(m) * float64(n) * float64(k))
+// AddProduct adds the cost of products in register tiles. The matrices are m x k and k x n, of the given dtype.
+func AddProduct(work *graph.Work, dtype tensor.DType, entries float64, m, n, k int) {
+	macs, calls := gemm.Effort(computationDType(dtype), m, n, k)
+	work.AddUnits(tileRate(dtype), entries*macs)
+	work.AddUnits(RateTileCall, entries*calls)
+	work.Flops += float64(entries * 2 * float64(m) * float64(n) * float64(k))
 }
 
 const (
@@ -73,28 +73,28 @@ const (
 // ReclassifyPanels counts some bytes of constant operand i as panels. [graph.Call.AddStreamed] has counted them as
 // dense accesses to constants. These bytes are loaded while the previous panel is multiplied. The multiplication takes
 // longer, and more bytes are loaded during it, if the other operand has more rows.
-func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
-	m := c.Meta(i)
-	bytes := float64(m.Numel() * m.DType.Size())
-	if c.IsConstant(i) && rows > fewRows && bytes <= w.Bytes[graph.DenseConstants] {
+func ReclassifyPanels(work *graph.Work, c *graph.Call, i, rows int) {
+	meta := c.Meta(i)
+	bytes := float64(meta.Numel() * meta.DType.Size())
+	if c.IsConstant(i) && rows > fewRows && bytes <= work.Bytes[graph.DenseConstants] {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
-		w.Bytes[graph.DenseConstants] -= bytes
-		w.Bytes[graph.Panels] += bytes
+		work.Bytes[graph.DenseConstants] -= bytes
+		work.Bytes[graph.Panels] += bytes
 	}
 }
 
 // AddThinProduct adds the cost of products with few rows or columns, for which gemm reads the larger matrix in place.
 // macs is the number of multiplications per entry.
-func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
+func AddThinProduct(work *graph.Work, dtype tensor.DType, entries, macs float64) {
 	costFactor := 1.0 // relative to float32
-	switch tileRate(d) {
+	switch tileRate(dtype) {
 	case RateTile64:
 		costFactor = 2
 	case RateTileGo:
 		costFactor = 16
 	}
-	w.AddUnits(RateThin32, entries*macs*costFactor)
-	w.Flops += float64(entries * 2 * macs)
+	work.AddUnits(RateThin32, entries*macs*costFactor)
+	work.Flops += float64(entries * 2 * macs)
 }
 
 // blockTerms is the number of terms per block of the depth. The result is loaded and stored once for each block.
@@ -102,6 +102,6 @@ const blockTerms = 256
 
 // AddScatteredStores adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by
 // element, once for each block of the depth k, the dimension that the product sums.
-func AddScatteredStores(w *graph.Work, elements, k int) {
-	w.AddUnits(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
+func AddScatteredStores(work *graph.Work, elements, k int) {
+	work.AddUnits(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
 }

@@ -30,7 +30,7 @@ func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
 	}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
-// Modified Bessel functions of the second kind. The scaled ones have a factor of exp(x).
+// Modified Bessel functions of the second kind. Scaled functions have a factor of exp(x).
 var (
 	BesselK0       = besselSecond("special_modified_bessel_k0", 0, false)
 	BesselK1       = besselSecond("special_modified_bessel_k1", 1, false)
@@ -184,7 +184,7 @@ func besselReference(order int, isScaled bool, x float64) float64 {
 	return sign * sum
 }
 
-// The coefficients are those of Cephes, by order of the function.
+// The coefficients are from Cephes, by order of the function.
 var (
 	besselNear = [2][]float64{{
 		-4.41534164647933937950e-18, 3.33079451882223809783e-17, -2.43127984654795469359e-16, 1.71539128555513303061e-15,

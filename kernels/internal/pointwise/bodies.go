@@ -89,8 +89,8 @@ func ternary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
 }
 
-// unaryWithResult returns the config of a unary op that computes in its operand's dtype and has a result of dtype
-// `dtype`.
+// unaryWithResult returns the config of a unary op that computes in its operand's dtype and has a result of the given
+// dtype.
 func unaryWithResult(dtype tensor.DType) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out := outs[0]

@@ -17,7 +17,7 @@ func curve(name, torchKernel, doc, text string, grain int, reference func(float6
 		floatRef(reference), kit.ExUnary)
 }
 
-// curveOf returns the pointwise computation of a curve; the parameters are those of curve.
+// curveOf returns the pointwise computation of a curve. It has parameters of the function curve.
 func curveOf(torchKernel, text string, grain int) *graph.Pointwise {
 	return &graph.Pointwise{Grain: grain, Config: unary,
 		Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), floats))}

@@ -45,14 +45,14 @@ func rejectZeros[T integer](kernel rule.Kernel) rule.Kernel {
 // set before the subtraction. If no element is 0, the masked result is 0.
 func HasZero[T integer](list []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
-	perWord := 8 / size
+	elementsPerWord := 8 / size
 	ones := ^uint64(0) / (1<<(8*size) - 1)
 	highBits, found := ones<<(8*size-1), uint64(0)
-	words := len(list) / perWord
+	words := len(list) / elementsPerWord
 	for _, word := range unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(list))), words) {
 		found |= (word - ones) &^ word & highBits
 	}
-	return found != 0 || slices.Contains(list[words*perWord:], 0)
+	return found != 0 || slices.Contains(list[words*elementsPerWord:], 0)
 }
 
 // floorQuotient returns the quotient rounded down.

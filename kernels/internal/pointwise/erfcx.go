@@ -12,8 +12,8 @@ var Erfcx = formulaOp("special_erfcx", "erfcx_cpu",
 	"Returns exp(x^2) * erfc(x) of each element, the scaled complementary error function.", erfcxText(), unaryFloat,
 	erfcx, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
 
-// erfcxText returns the formula of erfcx. Up to 10 it is the product of its factors, where the rounding error of x^2 is
-// added to the exponential, and above the asymptotic series (DLMF 7.12.1).
+// erfcxText returns the formula of erfcx. Up to 10 it is exp(x^2) * erfc(x), with the exponential corrected by the
+// rounding error of x^2. Above 10 it is the asymptotic series (DLMF 7.12.1).
 func erfcxText() string {
 	const terms = 13
 	series := "1"

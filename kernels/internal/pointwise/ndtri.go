@@ -91,7 +91,7 @@ func logNdtr(x float64) float64 {
 	return math.Log(sum) - float64(x*x/2) - math.Log(-x) - float64(math.Log(2*math.Pi)/2)
 }
 
-// The coefficients of numerators and denominators are those of Cephes.
+// The coefficients are from Cephes.
 var (
 	ndtriNumerators = [3][]float64{{
 		-5.99633501014107895267e1, 9.80010754185999661536e1, -5.66762857469070293439e1, 1.39312609387279679503e1,

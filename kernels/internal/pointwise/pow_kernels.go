@@ -33,7 +33,7 @@ func powSlice[T integer](dst, bases, exponents []T) {
 // or 0 if the base is 0.
 func powInt[T integer](base, exponent T) T {
 	if exponent < 0 {
-		switch { // base+1 == 0 tests for -1, which the constants of unsigned types do not have
+		switch { // base+1 == 0 tests for -1, because -1 is not a constant of unsigned types
 		case base == 1 || base+1 == 0 && exponent&1 == 0:
 			return 1
 		case base+1 == 0:

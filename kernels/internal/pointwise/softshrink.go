@@ -43,7 +43,7 @@ func init() {
 	})
 }
 
-// biasShrink returns the reference function of shrink, which is that of softshrink if bias is lambd. NaN propagates.
+// biasShrink returns the reference function of shrink. It is the function softshrink if bias is lambd. NaN propagates.
 func biasShrink(lambd, bias float64) func(float64) float64 {
 	return func(x float64) float64 {
 		switch {

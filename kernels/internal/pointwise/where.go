@@ -56,9 +56,9 @@ func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out = rule.UndefinedOutputOf(dtype)
 	}
 	cfg := rule.New().CheckAllSameDType(false).Output(out).Input(call.In[0].Operand())
-	for _, a := range call.In[1:] {
-		operand := a.Operand()
-		if a.Kind == graph.NumberArg {
+	for _, arg := range call.In[1:] {
+		operand := arg.Operand()
+		if arg.Kind == graph.NumberArg {
 			operand = rule.OperandOfType(tensor.Type{DType: dtype}) // a 0-dim value that needs no conversion
 		}
 		cfg = cfg.Input(operand)

@@ -134,8 +134,8 @@ func maxUnpoolRangeError(index int, size []int) error {
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
 
-// compileMaxUnpool makes the kernel of an unpooling. Operands that are not row-major are copied first, as is a result
-// that is not row-major last.
+// compileMaxUnpool makes the kernel of an unpooling. Operands that are not row-major are copied first. A result that is
+// not row-major is copied last.
 func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	out := call.Out[0]
 	if out.Numel() == 0 {

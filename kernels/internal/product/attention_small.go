@@ -42,8 +42,8 @@ func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
 }
 
 // evenEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the key
-// and in all operands of the row program. The entries are those of the longest suffix of the batch dimensions with this
-// property.
+// and in all operands of the row program. It counts the entries along the longest suffix of the batch dimensions with
+// this property.
 func evenEntries(spec *graph.Attention) int {
 	entries := 1
 	for dim := len(spec.Batch) - 1; dim >= 0; dim-- {
@@ -58,17 +58,17 @@ func evenEntries(spec *graph.Attention) int {
 }
 
 // isEvenlySpaced reports whether the matrices of an operand, which are equally spaced over the batch dimensions after
-// d, are equally spaced over dimension d as well.
-func isEvenlySpaced(operand tensor.Meta, batch []int, d int) bool {
+// dim, are equally spaced over dim as well.
+func isEvenlySpaced(operand tensor.Meta, batch []int, dim int) bool {
 	stride := func(d int) int {
 		if operand.Shape[d] == 1 {
 			return 0
 		}
 		return operand.Strides[d]
 	}
-	for next := d + 1; next < len(batch); next++ {
+	for next := dim + 1; next < len(batch); next++ {
 		if batch[next] > 1 {
-			return stride(d) == stride(next)*batch[next]
+			return stride(dim) == stride(next)*batch[next]
 		}
 	}
 	return true
@@ -141,7 +141,7 @@ func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsaf
 }
 
 // multiplyEntry computes the product of one entry. It replays recorded calls of code if the plan supports them, which
-// costs less. workerMemory is that of gemm.
+// costs less. workerMemory is gemm's worker memory.
 func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, workerMemory []byte) {
 	if plan.PrepareReplay(replay, args) {
 		replay.Run()

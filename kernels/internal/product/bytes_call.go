@@ -21,15 +21,12 @@ const (
 	bytesZero // zero_point, of the result
 )
 
-// isByte reports whether a dtype is int8 or uint8.
-func isByte(dtype tensor.DType) bool { return dtype == tensor.Uint8 || dtype == tensor.Int8 }
-
 // bytesResult checks a call and returns the type of its row-major result.
 func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 	const name = "matmul_bytes"
 	a, b := call.Type(bytesA), call.Type(bytesB)
 	for _, operand := range []tensor.Type{a, b} {
-		if !isByte(operand.DType) {
+		if !kit.IsByte(operand.DType) {
 			return result, kit.NotImplemented(name, operand.DType)
 		}
 	}
@@ -48,7 +45,7 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 		return result, fmt.Errorf("%s: expected scale and zero_point together", name)
 	}
 	if call.HasOperand(bytesZero) {
-		if result.DType = call.Type(bytesZero).DType; !isByte(result.DType) {
+		if result.DType = call.Type(bytesZero).DType; !kit.IsByte(result.DType) {
 			return result, kit.NotImplemented(name, result.DType)
 		}
 	}

@@ -190,9 +190,9 @@ func allEqual(call *graph.Call, operand int, number float64) bool {
 	if constant == nil {
 		return false
 	}
-	all := true
-	kit.EachIndex(constant.Shape, func(index []int) { all = all && constant.At(index...).Float() == number })
-	return all
+	areEqual := true
+	kit.EachIndex(constant.Shape, func(index []int) { areEqual = areEqual && constant.At(index...).Float() == number })
+	return areEqual
 }
 
 // zeroPoint returns zero point i of an operand, bytesA or bytesB, plus the operand's offset. zeroPoints is the address

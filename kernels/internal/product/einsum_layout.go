@@ -71,7 +71,7 @@ func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error
 	if rank == resultRank {
 		return product, nil
 	}
-	if len(terms) == 1 { // no product has summed the dimensions after those of the result
+	if len(terms) == 1 { // no product has summed the dimensions that the result lacks
 		dims := make([]int, rank-resultRank)
 		for i := range dims {
 			dims[i] = resultRank + i

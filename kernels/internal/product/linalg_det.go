@@ -54,7 +54,7 @@ func detOp(name string) *graph.Op {
 				batchRank := self.Rank() - 2
 				n, rowStep, colStep := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
 				batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
-				// A line for each matrix: offset 0 is that of the result, and offset 1 that of the matrix.
+				// A line for each matrix: offset 0 locates the result, and offset 1 the matrix.
 				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
 				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
 				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)

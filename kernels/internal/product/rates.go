@@ -17,7 +17,7 @@ import (
 // columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
 	// mm and bmm return products of m x k by k x n elements. constant lists the constant operands. row returns a product
-	// of a single row by a constant matrix, and linear one by a transposed matrix.
+	// of a single row by a constant matrix, and linear a product by a transposed matrix.
 	mm := func(impl string, dtype tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		in := []tensor.Meta{tensor.New(dtype, m, k), tensor.New(dtype, k, n)}
 		return graph.RateCall{Op: "mm", In: in, Constant: constant, Impl: impl}

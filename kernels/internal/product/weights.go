@@ -48,8 +48,8 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 		return rewrite, nil
 	}
 	builder := compose.NewBuilder(parts, c)
-	transposed := func(left graph.Arg) graph.Arg {
-		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, left)
+	transposed := func(value graph.Arg) graph.Arg {
+		return builder.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, value)
 	}
 	values := transposed(left)
 	if _, err = builder.Result(); err != nil {

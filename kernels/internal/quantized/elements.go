@@ -69,7 +69,7 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	for i := range operands {
 		var ok bool
 		if operands[i], ok = dequantized(node.In[i]); !ok || operands[i].scale.Numel() != 1 ||
-			!isByte(operands[i].bytes.Type().DType) {
+			!kit.IsByte(operands[i].bytes.Type().DType) {
 			return nil, nil
 		}
 	}

@@ -54,8 +54,8 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 // quantizes float32 numbers to bytes, with one constant scale for all elements.
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	attrs := kit.Attrs[*quantizeAttrs](c)
-	if attrs.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
-		c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
+	if attrs.BlockSize != 0 || !kit.IsByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 ||
+		!normalScales(c.Const(1)) || c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
 		return values, false
 	}
 	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
@@ -68,9 +68,6 @@ func operand(c *graph.Call, i int) graph.Arg {
 	}
 	return graph.Arg{}
 }
-
-// isByte reports whether a dtype is a dtype of bytes.
-func isByte(dtype tensor.DType) bool { return dtype == tensor.Uint8 || dtype == tensor.Int8 }
 
 // normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales, computations
 // with a few scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far below one
@@ -243,20 +240,20 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 		return rewrite, nil
 	}
 	input, ok := dequantized(node.In[0])
-	if !ok || input.scale.Numel() != 1 || !isByte(input.bytes.Type().DType) {
+	if !ok || input.scale.Numel() != 1 || !kit.IsByte(input.bytes.Type().DType) {
 		return rewrite, nil
 	}
 	rewrite.Replaced = node
 	weight, ok := dequantized(node.In[1])
-	added := bias{operand: operand(node.Call(), 2)}
+	layerBias := bias{operand: operand(node.Call(), 2)}
 	switch {
 	case q.Exact:
 		rewrite.Why = "integers would round differently from floats"
 	case !q.UsedOnlyHere(clamped):
 		rewrite.Why = "its float result has other readers"
-	case !ok || !isByte(weight.bytes.Type().DType) || weight.scale.Numel() > 1 && weight.axis != form.axis:
+	case !ok || !kit.IsByte(weight.bytes.Type().DType) || weight.scale.Numel() > 1 && weight.axis != form.axis:
 		rewrite.Why = "its weight is not quantized to bytes per output channel or per tensor"
-	case !added.isInt32Constant(input, weight):
+	case !layerBias.isInt32Constant(input, weight):
 		rewrite.Why = "its bias is not constant, or too large for int32"
 	default:
 		rewrite.Why = form.unsupported(input, weight)
@@ -265,7 +262,7 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 		return rewrite, nil
 	}
 	rewrite.Why = fmt.Sprintf("%s multiplies bytes", node.Name)
-	rewrite.Results, err = q.Result(q.clamp(form.build(input, weight, added), lower, upper))
+	rewrite.Results, err = q.Result(q.clamp(form.build(input, weight, layerBias), lower, upper))
 	return rewrite, err
 }
 
@@ -331,11 +328,11 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 			}
 			return q.asVector(values.zeroArg)
 		}
-		added := graph.Arg{}
+		biasArg := graph.Arg{}
 		if layerBias.operand.Kind != graph.Null {
-			added = q.biasOf(layerBias, sumScale, node.In[1].Meta().Shape[axis])
+			biasArg = q.biasOf(layerBias, sumScale, node.In[1].Meta().Shape[axis])
 		}
-		return q.Add(product.MatmulBytes, nil, input.bytes, bytes, zeros(input), zeros(weight), added,
+		return q.Add(product.MatmulBytes, nil, input.bytes, bytes, zeros(input), zeros(weight), biasArg,
 			q.Add(pointwise.Div, nil, sumScale, q.asVector(q.result.scaleArg)),
 			q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
 	}}

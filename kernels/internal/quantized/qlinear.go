@@ -152,10 +152,10 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		sums = builder.Add(pointwise.Add, nil, sums, builder.Convert(tensor.Float64,
 			builder.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
 	}
-	// rows is the dimension of rows in the result. If b is a vector, the result has no columns, and rows are the last
+	// rowDim is the dimension of rows in the result. If b is a vector, the result has no columns, and rows are the last
 	// dimension, else the second to last.
-	rows := rank - 1 - min(b.Rank()-1, 1)
-	return builder.Result(builder.requantize(sums, builder.vector(q.aScale, rows, rank, tensor.Float32),
+	rowDim := rank - 1 - min(b.Rank()-1, 1)
+	return builder.Result(builder.requantize(sums, builder.vector(q.aScale, rowDim, rank, tensor.Float32),
 		builder.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 

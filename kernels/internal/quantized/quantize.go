@@ -215,7 +215,7 @@ func quantReference(c *graph.Call, in []*tensor.Tensor, axis, blockSize int, dty
 		zeroPoint := 0.0
 		if len(in) > 2 && in[2] != nil {
 			zeroPointIndex := scaleIndex
-			if hasOneScale { // the rank of the zero point may differ from that of the scale
+			if hasOneScale { // the zero point and the scale may differ in rank
 				zeroPointIndex = make([]int, in[2].Rank())
 			}
 			zeroPoint = in[2].At(zeroPointIndex...).Float()

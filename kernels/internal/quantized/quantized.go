@@ -16,7 +16,7 @@ import (
 // checkByteDTypes checks that the operands with the given indices are bytes. name is the name of the op in the error.
 func checkByteDTypes(name string, c *graph.Call, operands ...int) error {
 	for _, operand := range operands {
-		if dtype := c.Type(operand).DType; c.HasOperand(operand) && dtype != tensor.Int8 && dtype != tensor.Uint8 {
+		if dtype := c.Type(operand).DType; c.HasOperand(operand) && !kit.IsByte(dtype) {
 			return kit.NotImplemented(name, dtype)
 		}
 	}

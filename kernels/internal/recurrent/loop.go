@@ -89,8 +89,8 @@ func (cell *cellFormula) peephole(gate int, cellState string) string {
 	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*cell.hidden) + " * " + cellState
 }
 
-// gate defines a value with the given name, and returns the name: the activation function with index function, applied
-// to a sum. The sum is first clipped to the layer's bound.
+// gate defines a value with the given name: the activation function with index function, applied to a sum. The sum is
+// first clipped to the layer's bound. gate returns the name.
 func (cell *cellFormula) gate(name string, function int, sum string) string {
 	if cell.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))

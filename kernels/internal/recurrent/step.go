@@ -98,22 +98,22 @@ func (s *stepper) row(states []byte, sequence int) []byte {
 	return states[sequence*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
 }
 
-// rowAt returns the row of an operand or result that starts at its element first. address is that of its element 0.
+// rowAt returns the row of an operand or result that starts at its element first. address points to its element 0.
 func (s *stepper) rowAt(address unsafe.Pointer, first int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(address, first*s.elemBytes)), s.hidden*s.elemBytes)
 }
 
-// stateRow returns the state of a sequence of the block. address is that of an operand with initial states, or of a
+// stateRow returns the state of a sequence of the block. address points to an operand with initial states, or to a
 // result with last states.
 func (s *stepper) stateRow(address unsafe.Pointer, worker *cellRun, sequence int) []byte {
 	return s.rowAt(address, worker.dir*s.stateDirStride+(worker.firstSequence+sequence)*s.stateBatchStride)
 }
 
-// record prepares a product (0 or 1) once, so that each step only runs it again. The product multiplies the states
-// `from` by the weights.
-func (s *stepper) record(worker *cellRun, product int, from []byte) {
+// record prepares a product (0 or 1) once, so that each step only runs it again. The product multiplies the states by
+// the weights.
+func (s *stepper) record(worker *cellRun, product int, states []byte) {
 	if plan := s.planOf(worker, product); plan != nil {
-		s.setOperands(worker, product, from)
+		s.setOperands(worker, product, states)
 		worker.recorded[product] = plan.PrepareReplay(&worker.repeated[product], &worker.args)
 	}
 }
@@ -126,9 +126,9 @@ func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
 	return s.plans[0][product]
 }
 
-// setOperands sets the operands of a product, which multiplies the states `from` by the weights.
-func (s *stepper) setOperands(worker *cellRun, product int, from []byte) {
-	worker.args.A = unsafe.Pointer(unsafe.SliceData(from))
+// setOperands sets the operands of a product, which multiplies the states by the weights.
+func (s *stepper) setOperands(worker *cellRun, product int, states []byte) {
+	worker.args.A = unsafe.Pointer(unsafe.SliceData(states))
 	worker.args.B = s.weights(worker.mem, worker.dir, product)
 	worker.args.C = unsafe.Pointer(&worker.gates[s.firstRow(product)*s.elemBytes])
 }

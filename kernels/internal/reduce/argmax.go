@@ -52,7 +52,7 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 			return folds.Spec{}, err
 		}
 		mask, err := folds.MaskOfDim(attrs.Dim, self.Rank())
-		// As PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
+		// Like PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
 		dtype := self.DType
 		if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
 			if err == nil && !kit.IsEmpty(self) && !isDimOfSizeOne(self, mask, attrs.Dim) {

@@ -46,8 +46,8 @@ var Prod = folds.Define(graph.SchemaOf[*prodAttrs](), graph.Op{Semantics: graph.
 		}}, err
 })
 
-// prodExpression returns the product of a row as an expression, or nil for complex numbers. dtype is that of
-// the result.
+// prodExpression returns the product of a row as an expression, or nil for complex numbers. dtype is the dtype
+// of the result.
 func prodExpression(builder *expr.Builder, dtype tensor.DType, x folds.Number) []folds.Number {
 	switch {
 	case dtype.IsComplex():

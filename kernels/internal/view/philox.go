@@ -10,7 +10,7 @@ import (
 // of a random op uses the words of counter i. Therefore the result depends only on the seed, not on the division of
 // work.
 func philox(counter, key uint64) [4]uint32 {
-	// The number of rounds, the multipliers of the words and the increments of the key are those of the paper.
+	// The number of rounds, the multipliers of the words and the increments of the key are from the paper.
 	words := [4]uint32{uint32(counter), uint32(counter >> 32)} // the upper half of the 128-bit counter is 0
 	k0, k1 := uint32(key), uint32(key>>32)
 	for range 10 {

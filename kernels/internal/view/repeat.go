@@ -97,12 +97,12 @@ func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	}
 	leading := len(repeats) - src.Meta.Rank()
 	var out, in tensor.Meta
-	for d, times := range repeats {
+	for d, repetitions := range repeats {
 		size, stride := 1, 0
 		if d >= leading {
 			size, stride = src.Meta.Shape[d-leading], src.Meta.Strides[d-leading]
 		}
-		out.Shape = append(out.Shape, times, size)
+		out.Shape = append(out.Shape, repetitions, size)
 		out.Strides = append(out.Strides, size*dst.Meta.Strides[d], dst.Meta.Strides[d])
 		in.Strides = append(in.Strides, 0, stride)
 	}

@@ -45,7 +45,7 @@ var To = kit.Define[*toAttrs](graph.Op{
 	},
 })
 
-// inferTo infers the result of to. The dtype is an attribute, or that of the operand other.
+// inferTo infers the result of to. The dtype is an attribute, or the dtype of the operand other.
 func inferTo(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*toAttrs](call)
 	dtype := attrs.DType

@@ -285,7 +285,7 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 }
 
 // weights returns the weights of consecutive elements around the position base+t, where base is the index of an element
-// and t is in (0, 1]. The first weight is that of element base+first.
+// and t is in (0, 1]. The first weight belongs to element base+first.
 func (axis *resizeAxis) weights(t float64) (first int, weights []float64) {
 	switch axis.attrs.Mode {
 	case "nearest":
