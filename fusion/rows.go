@@ -96,8 +96,8 @@ func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
 	return rowprog.New(r.Code, outs, ins, r.Mask, direction)
 }
 
-// RowMetas returns the layouts of the outputs and operands of a row program, for a call. They have the rank of the
-// program's mask. A dimension along which a value is broadcast or reduced has size 1 or stride 0.
+// RowMetas returns the layouts of the outputs and operands of a row program, for a call. The layouts have the rank of
+// the program's mask. A dimension along which a value is broadcast or reduced has size 1 or stride 0.
 func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
 	if r == nil || r.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")

@@ -29,10 +29,10 @@ func (it *Iterator) checkFold(f *Fold) error {
 	case it.outCount > axes.MaxOutputs:
 		return fmt.Errorf("iter: the reduction has %d outputs; the limit is %d", it.outCount, axes.MaxOutputs)
 	}
-	in := &it.operands[it.outCount]
-	if !widens(in.TargetDType, f.inDType) {
-		return fmt.Errorf("iter: the fold takes %v, but the iteration reads input 0 (%v) as %v", f.inDType, in.Meta,
-			in.TargetDType)
+	input := &it.operands[it.outCount]
+	if !widens(input.TargetDType, f.inDType) {
+		return fmt.Errorf("iter: the fold takes %v, but the iteration reads input 0 (%v) as %v", f.inDType, input.Meta,
+			input.TargetDType)
 	}
 	for i, dtype := range f.outDTypes {
 		output := &it.operands[i]

@@ -31,10 +31,11 @@ func (it *Iterator) Explain() string {
 			fmt.Fprintf(&text, "  %s is laid out as %v\n", it.Place(i), it.operands[i].Meta)
 		}
 	}
-	n, ops := len(it.perm), len(it.operands)
+	rank, operandCount := len(it.perm), len(it.operands)
 	shape, strides := it.permuted()
-	it.explainStrides(&text, "byte strides before coalescing", shape[:n], strides[:n*ops])
-	it.explainStrides(&text, "byte strides after coalescing", it.walkShape, it.walkStrides[:len(it.walkShape)*ops])
+	it.explainStrides(&text, "byte strides before coalescing", shape[:rank], strides[:rank*operandCount])
+	walkStrides := it.walkStrides[:len(it.walkShape)*operandCount]
+	it.explainStrides(&text, "byte strides after coalescing", it.walkShape, walkStrides)
 	if it.offsets != nil {
 		fmt.Fprintf(&text, "only a part of the iteration: operands begin at bytes %v\n", it.offsets)
 	}

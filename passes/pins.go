@@ -70,9 +70,9 @@ func checkStoragePins(g *graph.Graph) error {
 }
 
 // checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
-// layout. laidOut is set if layouts are already chosen. Copies must then be the only readers of an input or constant
-// that does not have its pinned layout, and of the source of a pinned copy.
-func (p *Plan) checkPins(laidOut bool) error {
+// layout. If layouts are already chosen, copies must be the only readers of an input or constant that does not have its
+// pinned layout, and of the source of a pinned copy.
+func (p *Plan) checkPins(layoutsChosen bool) error {
 	if len(p.pins) == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (p *Plan) checkPins(laidOut bool) error {
 			continue // a folded copy has replaced the input or constant
 		case v.Node != nil && !demanded.pin.Matches(v.Meta):
 			return pinError(demanded.name, demanded.pin, "%q is %v", demanded.name, v.Meta)
-		case !laidOut || demanded.pin.Matches(v.Meta):
+		case !layoutsChosen || demanded.pin.Matches(v.Meta):
 			continue
 		}
 		if err := p.checkSource(uses, v, demanded.pin, demanded.name); err != nil {

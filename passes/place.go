@@ -123,7 +123,7 @@ func (placer *placer) placeResult(n *graph.Node) {
 // savedLayout is the layout of a value before a trial.
 type savedLayout struct {
 	value       *graph.Value
-	typ         tensor.Type
+	valueType   tensor.Type
 	meta        tensor.Meta
 	alias       *graph.Value
 	containedIn *graph.Value
@@ -204,7 +204,7 @@ func allInPlace(n *graph.Node) bool {
 
 // layoutOf returns the current layout of v, for undo.
 func layoutOf(v *graph.Value) savedLayout {
-	return savedLayout{value: v, typ: v.Type, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn}
+	return savedLayout{value: v, valueType: v.Type, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn}
 }
 
 // addReaders adds the readers of v to the trial, through views.
@@ -315,6 +315,6 @@ func (t *placementTrial) supportsLayouts() bool {
 func (t *placementTrial) undo() {
 	for _, saved := range t.oldLayouts {
 		v := saved.value
-		v.Type, v.Meta, v.Alias, v.ContainedIn = saved.typ, saved.meta, saved.alias, saved.containedIn
+		v.Type, v.Meta, v.Alias, v.ContainedIn = saved.valueType, saved.meta, saved.alias, saved.containedIn
 	}
 }

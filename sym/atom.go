@@ -211,7 +211,7 @@ func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	for i, operand := range args {
 		redundant := slices.ContainsFunc(remaining, func(other *expr) bool { return env.isAtMost(operand, other, sign) })
 		for _, other := range args[i+1:] {
-			// Of equal operands, only the last remains.
+			// Only the last of several equal operands remains.
 			redundant = redundant || env.isAtMost(operand, other, sign)
 		}
 		if !redundant {

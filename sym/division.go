@@ -21,7 +21,7 @@ func mod(a, b Int) Int {
 // quotientOf returns a // b and records no guard.
 func quotientOf(a, b Int) Int {
 	env := envOf(a, b)
-	defer env.withFacts(false)()
+	defer env.withFacts(false)() // the form must not depend on recorded facts
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.memoized('/', x, y, func() *expr { return env.floorQuotient(x, y) }).int()
 }
@@ -29,7 +29,7 @@ func quotientOf(a, b Int) Int {
 // remainderOf returns a % b and records no guard.
 func remainderOf(a, b Int) Int {
 	env := envOf(a, b)
-	defer env.withFacts(false)()
+	defer env.withFacts(false)() // the form must not depend on recorded facts
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.memoized('%', x, y, func() *expr { return env.remainder(x, y) }).int()
 }
@@ -63,7 +63,7 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 }
 
 // quotientAtom returns a // b for operands without common factors: 0 if 0 <= a < b can be proved, else an atom. For a
-// constant b, the result is that of floorConstant.
+// constant b, it returns the result of floorConstant.
 func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)

@@ -191,8 +191,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	return rest
 }
 
-// dimsBetween returns the number of dimensions, other than a, whose stride in dst is smaller than that of b. If these
-// strides and that of b are whole cache lines, it returns 0, because workers then never write to the same line.
+// dimsBetween returns the number of dimensions, other than a, with a smaller stride in dst than b. If these strides and
+// the stride of b are whole cache lines, it returns 0, because workers then never write to the same line.
 func (p *Copy) dimsBetween(rest []Axis) int {
 	count, strideBits := 0, p.axisB.Dst
 	for count < len(rest) && rest[count].Dst > 0 && rest[count].Dst < p.axisB.Dst {
@@ -295,8 +295,8 @@ func (p *Copy) movesRows() bool {
 	return p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize && p.axisA.N >= longRow
 }
 
-// scaleGrain returns the number of contiguous elements whose copy takes as long as that of n elements of grainElemBytes
-// bytes. It returns n for larger elements.
+// scaleGrain converts n elements of grainElemBytes bytes to the number of contiguous elements of the copy that take the
+// same time. It returns n for larger elements.
 func (p *Copy) scaleGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // Grain returns the number of elements of a chunk.

@@ -17,10 +17,10 @@ type tileRoutine struct {
 }
 
 // tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
-// stride dstStep. Consecutive tiles are srcNext bytes apart in src and dstNext bytes apart in dst. prefetched is an
-// address in dst to prefetch, usually the start of the next tile.
+// stride dstStep. Consecutive tiles are srcNext bytes apart in src and dstNext bytes apart in dst. after is an address
+// in dst to prefetch, usually the start of the next tile.
 type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
-	prefetched unsafe.Pointer)
+	after unsafe.Pointer)
 
 // panelTiles is the number of tiles in a panel. A panel writes adjacent lines of a row of dst, so the TLB entry of the
 // row is used several times. A panel reads few rows of src, so that their TLB entries also remain.

@@ -25,8 +25,8 @@ func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
 }
 
 // The routines tileSx16 transpose n tiles of elements of S bytes. A tile is a square whose rows have 16 bytes.
-// dstStep and srcStep are the distances between rows in bytes, dstNext and srcNext those between tiles. after is an
-// address to prefetch. See [tileFunc] (tile.go).
+// dstStep and srcStep are the distances in bytes between rows, dstNext and srcNext the distances between tiles. after
+// is an address to prefetch. See [tileFunc] (tile.go).
 
 //go:noescape
 func tile1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,

@@ -21,7 +21,7 @@ type pruner struct {
 	list      []Pruning // prunings so far
 	work      int       // number of costs read so far
 
-	// Of the variable that prepare has prepared:
+	// For the variable of the last call of prepare:
 	cheapest [][]int // by label and edge: the neighbour's label with the least cost
 	sums     []int64 // by label: the unary cost plus these least costs
 }

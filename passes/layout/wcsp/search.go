@@ -101,8 +101,8 @@ func (s *search) withEliminatedLabels(reduced *elimination, found result) result
 	return found
 }
 
-// minimizeParts minimizes independent parts one by one. bounds has a lower bound of each part, which its minimization
-// replaces by a better one. The cutoff of a part is the cutoff less the bounds of the other parts.
+// minimizeParts minimizes independent parts one by one. bounds has a lower bound for each part; the minimization of the
+// part replaces it by a better bound. The cutoff of a part is the cutoff less the bounds of the other parts.
 func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff int64, isRoot bool) result {
 	total := result{labels: make([]int, len(reduced.problemVariables)), bound: reduced.constant, cost: reduced.constant,
 		tree: tree{steps: s.proofSteps(reduced), constant: reduced.constant}}
