@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Options are the options of a run. Zero values are good defaults.
@@ -100,7 +100,7 @@ func Find(patterns ...string) (list []Input, err error) {
 			list = append(list, Input{name, path})
 		}
 	}
-	slices.SortFunc(list, func(a, b Input) int { return strings.Compare(a.Name, b.Name) })
+	sorted.Func(list, func(a, b Input) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -145,7 +146,7 @@ func run(ctx context.Context, path string, inputs []Input, dir string, options O
 	}
 	defer func() { err = errors.Join(err, c.manifest.Close()) }()
 	err = j.process(ctx, c)
-	slices.SortFunc(j.summary.Failures, func(a, b Failure) int { return strings.Compare(a.Input, b.Input) })
+	sorted.Func(j.summary.Failures, func(a, b Failure) int { return strings.Compare(a.Input, b.Input) })
 	j.summary.Missing = len(j.inputs) - j.summary.Done - j.summary.Skipped - j.summary.Failed
 	return j.summary, err
 }

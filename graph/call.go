@@ -164,6 +164,8 @@ const NoAlias = -1
 func (c *Call) NewResult(t tensor.Type) []Result { return c.AliasResult(t, NoAlias) }
 
 // AliasResult is [Call.NewResult] for a result that shares the storage of operand i ([Result].Alias).
+//
+//go:noinline // saves code and compile time: it has many callers, none of them hot
 func (c *Call) AliasResult(t tensor.Type, i int) []Result {
 	c.oneResult[0].set(&t, i)
 	return c.oneResult[:]

@@ -25,10 +25,19 @@ func newKernel(results int, functionIsNil bool, body rule.Block, types ...tensor
 // the run ends with this error. The results of other blocks may have been written by then. T must be the element type
 // of the operand.
 func WithCheck[T tensor.Element](kernel Kernel, operand int, check func(v []T) error) Kernel {
-	switch dtype := tensor.DTypeOf[T](); {
+	return withCheck(kernel, operand, tensor.DTypeOf[T](), check == nil, func(address unsafe.Pointer, count int) error {
+		return check(unsafe.Slice((*T)(address), count))
+	})
+}
+
+// withCheck is [WithCheck] for operands of a dtype. checkIsNil is set if the caller's function, which check calls, is
+// nil.
+func withCheck(kernel Kernel, operand int, dtype tensor.DType, checkIsNil bool,
+	check func(address unsafe.Pointer, count int) error) Kernel {
+	switch {
 	case kernel.Err() != nil || kernel.IsZero():
 		return kernel
-	case check == nil:
+	case checkIsNil:
 		return nilFunctionKernel
 	case operand < 0 || operand >= len(kernel.Operands()):
 		return rule.Invalid(fmt.Errorf("iter: WithCheck: operand %d does not exist: the kernel has %d operands", operand,
@@ -39,7 +48,7 @@ func WithCheck[T tensor.Element](kernel Kernel, operand int, check func(v []T) e
 	}
 	ptrIndex, computeBlock := operand+len(kernel.Results()), withBlockFunction(kernel).Block()
 	return kernel.WithBlock(func(addrs []unsafe.Pointer, count int) error {
-		if err := check(unsafe.Slice((*T)(addrs[ptrIndex]), count)); err != nil {
+		if err := check(addrs[ptrIndex], count); err != nil {
 			return err
 		}
 		return computeBlock(addrs, count)

@@ -32,6 +32,8 @@ type EmptyAttrs struct{}
 var NoAttrs = graph.SchemaOf[*EmptyAttrs]()
 
 // Attrs returns the decoded attributes of a call of an op defined with A.
+//
+//go:noinline // saves code and compile time: it has many callers, none of them hot
 func Attrs[A any](c *graph.Call) A { return c.Attrs.(A) }
 
 // HaveOneElement reports whether each of the operands with the given indices has exactly one element. If sizes are
