@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/panics"
 )
 
 // This file compiles the kernels of all nodes, in parallel.
@@ -77,7 +78,7 @@ func forEachBatch(n, threads int, process func(begin, end int)) {
 
 // lower compiles the kernel of a node that is not a view, for the given number of workers.
 func lower(ctx context.Context, n *graph.Node, workers int) (kernel *graph.Kernel, err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	if err := interrupt.Err(ctx); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 
 	"github.com/graphrun/graphrun/expr"
@@ -14,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -254,25 +253,6 @@ func (o Options) check(need Need) error {
 	return need.Check(o.MemoryLimit, held)
 }
 
-// recoverPanic is deferred and converts a panic in an op to an error: see panicError.
-func recoverPanic(err *error) {
-	if panicked := recover(); panicked != nil {
-		*err = panicError(panicked)
-	}
-}
-
-// panicError returns the error for a recovered panic in an op: a failed allocation, a cancelled context, or an internal
-// error. A panic must not end other work of the process.
-func panicError(panicked any) error {
-	switch panicked := panicked.(type) {
-	case *tensor.MemoryError:
-		return panicked
-	case *interrupt.Ended:
-		return panicked
-	}
-	return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
-}
-
 // addStorages creates the storages of all root values.
 func (p *Program) addStorages(g *graph.Graph) {
 	p.storages = make([]storage, 0, len(g.Inputs)+len(g.Constants)+len(g.Nodes))
@@ -309,7 +289,7 @@ func (p *Program) storageOf(v *graph.Value) int {
 
 // addStep adds a step for a node and its kernel. A node that uploads a constant has no step.
 func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	if n.UploadsConstant() {
 		p.addUploaded(n)
 		return nil

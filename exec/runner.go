@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -118,7 +119,7 @@ func (r *Runner) compile(g *graph.Graph, options Options) (_ *Program, failed gr
 // rejects are omitted. prepare stops when ctx ends.
 func (r *Runner) prepare(ctx context.Context, segment *graph.Segment, known map[*graph.Value]*tensor.Tensor,
 	keepGoing bool) (_ *preparedSegment, err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	segmentGraph, err := segment.At(ctx, known)
 	defer func() {
 		if segmentGraph != nil { // the graph is cached

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/internal/workerpool"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -39,7 +40,7 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 	i, worker := section.first, &s.workers[0]
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			err = s.chunkError(ctx, i, panicError(recovered))
+			err = s.chunkError(ctx, i, panics.Error(recovered))
 		}
 	}()
 	worker.mem.Scratch = nil
@@ -144,11 +145,11 @@ func (s *Session) setAddresses(worker *workerState, step *step) {
 	}
 }
 
-// callKernel runs one chunk. A panic in a kernel becomes an error: see panicError.
+// callKernel runs one chunk. A panic in a kernel becomes an error: see [panics.Error].
 func (s *Session) callKernel(worker *workerState, step *step, phase, chunk int) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			err = panicError(recovered)
+			err = panics.Error(recovered)
 		}
 	}()
 	return step.kernel.Phases[phase].Run(&worker.mem, chunk)

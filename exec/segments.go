@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -279,7 +280,7 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 
 // runDynamic runs a dynamic node.
 func (run *segmentRun) runDynamic(segment *graph.Segment, isCacheable bool) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	n := segment.Nodes[0]
 	prepared, err := run.prepareSegment(segment, isCacheable)
 	if err != nil {

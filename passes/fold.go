@@ -2,9 +2,7 @@ package passes
 
 import (
 	"errors"
-	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"unsafe"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -280,7 +279,7 @@ func (e *noKernelError) Unwrap() error { return e.error }
 
 // compute runs one node on its constant operands in the calling goroutine.
 func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	interrupt.Check(p.ctx)
 	if n.IsView() {
 		results := make([]*tensor.Tensor, len(n.Out))
@@ -365,22 +364,4 @@ func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor,
 		}
 	}
 	return results, nil
-}
-
-// recoverPanic converts a panic of an op to an error: see panicError. It must be deferred.
-func recoverPanic(err *error) {
-	if panicked := recover(); panicked != nil {
-		*err = panicError(panicked)
-	}
-}
-
-// panicError returns the error for a recovered panic: a failed allocation, a cancelled context, or an internal error.
-func panicError(panicked any) error {
-	switch panicked := panicked.(type) {
-	case *tensor.MemoryError:
-		return panicked
-	case *interrupt.Ended:
-		return panicked
-	}
-	return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 }

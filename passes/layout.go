@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -72,7 +73,7 @@ func chooseLayouts(plan *Plan) error {
 func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("strategy %s: %w", p.Strategy, panicError(panicked))
+			err = fmt.Errorf("strategy %s: %w", p.Strategy, panics.Error(panicked))
 		}
 	}()
 	return p.strategy.Choose(problem)

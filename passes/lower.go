@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/panics"
 )
 
 // Packing describes a packed constant of the plan.
@@ -75,7 +76,7 @@ func isPackable(a graph.Arg) bool {
 
 // packOperands packs the constant operands of n. position is the index of n in the graph.
 func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	call := n.Call()
 	for i := range n.In {
 		a := &n.In[i]

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -292,7 +293,7 @@ type Elision struct{ Node, Why string }
 // Run plans a graph, which must be sorted and is not modified. The plan shares the data of its constants. Run returns
 // the error of the first pass or check that fails.
 func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
-	defer recoverPanic(&err)
+	defer panics.Recover(&err)
 	if g == nil {
 		return nil, errors.New("the graph to plan is nil")
 	}
@@ -430,7 +431,7 @@ func (p Pass) withName(err error) error {
 func (p Pass) run(plan *Plan) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("pass %s: %w", p.Name, panicError(panicked))
+			err = fmt.Errorf("pass %s: %w", p.Name, panics.Error(panicked))
 		}
 	}()
 	return p.withName(p.Run(plan))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
 // writeCSV writes the file of --csv.
@@ -36,15 +38,16 @@ func (c *comparison) records() [][]string {
 			beforeRun = append(beforeRun, size)
 		}
 		beforeRun = append(beforeRun, strconv.Itoa(row.Threads), row.Name)
-		afterRun := []string{decimal(&row.CostNS), decimal(row.BoundNS), decimal(row.Gap), strconv.Itoa(row.Copies),
-			strconv.Itoa(row.CopiedBytes), strconv.Itoa(row.MovedBytes), strconv.Itoa(row.PeakBytes),
-			strconv.Itoa(row.PeakWithWeights), decimal(&row.PlanMS), cmp.Or(row.MeasuredAs, row.Name)}
+		afterRun := []string{format.Decimal(&row.CostNS), format.Decimal(row.BoundNS), format.Decimal(row.Gap),
+			strconv.Itoa(row.Copies), strconv.Itoa(row.CopiedBytes), strconv.Itoa(row.MovedBytes),
+			strconv.Itoa(row.PeakBytes), strconv.Itoa(row.PeakWithWeights), format.Decimal(&row.PlanMS),
+			cmp.Or(row.MeasuredAs, row.Name)}
 		if places := row.Places; places != nil {
 			afterRun = append(afterRun, places.Device, strconv.Itoa(places.Steps), strconv.Itoa(places.Uploads),
 				strconv.Itoa(places.Downloads), strconv.Itoa(places.TransferredBytes))
 		}
 		for i, ns := range row.Samples {
-			list = append(list, slices.Concat(beforeRun, []string{strconv.Itoa(i + 1), decimal(&ns)}, afterRun))
+			list = append(list, slices.Concat(beforeRun, []string{strconv.Itoa(i + 1), format.Decimal(&ns)}, afterRun))
 		}
 	}
 	return list
@@ -52,11 +55,3 @@ func (c *comparison) records() [][]string {
 
 // hasDevice reports whether the plans have a device. Then all have it, because --device applies to all rows.
 func (c *comparison) hasDevice() bool { return len(c.rows) > 0 && c.rows[0].Places != nil }
-
-// decimal formats a number without units; "" for nil.
-func decimal(number *float64) string {
-	if number == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*number, 'f', -1, 64)
-}

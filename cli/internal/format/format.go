@@ -134,6 +134,14 @@ func Difference(x, y float64, format func(float64) string) string {
 	return fmt.Sprintf("+%s (%+.1f%%)", format(y-x), 100*(y/x-1))
 }
 
+// Decimal formats a number for programs, without an exponent. It returns "" for nil.
+func Decimal(number *float64) string {
+	if number == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*number, 'f', -1, 64)
+}
+
 // Sizes formats sizes by symbol: "N=1, M=2".
 func Sizes(sizes map[string]int) string {
 	var list []string

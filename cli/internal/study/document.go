@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
@@ -217,19 +218,12 @@ func (d *Document) records() [][]string {
 				row = append(row, size)
 			}
 			list = append(list, append(row, result.Task.Condition, strconv.Itoa(result.Task.Threads), plan.Strategy, plan.Plan,
-				decimal(&plan.CostNS), decimal(&result.BoundNS), decimal(&plan.Gap), strconv.FormatBool(result.Certified),
-				strconv.Itoa(result.Variables), strconv.Itoa(plan.Steps), strconv.Itoa(plan.Copies), strconv.Itoa(plan.CopiedBytes),
-				strconv.Itoa(plan.MovedBytes), strconv.Itoa(plan.PeakBytes), decimal(&plan.LayoutMS), strconv.Itoa(plan.Runs),
-				decimal(plan.Median), decimal(plan.Low), decimal(plan.High)))
+				format.Decimal(&plan.CostNS), format.Decimal(&result.BoundNS), format.Decimal(&plan.Gap),
+				strconv.FormatBool(result.Certified), strconv.Itoa(result.Variables), strconv.Itoa(plan.Steps),
+				strconv.Itoa(plan.Copies), strconv.Itoa(plan.CopiedBytes), strconv.Itoa(plan.MovedBytes),
+				strconv.Itoa(plan.PeakBytes), format.Decimal(&plan.LayoutMS), strconv.Itoa(plan.Runs),
+				format.Decimal(plan.Median), format.Decimal(plan.Low), format.Decimal(plan.High)))
 		}
 	}
 	return list
-}
-
-// decimal formats a number for programs; empty for nil.
-func decimal(number *float64) string {
-	if number == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*number, 'f', -1, 64)
 }

@@ -96,6 +96,15 @@ type Arg struct {
 	Imm   int64
 }
 
+// Sources returns values as the sources of an instruction.
+func Sources(values ...Virt) []Arg {
+	args := make([]Arg, len(values))
+	for k, value := range values {
+		args[k].Virt = value
+	}
+	return args
+}
+
 // Inst is an instruction on virtual registers.
 type Inst struct {
 	Name string

@@ -50,8 +50,8 @@ const tileCount = target.ArgsWord(jit.OffsetInnerCount)
 func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen {
 	g := &byteGen{spec: spec, vectorBytes: ByteChannels(cpu)}
 	config := target.ByteDepthwise{FlipSigns: spec.FlipSigns, SignedIn: spec.SignedIn, Signed: spec.Signed,
-		Sums: spec.Sums, WordProducts: spec.WordProducts, Channels: spec.Channels, ChannelMask: argsStep(ChannelMask),
-		Spill: argsSpill(0), Temporary: scratchReg}
+		Sums: spec.Sums, WordProducts: spec.WordProducts, Channels: spec.Channels,
+		ChannelMask: target.ArgsStep(ChannelMask), Spill: target.ArgsSpill(0), Temporary: scratchReg}
 	if cpu.Has(machine.NEON) {
 		g.ops = arm64.NewByteDepthwise(config, withListing)
 	} else {
@@ -67,13 +67,13 @@ func (g *byteGen) sum(result, quarter int) target.VReg { return target.VReg(4*re
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
 	spec := g.spec
-	loadAddress(g, In, inRowStart)
-	loadAddress(g, Out, outRow)
-	loadAddress(g, Weights, weightsReg)
-	loadAddress(g, Bias, biasReg)
+	target.LoadAddress(g, In, inRowStart)
+	target.LoadAddress(g, Out, outRow)
+	target.LoadAddress(g, Weights, weightsReg)
+	target.LoadAddress(g, Bias, biasReg)
 	if !spec.Sums {
-		loadAddress(g, Scales, scales)
-		loadAddress(g, ZeroPoint, scratchReg)
+		target.LoadAddress(g, Scales, scales)
+		target.LoadAddress(g, ZeroPoint, scratchReg)
 	}
 	g.ops.Begin(target.Addr{Base: scratchReg})
 	g.Move(target.ArgsWord(jit.OffsetRows), outRows)

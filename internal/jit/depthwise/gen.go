@@ -116,18 +116,6 @@ func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile
 // vectorCount is the word Args.InnerCount: the number of vectors of channels.
 const vectorCount = target.ArgsWord(jit.OffsetInnerCount)
 
-// argsStep returns word k of jit.Args.Step.
-func argsStep(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
-
-// argsSpill returns word k of jit.Args.Spill.
-func argsSpill(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*k)) }
-
-// loadAddress loads the address Ptr[k] + Row[k] of operand k.
-func loadAddress(writer target.Writer, k int, to target.GReg) {
-	writer.Move(target.ArgsWord(jit.OffsetPtr+int32(8*k)), to)
-	writer.Add(target.ArgsWord(jit.OffsetRow+int32(8*k)), to)
-}
-
 // emit generates the whole function: a loop over tiles, with an inner loop over vectors of channels.
 func (g *gen) emit() {
 	g.declare()
@@ -137,7 +125,7 @@ func (g *gen) emit() {
 	g.Bind(eachTile)
 	g.Move(inTileReg, inReg)
 	g.Move(outTileReg, outReg)
-	loadAddress(g, Weights, weightsReg)
+	target.LoadAddress(g, Weights, weightsReg)
 	g.Move(target.Imm(0), channelReg)
 	g.Move(vectorCount, vectorsLeft)
 	g.Align(32)
@@ -168,22 +156,22 @@ func (g *gen) emit() {
 // begin emits the loads of values that do not change during the call. It stores one word in jit.Args.Spill for each
 // operand of the epilogue.
 func (g *gen) begin() {
-	loadAddress(g, In, inTileReg)
-	loadAddress(g, Out, outTileReg)
+	target.LoadAddress(g, In, inTileReg)
+	target.LoadAddress(g, Out, outTileReg)
 	if g.spec.Bias {
-		loadAddress(g, Bias, biasReg)
+		target.LoadAddress(g, Bias, biasReg)
 	}
-	g.Move(argsStep(Overlap), overlapReg)
+	g.Move(target.ArgsStep(Overlap), overlapReg)
 	g.Move(target.ArgsWord(jit.OffsetRows), tilesLeft)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
 		case tile.AddTile, tile.MulTile: // an operand with the layout of the result: its distance from the result in bytes
-			loadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
+			target.LoadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
 			g.Sub(outTileReg, scratchReg)
-			g.Move(scratchReg, argsSpill(step.Operand))
+			g.Move(scratchReg, target.ArgsSpill(step.Operand))
 		case tile.AddLanes, tile.MulLanes: // an operand with one element for each channel: its address
-			loadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
-			g.Move(scratchReg, argsSpill(step.Operand))
+			target.LoadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
+			g.Move(scratchReg, target.ArgsSpill(step.Operand))
 		}
 	}
 }
@@ -215,11 +203,11 @@ func (g *gen) groupLoop() {
 	g.Move(target.Imm(spec.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
-	g.Move(rowsLeft, argsSpill(channelsLeft)) // sumWindows uses the register for rows
+	g.Move(rowsLeft, target.ArgsSpill(channelsLeft)) // sumWindows uses the register for rows
 	g.sumWindows()
 	advanceWeights()
 	g.AddToIndices(spec.Size/4, g.permutation()) // the next channel, in words of 4 bytes
-	g.Move(argsSpill(channelsLeft), rowsLeft)
+	g.Move(target.ArgsSpill(channelsLeft), rowsLeft)
 	g.CountDown(rowsLeft, target.NE, top)
 }
 
@@ -264,7 +252,7 @@ func (g *gen) sumWindows() {
 	}
 	// a loop over the window rows that the call passes
 	top, end := g.NewLabel(), g.NewLabel()
-	g.Move(argsStep(WindowRows), rowsLeft)
+	g.Move(target.ArgsStep(WindowRows), rowsLeft)
 	g.AddJump(0, rowsLeft, target.LE, end)
 	g.Move(inReg, inRowReg)
 	g.Move(weightsReg, weightRowReg)
@@ -403,11 +391,11 @@ func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
 	case tile.AddResult:
 		g.eachResult(outReg, fromMemory)
 	case tile.AddTile, tile.MulTile:
-		g.Move(argsSpill(step.Operand), scratchReg)
+		g.Move(target.ArgsSpill(step.Operand), scratchReg)
 		g.Add(outReg, scratchReg)
 		g.eachResult(scratchReg, fromMemory)
 	case tile.AddLanes, tile.MulLanes:
-		g.Move(argsSpill(step.Operand), scratchReg)
+		g.Move(target.ArgsSpill(step.Operand), scratchReg)
 		g.Copy(target.Addr{Base: scratchReg, Index: channelReg, Scale: 1}, temp)
 		for i := range g.sumRegs {
 			g.Op(op, temp, target.VReg(i), target.VReg(i))

@@ -67,16 +67,14 @@ const order target.VReg = 10
 // emit writes the function.
 func emit(w *writer.Writer, isSigned bool) {
 	for k, to := range []target.GReg{Out: out, Sums: sums, Scales: scales, ZeroPoint: zeroPoint} {
-		w.Move(target.ArgsWord(jit.OffsetPtr+int32(8*k)), to)
-		w.Add(target.ArgsWord(jit.OffsetRow+int32(8*k)), to)
+		target.LoadAddress(w, k, to)
 	}
-	argsStep := func(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + int32(8*k)) }
 	quantizer := &writer.Quantizer{Writer: w, Signed: isSigned, MaxLevel: 8, ZeroPoint: 9, NotNaN: 6}
 	quantizer.Begin(target.Addr{Base: zeroPoint})
 	quantizer.LoadOrder(order)
-	quantizer.BeginColumns(argsStep(ColumnMask), scales)
-	w.Move(argsStep(NextOut), nextOut)
-	w.Move(argsStep(NextSums), nextSums)
+	quantizer.BeginColumns(target.ArgsStep(ColumnMask), scales)
+	w.Move(target.ArgsStep(NextOut), nextOut)
+	w.Move(target.ArgsStep(NextSums), nextSums)
 	w.Move(target.ArgsWord(jit.OffsetRows), rows)
 	top := w.NewLabel()
 	w.Align(32)

@@ -11,7 +11,7 @@ func (g *gen) blockedRun(run *Run) {
 	count, rest := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
 	top := g.NewLabel()
 	if count > 1 {
-		g.Move(target.Imm(count), argsSpill(blocksLeft))
+		g.Move(target.Imm(count), target.ArgsSpill(blocksLeft))
 		g.Align(16)
 		g.Bind(top)
 	}
@@ -19,7 +19,7 @@ func (g *gen) blockedRun(run *Run) {
 	g.constantTerms(run, block, unrollAll)
 	g.endBlock()
 	if count > 1 {
-		g.CountDown(argsSpill(blocksLeft), target.NE, top)
+		g.CountDown(target.ArgsSpill(blocksLeft), target.NE, top)
 	}
 	if rest > 0 {
 		g.constantTerms(run, rest, unrollAll)

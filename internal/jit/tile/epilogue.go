@@ -17,7 +17,7 @@ func (g *gen) setTermMask() {
 
 // setLanes emits the load of the mask of the last vector's valid lanes.
 func (g *gen) setLanes() {
-	var lanes target.Int = argsStep(LastLanes)
+	var lanes target.Int = target.ArgsStep(LastLanes)
 	if g.spec.Lanes != Dynamic {
 		lanes = target.Imm(g.spec.Lanes)
 	}
@@ -44,7 +44,7 @@ func (g *gen) isPartial(vector int) bool {
 func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
 	if g.spec.Out == nil { // inRow5Reg is the address of the current row, inRow10Reg the distance between rows
 		g.Move(base, inRow5Reg)
-		g.Move(argsStep(OutRow), inRow10Reg)
+		g.Move(target.ArgsStep(OutRow), inRow10Reg)
 		base = inRow5Reg
 	}
 	for i := range g.spec.Rows {
@@ -161,7 +161,7 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	case AddResult:
 		g.tileStep(op, outTileReg, scratch)
 	case AddTile, MulTile:
-		g.Move(argsSpill(epilogueWords+step.Operand), inReg)
+		g.Move(target.ArgsSpill(epilogueWords+step.Operand), inReg)
 		g.tileStep(op, inReg, scratch)
 	case AddLanes, MulLanes:
 		g.eachLanes(FirstEpilogueOperand+step.Operand, scratch, func(i, vector int) {

@@ -106,13 +106,6 @@ func (g *gen) vectorReg(vector int) target.VReg { return target.VReg(g.sumCount 
 // freeRegister returns the i-th register, from 0, that is free outside the k-loop.
 func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
 
-// argsPtr, argsRow and argsStep return the elements of jit.Args.Ptr, Row and Step that have the index slot. argsSpill
-// returns an element of jit.Args.Spill.
-func argsPtr(slot Slot) target.ArgsWord   { return target.ArgsWord(jit.OffsetPtr + int32(8*slot)) }
-func argsRow(slot Slot) target.ArgsWord   { return target.ArgsWord(jit.OffsetRow + int32(8*slot)) }
-func argsStep(slot Slot) target.ArgsWord  { return target.ArgsWord(jit.OffsetStep + int32(8*slot)) }
-func argsSpill(index int) target.ArgsWord { return target.ArgsWord(jit.OffsetSpill + int32(8*index)) }
-
 // emit emits the function: for each tile of the call, it initializes the accumulators, executes the k-loop, and stores
 // the result.
 func (g *gen) emit() {
@@ -188,26 +181,26 @@ func (g *gen) begin() {
 	// From here on, inReg is free: setAddresses reads the address from inTile.
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(FirstEpilogueOperand+operand, inReg)
-		g.Move(inReg, argsSpill(epilogueWords+operand))
+		g.Move(inReg, target.ArgsSpill(epilogueWords+operand))
 	}
 	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
-	g.Move(inReg, argsSpill(tilesLeft))
+	g.Move(inReg, target.ArgsSpill(tilesLeft))
 	if g.spec.In == nil {
-		g.Move(argsStep(InRow), strideReg)
+		g.Move(target.ArgsStep(InRow), strideReg)
 		g.Lea(target.Addr{Base: strideReg, Index: strideReg, Scale: 2}, strideTimes3Reg)
 	}
 	for _, run := range g.spec.Runs {
 		if run.VecStep == Dynamic {
-			g.Move(argsStep(VecTerm), vecStepReg)
+			g.Move(target.ArgsStep(VecTerm), vecStepReg)
 		}
 		if run.InStep == Dynamic {
-			g.Move(argsStep(InTerm), inStepReg)
+			g.Move(target.ArgsStep(InTerm), inStepReg)
 		}
 	}
 	if g.spec.hasBlocks() {
 		// The totals start at the end of the spill words, rounded up to a cache line. This is (end + lineBytes - 8),
 		// rounded down, because the end is a multiple of 8.
-		g.Lea(target.Addr{Base: target.Args, Disp: int(argsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
+		g.Lea(target.Addr{Base: target.Args, Disp: int(target.ArgsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}
 	g.setTermMask()
@@ -217,15 +210,14 @@ func (g *gen) begin() {
 // inTile returns the register or spill word that has the address of the tile in the broadcast operand.
 func (g *gen) inTile() target.Int {
 	if len(g.spec.Prefetch) > 0 {
-		return argsSpill(inTileWord)
+		return target.ArgsSpill(inTileWord)
 	}
 	return inTileReg
 }
 
 // loadAddress emits the load of an operand's address.
 func (g *gen) loadAddress(slot Slot, to target.GReg) {
-	g.Move(argsPtr(slot), to)
-	g.Add(argsRow(slot), to)
+	target.LoadAddress(g, slot, to)
 }
 
 // tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
@@ -247,7 +239,7 @@ func (g *gen) nextTile(tile target.Label) {
 	advance := func(distance int, slot Slot, to target.Int) { // adds the distance, or the argument slot if it is dynamic
 		switch {
 		case distance == Dynamic:
-			g.Move(argsStep(slot), inReg)
+			g.Move(target.ArgsStep(slot), inReg)
 			g.Add(inReg, to)
 		case distance != 0:
 			g.Add(target.Imm(distance), to)
@@ -257,9 +249,9 @@ func (g *gen) nextTile(tile target.Label) {
 	advance(g.spec.Tiles.Vec, VecTile, vecTileReg)
 	advance(g.spec.Tiles.Out, OutTile, outTileReg)
 	for _, operand := range g.tileOperands() {
-		advance(g.spec.Tiles.Out, OutTile, argsSpill(epilogueWords+operand))
+		advance(g.spec.Tiles.Out, OutTile, target.ArgsSpill(epilogueWords+operand))
 	}
-	g.CountDown(argsSpill(tilesLeft), target.NE, tile)
+	g.CountDown(target.ArgsSpill(tilesLeft), target.NE, tile)
 }
 
 // loops emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each loop
@@ -276,11 +268,11 @@ func (g *gen) loops(depth int) {
 	}
 	loop := &g.spec.Loops[depth]
 	firstWord := loopWords + wordsPerLoop*depth
-	inWord, vecWord := argsSpill(firstWord), argsSpill(firstWord+1)
-	tripsLeft, blockTripsLeft := argsSpill(firstWord+2), argsSpill(firstWord+3)
+	inWord, vecWord := target.ArgsSpill(firstWord), target.ArgsSpill(firstWord+1)
+	tripsLeft, blockTripsLeft := target.ArgsSpill(firstWord+2), target.ArgsSpill(firstWord+3)
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
-		g.Move(argsStep(LoopTrips+depth), countReg)
+		g.Move(target.ArgsStep(LoopTrips+depth), countReg)
 		g.AddJump(0, countReg, target.LE, end) // no iterations
 	} else {
 		g.Move(target.Imm(loop.Trips), countReg)

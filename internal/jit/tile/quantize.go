@@ -44,7 +44,7 @@ func (g *gen) beginQuantized() {
 	lanes, wholeBytes := target.Int(target.Imm(g.spec.Lanes)), int64(bytesPerSumVector*(g.spec.lastVectors()-1))
 	switch g.spec.Lanes {
 	case Dynamic:
-		lanes = argsStep(LastLanes)
+		lanes = target.ArgsStep(LastLanes)
 	case 0:
 		lanes = target.Imm(bytesPerSumVector)
 	}
@@ -55,7 +55,7 @@ func (g *gen) beginQuantized() {
 // MaxLevel: AVX2 uses only Temp, and AVX-512 uses MaxLevel only until the conversion ends.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
-		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: argsSpill(zeroPointWord), Temp: g.freeRegister(1)}
+		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: target.ArgsSpill(zeroPointWord), Temp: g.freeRegister(1)}
 	if g.spec.mayBePartial(g.cpu) && g.mask == quantizer.Temp {
 		quantizer.Temp = g.freeRegister(2)
 	}
@@ -83,7 +83,7 @@ func (g *gen) storeQuantized() {
 	if g.spec.Lanes == Dynamic {
 		lastLanes = countReg
 		if target.UsesVectorMasks(g.cpu) {
-			g.Move(argsStep(LastLanes), countReg)
+			g.Move(target.ArgsStep(LastLanes), countReg)
 		}
 	}
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {

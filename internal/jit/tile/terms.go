@@ -88,7 +88,7 @@ func (g *gen) prefetch(i int, prefetch Prefetch) {
 	for line := range prefetch.Lines {
 		g.Prefetch(2, target.Addr{Base: prefetchListRegs[i], Disp: line * lineBytes})
 	}
-	g.Add(argsStep(PrefetchStep+i), prefetchListRegs[i])
+	g.Add(target.ArgsStep(PrefetchStep+i), prefetchListRegs[i])
 	g.Bind(skip)
 }
 

@@ -114,7 +114,7 @@ func newCodeGen(cpu machine.Features, tailChannels int, writesPixels, withListin
 		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
 		major: regEpilogue}
 	if writesPixels {
-		gen.output.major = argsRow(outputIndex)
+		gen.output.major = target.ArgsRow(outputIndex)
 	}
 	return gen, nil
 }
@@ -124,11 +124,6 @@ func Lanes(cpu machine.Features) int {
 	_, bytes := target.VectorRegisters(cpu)
 	return bytes / 4
 }
-
-// argsPtr, argsRow and argsStep return the words Ptr, Row and Step of an argument in jit.Args.
-func argsPtr(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetPtr + 8*int32(k)) }
-func argsRow(k int) target.ArgsWord  { return target.ArgsWord(jit.OffsetRow + 8*int32(k)) }
-func argsStep(k int) target.ArgsWord { return target.ArgsWord(jit.OffsetStep + 8*int32(k)) }
 
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
@@ -142,7 +137,7 @@ func (c *codeGen) spilled(slot int) target.Addr {
 // from the result's element to the operand's element is the same for all elements.
 func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 	addr := c.output.addr(c, row, col)
-	c.Move(argsStep(FirstEpilogueOperand+operand), regEpilogue)
+	c.Move(target.ArgsStep(FirstEpilogueOperand+operand), regEpilogue)
 	c.Add(addr.Base, regEpilogue)
 	addr.Base = regEpilogue
 	return addr
@@ -150,18 +145,17 @@ func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 
 // channelOperand returns the address of an epilogue operand's current channels.
 func (c *codeGen) channelOperand(operand int) target.Addr {
-	c.Move(argsPtr(FirstEpilogueOperand+operand), regEpilogue)
-	c.Add(argsRow(FirstEpilogueOperand+operand), regEpilogue)
+	target.LoadAddress(c, FirstEpilogueOperand+operand, regEpilogue)
 	return target.Addr{Base: regEpilogue, Index: regChannel, Scale: 1}
 }
 
 // begin emits the loads of addresses and distances before the loops.
 func (c *codeGen) begin() {
-	c.Move(argsPtr(inputIndex), c.input.base)
-	c.Move(argsPtr(outputIndex), c.output.base)
-	c.Move(argsStep(inputIndex), inputMajor)
-	c.Move(argsRow(inputIndex), c.input.minor[0])
-	c.Move(argsStep(outputIndex), c.output.minor[0])
+	c.Move(target.ArgsPtr(inputIndex), c.input.base)
+	c.Move(target.ArgsPtr(outputIndex), c.output.base)
+	c.Move(target.ArgsStep(inputIndex), inputMajor)
+	c.Move(target.ArgsRow(inputIndex), c.input.minor[0])
+	c.Move(target.ArgsStep(outputIndex), c.output.minor[0])
 	// setMultiple sets registers[index] to factor times registers[0].
 	setMultiple := func(registers [3]target.GReg, index int, factor uint8) {
 		c.Lea(target.Addr{Base: registers[0], Index: registers[0], Scale: factor - 1}, registers[index])
@@ -170,10 +164,10 @@ func (c *codeGen) begin() {
 	setMultiple(c.input.minor, 2, 5)
 	setMultiple(c.output.minor, 1, 3)
 	if c.writesPixels {
-		c.Move(argsPtr(biasIndex), regBias)
+		c.Move(target.ArgsPtr(biasIndex), regBias)
 	} else {
 		setMultiple(c.output.minor, 2, 5)
-		c.Move(argsRow(outputIndex), regEpilogue)
+		c.Move(target.ArgsRow(outputIndex), regEpilogue)
 	}
 }
 
@@ -206,8 +200,8 @@ func (c *codeGen) loops(b *block) error {
 			return err
 		}
 	}
-	c.Add(argsStep(tileStep+inputIndex), c.input.base)
-	c.Add(argsStep(tileStep+outputIndex), c.output.base)
+	c.Add(target.ArgsStep(tileStep+inputIndex), c.input.base)
+	c.Add(target.ArgsStep(tileStep+outputIndex), c.output.base)
 	c.AddJump(-1, target.ArgsWord(jit.OffsetRows), target.NE, tiles)
 	c.Return()
 	return nil

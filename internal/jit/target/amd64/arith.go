@@ -177,7 +177,7 @@ func (g *gen) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 		return g.blend(laneBytes, isNaN, a, g.binaryOp(name, laneBytes, b, a))
 	}
 	ordered := g.compareFloats(laneBytes, cmpOrdered, a, a)
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newVectorLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(b, a), Tied: a, Mask: ordered, Dst: g.newVectorLike(a),
 		FoldableSource: 0, BroadcastBytes: uint8(laneBytes)})
 }
 
@@ -245,10 +245,10 @@ func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 			masked.Dst, masked.Tied, masked.Mask = dst, ifClear, mask
 			return g.Add(masked)
 		}
-		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(laneBytes), Src: sources(ifSet, ifClear), Mask: mask,
+		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(laneBytes), Src: alloc.Sources(ifSet, ifClear), Mask: mask,
 			Dst: dst, BroadcastBytes: uint8(laneBytes)})
 	}
-	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(laneBytes), Src: sources(mask, ifSet, ifClear), Dst: dst,
+	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(laneBytes), Src: alloc.Sources(mask, ifSet, ifClear), Dst: dst,
 		FoldableSource: 1})
 }
 
@@ -296,7 +296,7 @@ func (g *gen) fma(inst *lane.Inst) alloc.Virt {
 // multiplyAdd selects the multiply-add a*b + c, or one with other signs: -(a*b) + c for the name VFNMADD, a*b - c for
 // VFMSUB, -(a*b) - c for VFNMSUB.
 func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: sources(a, b, c),
+	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: alloc.Sources(a, b, c),
 		Dst: g.newVectorLike(a), BroadcastBytes: uint8(laneBytes)})
 }
 
@@ -324,7 +324,7 @@ var boolNames = map[lane.Op][2]string{lane.And: {"KANDW", "VPAND"}, lane.Or: {"K
 func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == lane.Not {
 		if g.avx512 {
-			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
+			return g.Add(alloc.Inst{Name: "KNOTW", Src: alloc.Sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 				FoldableSource: noFoldableSource})
 		}
 		return g.xor(4, a, g.constLanes(g.boolLaneBytes(), math.MaxUint64))
@@ -339,10 +339,10 @@ func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 // maskOp selects an operation on masks. names[0] is the instruction with AVX-512, and names[1] the one without.
 func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: names[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
+		return g.Add(alloc.Inst{Name: names[0], Src: alloc.Sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 			FoldableSource: noFoldableSource})
 	}
-	return g.Add(alloc.Inst{Name: names[1], Src: sources(b, a), Dst: g.New(g.boolRegister()), FoldableSource: 0})
+	return g.Add(alloc.Inst{Name: names[1], Src: alloc.Sources(b, a), Dst: g.New(g.boolRegister()), FoldableSource: 0})
 }
 
 // The predicates of comparisons.

@@ -58,7 +58,7 @@ func (g *gen) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue {
 	laneBytes := laneSize(dtype)
 	v := g.constLanes(laneBytes, lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1}))
 	if g.avx512 {
-		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: sources(v), Mask: mask, Zero: true,
+		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: alloc.Sources(v), Mask: mask, Zero: true,
 			Dst: g.newVectorLike(v), FoldableSource: 0})
 	} else {
 		v = g.and(laneBytes, g.laneMask(mask, laneBytes), v)
@@ -85,7 +85,7 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 func (g *gen) pack16(x alloc.Virt) alloc.Virt {
 	width := g.Values[x].Bytes
 	if g.avx512 {
-		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(width/2, 16)),
+		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: alloc.Sources(x), Dst: g.newVector(max(width/2, 16)),
 			FoldableSource: noFoldableSource})
 	}
 	packed := g.commutativeOp("VPACKUSDW", noBroadcast, x, x)
@@ -299,7 +299,7 @@ func (g *gen) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 		}
 		result.reg = g.convertOp(name, g.width(8), noBroadcast, g.extendedReg(x))
 	case from.Size() == 8 && g.avx512:
-		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)),
+		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: alloc.Sources(x.reg), Dst: g.newVector(g.width(4)),
 			FoldableSource: noFoldableSource})
 		result.highUndefined = dtype.Size() < 4
 	case from.Size() == 8:

@@ -192,35 +192,26 @@ func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes
 // newVectorLike adds a virtual register for a vector as wide as v.
 func (g *gen) newVectorLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
 
-// sources returns values as the sources of an instruction.
-func sources(values ...alloc.Virt) []alloc.Arg {
-	args := make([]alloc.Arg, len(values))
-	for k, value := range values {
-		args[k].Virt = value
-	}
-	return args
-}
-
 // withImmediate returns an immediate and values as the sources of an instruction.
 func withImmediate(imm int64, values ...alloc.Virt) []alloc.Arg {
-	return append([]alloc.Arg{{Imm: imm}}, sources(values...)...)
+	return append([]alloc.Arg{{Imm: imm}}, alloc.Sources(values...)...)
 }
 
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
 func (g *gen) binaryOp(name string, laneBytes int, b, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newVectorLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(b, a), Dst: g.newVectorLike(a),
 		BroadcastBytes: uint8(laneBytes)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
 func (g *gen) commutativeOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newVectorLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(b, a), Dst: g.newVectorLike(a),
 		Commutative: true, BroadcastBytes: uint8(laneBytes)})
 }
 
 // unaryOp adds an operation on one vector.
 func (g *gen) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVectorLike(a),
+	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(a), Dst: g.newVectorLike(a),
 		BroadcastBytes: uint8(laneBytes)})
 }
 
@@ -233,7 +224,7 @@ func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 
 // convertOp adds an operation on one vector. Its result has the given width in bytes.
 func (g *gen) convertOp(name string, width uint8, laneBytes int, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVector(width), BroadcastBytes: uint8(laneBytes)})
+	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(a), Dst: g.newVector(width), BroadcastBytes: uint8(laneBytes)})
 }
 
 // constLanes returns a constant with x in all lanes.

@@ -104,7 +104,7 @@ func (g *gen) foldInRegisters(fold lane.Fold) {
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.accLoadInsts = append(g.accLoadInsts, g.Collect(func() {
 		loaded := g.loadVector(mem, dtype)
-		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(loaded.reg), Dst: acc.reg})
+		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(loaded.reg), Dst: acc.reg})
 		if noNaN != 0 {
 			g.compareFloats(laneSize(dtype), cmpOrdered, acc.reg, acc.reg)
 			g.Body[len(g.Body)-1].Dst = noNaN // the comparison writes noNaN instead of a new register
@@ -135,7 +135,7 @@ func (g *gen) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),
 			Src:  withImmediate(cmpOrdered, value.reg, value.reg),
 			Mask: noNaN, Dst: noNaN, FoldableSource: noFoldableSource},
-			alloc.Inst{Name: extremumName(op, laneBytes), Src: sources(value.reg, acc), Dst: acc,
+			alloc.Inst{Name: extremumName(op, laneBytes), Src: alloc.Sources(value.reg, acc), Dst: acc,
 				BroadcastBytes: uint8(laneBytes)})
 		return
 	}

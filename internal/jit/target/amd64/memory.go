@@ -87,7 +87,7 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	}
 	x := g.loadFrom(16, name, notFoldable, mem)
 	// VPTESTMB returns the mask of the bytes in which x & x is not 0.
-	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolRegister()),
+	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(x, x), Dst: g.New(g.boolRegister()),
 		FoldableSource: noFoldableSource})
 }
 
@@ -123,7 +123,7 @@ func (g *gen) loadScalar(pointer int, offset int32, dtype tensor.DType) *laneVal
 		element := g.loadFrom(16, "VPBROADCASTB", notFoldable, mem)
 		switch {
 		case dtype == tensor.Bool && g.avx512:
-			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(element, element), Dst: g.New(g.boolRegister()),
+			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(element, element), Dst: g.New(g.boolRegister()),
 				FoldableSource: noFoldableSource})
 		case dtype == tensor.Bool:
 			laneBytes := g.boolLaneBytes()
@@ -214,7 +214,7 @@ func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt
 
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
 func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
-	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: sources(b, indices), Tied: a,
+	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: alloc.Sources(b, indices), Tied: a,
 		Dst: g.newVectorLike(a), FoldableSource: 0})
 }
 
@@ -260,7 +260,7 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	mask, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
-			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), indices),
+			mask = g.Add(alloc.Inst{Name: "VPTESTMD", Src: alloc.Sources(g.constLanes(4, uint64(bit)), indices),
 				Dst: g.New(g.boolRegister()), FoldableSource: noFoldableSource})
 		} else {
 			// The bit becomes the sign bit, which blend reads.
@@ -288,12 +288,14 @@ func (g *gen) upperHalf(x alloc.Virt) alloc.Virt {
 // unchanged before any store.
 func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputCount > 1 {
-		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newVectorLike(v), FoldableSource: noFoldableSource})
+		v = g.Add(alloc.Inst{Name: alloc.Move, Src: alloc.Sources(v), Dst: g.newVectorLike(v),
+			FoldableSource: noFoldableSource})
 	}
 	if !g.isNonTemporal(mem) {
 		nonTemporal = ""
 	}
-	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: sources(v), Store: &mem, FoldableSource: noFoldableSource}
+	return alloc.Inst{Name: name, NonTemporal: nonTemporal, Src: alloc.Sources(v), Store: &mem,
+		FoldableSource: noFoldableSource}
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
@@ -316,7 +318,7 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 		return g.newStore(g.packedMove(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
 		ones := g.constantVector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
+		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
 			FoldableSource: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
@@ -349,7 +351,7 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	if nonTemporal == "" || !g.isNonTemporal(mem) {
 		return g.newStore(name, "", mem, v)
 	}
-	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)),
+	x := g.Add(alloc.Inst{Name: name, Src: alloc.Sources(v), Dst: g.newVector(uint8(g.lanes * size)),
 		FoldableSource: noFoldableSource})
 	return g.newStore(move, nonTemporal, mem, x)
 }

@@ -32,14 +32,14 @@ func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2} // mask and scaledLanes are mask registers
 	}
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
-		Src:  append(sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
+		Src:  append(alloc.Sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
 		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width),
 		FoldableSource: noFoldableSource,
 		TempCounts:     temps, InstructionCount: 1})
 	// If the quotient was rounded up, the remainder is negative.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 {
-		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: sources(divisor, remainder), Tied: remainder,
+		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: alloc.Sources(divisor, remainder), Tied: remainder,
 			Mask: negative, Dst: g.newVector(width), FoldableSource: 0, BroadcastBytes: uint8(laneBytes)})
 	} else {
 		remainder = g.commutativeOp("VADD"+suffix, laneBytes, remainder, g.and(laneBytes, negative, divisor))

@@ -31,10 +31,10 @@ func (g *gen) foldTotal(fold lane.Fold) {
 		element := &laneValue{reg: g.unpacked(value), dtype: dtype, highUndefined: value.highUndefined}
 		g.foldInto(fold.Op, acc, noNaN, g.selectLanes(hasElement, element, neutral))
 	})...)
-	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
+	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
 		// KXNORW of a register with itself sets all bits: no lane has seen a NaN.
-		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(noNaN, noNaN), Dst: noNaN,
+		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: alloc.Sources(noNaN, noNaN), Dst: noNaN,
 			FoldableSource: noFoldableSource})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {

@@ -112,7 +112,7 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 		if producer >= 0 && writeTo(&g.Builder.Body[producer], acc) {
 			continue
 		}
-		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: sources(values[i]), Dst: acc,
+		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(values[i]), Dst: acc,
 			FoldableSource: noFoldableSource})
 	}
 }

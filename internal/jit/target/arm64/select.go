@@ -132,7 +132,7 @@ func (s *selector) add(inst alloc.Inst) alloc.Virt {
 
 // op adds an operation on vectors. arrangement is the kind of all operands, or has several kinds (see [Lists]).
 func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...)})
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...)})
 }
 
 // bitwise adds a bitwise operation on whole registers.
@@ -153,7 +153,7 @@ func (s *selector) immediateOp(mnemonic, arrangement string, x alloc.Virt, imm i
 
 // tiedOp adds an operation that reads old and the sources, and overwrites the register of old with its result.
 func (s *selector) tiedOp(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
-	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: sources(src...), Tied: old})
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...), Tied: old})
 }
 
 // selectBits returns the bits of ifSet where the bits of mask are set, and the bits of ifClear elsewhere.
@@ -166,7 +166,7 @@ func (s *selector) selectBits(mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	case ifSet == zero:
 		return s.bitwise("bic", ifClear, mask)
 	}
-	return s.add(alloc.Inst{Name: "bsl", Src: sources(mask, ifSet, ifClear), Forms: selectForms})
+	return s.add(alloc.Inst{Name: "bsl", Src: alloc.Sources(mask, ifSet, ifClear), Forms: selectForms})
 }
 
 // selectForms are the instructions for a selection between bits. Each form overwrites another operand.
@@ -174,15 +174,6 @@ var selectForms = []alloc.Form{
 	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
 	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},
 	{Name: "bif 16b", Tied: 1, Order: [2]int8{2, 0}},
-}
-
-// sources returns values as the sources of an instruction.
-func sources(values ...alloc.Virt) []alloc.Arg {
-	args := make([]alloc.Arg, len(values))
-	for k, value := range values {
-		args[k].Virt = value
-	}
-	return args
 }
 
 // constant returns a vector whose lanes of the given size all have the given bits.

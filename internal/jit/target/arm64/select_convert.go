@@ -76,7 +76,7 @@ func (s *selector) notZero(x []alloc.Virt, dtype tensor.DType) []alloc.Virt {
 		case dtype.IsReducedFloat(): // 0 and -0 differ only in the sign
 			return s.op("cmtst", shape, x[p], s.constant(2, 0x7fff))
 		case dtype.IsFloat():
-			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: sources(x[p])}))
+			return s.bitwise("not", s.add(alloc.Inst{Name: "fcmeq " + shape + " " + shape + " #0.0", Src: alloc.Sources(x[p])}))
 		}
 		return s.op("cmtst", shape, x[p], x[p])
 	})
@@ -214,7 +214,7 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 	if from.Size() > size {
 		return s.makeParts(size, func(p int) alloc.Virt {
 			low, high := s.widePair(x, p)
-			src := sources(low, high)
+			src := alloc.Sources(low, high)
 			if len(x) == 1 && !s.resultIsUniform {
 				src = src[:1]
 			}

@@ -41,7 +41,7 @@ func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	}
 	equal := s.op("fcmeq", arrangement(size), a, b)
 	if s.Values[a].Acc != nil {
-		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: sources(a, b), Dst: a,
+		s.Add(alloc.Inst{Name: extremumNames[op] + " " + arrangement(size), Src: alloc.Sources(a, b), Dst: a,
 			FoldableSource: noFoldableSource})
 		return s.tiedOp("bit", "16b", a, b, equal)
 	}
@@ -98,10 +98,10 @@ func (s *selector) fmod(size int, x, y alloc.Virt) alloc.Virt {
 	dividend, divisor := s.op("fabs", shape, x), s.op("fabs", shape, y)
 	first := s.tiedOp("fmls", shape, dividend, s.op("frintz", shape, s.op("fdiv", shape, dividend, divisor)), divisor)
 	const instructions = 29 // of remainderLoop.write
-	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: sources(dividend, divisor), Tied: first,
-		TempCounts: [2]uint8{alloc.Vectors: 5}, InstructionCount: instructions})
+	remainder := s.add(alloc.Inst{Name: completeRemainder + " " + shape, Src: alloc.Sources(dividend, divisor),
+		Tied: first, TempCounts: [2]uint8{alloc.Vectors: 5}, InstructionCount: instructions})
 	// If the quotient was rounded up, the remainder is negative.
-	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: sources(remainder)})
+	negative := s.add(alloc.Inst{Name: "fcmlt " + shape + " " + shape + " #0.0", Src: alloc.Sources(remainder)})
 	remainder = s.op("fadd", shape, remainder, s.bitwise("and", negative, divisor))
 	return s.selectBits(s.constant(size, signBit(size)), x, remainder)
 }

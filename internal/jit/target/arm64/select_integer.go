@@ -63,7 +63,7 @@ func (s *selector) divide(dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
 	if dtype.IsSigned() {
 		name = "sdiv"
 	}
-	return s.add(alloc.Inst{Name: name + " " + arrangement(dtype.Size()), Src: sources(a, b),
+	return s.add(alloc.Inst{Name: name + " " + arrangement(dtype.Size()), Src: alloc.Sources(a, b),
 		InstructionCount: uint8(perLane * s.lanesPerRegister(dtype.Size()))})
 }
 

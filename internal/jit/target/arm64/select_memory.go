@@ -108,14 +108,14 @@ func (s *selector) storeParts(mem alloc.Mem, laneType lane.Type, parts []alloc.V
 			v = s.op("neg", "16b", v)
 		}
 		if reload := s.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow {
-			v = s.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),
+			v = s.Add(alloc.Inst{Name: alloc.Move, Src: alloc.Sources(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}),
 				FoldableSource: noFoldableSource})
 		}
 		address, bytes := mem, s.bytesPerRegister(mem)
 		if mem.Space == alloc.PerRow {
 			bytes = int(mem.ElementBytes)
 		}
-		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: sources(v), Store: &address,
+		list = append(list, alloc.Inst{Name: "str " + registerLetter[bytes], Src: alloc.Sources(v), Store: &address,
 			FoldableSource: noFoldableSource})
 		mem.Offset += vectorBytes
 	}
