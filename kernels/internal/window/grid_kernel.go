@@ -41,12 +41,12 @@ type gridKernel struct {
 
 // gridGroup is the memory of a worker for one group.
 type gridGroup struct {
-	points     [maxGroupPositions][3]float64            // the coordinates x, y, z of each position
-	taps       [maxGroupTaps]gridTap                    // room for gridKernel.maxTaps taps for each position
-	tapCounts  [maxGroupPositions]int                   // number of taps of each position
-	tapsByAxis [3][4]gridTap                            // taps along each axis (see gridSampling.storeTaps)
-	value      float64                                  // an element, or a sum, that is converted
-	sums       [maxGroupPositions][quadChannels]float32 // samples of a quad
+	points     [maxGroupPositions][3]float64             // the coordinates x, y, z of each position
+	taps       [maxGroupTaps]gridTap                     // room for gridKernel.maxTaps taps for each position
+	tapCounts  [maxGroupPositions]int                    // number of taps of each position
+	tapsByAxis [3][4]gridTap                             // taps along each axis (see gridSampling.storeTaps)
+	value      float64                                   // an element, or a sum, that is converted
+	sums       [maxGroupPositions * quadChannels]float32 // samples of a quad or, for fewer positions, of a block
 }
 
 // newGridKernel returns the kernel of a call for an operand of the given dtype and layout. sampling was made for this

@@ -57,19 +57,28 @@ func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	return array
 }
 
-// sumQuads is sumGroup for an operand in quads.
+// sumQuads is sumGroup for an operand in quads. It computes whole blocks of channels together, other channels by quads.
 func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
 	mover, perBlock := strided.MoverOf(elemBytes), pixelChannels(k.channels)
-	for channel := 0; channel < channels; channel += quadChannels {
-		inBlock, count := channel%perBlock, min(quadChannels, channels-channel)
-		quad := unsafe.Add(in, (channel-inBlock)*k.inChannelStride+inBlock*mover.SrcSize)
+	for channel := 0; channel < channels; {
+		sample, width := sampleQuads, quadChannels
+		if channels-channel >= maxPixelChannels {
+			sample, width = sampleBlocks, maxPixelChannels
+		}
+		inBlock, count := channel%perBlock, min(width, channels-channel)
+		pixels := unsafe.Add(in, (channel-inBlock)*k.inChannelStride+inBlock*mover.SrcSize)
 		result, sums := unsafe.Add(out, channel*k.outChannelStride), unsafe.Pointer(&group.sums)
-		if count == quadChannels && k.outChannelStride == mover.DstSize {
-			sampleQuads(positions, result, k.outPositionStride, quad, &group.taps[0], k.maxTaps)
+		channel += count
+		if count == width && k.outChannelStride == mover.DstSize {
+			sample(positions, result, k.outPositionStride, pixels, &group.taps[0], k.maxTaps)
 			continue
 		}
-		sampleQuads(positions, sums, quadBytes, quad, &group.taps[0], k.maxTaps)
-		mover.CopyBlock(result, sums, strided.Axis{N: positions, Dst: k.outPositionStride, Src: quadBytes},
-			strided.Axis{N: count, Dst: k.outChannelStride, Src: mover.SrcSize})
+		for first := 0; first < positions; first += len(group.sums) / width {
+			part := min(len(group.sums)/width, positions-first)
+			sample(part, sums, width*elemBytes, pixels, &group.taps[first*k.maxTaps], k.maxTaps)
+			mover.CopyBlock(unsafe.Add(result, first*k.outPositionStride), sums,
+				strided.Axis{N: part, Dst: k.outPositionStride, Src: width * elemBytes},
+				strided.Axis{N: count, Dst: k.outChannelStride, Src: mover.SrcSize})
+		}
 	}
 }

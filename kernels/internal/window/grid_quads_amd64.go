@@ -17,3 +17,9 @@ var hasQuadCode = machine.RunnableFeatures().Has(machine.AVX2)
 //
 //go:noescape
 func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)
+
+// sampleBlocks is sampleQuads for blocks of maxPixelChannels adjacent channels. It prefetches the pixels of later taps,
+// which the hardware cannot predict, and therefore reads memory of the gridGroup beyond the list of taps.
+//
+//go:noescape
+func sampleBlocks(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)

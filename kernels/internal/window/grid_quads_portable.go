@@ -9,3 +9,6 @@ const hasQuadCode = false
 
 // sampleQuads is not called: see hasQuadCode.
 func sampleQuads(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}
+
+// sampleBlocks is not called: see hasQuadCode.
+func sampleBlocks(int, unsafe.Pointer, int, unsafe.Pointer, *gridTap, int) {}

@@ -51,6 +51,7 @@ func TestGridSampler(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shapes := [][2][]int{
 		{{2, 3, 4, 5}, {2, 7, 41, 2}}, {{1, 300, 3, 2}, {1, 2, 3, 2}}, {{3, 2, 1, 4}, {3, 1, 1, 2}},
+		{{1, 18, 3, 4}, {1, 50, 43, 2}},
 		{{2, 3, 3, 4, 5}, {2, 3, 5, 19, 3}}, {{1, 2, 1, 1, 1}, {1, 2, 3, 4, 3}}}
 	for _, s := range shapes {
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {
