@@ -107,7 +107,7 @@ type Options struct {
 	// KeepGoing omits nodes that fail at any stage, and the nodes that depend on them. A run then returns the other
 	// outputs together with the error [*Incomplete].
 	KeepGoing bool
-	// Check verifies the graph after each pass, and compares the values of small graphs with those of the reference.
+	// Check verifies the graph after each pass, and compares the values of small graphs with the reference values.
 	// The report lists comparisons that were impossible.
 	Check bool
 	// Dump, if set, receives the graph as text after each pass.
@@ -137,7 +137,7 @@ type CacheOptions = diskcache.Options
 // be written, [CacheOptions] receives one warning, and nothing more is written.
 func OpenCache(dir string, o CacheOptions) *Cache { return diskcache.Open(dir, o) }
 
-// usesCatalogue reports whether all ops of a graph are those of package kernels.
+// usesCatalogue reports whether all ops of a graph are in package kernels.
 func usesCatalogue(g *graph.Graph) bool {
 	for _, n := range g.Nodes {
 		if n.Op == nil || kernels.Lookup(n.Op.Name) != n.Op {

@@ -27,7 +27,7 @@
 //
 // A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes it for all runs; otherwise each run
 // takes it from the shapes of its inputs, and a program is planned once for each class of sizes. If shapes depend on
-// data (nonzero, loops), the graph runs in segments, each of which is planned when its inputs are known.
+// data (nonzero, loops), the graph runs in segments, and each segment is planned when its inputs are known.
 //
 // # Errors
 //

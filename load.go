@@ -26,7 +26,7 @@ func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
 
 // Loader has options for loading graphs. [Load] uses the zero Loader.
 type Loader struct {
-	// FS is the file system to read from; nil is the operating system. With an FS, paths are those of [fs.FS]
+	// FS is the file system to read from; nil is the operating system. With an FS, paths have the syntax of [fs.FS]
 	// ("models/net.onnx"), and no file outside of it is read:
 	//
 	//	//go:embed models

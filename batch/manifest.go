@@ -92,8 +92,8 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 }
 
 // finishedRecord returns the record that makes another run of an input unnecessary, or nil. records are all records of
-// the input. finishedRecord chooses among those with the given digests; an empty inputDigest matches every digest. A
-// record whose output still exists has priority over a record of an error.
+// the input. finishedRecord chooses among the records with the given digests; an empty inputDigest matches every
+// digest. A record whose output still exists has priority over a record of an error.
 func (d outputDir) finishedRecord(records []record, inputDigest, runDigest string) *record {
 	var failed *record
 	for i := range records {
@@ -110,7 +110,7 @@ func (d outputDir) finishedRecord(records []record, inputDigest, runDigest strin
 }
 
 // outputExists reports whether the output of record r exists and has the size in the record. records are all records of
-// the input. If one of them has another output, which may have replaced that of r, outputExists also compares the
+// the input. If one of them has another output, which may have replaced the output of r, outputExists also compares the
 // digest of the contents.
 func (d outputDir) outputExists(r *record, records []record) bool {
 	path := d.outputPath(r.Name)

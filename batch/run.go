@@ -104,7 +104,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, option
 	return j, err
 }
 
-// sameFile reports whether the paths of an output and an input are those of one file.
+// sameFile reports whether the paths of an output and an input name one file.
 func sameFile(output, input string) bool {
 	if !strings.EqualFold(filepath.Ext(input), ".npz") {
 		return false
@@ -318,7 +318,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	}
 }
 
-// nextBatch divides items into those of the next batch and all others.
+// nextBatch divides items into the items of the next batch and all others.
 func (j *job) nextBatch(items []*item) (batch, others []*item) {
 	indices := j.model.joinAxis.Batch(runsOf(items), math.MaxInt)
 	for i, it := range items {

@@ -72,7 +72,7 @@ type Comparison struct {
 	Rows []Measurement
 	// Interrupted means that the context ended before all runs were measured. Rows then have fewer runs.
 	Interrupted bool
-	// Differences lists, in words, outputs whose values differ from those of the base.
+	// Differences lists, in words, outputs whose values differ from the outputs of the base.
 	Differences []string
 	// HasOutputs means that all candidates returned outputs. Their values were then compared.
 	HasOutputs bool
@@ -231,8 +231,8 @@ func bounds(ctx context.Context, all []*contender, callerBound *float64) []*floa
 	return list
 }
 
-// addRows makes the rows, and compares the outputs of the last runs with those of the base. bounds has the lower bound
-// of each contender, or nil.
+// addRows makes the rows, and compares the outputs of the last runs with the outputs of the base. bounds has the lower
+// bound of each contender, or nil.
 func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 	c.HasOutputs = true
 	for i, contender := range all {

@@ -125,8 +125,7 @@ type bisection struct {
 	points []*plannedSize
 }
 
-// add plans a size and inserts it as point i. It compares the plans of the new point and of the point after it with
-// those of their predecessors.
+// add plans a size and inserts it as point i. It compares the new point and the point after it with their predecessors.
 func (bisection *bisection) add(ctx context.Context, i, size int) error {
 	point := &plannedSize{size: size}
 	point.program, point.rejected = bisection.plan(ctx, size)

@@ -68,7 +68,7 @@ func finiteValues(values []float64) []float64 {
 // one candidate increase this probability.
 const Significance = 0.01
 
-// Versus compares measured times with those of the base, the first candidate.
+// Versus compares measured times with the times of the base, the first candidate.
 type Versus struct {
 	Base        string   `json:"base,omitzero" doc:"The name of the base; left out for the base itself."`
 	Ratio       *float64 `json:"ratio" doc:"Its median divided by the median of the base; null if one of them was not measured."`

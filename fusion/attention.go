@@ -73,8 +73,9 @@ func variesInBothDimensions(meta tensor.Meta) bool {
 	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
 }
 
-// attentionOp returns the op of fused attentions in which both products are calls of the op `product`. Its Attend
-// computes them: see [graph.Attend]. attentionOp returns nil if it has no Attend. No catalogue has the returned op.
+// attentionOp returns the op of fused attentions in which both products are calls of the op `product`. The Attend of
+// product computes them: see [graph.Attend]. attentionOp returns nil if product has no Attend. No catalogue has the
+// returned op.
 func attentionOp(product *graph.Op) *graph.Op {
 	derived, _ := product.Derived(attentionKey{}, func() any { return makeAttentionOp(product) }).(*graph.Op)
 	return derived

@@ -86,9 +86,9 @@ var Fused = func() *graph.Op {
 // errNoFusion is the error for a node with the op of fused nodes that a pass did not make.
 var errNoFusion = errors.New("only passes can make fused nodes")
 
-// visitParts calls visit for each part, with a call of the part. operands are those of the fused node. visit returns
-// the types of the part's results, which are operand types of later parts. visitParts returns the types of the results
-// of all parts.
+// visitParts calls visit for each part, with a call of the part. operands are the operands of the fused node. visit
+// returns the types of the part's results, which are operand types of later parts. visitParts returns the types of the
+// results of all parts.
 func (f *Fusion) visitParts(operands []graph.Arg, visit func(part *FusedPart, call *graph.Call) ([]tensor.Type,
 	error)) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))

@@ -20,8 +20,8 @@ type Call struct {
 	InPlace []bool
 	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only in
 	// the argument of [Impl.Lower], and only if [Impl.Epilogues] is set. In [Mem.Ptrs], the addresses of the epilogue's
-	// operands follow those of the call. If the inner loop of the kernel cannot apply the epilogue, a separate phase of
-	// the kernel applies it.
+	// operands come after the addresses of the call. If the inner loop of the kernel cannot apply the epilogue, a separate
+	// phase of the kernel applies it.
 	Epilogue Epilogue
 
 	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set in inference for unknown sizes

@@ -23,8 +23,8 @@ type Impl struct {
 	Doc  string // how it computes, in one sentence
 
 	// Inexact means that the implementation computes another formula than the op's definition. The two formulas are
-	// equal for real numbers, but the difference of their rounding errors is larger than that of sums in another order.
-	// Exact plans exclude the implementation.
+	// equal for real numbers, but their rounding errors differ more than the errors of sums in different orders. Exact
+	// plans exclude the implementation.
 	Inexact bool
 
 	// Walks returns the walks that the implementation supports for a call, the preferred walk first. It returns none if

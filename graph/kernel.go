@@ -75,7 +75,7 @@ type Mem struct {
 	Ptrs  []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
 	// Queue and Addresses are set in programs that use a device. Queue executes the kernels of the device.
 	// Addresses has an address for each element of Ptrs; an operand on the device has a nil pointer in
-	// Ptrs. The last address is that of the scratch memory, if a kernel on the device needs scratch memory.
+	// Ptrs. If a kernel on the device needs scratch memory, the last address is the address of this memory.
 	Queue         Queue
 	Addresses     []DeviceAddress
 	Scratch       []byte          // shared by all workers

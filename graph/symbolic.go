@@ -51,8 +51,8 @@ type Guard struct {
 	Refusal error
 }
 
-// Symbolic infers a copy of the graph in which sizes are unknown. The unknown sizes are those of the symbols in hints,
-// and of all other symbols without a given size ([Graph.Assumed]). hints override the assumed sizes. A branch of
+// Symbolic infers a copy of the graph in which sizes are unknown: the sizes of the symbols in hints, and of all other
+// symbols without a given size ([Graph.Assumed]). hints override the assumed sizes. A branch of
 // inference that the bounds of symbols do not decide is decided for the hints, and becomes a guard. For all sizes that
 // satisfy the guards, the types are the types that [Graph.Bind] infers. There is one exception: sizes for which a value
 // exceeds [tensor.MaxBytes] are rejected only by Bind.

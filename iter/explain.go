@@ -92,11 +92,11 @@ func (it *Iterator) explainSort(text *strings.Builder) {
 // i.
 func (it *Iterator) explainStrides(text *strings.Builder, title string, shape, strides []int) {
 	fmt.Fprintf(text, "%s, over %v\n", title, shape)
-	ops := len(it.operands)
+	operandCount := len(it.operands)
 	for i := range it.operands {
 		operandStrides := make([]int, len(shape))
 		for d := range operandStrides {
-			operandStrides[d] = strides[d*ops+i]
+			operandStrides[d] = strides[d*operandCount+i]
 		}
 		fmt.Fprintf(text, "  %s: %v\n", it.Place(i), operandStrides)
 	}

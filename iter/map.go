@@ -3,7 +3,7 @@ package iter
 import "github.com/graphrun/graphrun/tensor"
 
 // Each function of this file makes a [Kernel] from a function f. f computes one element of each result from one element
-// of each operand. A, B, C and E are the types of the operands, and D, R and S those of the results. Workers (see
+// of each operand. A, B, C and E are the types of the operands; D, R and S are the types of the results. Workers (see
 // [Workers]) call f concurrently and in no particular order, so its results must depend only on its arguments. If f is
 // cheap, the matching Slice function (Slice2 for Map2) is several times faster.
 

@@ -26,7 +26,7 @@ func (p *Plan) DeviceOf(n *graph.Node) string {
 	return p.device.Name()
 }
 
-// nodeNS estimates the cost of a node in nanoseconds, with the prices of the place that computes the node.
+// nodeNS estimates the cost of a node in nanoseconds, with the prices of the host or device that computes the node.
 func (p *Plan) nodeNS(n *graph.Node) float64 {
 	switch {
 	case n == nil || p.device == nil || !n.Impl.OnDevice():

@@ -400,7 +400,7 @@ func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bo
 		}
 	}
 	for ; v != nil; v = v.Alias {
-		if l.relaidValues[v] {
+		if l.changedLayouts[v] {
 			return false
 		}
 	}
@@ -417,8 +417,8 @@ func (l *layouter) sameAddresses(n *graph.Node, walkA, walkB graph.Walk) bool {
 	return true
 }
 
-// checkLaidOut returns an error if a node does not meet its pin or cannot read its operands.
-func (l *layouter) checkLaidOut(n *graph.Node) error {
+// checkNodeLayouts returns an error if a node does not meet its pin or cannot read its operands.
+func (l *layouter) checkNodeLayouts(n *graph.Node) error {
 	for _, v := range n.Out {
 		if !n.Pin.Matches(v.Meta) {
 			return misfitError("%q is %v, but is pinned to %v", v.Name, v.Meta, n.Pin)

@@ -24,7 +24,7 @@ func (g *grouper) recordGuards(group *nodeGroup) {
 	for _, n := range group.nodes {
 		nodeSpace, shape := g.spaceOfType(n)
 		if nodeSpace.mask != nil {
-			fits, cut := g.fuser.Rows(n).Suits(shape) // whether the rows suit a loop, and whether they are cut into pieces
+			fits, cut := g.fuser.Rows(n).Suits(shape) // conditions: rows suit a loop; rows are cut into pieces
 			fits.Holds()
 			cut.Holds()
 		}
@@ -71,18 +71,18 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 // guardWrittenStrides records, if sizes are unknown, the conditions under which a result in the given order has the
 // strides of the graph as written.
 func guardWrittenStrides(v *graph.Value, order tensor.Order, written tensor.Type) {
-	typ := v.Type
-	if hasNumericSizes(typ) && hasNumericSizes(written) {
+	chosenType := v.Type
+	if hasNumericSizes(chosenType) && hasNumericSizes(written) {
 		return
 	}
-	if order != "" && order.Rank() == len(typ.Shape) {
-		typ = typ.WithStrides(order.SymbolicStrides(typ.Shape))
+	if order != "" && order.Rank() == len(chosenType.Shape) {
+		chosenType = chosenType.WithStrides(order.SymbolicStrides(chosenType.Shape))
 	}
 	same := sym.BoolOf(true)
-	for dim, size := range typ.Shape {
-		same = same.And(typ.Strides[dim].Eq(written.Strides[dim]).Or(size.Eq(sym.Of(1))))
+	for dim, size := range chosenType.Shape {
+		same = same.And(chosenType.Strides[dim].Eq(written.Strides[dim]).Or(size.Eq(sym.Of(1))))
 	}
-	same.Or(typ.Numel().Eq(sym.Int{})).Holds() // strides of a value without elements do not matter
+	same.Or(chosenType.Numel().Eq(sym.Int{})).Holds() // strides of a value without elements do not matter
 }
 
 // hasNumericSizes reports whether all sizes of a type are numbers.

@@ -37,7 +37,7 @@ type grouper struct {
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
 // reductions with the nodes before and after them. A node joins the group of its first reader. Its other readers must
 // come after that group, because the group stores the value for them. The groups depend only on the graph, shapes,
-// dtypes and inferred layouts, and those of attentions on the prices of a device.
+// dtypes and inferred layouts. Groups of attentions also depend on the prices of a device.
 func groupNodes(plan *Plan) error {
 	plan.dropNodes() // dead readers would force values to be stored
 	g := &grouper{plan: plan, fuser: fusion.NewFuser(plan.Graph), positions: graph.NewByValue[int](plan.Graph),

@@ -104,7 +104,7 @@ type layouter struct {
 	nodes          []*graph.Node                 // nodes of the resulting graph so far, copies included
 	insertedCopies map[*layout.Copy]*graph.Value // values of the copies inserted so far
 	writtenLayouts []writtenLayout               // buffer of applyChoice
-	relaidValues   map[*graph.Value]bool         // values whose layout differs from the graph as written
+	changedLayouts map[*graph.Value]bool         // values whose layout differs from the graph as written
 	views          map[viewKey]*graph.Node       // repeated view nodes
 	fromOtherSizes bool                          // the assignment was made for other sizes and may not apply
 }
@@ -112,8 +112,8 @@ type layouter struct {
 // newLayouter returns the state before any copy is inserted.
 func newLayouter(plan *Plan) *layouter {
 	return &layouter{plan: plan, graph: plan.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
-		relaidValues: map[*graph.Value]bool{},
-		views:        map[viewKey]*graph.Node{}}
+		changedLayouts: map[*graph.Value]bool{},
+		views:          map[viewKey]*graph.Node{}}
 }
 
 // viewKey identifies the repetition of a view node with another operand.
@@ -225,7 +225,7 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 	if err := l.insertResultCopies(n, choice); err != nil || !l.fromOtherSizes {
 		return err
 	}
-	return l.checkLaidOut(n)
+	return l.checkNodeLayouts(n)
 }
 
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
@@ -252,7 +252,7 @@ func (l *layouter) replaceOperands(n *graph.Node, choice *layout.Choice) error {
 			}
 			arg.Value, inferAgain = v, true
 		}
-		inferAgain = inferAgain || l.relaidValues[arg.Value]
+		inferAgain = inferAgain || l.changedLayouts[arg.Value]
 	}
 	if inferAgain {
 		return infer(n)
@@ -329,7 +329,7 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice,
 	}
 	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
 		v.Meta.Offset != written.meta.Offset {
-		l.relaidValues[v] = true
+		l.changedLayouts[v] = true
 	}
 }
 

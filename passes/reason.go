@@ -284,7 +284,8 @@ func (e *Explainer) layoutOf(v *graph.Value) string {
 	return layoutText(v.Meta, isImageCopy || isImage(v) || hasImageCopy) + place
 }
 
-// layoutText names the order of dimensions, and the strides that differ from those of a dense value of this order.
+// layoutText names the order of dimensions, and the strides that differ from the strides of a dense value in this
+// order.
 func layoutText(meta tensor.Meta, isImage bool) string {
 	rank := meta.Rank()
 	names := make([]string, rank)

@@ -18,6 +18,6 @@
 // Python's syntax, and conditions in SymPy's: Eq, Ne, Lt, Le joined by & and |. [Parse] and [ParseBool] read both.
 // [Evaluator] evaluates many expressions at many bindings, and [Env.SMT] exports claims to SMT solvers.
 //
-// The design is that of PyTorch's symbolic shapes (torch.fx.experimental.symbolic_shapes), whose guards the
-// tests compare.
+// The design follows PyTorch's symbolic shapes (torch.fx.experimental.symbolic_shapes). Tests compare the guards with
+// PyTorch's.
 package sym

@@ -21,8 +21,8 @@ type expr struct {
 	// Cached answers that follow from the bounds of the symbols alone: whether the sum is 0, or is not negative.
 	zero, nonNegative cachedTruth
 
-	// The following fields depend on the current facts. fact is the facts about the sum that lo and hi do not express. It
-	// is nil if the sum is not primitive: a primitive sum has no constant, its first coefficient is positive, and its
+	// The following fields depend on the current facts. fact has the facts about the sum that lo and hi do not express.
+	// It is nil if the sum is not primitive: a primitive sum has no constant, its first coefficient is positive, and its
 	// coefficients have no common divisor.
 	fact             *fact
 	boundsGeneration int    // the generation of facts for which currentBounds is valid, 0 for none

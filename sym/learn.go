@@ -359,8 +359,8 @@ func inverse(a, n int) int {
 }
 
 // substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
-// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. Of several such atoms, the newest is
-// replaced. A stride is newer than the sizes, and a derived symbol newer than the original symbols.
+// term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. If there are several such atoms, the
+// newest is replaced. A stride is newer than the sizes, and a derived symbol newer than the original symbols.
 func (env *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int

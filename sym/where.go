@@ -40,7 +40,7 @@ var errCases = errors.New("sym: too many cases")
 // pathSearch enumerates the paths of a computation. A path is a sequence of branches with their answers. A choice is a
 // branch that bounds and guards do not decide.
 type pathSearch struct {
-	branches   []branch // all branches of the current path so far, including those that are not choices
+	branches   []branch // all branches of the current path so far, choices or not
 	nextIndex  int      // index of the next branch
 	choices    int      // number of choices among branches[:nextIndex]
 	limit      int      // maximum number of choices on a path

@@ -87,8 +87,8 @@ func scalarAt(dtype DType, address unsafe.Pointer) Scalar {
 	return ComplexScalar(*(*complex128)(address))
 }
 
-// Set writes the element at a logical index, converted to the tensor's dtype. It panics where [Tensor.At]
-// does, and if s holds no number.
+// Set writes the element at a logical index, converted to the tensor's dtype. It panics where [Tensor.At] does, and if
+// s has no number.
 func (t *Tensor) Set(s Scalar, index ...int) {
 	s.Store(t.DType, t.element(index))
 }

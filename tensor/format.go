@@ -321,8 +321,8 @@ func SortDims(perm []int, swap func(a, b int) int) {
 	}
 }
 
-// SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions, at most one of which
-// holds. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. A
+// SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions that exclude each
+// other. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. A
 // condition that neither its form nor bounds decide is evaluated for typical sizes, and recorded as a guard. SortDimsIf
 // panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {

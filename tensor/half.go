@@ -25,8 +25,8 @@ var halfToFloat = func() *[1 << 16]float32 {
 // Float32 returns the value exactly: every half is a float32.
 func (h Half) Float32() float32 { return halfToFloat[h] }
 
-// Constants for the bits of a float32. minNormalHalf has the bits of the smallest normal half, and halfOverflow those
-// of 2^16, the power of two just beyond the range of halves.
+// Constants for the bits of a float32. minNormalHalf has the bits of the smallest normal half. halfOverflow has the
+// bits of 2^16, the power of two just beyond the range of halves.
 const (
 	exponentShift = 23
 	minNormalHalf = (127 - 14) << exponentShift

@@ -8,8 +8,8 @@ import (
 	"weak"
 )
 
-// Pool allocates storage, such as that of results of runs, and recycles the memory of released storage. The zero Pool
-// is ready for use, and safe for concurrent use.
+// Pool allocates storage, for example for the results of runs, and recycles the memory of released storage. The zero
+// Pool is ready for use, and safe for concurrent use.
 //
 // The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] and
 // [Storage.Release] add memory to the pool. The garbage collector frees storage that is not released. Reference counts

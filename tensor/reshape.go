@@ -115,7 +115,7 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 	return true
 }
 
-// Reshaped returns a view of t with the given shape, one size of which may be -1, and whether such a view exists.
+// Reshaped returns a view of t with the given shape, and whether such a view exists. One of the sizes may be -1.
 func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, false, err

@@ -92,7 +92,7 @@ func (t Type) Simplify() Type {
 	return Type{DType: t.DType, Shape: simple(t.Shape), Strides: simple(t.Strides), Offset: t.Offset.Simplify()}
 }
 
-// IsMeta reports whether the dtype, all sizes, all strides and the offset of t are numbers that equal those of m.
+// IsMeta reports whether t equals m: dtype, sizes, strides and offset are numbers, the same as in m.
 func (t Type) IsMeta(m Meta) bool {
 	if t.DType != m.DType || len(t.Shape) != len(m.Shape) || len(t.Strides) != len(m.Strides) {
 		return false

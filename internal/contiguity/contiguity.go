@@ -180,7 +180,7 @@ func contiguous(shape, strides []sym.Int) bool {
 // orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
 // minStride is the lower bound for the first stride, and next is the lower bound for the stride of a further dimension.
 // channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels: PyTorch
-// thereby rejects ambiguous values, such as those of shape [N, 1, 1, 1] with equal strides.
+// thereby rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
 	next sym.Int) {
 	all = sym.BoolOf(true)

@@ -30,7 +30,7 @@ var denseStep = Step{
 		"dimensions both hold, with z = 1. If one form ends with false, the conjunction stays false.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
-		// path and next are the answer and the state of the branching form, all and formulaNext those of the formula.
+		// path and next are the answer and the next stride of the branching form; all and formulaNext are the formula's.
 		path, next := denseLoop([]int{0}, shape, strides, z)
 		all, formulaNext := denseFormulaFrom([]int{0}, shape, strides, z)
 		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Run copies without a [Copy] plan, in this goroutine. The axes are those of [New]; Run sorts and coalesces them in
+// Run copies without a [Copy] plan, in this goroutine. It takes the same axes as [New], and sorts and coalesces them in
 // place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	if isEmpty(axes) {

@@ -238,7 +238,7 @@ func (r *Rule) checkStaticShape() error {
 }
 
 // sameShapes returns the condition that the operands that determine the shape have equal shapes. Fast set-up requires
-// it. The shape of a 0-dim operand differs from that of an operand with dimensions.
+// it. The shape of a 0-dim operand differs from the shape of an operand with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.BoolOf(!r.flags.staticShape)
 	for i := range r.operands {

@@ -130,7 +130,7 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 			best, candidates = next, skipped
 		case next != nil:
 			best = next
-		case best == plan: // no plan fits yet: reduce the bytes to those of a plan that would fit
+		case best == plan: // no plan fits yet: reduce the bytes to a number with which a plan would fit
 			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(bytes, fewerBytes))
 			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
 		default:

@@ -315,7 +315,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 	isView := result.Alias >= 0
 	meta := result.Meta()
 	if isView && meta.SameAddresses(v.Meta) {
-		meta.Strides = v.Meta.Strides // including those of dimensions of size 1
+		meta.Strides = v.Meta.Strides // including the strides of dimensions of size 1
 	}
 	if !isView {
 		meta = choice.Walk.ResultLayout(resultIndex, meta)

@@ -10,8 +10,8 @@ import (
 // Inductor takes one decision for the whole graph, like the compiler of PyTorch 2: Ansel et al., "PyTorch 2: Faster
 // Machine Learning Through Dynamic Python Bytecode Transformation and Graph Compilation", ASPLOS 2024. The rule is
 // decide_layout_opt of torch/_inductor/graph.py, for inference. Either every 2-D convolution reads and writes
-// channels-last, and other nodes follow their operands, or all layouts are those of eager PyTorch. Convolutions
-// become channels-last if both conditions hold:
+// channels-last, and other nodes follow their operands, or all layouts are as in eager PyTorch. Convolutions become
+// channels-last if both conditions hold:
 //
 //   - There is a convolution, and there are fewer than 300 nodes for each convolution. Inputs and constants count as
 //     nodes.

@@ -79,8 +79,8 @@ func ProfileFor(profile *Profile, g *graph.Graph) *Profile {
 	return profile.WithConstants(constantBytes)
 }
 
-// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts are
-// those of eager PyTorch; they are called the layouts of the graph as written. The constraints are the pins of the
+// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts, as in
+// eager PyTorch, are called the layouts of the graph as written. The constraints are the pins of the
 // graph, fixed values, and outputs. Outputs keep the layouts of the graph as written unless they are pinned.
 type Problem struct {
 	// Graph is sorted and typed. It must not be modified.
@@ -316,7 +316,7 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// ExactStrides means that a result with the order of the graph as written also gets its exact strides, those of
+	// ExactStrides means that a result with the order of the graph as written also gets its exact strides, the strides of
 	// dimensions of size 1 included.
 	ExactStrides bool
 	// ResultCopies lists copies of the results for all readers.

@@ -59,7 +59,7 @@ type Recomputed struct {
 }
 
 // Outcome returns the plan for a label of each variable of WCSP. If labels are infeasible, the error names the
-// forbidden combination. A decoder finds the forms that are read; copies make those that do not exist.
+// forbidden combination. A decoder finds the forms that are read; copies make the missing forms.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
 	decoder, err := m.newDecoder(labels)
