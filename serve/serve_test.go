@@ -187,6 +187,18 @@ func TestPreferredRows(t *testing.T) {
 	}
 }
 
+// TestBoundedBatchSize: models load whose batch size cannot be the preferred number of rows.
+func TestBoundedBatchSize(t *testing.T) {
+	for bounds, batched := range map[string]bool{`"min": 2, "max": 7`: true, `"min": 20`: false, `"max": 4`: false} {
+		text := strings.Replace(affine, `"N": {}`, `"N": {`+bounds+`}`, 1)
+		s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), text))
+		assert.Equal(t, batched, (*s.models.Load())["m"][0].rows != nil, bounds)
+	}
+	s := open(t, Options{Compile: graphrun.Options{Sizes: map[string]int{"N": 4}}},
+		writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	assert.Nil(t, (*s.models.Load())["m"][0].rows)
+}
+
 // TestBatches runs many clients at once, and compares the bits of each result with those of a run alone.
 func TestBatches(t *testing.T) {
 	path := writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine)

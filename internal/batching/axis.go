@@ -31,7 +31,7 @@ type Axis struct {
 
 	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
 	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
-	rowsLock  interrupt.Mutex          // held while a result of EfficientRows is computed
+	rowsLock  sync.Mutex               // held while a result of EfficientRows is computed
 	plansLock sync.Mutex
 	plans     []*plan // different plans
 }
@@ -114,11 +114,17 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 const costTolerance = 0.02
 
 // EfficientRows returns the number of rows that a batch of run and others should have: the least number that has a
-// predicted cost per row at most 2% above the least. Candidates are minRows, its doubles, and maxRows. Smaller batches
-// need less memory, their rows wait less, and their intermediate results stay in nearer caches. The result is
-// maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.
+// predicted cost per row at most 2% above the least. Candidates are minRows, its doubles, and maxRows, within the
+// bounds of the batch size. Smaller batches need less memory, their rows wait less, and their intermediate results stay
+// in nearer caches. The result is maxRows if the run cannot be joined, if no candidate can be planned before the
+// context ends, or while another call plans: requests of many sizes then neither wait for each other nor plan all at
+// once.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
-	if run.Rows == 0 {
+	if run.Rows == 0 || a.exact && run.plan == nil {
+		return maxRows
+	}
+	minRows, maxRows = a.program.Clamp(a.openIndex, max(minRows, 1)), min(maxRows, a.maxRows)
+	if max(run.Rows, minRows) >= maxRows {
 		return maxRows
 	}
 	sizes := slices.Clone(run.sizes)
@@ -127,14 +133,11 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 	if rows, ok := a.rowsOf.Find(key); ok {
 		return rows
 	}
-	if a.rowsLock.Lock(ctx) != nil {
+	if !a.rowsLock.TryLock() {
 		return maxRows
 	}
 	defer a.rowsLock.Unlock()
-	if rows, ok := a.rowsOf.Find(key); ok { // another caller has found it
-		return rows
-	}
-	rows, err := a.findEfficientRows(ctx, sizes, max(minRows, 1), min(maxRows, a.maxRows))
+	rows, err := a.findEfficientRows(ctx, sizes, minRows, maxRows)
 	if err != nil {
 		return maxRows
 	}
@@ -143,14 +146,18 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 	return rows
 }
 
-// findEfficientRows is EfficientRows for valid bounds, without the cache. It overwrites the batch size in sizes.
+// findEfficientRows computes the result of EfficientRows. It overwrites the batch size in sizes. It returns an error if
+// the context ends.
 func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxRows int) (efficient int, err error) {
+	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	best, costs := math.Inf(1), map[int]float64{} // costs per row, by the number of rows
-	for rows := min(minRows, maxRows); ; rows = min(2*rows, maxRows) {
-		sizes[a.openIndex] = a.program.Clamp(a.openIndex, rows)
-		if plan, _, err := a.program.PlanAt(ctx, sizes); err == nil {
-			costs[rows] = plan.CostNS / float64(sizes[a.openIndex])
+	for rows := minRows; ; rows = min(2*rows, maxRows) {
+		sizes[a.openIndex] = rows
+		plan, _, err := a.program.PlanAt(ctx, sizes)
+		interrupt.Check(ctx) // some errors of PlanAt mean that the context has ended
+		if err == nil {
+			costs[rows] = plan.CostNS / float64(rows)
 			best = min(best, costs[rows])
 		}
 		if rows == maxRows {

@@ -201,11 +201,48 @@ func TestEfficientRows(t *testing.T) {
 		require.NoError(t, err)
 		a, err := Prove(t.Context(), p, g, "N", 32, true)
 		require.NoError(t, err)
-		run := a.NewSingleRun(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		run := a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		a.rowsLock.Lock()
+		assert.Equal(t, min(c.maxRows, 32), a.EfficientRows(t.Context(), run, c.minRows, c.maxRows), "while another plans")
+		a.rowsLock.Unlock()
 		for range 2 { // the second result comes from the cache
 			assert.Equal(t, c.want, a.EfficientRows(t.Context(), run, c.minRows, c.maxRows), "%+v", c)
 		}
-		run = a.NewSingleRun(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 32, 3)})
+		run = a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 32, 3)})
 		assert.Equal(t, c.maxRows, a.EfficientRows(t.Context(), run, c.minRows, c.maxRows), "a run of all rows")
+		run = a.NewSingleRun(map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		assert.Equal(t, c.maxRows, a.EfficientRows(t.Context(), run, c.minRows, c.maxRows), "a run without a plan")
+	}
+}
+
+// endingContext ends at a call of Err.
+type endingContext struct {
+	context.Context
+	cancel    func()
+	remaining int // number of calls of Err before the end
+}
+
+func (c *endingContext) Err() error {
+	if c.remaining--; c.remaining < 0 {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+// TestEfficientRowsOfEndedContext: costs that are known when a context ends give no result for later runs.
+func TestEfficientRowsOfEndedContext(t *testing.T) {
+	g, err := graphfile.Parse(strings.NewReader(networks.PricedRows), networks.LookupPricedRows, graphfile.Options{})
+	require.NoError(t, err)
+	p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: "many"}}})
+	require.NoError(t, err)
+	for calls, ended := 0, true; ended; calls++ {
+		a, err := Prove(t.Context(), p, g, "N", 32, false)
+		require.NoError(t, err)
+		run := a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		inner, cancel := context.WithCancel(t.Context())
+		assert.Equal(t, 32, a.EfficientRows(&endingContext{inner, cancel, calls}, run, 1, 64))
+		assert.Equal(t, 32, a.EfficientRows(t.Context(), run, 1, 64), "after %d calls", calls)
+		ended = inner.Err() != nil
+		cancel()
 	}
 }

@@ -44,9 +44,11 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	if err != nil || one == nil {
 		return false, nil, err
 	}
-	mixed, err := c.planForOne(ctx, c.mixedPins(one, many))
-	if err != nil {
-		return false, nil, err
+	mixed := one
+	if pins := c.mixedPins(one, many); !maps.Equal(pins, one.pins) {
+		if mixed, err = c.planForOne(ctx, pins); err != nil {
+			return false, nil, err
+		}
 	}
 	best := many
 	for _, other := range []*candidate{one, mixed} {
