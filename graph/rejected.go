@@ -48,8 +48,8 @@ func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
 // them. Unavailable values are inputs and constants that could not be read; unavailable maps each of them to the
 // reason. unknown lists the symbols that occur only in the sizes of unavailable inputs. Nodes with such a symbol in an
-// attribute are dropped as well. The returned errors are sorted by place. There is an error for each unavailable value,
-// and for each node or output that reads an unavailable value directly.
+// attribute are dropped as well. The returned errors are sorted by position in the file. There is an error for each
+// unavailable value, and for each node or output that reads an unavailable value directly.
 func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Graph, Errors) {
 	var errs Errors
 	isUnavailable := map[*Value]bool{}

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file holds the views that split a dimension.
+// This file has the views that split a dimension.
 
 // maxParts bounds the number of views that one call returns. A dimension of stride 0 may have any size, so the
 // operand's bytes do not bound this number.

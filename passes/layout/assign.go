@@ -300,8 +300,8 @@ func (decoder *decoder) setFormCopy(variable *variable, form int, formCopy *Copy
 	list[form] = formCopy
 }
 
-// recordSteps records the copies of a list of steps, except for copies from a view's operand: recordViewChoice records
-// these.
+// recordSteps records the copies of a list of steps, except for copies from a view's operand, which recordViewChoice
+// records.
 func (decoder *decoder) recordSteps(variable *variable, list []step) {
 	for _, step := range list {
 		if step.from < 0 {

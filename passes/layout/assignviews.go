@@ -24,21 +24,21 @@ type defaultView struct {
 // recordViewChoice records the choice for a view node: from which forms of the operand the needed forms of the results
 // are made.
 func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
-	in := view.node.In[view.operand].Value
-	available := decoder.existingForms(decoder.model.variables.At(in)) & view.allowed
+	operandValue := view.node.In[view.operand].Value
+	available := decoder.existingForms(decoder.model.variables.At(operandValue)) & view.allowed
 	choice.Removed = true // until copyOf uses the node
 	base := &defaultView{view: view, choice: choice}
-	// A result has some forms as views of existing operand forms. The recipe lists the copies that make the others.
+	// Some forms of a result are views of existing operand forms. The recipe lists the copies that make the other forms.
 	for k, out := range view.node.Out {
 		if decoder.needed.At(out) == 0 {
 			continue
 		}
 		result := decoder.model.variables.At(out)
 		recipe := decoder.recipe(result, view.viewForms(k, available), decoder.model.operandCopies(view, k, available))
-		for f := range result.forms {
-			if recipe.usedForms>>f&1 != 0 {
-				from := decoder.formCopies.At(in)[view.source(k, f, available, decoder.needed.At(in))]
-				decoder.setFormCopy(result, f, base.copyOf(decoder, out, from, nil, f))
+		for resultForm := range result.forms {
+			if recipe.usedForms>>resultForm&1 != 0 {
+				from := decoder.formCopies.At(operandValue)[view.source(k, resultForm, available, decoder.needed.At(operandValue))]
+				decoder.setFormCopy(result, resultForm, base.copyOf(decoder, out, from, nil, resultForm))
 			}
 		}
 		for _, step := range recipe.steps {
