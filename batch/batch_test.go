@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
 	"github.com/graphrun/graphrun/npz"
@@ -231,6 +233,18 @@ func TestJoinedBits(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, a, b)
 	}
+}
+
+// TestBatchSizeOfPlan: a model is planned for a batch size within its bounds. A fixed batch size is possible, too.
+func TestBatchSizeOfPlan(t *testing.T) {
+	f := newFolder(t, strings.Replace(affine, `"N": {}`, `"N": {"min": 9}`, 1))
+	f.writeRows(1)
+	assert.Equal(t, [4]int{0, 0, 1, 0}, counts(f.run("in/*", Options{})), "one row is outside the bounds")
+	f = newFolder(t, affine)
+	f.writeRows(1)
+	fixed := f.run("in/*", Options{Compile: graphrun.Options{Sizes: map[string]int{"N": 1}}})
+	assert.Equal(t, [4]int{1, 0, 0, 0}, counts(fixed))
+	assert.ErrorContains(t, fixed.Unjoined, "the batch size N is fixed")
 }
 
 // TestErrorText records an error whose text is not UTF-8.

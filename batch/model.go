@@ -51,13 +51,10 @@ const plannedRows = 8
 // compile compiles the model, and tries to prove that its rows are independent (see package comment).
 func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	compileOptions := options.Compile
-	symbol, unjoinedReason := batching.Symbol(m.graph)
+	symbol, unjoinedReason := batching.Symbol(m.graph, compileOptions.Sizes)
 	m.unjoinedReason = unjoinedReason
 	if symbol != "" {
-		rows := plannedRows
-		if maxRows := m.graph.Symbols[symbol].Max; maxRows > 0 {
-			rows = min(rows, maxRows)
-		}
+		rows := m.graph.Symbols[symbol].Clamp(plannedRows)
 		compileOptions.Hints = append([]map[string]int{{symbol: rows}}, compileOptions.Hints...)
 	}
 	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {

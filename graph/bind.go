@@ -135,11 +135,15 @@ func (b Bounds) assumed() int {
 	if b.Hint != nil {
 		return *b.Hint
 	}
-	size := max(b.Min, 2)
-	if b.Max > 0 {
-		size = min(size, b.Max)
+	return b.Clamp(2)
+}
+
+// Clamp returns the size nearest to n within the bounds.
+func (b Bounds) Clamp(n int) int {
+	if n = max(n, b.Min); b.Max > 0 {
+		n = min(n, b.Max)
 	}
-	return size
+	return n
 }
 
 // text formats the bounds for messages.

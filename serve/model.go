@@ -44,23 +44,16 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	compileOptions := s.options.Compile
 	var symbol string
 	if s.options.Batching != BatchOff {
-		symbol, notBatched = batching.Symbol(g)
+		symbol, notBatched = batching.Symbol(g, compileOptions.Sizes)
 	}
-	bounds := g.Symbols[symbol]
-	plannedRows := max(s.plannedRows(), bounds.Min)
-	if bounds.Max > 0 {
-		plannedRows = min(plannedRows, bounds.Max)
-	}
-	fixedSizes, _ := g.SizesBySymbol(compileOptions.Sizes) // CompileContext returns the same error
-	_, isFixed := fixedSizes[symbol]
-	hasOnePlan := symbol != "" && s.options.Batching == BatchExact && !isFixed
-	if hasOnePlan { // for the first hint
+	plannedRows := g.Symbols[symbol].Clamp(s.plannedRows())
+	if symbol != "" && s.options.Batching == BatchExact { // the model is planned for the first hint
 		compileOptions.Hints = append([]map[string]int{{symbol: plannedRows}}, compileOptions.Hints...)
 	}
 	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 		return nil, nil, err
 	}
-	if hasOnePlan {
+	if symbol != "" && s.options.Batching == BatchExact {
 		oneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, plannedRows)
 		if err != nil {
 			return nil, nil, err

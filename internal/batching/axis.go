@@ -37,8 +37,8 @@ type Axis struct {
 }
 
 // Symbol returns the symbol of the batch size: dimension 0 of every input. It returns an error if there is no such
-// symbol.
-func Symbol(g *graph.Graph) (string, error) {
+// symbol, or if its size is in fixed, the sizes for all runs ([program.Options.Sizes]).
+func Symbol(g *graph.Graph, fixed map[string]int) (string, error) {
 	symbol := ""
 	for _, v := range g.Inputs {
 		if len(v.Dims) == 0 || v.Dims[0].Symbol == "" || symbol != "" && v.Dims[0].Symbol != symbol {
@@ -52,7 +52,16 @@ func Symbol(g *graph.Graph) (string, error) {
 	if bounds := g.Symbols[symbol]; bounds.Max > 0 && bounds.Max < 2 {
 		return "", fmt.Errorf("the batch size %s is at most %d: want at least 2", symbol, bounds.Max)
 	}
+	sizes, _ := g.SizesBySymbol(fixed) // program.New returns the same error
+	if _, ok := sizes[symbol]; ok {
+		return "", fixedError(symbol)
+	}
 	return symbol, nil
+}
+
+// fixedError returns the error of a batch size that is the same for all runs.
+func fixedError(symbol string) error {
+	return fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
 }
 
 // proofRows are the batch sizes for which the independence of rows is proved. Several sizes are tried, because a model
@@ -69,7 +78,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol),
 		planOf: lru.New[string, *plan](maxSizes, 0), rowsOf: lru.New[string, int](maxSizes, 0)}
 	if axis.openIndex < 0 {
-		return nil, fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
+		return nil, fixedError(symbol)
 	}
 	if !p.Specializes() {
 		return nil, errors.New("shapes depend on data")

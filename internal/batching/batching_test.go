@@ -32,7 +32,7 @@ func axisOf(t *testing.T, text string, maxRows int, exact bool) *Axis {
 	require.NoError(t, err)
 	p, err := program.Compile(t.Context(), g, program.Options{})
 	require.NoError(t, err)
-	symbol, err := Symbol(g)
+	symbol, err := Symbol(g, nil)
 	require.NoError(t, err)
 	a, err := Prove(t.Context(), p, g, symbol, maxRows, exact)
 	require.NoError(t, err)

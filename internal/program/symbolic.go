@@ -35,13 +35,7 @@ func (p *Program) SizesByName(sizes []int) map[string]int {
 }
 
 // Clamp returns n clamped to the bounds of open symbol i.
-func (p *Program) Clamp(i, n int) int {
-	bounds := p.graph.Symbols[p.openSymbols[i]]
-	if n = max(n, bounds.Min); bounds.Max > 0 {
-		n = min(n, bounds.Max)
-	}
-	return n
-}
+func (p *Program) Clamp(i, n int) int { return p.graph.Symbols[p.openSymbols[i]].Clamp(n) }
 
 // distance measures the difference between two lists of sizes: the sum of |log(a[i]/b[i])|. Size 0 counts as 1.
 func distance(a, b []int) (sum float64) {
