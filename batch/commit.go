@@ -25,16 +25,16 @@ type committer struct {
 	manifest    outputFile
 	run         string          // digest of the model and the options: see record.Run
 	created     int             // number of temporary files created so far
-	directories map[string]bool // set of the directories that exist, and whose entry in their parent is synced
+	directories map[string]bool // set of the directories that exist and have a synced entry in their parent
 }
 
 // result is the result of an input.
 type result struct {
 	input    Input
-	digest   string // of the input
+	digest   string // digest of the input
 	entries  []npz.Entry
 	err      error  // the reason why there are no entries
-	bytes    int64  // of the entries, in memory
+	bytes    int64  // size of the entries in memory
 	release  func() // must be called when the entries are no longer used
 	inWindow bool   // whether the input was acquired from job.window, the limit of computed but unrecorded inputs
 }
@@ -151,9 +151,9 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// rename renames the outputs of a part from the paths temporary to their names. If an input failed, rename removes the
+// rename renames the outputs of a part from temporaryPaths to their names. If an input failed, rename removes the
 // output that an earlier run made.
-func (c *committer) rename(part []*result, temporary []string) error {
+func (c *committer) rename(part []*result, temporaryPaths []string) error {
 	changed := map[string]bool{} // set of directories
 	for i, r := range part {
 		path := c.outputDir.outputPath(r.input.Name)
@@ -169,7 +169,7 @@ func (c *committer) rename(part []*result, temporary []string) error {
 		if err := c.makeParents(filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err := c.fsys.rename(temporary[i], path); err != nil {
+		if err := c.fsys.rename(temporaryPaths[i], path); err != nil {
 			return err
 		}
 		changed[filepath.Dir(path)] = true

@@ -63,12 +63,12 @@ type job struct {
 	decoder   decoder
 	outputDir outputDir
 	inputs    []Input
-	records   map[string][]record // of earlier runs, by the name of the input
+	records   map[string][]record // records of earlier runs, by the name of the input
 
 	cancel            context.CancelCauseFunc
 	window            *semaphore.Weighted // limits the number of inputs that are computed but not yet recorded
 	decoded, computed *semaphore.Weighted // limit the bytes of decoded inputs, and the bytes of computed results
-	results           chan *result        // to be committed
+	results           chan *result        // results to commit
 
 	mu      sync.Mutex // protects summary
 	summary Summary
@@ -217,9 +217,9 @@ func (j *job) process(ctx context.Context, c *committer) error {
 // item is a decoded input.
 type item struct {
 	input  Input
-	digest string        // of the contents of the file
-	run    *batching.Run // has the tensors
-	bytes  int64         // acquired from job.decoded
+	digest string        // digest of the contents of the file
+	run    *batching.Run // the decoded tensors, as a run that can join a batch
+	bytes  int64         // number of bytes acquired from job.decoded
 }
 
 // read reads and decodes an input. It returns nil if an earlier run has finished the input, if reading or decoding
@@ -269,8 +269,8 @@ func readInput(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	const noMachineHas = 1 << 46 // bytes; the limit excludes overflow in Fits
-	if limit, ok := machine.Fits(int(min(info.Size(), noMachineHas))); !ok {
+	const maxBytes = 1 << 46 // more than any machine has, and no overflow in Fits
+	if limit, ok := machine.Fits(int(min(info.Size(), maxBytes))); !ok {
 		return nil, fmt.Errorf("the file has %s and does not fit into memory: %v", machine.Bytes(int(info.Size())), limit)
 	}
 	data := make([]byte, info.Size())

@@ -135,8 +135,9 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	return certificate, nil
 }
 
-// certifyCopies proves a bound on the weighted cost, with the weights of the plan's preference. It returns nil if the
-// plan has no preference.
+// certifyCopies proves a bound on the weighted cost, with the weights of the plan's preference. Made are the weights
+// that chose the copies, and Proof the weights of the bound. It returns nil if the plan has no preference, or if Proof
+// gives copies no weight.
 func certifyCopies(model *layout.Model, plan *passes.Plan, withProof wcsp.Options) (*CertifiedCopies, error) {
 	preference := plan.Preference
 	if preference == nil || preference.Proof.Copy == 0 {

@@ -127,8 +127,8 @@ func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*ten
 // machine.
 func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, options Options,
 	load *loadMeter) (*Comparison, error) {
-	session := &session{contenders: measuredContenders(all), hasSeveralCandidates: len(all) > 1, in: in, Options: options,
-		random: rand.New(rand.NewPCG(options.Seed, 0)), load: load}
+	session := &session{contenders: measuredContenders(all), hasSeveralCandidates: len(all) > 1, inputs: in,
+		Options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), load: load}
 	comparison := &Comparison{}
 	var err error
 	if comparison.Interrupted, err = session.measure(ctx); err != nil {

@@ -11,9 +11,9 @@ import (
 
 // loadMeter samples the number of runnable threads of other processes.
 type loadMeter struct {
-	sum     int // of the samples
-	samples int // number of samples
-	last    time.Time
+	sum     int       // sum of the samples
+	samples int       // number of samples
+	last    time.Time // time of the last sample
 }
 
 // sampleInterval is the minimum time between two samples. A sample takes about 0.1 ms.

@@ -18,12 +18,13 @@ const (
 )
 
 // session measures contenders in rounds. In each round, every contender has one turn: several runs in succession. The
-// first round only warms up.
+// first round only warms up. Options.Until is the greatest half-width of the confidence intervals, as a fraction of the
+// median, at which the measurement ends.
 type session struct {
 	Options
 	contenders           []*contender // the contenders to measure
 	hasSeveralCandidates bool         // whether there are several candidates, even if all have the same plan
-	in                   map[string]*tensor.Tensor
+	inputs               map[string]*tensor.Tensor
 	random               *rand.Rand
 	start                time.Time
 	runs                 int // number of measured runs of each contender so far
@@ -51,7 +52,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
 			contender := s.contenders[k]
-			switch err := contender.runTurn(ctx, s.in, unmeasured, runs); {
+			switch err := contender.runTurn(ctx, s.inputs, unmeasured, runs); {
 			case ctx.Err() != nil:
 				return true, nil
 			case err != nil && s.hasSeveralCandidates:

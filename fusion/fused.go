@@ -70,7 +70,7 @@ var Fused = func() *graph.Op {
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
 				Work: fusedWork, Lower: lowerFused, Forms: fusedForms,
-				Writes: func(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
+				Writes: func(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool { // reports whether results may have gaps
 					f, ok := call.Attrs.(*Fusion)
 					return ok && f.Mask == nil
 				}}},

@@ -171,7 +171,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, err
 	}
 	fused, last := builder.node, parts[len(parts)-1]
-	// The loop reads all operands that are not the anchor's and, if there is an anchor, the anchor's result.
+	// The loop reads the anchor's result, if there is an anchor, and all operands except the anchor's. Fusion.Anchor is
+	// the number of the anchor's operands.
 	streams := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
 	switch {
 	case len(fused.Out) == 0:
@@ -205,7 +206,7 @@ func (builder *nodeBuilder) addParts(fuser *Fuser, group Group, keep func(*graph
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value][2]int // by value that a part computes: index of the part, and of its output
+	producers    map[*graph.Value][2]int // by value that a part computes: indices of the part and of the part's output
 	operandIndex map[operandKey]int      // by operand of parts: its index in node.In
 }
 

@@ -40,7 +40,8 @@ func takeFrom[T any](block *[]T, count int) []T {
 	return taken
 }
 
-// NewDraft returns an empty draft with memory for the given number of nodes. places may be nil.
+// NewDraft returns an empty draft with memory for the given number of nodes. places has the positions in the file, for
+// errors; it may be nil.
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	nodes = min(max(nodes, 0), maxReserved)
 	g := New("", lookup)

@@ -66,14 +66,14 @@ type Contraction struct {
 	Loops       []ContractionLoop
 	Windows     []ContractionWindow
 	Out, A, B   ContractionOperand
-	Add         ContractionOperand // if HasAdd
+	Add         ContractionOperand // used if HasAdd is set
 	HasAdd      bool
 	Alpha, Beta float64
 	// Before is the number of elements from the start of the first window, in the padding, to A's first element. It is
 	// subtracted from the offset that the strides of A give.
 	Before int
-	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. Out is the memory
-	// of an output of the expression, which overwrites it.
+	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of the
+	// expression overwrites Out.
 	Epilogue *Elements
 }
 

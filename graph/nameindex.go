@@ -5,8 +5,8 @@ import "sync"
 // nameIndex finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
 // because indexing takes longer than copying and few passes use names.
 type nameIndex struct {
-	index  sync.Once
-	values map[string]*Value
+	buildOnce sync.Once
+	values    map[string]*Value
 	// nodes has the nodes whose name differs from the names of all their results. All other nodes are found
 	// in values, as the producer of the result.
 	nodes map[string]*Node
@@ -28,7 +28,7 @@ func (g *Graph) nameIndex() *nameIndex {
 	if g.names == nil { // New did not make the graph
 		g.names = newNameIndex(0)
 	}
-	g.names.index.Do(g.names.build)
+	g.names.buildOnce.Do(g.names.build)
 	return g.names
 }
 

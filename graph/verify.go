@@ -79,7 +79,7 @@ func Verify(g *Graph, props Props) error {
 	return nil
 }
 
-// verifier collects the errors of a graph.
+// verifier collects the errors of a graph. Value.ContainedIn is the concatenation whose memory contains a value.
 type verifier struct {
 	graph         *Graph
 	errs          Errors
@@ -338,7 +338,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	call := n.Call()
-	read := n.Impl.definedRead // the footprint is slow to compute and not needed here
+	read := n.Impl.definedRead // Impl.Read without Call.Footprint, which is slow to compute and not needed here
 	if read == nil {
 		read = n.Impl.Read
 	}

@@ -156,14 +156,14 @@ func opRuleReason(v *graph.Value) string {
 	if n.Op.Kind == graph.View {
 		why = fmt.Sprintf("%s cannot be a view of this operand: it copies", n.Op.Name)
 	}
-	var read []string
+	var operandLayouts []string
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && !a.Value.Dynamic && a.Value.Meta.Rank() > 1 {
-			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, valueLayoutName(a.Value)))
+			operandLayouts = append(operandLayouts, fmt.Sprintf("%s is %s", a.Value.Name, valueLayoutName(a.Value)))
 		}
 	}
-	if len(read) > 0 {
-		why += "; " + strings.Join(read, ", ")
+	if len(operandLayouts) > 0 {
+		why += "; " + strings.Join(operandLayouts, ", ")
 	}
 	why += "; the result is " + valueLayoutName(v)
 	for _, sentence := range strings.Split(strings.Join(strings.Fields(n.Op.Doc), " "), ". ") {
@@ -279,11 +279,10 @@ var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// FirstBreak returns the first result in an inferred graph that loses memory format f. An operand is clearly in f if it
-// is in f and in no other format. (An image of one channel, for example, is in two formats.) If an operand of a node is
-// clearly in f, results of the node can lose f. A result loses f if it is not in f, but has the rank of the first such
-// operand. FirstBreak returns nil if no result loses f. It returns an error if f is not a format of layouts
-// (tensor.Preserve is not).
+// FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. Let x be the first
+// operand of a node that is in f and in no other format. (An image of one channel, for example, is in two formats.) A
+// result of the node loses f if it has the rank of x but is not in f. FirstBreak fails if f is not a format of layouts,
+// as [tensor.Preserve].
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:
@@ -297,7 +296,7 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	for _, n := range g.Nodes {
 		i := slices.IndexFunc(n.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && !a.Value.Dynamic && isOnlyIn(a.Value.Meta, f)
-		}) // index of the first operand in f
+		}) // index of the first operand that is only in f
 		for _, v := range n.Out {
 			if i >= 0 && !v.Dynamic && v.Meta.Rank() == n.In[i].Value.Meta.Rank() && !v.Meta.Is(f) {
 				return v, nil

@@ -31,9 +31,9 @@ func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 // narrow is Narrow without checks.
 func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	part := it.copyForPart()
-	ops := len(it.operands)
-	for i := range ops {
-		part.offsets[i] += start * it.walkStrides[dim*ops+i]
+	operandCount := len(it.operands)
+	for i := range operandCount {
+		part.offsets[i] += start * it.walkStrides[dim*operandCount+i]
 	}
 	part.starts[dim] += start
 	part.walkShape[dim] = size
@@ -51,7 +51,7 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 		return nil, errNilIterator
 	}
 	part := it.copyForPart()
-	ops := len(it.operands)
+	operandCount := len(it.operands)
 	for k, index := range indices {
 		dim := first + k
 		if dim < 0 || dim >= len(it.walkShape) {
@@ -62,8 +62,8 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 			return nil, fmt.Errorf("iter: SelectAll(%d, %v): index %d is out of range for dimension %d of the walk %v", first,
 				indices, index, dim, it.walkShape)
 		}
-		for i := range ops {
-			part.offsets[i] += index * it.walkStrides[dim*ops+i]
+		for i := range operandCount {
+			part.offsets[i] += index * it.walkStrides[dim*operandCount+i]
 		}
 		part.starts[dim] += index
 		part.walkShape[dim] = 1
@@ -82,13 +82,13 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 		return nil, fmt.Errorf("iter: RemoveOperand(%d): the iteration has %d operands", i, len(it.operands))
 	}
 	rest := it.copyForPart()
-	ops := len(it.operands)
+	operandCount := len(it.operands)
 	rest.Rule = it.Rule.Without(i)
 	rest.operands, rest.outCount = rest.Operands(), rest.NumOutputs()
 	rest.offsets = slices.Delete(rest.offsets, i, i+1)
 	rest.walkStrides = rest.walkStrides[:0]
 	for k, stride := range it.walkStrides {
-		if k%ops != i {
+		if k%operandCount != i {
 			rest.walkStrides = append(rest.walkStrides, stride)
 		}
 	}

@@ -86,7 +86,7 @@ func (it *Iterator) reduces(i, dim int) bool {
 
 // partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
 func (it *Iterator) partAxes(r *Reducer) error {
-	ops := len(it.operands)
+	operandCount := len(it.operands)
 	r.inOffset = it.offsets[it.outCount]
 	for i := range r.outs {
 		r.outs[i].offset = it.offsets[i]
@@ -95,11 +95,11 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	dimCount := len(it.walkShape)
 	dims, mask := make([]axes.Axis, dimCount), make([]bool, dimCount)
 	for d := range dimCount {
-		steps := it.walkStrides[d*ops:]
+		byteStrides := it.walkStrides[d*operandCount:]
 		axis := &dims[dimCount-1-d]
-		*axis = axes.Axis{N: it.walkShape[d], In: steps[it.outCount]}
-		copy(axis.Out[:], steps[:it.outCount])
-		mask[dimCount-1-d] = it.wholeWalkShape[d] != 1 && steps[0] == 0
+		*axis = axes.Axis{N: it.walkShape[d], In: byteStrides[it.outCount]}
+		copy(axis.Out[:], byteStrides[:it.outCount])
+		mask[dimCount-1-d] = it.wholeWalkShape[d] != 1 && byteStrides[0] == 0
 	}
 	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.fold.inOrder)
 	if !r.fold.inOrder {

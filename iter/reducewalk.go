@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduceMemory is the working memory of a worker during a chunk.
+// reduceMemory is the working memory of a worker during a chunk. An axis ([axes.Axis]) has the size N and, in bytes,
+// the strides In of the input and Out of the outputs.
 type reduceMemory struct {
 	acc           unsafe.Pointer // an accumulator for each result of a unit
 	upper         unsafe.Pointer // accumulators of the second level (mergeInterval)
@@ -19,12 +20,12 @@ type reduceMemory struct {
 
 // memory divides a worker's memory.
 func (r *Reducer) memory(worker []byte) reduceMemory {
-	g := arena{worker}
+	blocks := arena{worker}
 	var m reduceMemory
-	m.acc, m.upper = g.take(r.unitLen*r.fold.accBytes), g.take(r.unitLen*r.fold.accBytes)
-	m.block, m.loaderBlock = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
-	m.keptWalker = axes.Walker{Axes: r.keptAxes[1:], Index: g.ints(len(r.keptAxes) - 1)}
-	m.reducedWalker = axes.Walker{Axes: r.reducedAxes[1:], Index: g.ints(len(r.reducedAxes) - 1)}
+	m.acc, m.upper = blocks.take(r.unitLen*r.fold.accBytes), blocks.take(r.unitLen*r.fold.accBytes)
+	m.block, m.loaderBlock = blocks.take(axes.BlockBytes), blocks.take(axes.BlockBytes)
+	m.keptWalker = axes.Walker{Axes: r.keptAxes[1:], Index: blocks.ints(len(r.keptAxes) - 1)}
+	m.reducedWalker = axes.Walker{Axes: r.reducedAxes[1:], Index: blocks.ints(len(r.reducedAxes) - 1)}
 	return m
 }
 

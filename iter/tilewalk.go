@@ -106,7 +106,7 @@ func (w *tileWalk) computeBox(base []unsafe.Pointer) {
 		for d, n := range state.boxSize {
 			if size := min(w.fullTileSize[d], n-state.tileIndex[d]); size != state.tileSize[d] {
 				state.tileSize[d] = size
-				clear(w.cursor.filledFrom) // the layout of blocks depends on the tile size
+				clear(w.cursor.filledFrom) // refill all blocks, because their layout depends on the tile size
 			}
 		}
 		w.computeTile(base)

@@ -109,14 +109,14 @@ func elementCount(g *graph.Graph) int {
 // makeInputs generates inputs, the same in every run: floats from -1 to 1, and integers 0 and 1.
 func (c *checker) makeInputs(g *graph.Graph) {
 	c.inputs = map[string]*tensor.Tensor{}
-	rng := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(1, 2))
 	for _, v := range g.Inputs {
 		input := tensor.Empty(v.Meta)
 		for i := range input.Numel() {
 			if v.Meta.DType.IsFloat() || v.Meta.DType.IsComplex() {
-				input.SetFlat(i, tensor.FloatScalar(2*float64(rng.Float64())-1))
+				input.SetFlat(i, tensor.FloatScalar(2*float64(random.Float64())-1))
 			} else {
-				input.SetFlat(i, tensor.IntScalar(rng.Int64N(2)))
+				input.SetFlat(i, tensor.IntScalar(random.Int64N(2)))
 			}
 		}
 		c.inputs[v.Name] = input

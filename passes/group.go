@@ -30,8 +30,8 @@ type grouper struct {
 	groupOf   graph.ByValue[*nodeGroup] // group of a node, by its first output
 	uses      *uses
 	groups    []*nodeGroup
-	unfusable map[*graph.Node]string // for nodes that cannot be in a group: the reason
-	unfused   map[*graph.Node]string // for nodes that are not in the group of their readers: the reason
+	unfusable map[*graph.Node]string // reasons why nodes cannot be in any group
+	unfused   map[*graph.Node]string // reasons why nodes are not in the group of their readers
 }
 
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
@@ -44,7 +44,7 @@ func groupNodes(plan *Plan) error {
 		groupOf: graph.NewByValue[*nodeGroup](plan.Graph), uses: usesOf(plan.Graph), unfusable: map[*graph.Node]string{},
 		unfused: map[*graph.Node]string{}}
 	g.fuser.Device = plan.device != nil
-	if plan.decisionsToFollow != nil {
+	if plan.decisionsToFollow != nil { // use the groups of an earlier plan
 		return g.followGroups()
 	}
 	for i, n := range plan.Graph.Nodes {

@@ -19,8 +19,7 @@ type nodeGroup struct {
 	resultCount int                   // number of values that the fused node stores
 	operands    map[*graph.Value]bool // operands computed outside of the group
 	isAttention bool                  // the group is an attention; no further node joins it
-	// the first node, if it is a product or a convolution; the other nodes are its epilogue
-	anchor *graph.Node
+	anchor      *graph.Node           // a product or convolution before all nodes of its epilogue; nil for none
 }
 
 // addNode adds a node that comes before all other nodes of the group.

@@ -56,7 +56,8 @@ func (e *Explainer) Sides(c *Copy) (sides Sides) {
 // describeProducer describes the origin of a value's layout.
 func (e *Explainer) describeProducer(v *graph.Value) Producer {
 	producer, n := Producer{Name: v.Name}, v.Node
-	if pinned := e.plan.unpinned[v]; pinned != v.Name { // inputs and constants keep their name
+	// unpinned has the name of the pinned copy of v, or "". An input or a constant has the same name as its copy.
+	if pinned := e.plan.unpinned[v]; pinned != v.Name {
 		producer.Pinned = pinned
 	}
 	switch {
@@ -272,7 +273,7 @@ func (r Reader) text() string {
 
 // layoutOf names the layout of a value; see [Explainer].
 func (e *Explainer) layoutOf(v *graph.Value) string {
-	isImage := e.problem.Image // does not count copies, which inherit the property from the copied value
+	isImage := e.problem.Image // false for a copy of an image
 	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)
 	place := ""
 	if v.Place() != tensor.Host && e.plan.device != nil {

@@ -29,7 +29,7 @@ type Producer struct {
 	Kind         string
 	Name         string // the value that is copied
 	Impl         string // for a node whose layout depends on its implementation: the implementation; else empty
-	LayoutSource string // the value that the copied value views, or whose layout it follows
+	LayoutSource string // the value that the copied value views, or the operand that determines its layout
 	Layout       string // see [Explainer]
 	Padded       bool   // the rows of the value are separated by gaps
 	// Pinned is set if the node has a pin but writes another layout: the name of the copy that has the pinned layout.
@@ -55,7 +55,7 @@ type Reader struct {
 type Explainer struct {
 	plan    *Plan
 	uses    *uses
-	problem *layout.Problem
+	problem *layout.Problem // finds the images
 }
 
 // Explainer returns an explainer of the plan's copies.

@@ -2,9 +2,9 @@ package sym
 
 // Bool is a known truth value or a condition on symbols. The zero value is false.
 type Bool struct {
-	_     [0]func()
-	truth bool  // the truth value; if cond is not nil, its truth value at the hints of symbols
-	cond  *cond // the condition; nil if the truth value is known
+	_     [0]func() // makes == a compile error
+	truth bool      // the truth value; if cond is not nil, its truth value at the hints of symbols
+	cond  *cond     // the condition; nil if the truth value is known
 }
 
 // BoolOf returns a known truth value.
@@ -109,9 +109,9 @@ func (a Bool) Decide() Bool {
 func (a Bool) Hint() bool { return a.truth }
 
 // Holds decides a branch. If bounds and guards do not decide the condition, Holds evaluates it at the hints (typical
-// values) of the symbols. It records the answer as a guard in the symbols' Env, because what follows is valid only for
-// sizes with the same answer. In a fork ([Fork]), the current path gives the answer. The guard of a conjunction or
-// disjunction omits operands that are known.
+// values) of the symbols. It records the answer as a guard in the symbols' Env, because the caller's result is valid
+// only for sizes with the same answer. In a fork ([Fork]), the current path gives the answer. The guard of a
+// conjunction or disjunction omits operands that are known.
 func (a Bool) Holds() bool {
 	if a.cond == nil {
 		return a.truth

@@ -208,7 +208,8 @@ func (env *Env) primitiveForm(e *expr) (primitive *expr, factor, constant int) {
 	if factor == 1 && e.constant == 0 {
 		return e, 1, 0
 	}
-	primitive = env.memoized('p', e, e, func() *expr { return env.dividedBy(e, factor, 0) })
+	const primitivePart = 'p' // name of this operation in the memo
+	primitive = env.memoized(primitivePart, e, e, func() *expr { return env.dividedBy(e, factor, 0) })
 	return primitive, factor, e.constant
 }
 

@@ -7,7 +7,8 @@ import (
 
 // This file derives facts from conditions that are assumed to be true: bounds, residues and replacements. An expr is a
 // constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions. A
-// cond is the relation of an expr, its difference, to 0, or joins other conds.
+// cond is the relation of an expr, its difference, to 0, or joins other conds. A fact has the bounds lo and hi of an
+// expr, its residue rem modulo mod, and the values excluded. fact.tighten narrows the bounds by the other knowledge.
 
 // learn adds a condition and its immediate consequences to the facts. A generation is the number of a set of facts. If
 // the same condition was learned from the same facts before, the result gets the earlier number (reuseGeneration).

@@ -7,7 +7,8 @@ import (
 
 // This file proves that differences of sizes are not negative, by the bounds of symbols and the known facts. Proofs are
 // limited in steps, so that their outcome is the same everywhere. An expr is a constant plus terms, a term is a
-// coefficient times atoms, and an atom is a symbol or a function of expressions.
+// coefficient times atoms, and an atom is a symbol or a function of expressions. A relation is a condition that
+// compares an expr, its difference, with 0: condEq, condNe or condGe.
 
 // maxProofSteps bounds the number of sums that one proof examines, and maxProofDepth the nesting of substitutions.
 const (
@@ -328,7 +329,7 @@ func (env *Env) isNonNegative(d *expr) (truth, known bool) {
 	if env.proves(d) {
 		return true, true
 	}
-	return false, env.proves(env.strictDifference(d, env.constant(0)))
+	return false, env.proves(env.strictDifference(d, env.constant(0))) // -d-1 >= 0
 }
 
 // zeroByBounds returns whether d is 0. known reports whether bounds, residues or exclusions decide this.
@@ -337,7 +338,7 @@ func (env *Env) zeroByBounds(d *expr) (truth, known bool) {
 	if lo > 0 || hi < 0 || lo == 0 && hi == 0 {
 		return lo == 0 && hi == 0, true
 	}
-	if m, r := env.residue(d); m > 1 && r != 0 {
+	if modulus, remainder := env.residue(d); modulus > 1 && remainder != 0 {
 		return false, true
 	}
 	if env.facts.active() && len(d.terms) > 0 {

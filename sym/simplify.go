@@ -8,7 +8,7 @@ func (env *Env) simplify(e *expr) *expr {
 	if !env.facts.active() || len(e.terms) == 0 {
 		return e
 	}
-	state := env.facts.state()
+	state := env.facts.state() // a number for the current facts
 	if e.simplifiedState == state {
 		return e.simplified
 	}
@@ -93,7 +93,7 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 	case kindUnexpandedProduct:
 		return env.multiply(args[0], args[1])
 	}
-	return env.extreme(a.kind, args...)
+	return env.extreme(a.kind, args...) // Max or Min
 }
 
 // expandQuotients rewrites each k*(x//y) in e as (k//y)*(x - x%y), if x%y is a known number and y divides k.

@@ -157,7 +157,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		case zeroDivision:
 			result.Err = errZero
 			possible = true
-		case ErrNumber: // of Int.Specialize, for sizes other than the hint
+		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
 			result.Err = ErrNumber
 			possible = true
 		case errCases, errRepeated:

@@ -44,7 +44,7 @@ func (m Meta) OverlapsItself() bool {
 		}
 		search.add(m.Strides[d], 1-n, n-1)
 	}
-	if search.merged { // two dimensions have one stride: an index of (1, 0) and an index of (0, 1) in them are the same
+	if search.merged { // two dimensions have the same stride: their indices (1, 0) and (0, 1) share an address
 		return true
 	}
 	return search.solve(0, false)

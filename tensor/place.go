@@ -19,9 +19,9 @@ func (p Place) String() string {
 	return "device"
 }
 
-// StorageAt returns a storage that uses the bytes b, without a copy, and has the place p. The host can access b at
-// every place. [StorageOf] does the same for [Host].
-func StorageAt(p Place, b []byte) *Storage { return &Storage{data: b, place: p} }
+// StorageAt returns a storage that uses data without a copy, and has the place p. The host can access data at every
+// place. [StorageOf] does the same for [Host].
+func StorageAt(p Place, data []byte) *Storage { return &Storage{data: data, place: p} }
 
 // Place returns the place of the storage; [Host] for nil storage.
 func (s *Storage) Place() Place {

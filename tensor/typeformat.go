@@ -6,8 +6,8 @@ import (
 )
 
 // This file has the predicates of format.go for [Type]. If all sizes are numbers, the Meta decides. Otherwise the
-// answer is a condition on the sizes. A function that must decide it evaluates it for typical sizes, and records it as
-// a guard: see [sym.Bool.Holds].
+// answer is a condition on the sizes. A function that must decide the condition evaluates it for typical sizes, and
+// records the answer as a guard: see [sym.Bool.Holds].
 
 // smallRank is the largest rank for which the numbers of a type fit into a buffer on the stack.
 const smallRank = 8

@@ -125,7 +125,7 @@ func (s *search) addNode(n *graph.Node) {
 	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.AttrRefs()) > 0 {
 		return
 	}
-	var operandOutcome *outcome // of an operand; all operands with an outcome must have the same mapping
+	var operandOutcome *outcome // outcome of the last operand that has one; all must have the same mapping
 	operands := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
 		switch {

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file chooses the specialization, a shared plan, for the sizes of a run.
+// This file chooses the specialization, a shared plan, for the sizes of a run. The sizes of a run are listed by open
+// symbol: inputs determine the size of an open symbol. Hints are the sizes that the caller expects.
 
 // Bounds on the search for the sizes at which a specialization is priced.
 const (
@@ -22,8 +23,9 @@ const (
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
-// nearest hint first, and then the specialization of the nondegenerate sizes. It returns the first specialization whose
-// guards hold. If none holds, it plans a specialization for the region of the sizes. It returns nil if this fails.
+// nearest hint first, and then the specialization of the nondegenerate sizes, under which no size is 0 or 1. It returns
+// the first specialization whose guards hold. If none holds, it plans a specialization for the region of the sizes. It
+// returns nil if this fails.
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
 	if len(hints) == 0 && slices.Equal(sizes, p.assumedSizes) {

@@ -13,9 +13,9 @@ import (
 
 // solver finds the sizes of symbols from the size expressions of inputs, such as 2*N = 8.
 type solver struct {
-	sizes  map[string]int // known sizes
-	bounds map[string]graph.Bounds
-	ranges map[string]solutionRange // of symbols with several solutions
+	sizes  map[string]int           // known sizes, by symbol
+	bounds map[string]graph.Bounds  // declared bounds, by symbol
+	ranges map[string]solutionRange // solutions of each symbol that had several
 }
 
 // solutionRange is the range of solutions, from first to last, of an equation for a symbol.
@@ -60,7 +60,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 
 // equation solves exprText = size. sizeText describes the size in errors.
 func (s *solver) equation(sizeText, exprText string, size int) error {
-	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
+	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{} // open: the unknown symbols
 	expression, err := (graph.Dim{Expr: exprText}).In(lookupSymbols(exprText, env, open, knownSizes, s.sizes))
 	if err != nil {
 		return fmt.Errorf("%s%s: %w", exprText, atSizes(knownSizes), err)

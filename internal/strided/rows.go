@@ -17,8 +17,8 @@ const hardwarePrefetchBytes = 2048
 // prefetchRows is the prefetch distance in rows.
 const prefetchRows = 16
 
-// copyRows copies rows.N rows of rowBytes bytes. For typical row lengths of panels and pixels it makes no function call
-// per row.
+// copyRows copies rows.N rows of rowBytes bytes. rows.Dst and rows.Src are the strides in bytes. For typical row
+// lengths of panels and pixels it makes no function call per row.
 func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 	if rows.Dst == rowBytes && rows.Src == rowBytes {
 		copy(unsafe.Slice((*byte)(dst), rowBytes*rows.N), unsafe.Slice((*byte)(src), rowBytes*rows.N))
@@ -47,12 +47,13 @@ func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= s
 // line.
 const minStreamLines = 16
 
-// StreamBlock is [Elem.CopyBlock] with non-temporal stores. It uses them if rows are contiguous, and consist of whole
-// cache lines or have at least minStreamLines cache lines. The caller must call [Fence] before another goroutine uses
-// the result.
-func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
-	if !e.copiesUnchanged || a.Dst != e.DstSize || a.Src != e.SrcSize || !streamBlock(dst, src, a.N*e.DstSize, b) {
-		e.CopyBlock(dst, src, a, b)
+// StreamBlock is [Elem.CopyBlock] with non-temporal stores. row is the axis along a row, and rows the axis across rows.
+// It uses non-temporal stores if rows are contiguous, and consist of whole cache lines or have at least minStreamLines
+// lines. The caller must call [Fence] before another goroutine uses the result.
+func (e *Elem) StreamBlock(dst, src unsafe.Pointer, row, rows Axis) {
+	if !e.copiesUnchanged || row.Dst != e.DstSize || row.Src != e.SrcSize ||
+		!streamBlock(dst, src, row.N*e.DstSize, rows) {
+		e.CopyBlock(dst, src, row, rows)
 	}
 }
 

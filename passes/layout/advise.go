@@ -113,7 +113,8 @@ func (m *Model) cheapest() (*Outcome, error) {
 	return m.Outcome(solution.Labels)
 }
 
-// trials lists the possible changes in descending order of the value's size.
+// trials lists the possible changes in descending order of the value's size. The forms of a value are the layouts that
+// it may have. Form 0 of an input is its declared layout.
 func (m *Model) trials() []trial {
 	var list []trial
 	add := func(v *graph.Value, outputIndex int, name string, currentForm int) {

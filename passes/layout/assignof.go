@@ -36,33 +36,33 @@ type copyMapper struct {
 }
 
 // copies maps each Copy of a list.
-func (t *copyMapper) copies(list []*Copy) []*Copy {
+func (mapper *copyMapper) copies(list []*Copy) []*Copy {
 	if list == nil {
 		return nil
 	}
 	out := make([]*Copy, len(list))
 	for i, c := range list {
-		out[i] = t.copy(c)
+		out[i] = mapper.copy(c)
 	}
 	return out
 }
 
 // copy maps one Copy.
-func (t *copyMapper) copy(c *Copy) *Copy {
+func (mapper *copyMapper) copy(c *Copy) *Copy {
 	if c == nil {
 		return nil
 	}
-	if mapped := t.mapped[c]; mapped != nil {
+	if mapped := mapper.mapped[c]; mapped != nil {
 		return mapped
 	}
 	mapped := *c
-	t.mapped[c] = &mapped
+	mapper.mapped[c] = &mapped
 	if c.Value != nil {
-		if i := c.Value.Number(); i >= 0 && i < len(t.values) {
-			mapped.Value = t.values[i]
+		if i := c.Value.Number(); i >= 0 && i < len(mapper.values) {
+			mapped.Value = mapper.values[i]
 		}
 	}
-	mapped.From = t.copy(c.From)
+	mapped.From = mapper.copy(c.From)
 	if c.Strides != nil && mapped.Value != nil {
 		mapped.Strides = mapped.Value.Meta.Strides
 	}

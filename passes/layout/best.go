@@ -87,7 +87,7 @@ func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.ou
 func (m *Model) computedClasses() [][]int {
 	classes := make([][]int, len(m.WCSP.Variables))
 	for _, computed := range m.computedNodes {
-		if computed == nil || computed.id < 0 {
+		if computed == nil || computed.id < 0 { // no choice: the node has a single label
 			continue
 		}
 		var known []Computed

@@ -28,9 +28,10 @@ const (
 	maxListed = 16 // maximum number of plans that are examined for the last price
 )
 
-// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need, which must not
-// be nil, returns the bytes that a run of a plan needs. These may include memory that labels do not determine, such as
-// the arena. knownPS is the cost of a known plan within the limit, or [wcsp.Forbidden]. The search ends with ctx.
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need, which must not be
+// nil, returns the bytes that a run of a plan needs. These may include memory that labels do not determine, such as the
+// memory of intermediate values. knownPS is the cost of a known plan within the limit, or [wcsp.Forbidden]. The search
+// ends with ctx.
 //
 // Cost tables (factors) cannot express a limit on memory. They can express a price for each byte of the constants
 // that a node reads with a given label (Lagrangian relaxation). A label is one way to compute a node. Each plan is a
@@ -60,7 +61,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		options: m.Problem.options()}
 	search.options.Context = ctx
 	search.options.TimeLimit /= maxPrices
-	fixedBytes := m.LiveBytes() // of all plans
+	fixedBytes := m.LiveBytes() // bytes that every plan needs
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
 			fixedBytes += int64(storageBytes(v))
@@ -305,9 +306,9 @@ func (m *Model) constantBytesByLabel() [][]int64 {
 		if bytes[i] == nil {
 			bytes[i] = make([]int64, len(computed.labels))
 		}
-		for l := range computed.labels {
-			call := m.callOf(computed, &computed.labels[l])
-			bytes[i][l] += int64(m.constantBytes(&computed.labels[l], call, k, values)) / readers[v]
+		for labelIndex := range computed.labels {
+			call := m.callOf(computed, &computed.labels[labelIndex])
+			bytes[i][labelIndex] += int64(m.constantBytes(&computed.labels[labelIndex], call, k, values)) / readers[v]
 		}
 	})
 	return bytes
@@ -347,15 +348,16 @@ func (m *Model) constantBytes(l *label, call *graph.Call, k int, values map[*ten
 	if constant.Pin.SetsLayout() {
 		return min(unpacked, share)
 	}
-	if m.variables.At(constant).formInPlace(l.constantForms[k], tensor.Host) == 0 { // uploads read the form on the host
+	// Form 0 is the layout of the constant in the graph. Uploads read the form on the host.
+	if m.variables.At(constant).formInPlace(l.constantForms[k], tensor.Host) == 0 {
 		unpacked = share
 	}
 	if l.impl != nil && l.impl.Pack != nil {
-		if p, ok := l.impl.Pack(call, k); ok {
-			if p.Unpack != nil {
+		if packing, ok := l.impl.Pack(call, k); ok {
+			if packing.Unpack != nil {
 				unpacked = 0
 			}
-			return p.Len*p.DType.Size() + unpacked
+			return packing.Len*packing.DType.Size() + unpacked
 		}
 	}
 	return unpacked

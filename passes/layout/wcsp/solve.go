@@ -19,8 +19,9 @@ type Solver interface {
 
 // Options limit the effort of a solver.
 type Options struct {
-	// TimeLimit is the maximum time of the search, which starts if elimination within MaxTable does not solve the
-	// problem. Zero means no search, so that results do not depend on time. A negative value means no limit.
+	// TimeLimit is the maximum time of the search. The search starts if elimination with tables of at most MaxTable
+	// entries does not solve the problem. Zero means no search, so that results do not depend on time. A negative value
+	// means no limit.
 	TimeLimit time.Duration
 	// MaxTable is the maximum number of entries of a table; zero means 4194304.
 	MaxTable int
@@ -40,7 +41,7 @@ const (
 	// more work.
 	searchTable = 1 << 8  // maximum size for a bound below the root
 	boundTable  = 1 << 16 // maximum size for the bound at the root
-	relaxedWork = 1 << 25 // approximate limit on entries of all messages (eliminate.go) for one lower bound
+	relaxedWork = 1 << 25 // approximate limit on the entries of all tables that elimination makes for one lower bound
 	branchTable = 1 << 16 // maximum table size for eliminating all variables of a node below the root
 	// Before a search, all variables are eliminated if the work is at most lightWork plus lightVariableWork per variable.
 	// Otherwise only the variables whose tables have at most lightTable entries are eliminated.

@@ -135,7 +135,8 @@ type checker struct {
 	factorsByPair []map[int][]int
 }
 
-// function is a factor or a message: a cost table over the labels that remained when it was created.
+// function is a cost table over the labels that remained when it was created. It is a factor of the problem or a
+// message, which replaces the functions of an eliminated variable.
 type function struct {
 	scope  []int
 	labels [][]int // by variable of the scope
