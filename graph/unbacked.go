@@ -52,7 +52,7 @@ func (u *unbacked) inferCase(n *Node) (result classResult, err error) {
 	if result.err = n.infer(&inference{}); result.err != nil {
 		return result, nil
 	}
-	for _, v := range n.Out {
+	for _, v := range n.Out { // here, values are the results of the node
 		result.values = append(result.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic})
 	}
 	return result, nil

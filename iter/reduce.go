@@ -34,7 +34,7 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	in := &it.operands[it.outCount]
 	r.loader = axes.NewLoader(in.Meta.DType, in.TargetDType, f.inDType)
 	for i, dtype := range f.outDTypes {
-		stored := it.operands[i].Meta.DType
+		stored := it.operands[i].Meta.DType // dtype of the output in memory
 		r.outs = append(r.outs, reduceOut{size: dtype.Size(), sameDType: stored == dtype,
 			store: tensor.Converter(stored, dtype), load: tensor.Converter(dtype, stored)})
 	}
@@ -113,7 +113,7 @@ func (it *Iterator) partAxes(r *Reducer) error {
 func (it *Iterator) partPositions(r *Reducer) error {
 	// The walk must have the reduced dimensions in row-major order: from the last to the first.
 	previous := len(it.shape)
-	for _, d := range it.perm {
+	for _, d := range it.perm { // from the fastest to the slowest dimension of the walk
 		if it.reduces(0, d) {
 			if d > previous {
 				return fmt.Errorf("iter: the reduced dimensions of input %v are walked in the order %v: in a part "+

@@ -106,6 +106,7 @@ func (r *Reducer) columns(memory *reduceMemory, base unsafe.Pointer, n, begin, e
 	folded, usesUpper := 0, false
 	for pos := begin; pos < end; pos++ {
 		first := unsafe.Add(base, memory.reducedWalker.Offset+innerIndex*inner.In)
+		// elems are the elements in place, or copies in memory.block.
 		elems := r.loader.Run(memory.block, memory.loaderBlock, first, step, n)
 		r.fold.columns(memory.acc, elems, n, r.firstPosition+pos)
 		if innerIndex++; innerIndex == inner.N {

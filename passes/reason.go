@@ -12,7 +12,7 @@ import (
 )
 
 // This file explains the copies of a plan. The two sides of a copy are the origin of the layout of its source, and the
-// demand for the layout of its result.
+// demand for the layout of its result. A node chooses layouts if they depend on its implementation (choosesLayout).
 
 // Kinds of the sides of a copy.
 const (

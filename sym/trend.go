@@ -102,7 +102,7 @@ func (s *trends) functionAtom(a *atom) (sign int, ok bool) {
 		switch {
 		case a.kind == kindMax || a.kind == kindMin || a.kind == kindUnexpandedSum:
 			first, ok = combineTrends(first, next)
-		case first == 0 && next == 0:
+		case first == 0 && next == 0: // the operands do not depend on the symbol
 		case a.kind == kindMod || a.kind == kindUnexpandedProduct || arg.lo < 1 || next != 0 && a.args[0].lo < 0:
 			return 0, false
 		default: // x//y with y >= 1 increases with x and, if x >= 0, decreases with y

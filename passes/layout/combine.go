@@ -45,9 +45,9 @@ func (s *memorySearch) findClasses() {
 	}
 }
 
-// learn records the other memory of a plan for the level (class and bytes) of each of its nodes. runBytes are the bytes
-// that a run of the plan needs.
-func (s *memorySearch) learn(plan *pricedPlan, runBytes int64) {
+// recordOtherMemory records the other memory of a plan for the level (class and bytes) of each of its nodes. runBytes
+// are the bytes that a run of the plan needs.
+func (s *memorySearch) recordOtherMemory(plan *pricedPlan, runBytes int64) {
 	for i, bytes := range s.limitsOf(plan) {
 		if s.bytes[i] != nil {
 			key := classLevel{s.classes[i], bytes}

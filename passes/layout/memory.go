@@ -122,7 +122,7 @@ type pricedPlan struct {
 	*Outcome
 	bytes      int64
 	pricedCost int64 // the cost of the plan plus the price of its bytes
-	unused     int64 // the limit minus the bytes of a run; set by checkFit
+	unused     int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
 }
 
 // findPrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per byte
@@ -223,7 +223,7 @@ func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 			return false, err
 		}
 		s.runBytesByLabels[key] = need
-		s.learn(plan, need)
+		s.recordOtherMemory(plan, need)
 		if need > s.limit {
 			s.result.Rejected++
 		} else if plan.CostPS < s.leastPS {
