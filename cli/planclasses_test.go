@@ -34,7 +34,7 @@ func TestPlanHints(t *testing.T) {
 		assert.NotEmpty(t, doc.ForAll[0].Tried)
 	}
 	text := succeed(t, "plan", path, "--dim", "N=1,8")
-	for _, want := range []string{"Plan for N=1 and sizes like these", "Plan for N=8", "cost of its own plan", "regret"} {
+	for _, want := range []string{"Plan for N=1 and sizes like these", "Plan for N=8", "cost if planned anew", "regret"} {
 		assert.Contains(t, text, want)
 	}
 	for _, bad := range [][]string{{"--dim", "N=1,1"}, {"--dim", "N=1,8", "--dim", "N=3"}, {"--dim", "Q=1,2"},

@@ -79,9 +79,8 @@ func TestMaxMemory(t *testing.T) {
 	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
 	if r.code != exit.CodeFailed || !strings.Contains(r.out, "\nMemory of a run\n") || !strings.Contains(r.errors,
 		"no plan needs at most --max-memory 1KiB: every plan needs at least ") ||
-		!strings.Contains(r.errors, "; of the ") ||
 		!strings.HasPrefix(r.out, "no plan needs at most --max-memory 1KiB: every plan needs at least ") ||
-		!strings.Contains(r.errors, " needs the least, ") ||
+		!strings.Contains(r.errors, "; the plan of ") || !strings.Contains(r.errors, ", the least of the ") ||
 		!strings.Contains(r.errors, "; its largest values are input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}

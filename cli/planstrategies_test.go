@@ -36,7 +36,7 @@ func TestPlanStrategies(t *testing.T) {
 	}
 	out := succeed(t, "plan", path, "--strategies", "contiguous,propagate,optimal", "--dim", "N=2")
 	if words := strings.Join(strings.Fields(out), " "); !strings.HasPrefix(out, "contiguous inserts 1 copy (16 KiB, ") ||
-		!strings.Contains(words, "); optimal inserts no copy the copy of contiguous is of image: input `image` is stored ") ||
+		!strings.Contains(words, "); optimal inserts no copy the copy under contiguous is a copy of image: input `image` ") ||
 		!strings.Contains(out, "\nCopies of propagate\n") || !strings.Contains(out, "is pinned to (N,C,H,W)") {
 		t.Error(out)
 	}

@@ -19,23 +19,23 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels has the strings or map keys for which the numbers of inputs and outputs stand, by the name of the input or
-	// output. Inference and execution do not read it.
+	// Labels has, by the name of an input or output, the strings or map keys that its numbers represent. Inference and
+	// execution do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
 	names  *nameIndex
-	// sizes has the size of each symbol of the graph: a number after Bind, or a symbol of an Env in a graph that
-	// Symbolic made.
+	// sizes has the size of each symbol of the graph. After Bind, it is a number. In a graph that Symbolic made, it is a
+	// symbol of a [sym.Env].
 	sizes         map[string]sym.Int
 	symbolicState *Symbolic // state of the inference for unknown sizes; nil if all sizes are numbers
 	errs          []error   // mistakes made while building; see Err
 	nameSerial    int       // last number used in a fresh name
-	// valueCount and nodeCount are the numbers of values and nodes that have a number: see [ByValue].
+	// valueCount and nodeCount are the next free numbers of values and nodes: see [Value.Number].
 	valueCount, nodeCount int
 
 	folded   *foldCache      // results of nodes with constant operands; shared by clones and segments
-	places   Places          // nil for a graph that is not from a file
+	places   Places          // positions in the file, for errors; nil without a file
 	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Reject
 
 	assumed  map[string]int // assumed sizes of symbols; see Assumed
@@ -69,9 +69,9 @@ type Value struct {
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
 	Alias *Value
 	// ContainedIn is the value whose memory contains this value as a slice: the result of a concatenation
-	// ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of the Meta of ContainedIn, which may itself
-	// be contained in another value. ContainedIn is nil for a value that has memory of its own. It is also nil for a view:
-	// see ContainedIn of the view's [Value.Root].
+	// ([Op.ConcatDim]), which then need not copy this value. Meta is then a slice of ContainedIn.Meta. ContainedIn may
+	// itself be contained in another value. ContainedIn is nil for a value that has memory of its own. It is also nil
+	// for a view: see ContainedIn of the view's [Value.Root].
 	ContainedIn *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.
@@ -85,7 +85,7 @@ type Value struct {
 
 	graph  *Graph
 	decl   *Decl // the declaration of an input or a constant, if its layout is declared; see Layout
-	number int32 // number in the graph, see [ByValue]; negative for the placeholder of a rejected value
+	number int32 // number in the graph; negative for a placeholder: see [Value.Number]
 }
 
 // Node applies an op.
@@ -112,8 +112,8 @@ type Node struct {
 }
 
 // Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
-// inferred layout. OwnStorage is set by passes: the value is a view of an input only because a copy was removed, so a
-// run returns a copy.
+// inferred layout. OwnStorage means that a run must return a copy of the value: passes removed a copy of the graph, so
+// that the value became a view of an input.
 type Output struct {
 	Name       string
 	Value      *Value
@@ -126,8 +126,8 @@ func New(name string, lookup Lookup) *Graph {
 	return &Graph{Name: name, lookup: lookup, names: newNameIndex(0), folded: &foldCache{}}
 }
 
-// Op returns an op of the graph's catalogue by name. It returns nil if the catalogue has no such op, or if [Define] did
-// not make the op.
+// Op returns an op of the graph's catalogue by name. It returns nil if the catalogue has no such op, or has an op that
+// was not made by [Define].
 func (g *Graph) Op(name string) *Op {
 	op, err := g.find(name)
 	if err != nil {
@@ -322,6 +322,7 @@ func (g *Graph) Clone() *Graph {
 		output.Value = copies.At(output.Value)
 		copied.Outputs = append(copied.Outputs, output)
 	}
+	// The index by name is made from these lists when it is first needed.
 	copied.names = &nameIndex{allValues: allValues, allNodes: allNodes}
 	return copied
 }
@@ -377,7 +378,7 @@ func (b *ByValue[T]) At(v *Value) (element T) {
 	return b.elements[v.number]
 }
 
-// Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
+// Set sets the element of a value. It does nothing for nil and for a placeholder: see [Value.Number].
 //
 // Not inlined: it has many callers that run rarely.
 //
@@ -409,12 +410,12 @@ func (g *Graph) assignNodeNumber(n *Node) {
 func (v *Value) Graph() *Graph { return v.ownerGraph() }
 
 // Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which
-// they are made. The placeholder of a rejected value has a negative number.
+// they are made. A placeholder, which a builder method returns after a mistake, has a negative number.
 func (v *Value) Number() int { return int(v.number) }
 
 // Number returns the node's number in its graph and in copies and segments of it. Nodes are numbered from 0 in the
 // order in which they are made.
 func (n *Node) Number() int { return int(n.number) }
 
-// rejected reports whether the value is the placeholder of a rejected value.
+// rejected reports whether the value is a placeholder: see [Value.Number].
 func (v *Value) rejected() bool { return v.number < 0 }

@@ -4505,7 +4505,7 @@ func Log10(self *graph.Value) *graph.Value {
 
 // Log1p is the op log1p.
 //
-// Returns the natural logarithm of each element plus 1, accurately near 0.
+// Returns the natural logarithm of 1+x for each element x, accurately near 0.
 func Log1p(self *graph.Value) *graph.Value {
 	return node("log1p", 1, nil, self)[0]
 }

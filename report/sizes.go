@@ -92,7 +92,7 @@ func (Sizes) JSONSchema() map[string]any {
 type Segment struct {
 	Segment       int            `json:"segment" doc:"Its index in the order of execution."`
 	Nodes         []string       `json:"nodes" doc:"Its nodes."`
-	Planned       bool           `json:"planned" doc:"Whether this document has its plan; each run plans the other segments."`
+	Planned       bool           `json:"planned" doc:"Whether this document has the plan of the segment: otherwise each run plans the segment."`
 	DecidesShapes bool           `json:"decides_shapes" doc:"Whether it is a single node whose results determine shapes."`
 	After         []int          `json:"after" doc:"The segments that produce its operands."`
 	Inputs        []SegmentValue `json:"inputs" doc:"The operands that it waits for."`

@@ -17,11 +17,12 @@ type body struct {
 	storage *tensor.Storage // must be released when bytes and the tensors over them are no longer used
 }
 
-// A body whose length is announced gets its memory in steps: firstReserved bytes, and then at most maxReserved bytes or
-// bodyGrowth times the received bytes. A client that announces more bytes than it sends thus occupies little memory.
+// The memory of a body grows while the body is received. It has firstReserved bytes at first, and later bodyGrowth
+// times the received bytes, but at least minGrown bytes. It never exceeds the announced length, or MaxBody without one.
+// A client that announces more bytes than it sends thus occupies little memory.
 const (
 	firstReserved = 64 << 10
-	maxReserved   = 1 << 20
+	minGrown      = 1 << 20
 	bodyGrowth    = 4
 )
 
@@ -46,7 +47,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (result body, 
 	jsonLength, _ := strconv.Atoi(r.Header.Get(jsonLengthHeader)) // decodeRequest reports errors
 	padding := -jsonLength & (tensor.Align - 1)
 	reader := http.MaxBytesReader(w, r.Body, maxBody)
-	for capacity := min(length, firstReserved); ; capacity = min(length, max(maxReserved, bodyGrowth*len(result.bytes))) {
+	for capacity := min(length, firstReserved); ; capacity = min(length, max(minGrown, bodyGrowth*len(result.bytes))) {
 		// The additional byte lets the last call of Read return io.EOF, or the error of a body that exceeds MaxBody.
 		const zeroed = false
 		storage := s.bodies.Take(padding+capacity+1, zeroed)

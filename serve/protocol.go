@@ -23,14 +23,14 @@ const jsonLengthHeader = "Inference-Header-Content-Length"
 
 // requestDoc is the JSON document of an inference request.
 type requestDoc struct {
-	ID         string          `json:"id"`
-	Parameters parameters      `json:"parameters"`
-	Inputs     []tensorDoc     `json:"inputs"`
-	Outputs    []requestOutput `json:"outputs"`
+	ID         string      `json:"id"`
+	Parameters parameters  `json:"parameters"`
+	Inputs     []tensorDoc `json:"inputs"`
+	Outputs    []outputDoc `json:"outputs"`
 }
 
-// requestOutput is an output that a request names.
-type requestOutput struct {
+// outputDoc is an entry of "outputs" in the JSON of a request: an output that the response must contain.
+type outputDoc struct {
 	Name       string     `json:"name"`
 	Parameters parameters `json:"parameters"`
 }
@@ -55,11 +55,11 @@ type parameters struct {
 type request struct {
 	id      string
 	inputs  map[string]*tensor.Tensor
-	outputs []wantedOutput
+	outputs []responseOutput
 }
 
-// wantedOutput is a requested output.
-type wantedOutput struct {
+// responseOutput is an output of the model that the response contains.
+type responseOutput struct {
 	port   port
 	binary bool // whether its data follow the JSON as bytes
 }
@@ -165,7 +165,7 @@ func (m *model) chooseOutputs(decoded *request, doc *requestDoc) error {
 	binaryByDefault := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
 	if len(doc.Outputs) == 0 {
 		for _, p := range m.outputs {
-			decoded.outputs = append(decoded.outputs, wantedOutput{p, binaryByDefault})
+			decoded.outputs = append(decoded.outputs, responseOutput{p, binaryByDefault})
 		}
 		return nil
 	}
@@ -174,14 +174,14 @@ func (m *model) chooseOutputs(decoded *request, doc *requestDoc) error {
 		if index < 0 {
 			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
 		}
-		if slices.ContainsFunc(decoded.outputs, func(w wantedOutput) bool { return w.port.name == output.Name }) {
+		if slices.ContainsFunc(decoded.outputs, func(w responseOutput) bool { return w.port.name == output.Name }) {
 			return fmt.Errorf("output %q is requested twice", output.Name)
 		}
 		binary := binaryByDefault
 		if output.Parameters.BinaryData != nil {
 			binary = *output.Parameters.BinaryData
 		}
-		decoded.outputs = append(decoded.outputs, wantedOutput{m.outputs[index], binary})
+		decoded.outputs = append(decoded.outputs, responseOutput{m.outputs[index], binary})
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 			list = append(list, s)
 		}
 		if elements.err != nil || len(list) != count {
-			return nil, countError(elements.err, len(list), count, shape)
+			return nil, elementsError(elements.err, len(list), count, shape)
 		}
 		return p.labels.Encode(list, shape...)
 	}
@@ -328,13 +328,14 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 		index++
 	}
 	if elements.err != nil || index != count {
-		return nil, countError(elements.err, index, count, shape)
+		return nil, elementsError(elements.err, index, count, shape)
 	}
 	return result, nil
 }
 
-// countError returns err or, if err is nil, the error for n elements in place of count.
-func countError(err error, n, count int, shape []int) error {
+// elementsError returns the error of a list of elements: the syntax error err or, if err is nil, the error that the
+// list has n elements instead of count.
+func elementsError(err error, n, count int, shape []int) error {
 	if err != nil {
 		return err
 	}

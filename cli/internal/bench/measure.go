@@ -76,8 +76,8 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 }
 
 // minGarbage is a number of allocated bytes. If more bytes were allocated since the last collection, garbage is
-// collected before the runs of another method. Fewer bytes hardly matter: Go's runtime starts its next collection when
-// at least 4 MiB more are in use.
+// collected before the runs of another method. Less garbage rarely matters, because Go's runtime itself collects only
+// after at least 4 MiB.
 const minGarbage = 1 << 20
 
 // allocated returns the number of bytes that the process has allocated on the heap since its start.
@@ -150,7 +150,7 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 	for {
 		for method := range numMethods {
 			if method > methodRun && allocated()-collected > minGarbage {
-				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method, and a
+				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method. Such a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
 				collected = allocated()
@@ -199,8 +199,8 @@ func (r *runner) measureOne(ctx context.Context, method callMethod) error {
 	return err
 }
 
-// One of profileEvery measured runs is followed by a profiled run. After profileFirst profiled runs, only one of
-// profileRarely measured runs is, because the measured run after a profiled run has colder caches.
+// A profiled run follows every profileEvery-th measured run. After profileFirst profiled runs, it follows only every
+// profileRarely-th measured run, because a profiled run leaves colder caches for the next measured run.
 const (
 	profileEvery  = 4
 	profileFirst  = 16

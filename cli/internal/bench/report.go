@@ -84,7 +84,7 @@ func (d *Document) callsSection() page.Section {
 			"memory; RunInto writes existing tensors."}
 }
 
-// maxNumbered is the number of steps whose points are labelled with a number: the row in the table of steps.
+// maxNumbered is the number of steps whose points have a label: the number of the step's row in the table of steps.
 const maxNumbered = 12
 
 // stepNumber returns the label of a step's point in a chart, or "" for none. step is an index of ByStep.
@@ -119,7 +119,7 @@ func (d *Document) predictionSection() page.Section {
 		Y: timeAxis("measured time, sum of all workers", true)}
 	var groupOf func(string) int
 	chart.Groups, groupOf = d.groups()
-	least, greatest := 0.0, 0.0 // predicted times, the ends of the line of equal times
+	least, greatest := 0.0, 0.0 // predicted times; the line of equal times connects them
 	for i, step := range d.ByStep {
 		if step.Predicted <= 0 || step.Busy <= 0 {
 			continue
@@ -165,14 +165,15 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	}
 	workers := float64(d.Threads)
 	peakGFLOPs := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
-	// roof returns the speed that memory with a bandwidth of coreGBs per core, and arithmetic, permit at each intensity.
+	// roof returns the line of the greatest possible speed at each intensity. Up to the ridge, memory with a bandwidth of
+	// coreGBs per core limits the speed; beyond the ridge, arithmetic does.
 	roof := func(name string, coreGBs float64) page.Line {
 		totalGBs := coreGBs * workers
 		ridge := peakGFLOPs / totalGBs // the intensity at which the limits of memory and arithmetic are equal
 		left, right := min(cmp.Or(least, 1), ridge), max(greatest, ridge)
 		return page.Line{Label: name, Points: [][2]float64{{left, left * totalGBs}, {ridge, peakGFLOPs}, {right, peakGFLOPs}}}
 	}
-	l1GBs := machine.PSPerNS / costProfile.Memory.Dense.At(machine.L1Bytes) // the curve is in picoseconds per byte
+	l1GBs := machine.PSPerNS / costProfile.Memory.Dense.At(machine.L1Bytes) // At returns picoseconds per byte
 	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
 	note := fmt.Sprintf("Each point is a step, with its number in the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+

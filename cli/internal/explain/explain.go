@@ -49,12 +49,12 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain FILE VALUE",
 		Short: "Explain the layout and the computation of a value",
-		Long: `Explains first why a value has the strides that graphrun infer shows. If PyTorch's rule for pointwise ops
-gives them (dimensions are sorted by the strides of the operands), the explanation lists the operands of the
-rule and each comparison of two dimensions, with the operand that decided it. Otherwise it names the value
-that is viewed, or the rule of the op. Then explain shows how a program computes the value under the strategy:
-the step and the nodes fused into it, the copies of the value, and the adjacent nodes that were not fused,
-with the reasons.
+		Long: `Explains first why a value has the strides that graphrun infer shows. PyTorch's rule for pointwise ops sorts
+the dimensions of the result by the strides of the operands. If this rule gives the strides, the explanation
+lists the operands and each comparison of two dimensions, with the operand that decided the comparison.
+Otherwise it names the value that is viewed, or the rule of the op. Then explain shows how a program computes
+the value under the strategy: the step and the nodes fused into it, the copies of the value, and the adjacent
+nodes that were not fused, with the reasons.
 
 In the first part, symbolic sizes without --dim stay symbols, as in graphrun infer: strides are expressions,
 with the conditions under which they hold. The second part is for the sizes of --dim and, for other symbols,
@@ -103,7 +103,7 @@ type Document struct {
 	Breaks document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
 	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
 	*inspect.Explanation
-	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid for the assumed sizes only."`
+	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid only for the assumed sizes."`
 	report.Notes
 }
 
@@ -258,8 +258,8 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 // Write prints the document as text.
 func Write(w io.Writer, show term.Display, doc *Document) {
 	if doc.Value == nil {
-		fmt.Fprintf(w, "no value loses %s: if a node reads a value in this format and in no other, its results of the same "+
-			"rank are in this format\n", doc.Breaks)
+		fmt.Fprintf(w, "no value loses %s: each node that reads a value in only this format writes its results of the "+
+			"same rank in this format\n", doc.Breaks)
 		return
 	}
 	if doc.Breaks != "" {

@@ -17,7 +17,7 @@ import (
 func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 	list := f.limits.rejectedTexts(doc)
 	if f.limits.unmet {
-		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs the least of those examined, %s",
+		list = append(list, fmt.Sprintf("%s; this plan, of %s, needs %s, the least of the plans examined",
 			f.limits.unmetText(doc), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan))))
 	} else if f.limits.memoryText != "" && len(list) == 0 {
 		list = append(list, fmt.Sprintf("a run of the plan of %s needs %s, within --max-memory %s", doc.Strategy,

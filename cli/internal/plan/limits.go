@@ -140,8 +140,9 @@ func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy,
 	return bytes, nil
 }
 
-// trySolutions compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and
-// leastDoc. It returns a comparison of best with all plans of the problem, or nil if the problem cannot be solved.
+// trySolutions compiles solutions of the layout problem by [experiment.CheapestWithin], and updates best and leastDoc.
+// It returns the bounds that the search proves for all plans of the problem, as a part of the document. It returns nil
+// if the problem cannot be solved.
 func (search *memorySearch) trySolutions(ctx context.Context, requested *graphrun.Program) (*WithinMemory, error) {
 	knownCost := math.Inf(1) // plans that cost more need not be examined
 	if search.best != nil {
@@ -190,8 +191,8 @@ func (l *limits) checkMemory(doc *Document) error {
 	if doc.Within != nil {
 		examined += doc.Within.Tried
 	}
-	text := fmt.Sprintf("%s; of the %s examined, that of %s needs the least, %s", l.unmetText(doc),
-		format.Count(examined, "plan"), doc.Strategy, format.Bytes(bytesNeeded(&doc.Plan)))
+	text := fmt.Sprintf("%s; the plan of %s needs %s, the least of the %s examined", l.unmetText(doc), doc.Strategy,
+		format.Bytes(bytesNeeded(&doc.Plan)), format.Count(examined, "plan"))
 	var values []string
 	for _, value := range doc.Memory.Largest[:min(len(doc.Memory.Largest), largestListed)] {
 		values = append(values, fmt.Sprintf("%s %q, %s", value.Kind, value.Name, format.Bytes(value.Bytes)))

@@ -65,7 +65,7 @@ func (flags *problemFlags) check(cmd *cobra.Command, strategy string) error {
 		return exit.UsageError(err)
 	}
 	defer f.Close()
-	if flags.solutionStrategy, err = layout.ReadGiven(f); err != nil {
+	if flags.solutionStrategy, err = layout.ReadGiven(f); err != nil { // the strategy that applies the solution in f
 		return exit.UsageErrorf("%s: %w", flags.solution, err)
 	}
 	return nil
@@ -188,8 +188,7 @@ func changeText(c layout.Change) string {
 	return ""
 }
 
-// directedBreakpoint is the bandwidth at which another plan becomes the cheapest, if copies get slower or if they get
-// faster.
+// directedBreakpoint is the nearest lower or higher bandwidth of copies at which another plan becomes the cheapest.
 type directedBreakpoint struct {
 	breakpoint *layout.Breakpoint // nil if there is none
 	direction  string             // slower or faster
@@ -214,12 +213,12 @@ func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensit
 	}
 	for _, side := range breakpoints(sensitivity) {
 		if side.breakpoint == nil {
-			fmt.Fprintf(w, "%s copies: the plan stays the cheapest, up to 1024 times %[1]s\n", side.direction)
+			fmt.Fprintf(w, "the plan stays the cheapest for copies that are up to 1024 times %s\n", side.direction)
 			continue
 		}
 		factor, _ := format.DistinctPair(side.factor(), 1)
 		rate, previousRate := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
-		fmt.Fprintf(w, "%s copies: at %s times or more (%s GB/s instead of %s), another plan is the cheapest%s\n",
-			side.direction, factor, rate, previousRate, changeText(side.breakpoint.Change))
+		fmt.Fprintf(w, "another plan is the cheapest for copies that are at least %s times %s (%s GB/s instead of %s)%s\n",
+			factor, side.direction, rate, previousRate, changeText(side.breakpoint.Change))
 	}
 }

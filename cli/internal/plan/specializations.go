@@ -33,8 +33,9 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 		if m := class.Memory; m != nil {
 			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
-		// Choice is the reason for the choice of the sizes, such as "least" or "greatest".
-		t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost of its own plan"),
+		// Each row has the costs at one combination of sizes. Its remark, Choice, says why these sizes were chosen, such as
+		// "least" or "greatest".
+		t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost if planned anew"),
 			term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))
 		for _, regret := range class.Regret {
 			if !regret.Fits {

@@ -167,7 +167,8 @@ func strategyNames(group []*StrategyPlan) (text string, isPlural bool) {
 	return strings.Join(list[:last], ", ") + " and " + list[last], true
 }
 
-// summary returns the number and the cost of the copies of each group of strategies with equal copies.
+// summary returns the number and the cost of the copies of each group of strategies with equal copies. With a device,
+// it also has the numbers of steps and transfers of the device (PlacesText).
 func (d *StrategiesDocument) summary() string {
 	var list []string
 	for _, group := range d.groups() {
@@ -200,7 +201,7 @@ func costliestCopy(group []*StrategyPlan) string {
 	if len(copies) > 1 {
 		subject = "the costliest copy"
 	}
-	return fmt.Sprintf("%s of %s is of %s: %s", subject, names, format.Printable(costliest.Value),
+	return fmt.Sprintf("%s under %s is a copy of %s: %s", subject, names, format.Printable(costliest.Value),
 		format.Printable(costliest.Why))
 }
 

@@ -19,7 +19,7 @@ var (
 	Log10 = functionOp("log10", "log10_vml_cpu", "Returns the logarithm to base 10 of each element.",
 		func(x float64) float64 { return logWithSubnormals(x) / math.Ln10 },
 		func(z complex128) complex128 { return divideParts(complexLog(z), math.Ln10) })
-	Log1p = functionOp("log1p", "log1p_vml_cpu", "Returns the natural logarithm of each element plus 1, accurately "+
+	Log1p = functionOp("log1p", "log1p_vml_cpu", "Returns the natural logarithm of 1+x for each element x, accurately "+
 		"near 0.",
 		math.Log1p, nil)
 )

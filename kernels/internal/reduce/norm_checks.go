@@ -12,20 +12,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkNormDTypes checks the dtypes of the operands with the indices params, such as weight and bias, if they are
-// given. All must have the dtype of operand 0, or all float32 if operand 0 has 16-bit floats.
+// checkNormDTypes checks the dtypes of optional operands, such as weight and bias. params are their indices. The dtype
+// of all must be that of operand 0. If operand 0 has 16-bit floats, the dtype of all may be float32 instead.
 func checkNormDTypes(call *graph.Call, params ...int) error {
 	dtype := call.Type(0).DType
 	required := dtype
 	if dtype.IsReducedFloat() {
-		// The first parameter decides, unless another one has the dtype of operand 0.
-		first := tensor.Invalid
+		// A parameter with the dtype of operand 0 decides which dtype is required; if there is none, the first parameter.
+		paramsDType := tensor.Invalid
 		for _, i := range params {
-			if paramDType := call.Type(i).DType; call.HasOperand(i) && (first == tensor.Invalid || paramDType == dtype) {
-				first = paramDType
+			if paramDType := call.Type(i).DType; call.HasOperand(i) && (paramsDType == tensor.Invalid || paramDType == dtype) {
+				paramsDType = paramDType
 			}
 		}
-		if first == tensor.Float32 {
+		if paramsDType == tensor.Float32 {
 			required = tensor.Float32
 		}
 	}
@@ -39,8 +39,8 @@ func checkNormDTypes(call *graph.Call, params ...int) error {
 
 // normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of input. Elements belong to groups,
 // and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of its
-// group. paramOf maps an index of input to the row-major index of its weight and bias, and of its mean and variance if
-// they are given. If mean and variance are nil, the statistics of each group are computed from input.
+// group. paramOf maps an index of input to a row-major index of weight and bias, and of mean and variance if they are
+// given. If mean and variance are nil, the statistics of each group are computed from input.
 func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
 	variance *tensor.Tensor) *tensor.Tensor {
 	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group
@@ -82,21 +82,21 @@ func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(inde
 // _batch_norm_impl_index does. The running statistics may be omitted only if isTraining is set.
 func checkFeatures(c *graph.Call, features sym.Int, isTraining bool) error {
 	const firstStatistic = 3
-	for _, statistic := range []struct {
+	for _, param := range []struct {
 		operand int
 		name    string
 	}{{3, "running_mean"}, {4, "running_var"}, {1, "weight"}, {2, "bias"}} {
 		switch {
-		case c.HasOperand(statistic.operand):
-			param := c.Type(statistic.operand)
-			if count := param.Numel(); count.Ne(features).Holds() {
-				return fmt.Errorf("%s should contain %v elements not %v", statistic.name, features, count)
+		case c.HasOperand(param.operand):
+			paramType := c.Type(param.operand)
+			if count := paramType.Numel(); count.Ne(features).Holds() {
+				return fmt.Errorf("%s should contain %v elements not %v", param.name, features, count)
 			}
-			if param.Rank() != 1 {
-				return fmt.Errorf("%s must have 1 dimension, got %d", statistic.name, param.Rank())
+			if paramType.Rank() != 1 {
+				return fmt.Errorf("%s must have 1 dimension, got %d", param.name, paramType.Rank())
 			}
-		case statistic.operand >= firstStatistic && !isTraining:
-			return errors.New(statistic.name + " must be defined in evaluation mode")
+		case param.operand >= firstStatistic && !isTraining:
+			return errors.New(param.name + " must be defined in evaluation mode")
 		}
 	}
 	return nil

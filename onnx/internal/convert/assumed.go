@@ -124,10 +124,10 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	}()
 	defer Recover(&err)
 	nested, frame := n.nestedGraph(""), *n.frame
-	frame.continuation, frame.skipErrors = nil, false
+	frame.continuation, frame.skipsInvalidNodes = nil, false
 	attempt := *n
 	attempt.importer, attempt.frame, attempt.continuation, attempt.In = nested.importer, &frame, nil, nil
-	attempt.scope = &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*Value{}}
+	attempt.scope = &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
 	for i, operand := range n.In {
 		switch {
 		case operand == nil:

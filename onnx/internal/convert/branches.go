@@ -134,13 +134,13 @@ func (n *Node) sizeOnlyCondition(x *Value) (cond sym.Bool, ok bool) {
 func (n *Node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
 	created := &branch{nestedGraph: n.nestedGraphAt(proto.Name, hints)}
 	created.convertPart(n, func() (err error) {
-		inner := &scope{importer: created.importer, outerScope: n.scope, values: map[string]*Value{}}
+		inner := &scope{importer: created.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
 		if len(proto.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(proto.Input))
 		}
 		branchFrame := *n.frame
 		branchFrame.depth++
-		branchFrame.continuation, branchFrame.skipErrors = nil, false
+		branchFrame.continuation, branchFrame.skipsInvalidNodes = nil, false
 		if err := created.importer.addInitializers(proto, inner, &branchFrame); err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (b *branch) convertContinuation(n *Node) {
 	for rest := n.continuation; rest != nil; rest = rest.frame.continuation {
 		done := false // whether convertNodes failed or converted everything up to the outputs of the outermost graph
 		b.convertPart(n, func() error {
-			inner := &scope{importer: b.importer, outerScope: rest.scope, values: map[string]*Value{}}
+			inner := &scope{importer: b.importer, outerGraphScope: rest.scope, values: map[string]*Value{}}
 			for i, name := range rest.resultNames {
 				if name != "" && i < len(b.out) {
 					inner.values[name] = b.out[i]
@@ -208,7 +208,7 @@ func (b *branch) convertContinuation(n *Node) {
 			}
 			restFrame := *rest.frame
 			restFrame.depth++
-			restFrame.skipErrors = false
+			restFrame.skipsInvalidNodes = false
 			final, err := b.importer.convertNodes(rest.graph, rest.next, inner, &restFrame)
 			if b.out = final; final != nil || err != nil {
 				done = true

@@ -35,9 +35,9 @@ type importer struct {
 	symbolInputs map[string]*Value          // for each symbol, an input that has the symbol as a size
 	shapes       map[*graph.Value][]sym.Int // the symbolic shapes of values
 
-	referenced map[*graph.Value]*Value // the values to which attributes refer
-	nodeCount  int                     // number of converted nodes, including the nodes of nested graphs
-	evaluated  float64                 // work of the ops evaluated so far: see maxWork
+	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
+	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
+	evaluated     float64                 // work of the ops evaluated so far: see maxWork
 
 	// For conversions that skip mistakes: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
@@ -59,27 +59,27 @@ type frame struct {
 	// converter of the last node of this graph may also convert the continuation. If continuation is nil, the results
 	// of this graph always become the outputs of that node.
 	continuation *continuation
-	// skipErrors means that a node with a mistake is skipped instead of ending the import: see skipped.go.
-	skipErrors bool
+	// skipsInvalidNodes means that a node with a mistake is skipped instead of ending the import: see skipped.go.
+	skipsInvalidNodes bool
 }
 
 // scope holds the values of a graph by name.
 type scope struct {
-	importer   *importer
-	parent     *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
-	outerScope *scope // a scope of the outer importer, whose values become additional inputs; or nil
-	values     map[string]*Value
-	declared   map[string]*pb.ValueInfoProto // the declared types of values; nil until [Node.declaredMeta] needs them
+	importer        *importer
+	inlineParent    *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
+	outerGraphScope *scope // a scope of the outer importer, whose values become additional inputs; or nil
+	values          map[string]*Value
+	declared        map[string]*pb.ValueInfoProto // the declared types of values; nil until [Node.declaredMeta] needs them
 }
 
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *Value {
 	var beyond *scope
-	for inner := s; inner != nil; inner = inner.parent {
+	for inner := s; inner != nil; inner = inner.inlineParent {
 		if found := inner.values[name]; found != nil {
 			return found
 		}
-		beyond = inner.outerScope
+		beyond = inner.outerGraphScope
 	}
 	if beyond == nil {
 		return nil
@@ -169,7 +169,7 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 		if mainScope.values[declared.Name] != nil {
 			continue // an initializer replaces the input
 		}
-		if why := im.opts.UnavailableInputs[declared.Name]; frame.skipErrors && why != nil {
+		if why := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && why != nil {
 			im.skipValue(mainScope, "input", declared.Name, why)
 			continue
 		}
@@ -179,7 +179,7 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 		}
 		switch {
 		case err == nil:
-		case frame.skipErrors:
+		case frame.skipsInvalidNodes:
 			im.skipValue(mainScope, "input", declared.Name, err)
 		default:
 			return nil, withSubject("input", declared.Name, err)
@@ -191,12 +191,12 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	}
 	for i, output := range proto.Output {
 		err := im.addOutput(output.Name, results[i])
-		if err == nil && frame.skipErrors && im.graph.Err() != nil {
+		if err == nil && frame.skipsInvalidNodes && im.graph.Err() != nil {
 			err = im.graph.Err() // a duplicate name
 		}
 		switch {
 		case err == nil:
-		case frame.skipErrors:
+		case frame.skipsInvalidNodes:
 			im.skipOutput(output.Name, err)
 		default:
 			return nil, fmt.Errorf("output %q: %w", output.Name, err)
@@ -240,7 +240,7 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 			name = sparse.Values.Name
 		}
 		err := errors.New("sparse tensors are not supported")
-		if !frame.skipErrors {
+		if !frame.skipsInvalidNodes {
 			return fmt.Errorf("sparse initializer %q: %w", name, err)
 		}
 		im.skipValue(scope, "sparse initializer", name, err)
@@ -252,7 +252,7 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 		case err == nil:
 			scope.values[initializer.Name] = WeightValue(initializer, data)
 			scope.values[initializer.Name].name = initializer.Name
-		case frame.skipErrors:
+		case frame.skipsInvalidNodes:
 			im.skipValue(scope, "initializer", initializer.Name, err)
 		default:
 			return fmt.Errorf("initializer %q: %w", initializer.Name, err)
@@ -374,7 +374,7 @@ func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *fr
 	}
 	results := make([]*Value, len(proto.Output))
 	for i, output := range proto.Output {
-		if results[i] = scope.lookup(output.Name); results[i] == nil && !frame.skipErrors {
+		if results[i] = scope.lookup(output.Name); results[i] == nil && !frame.skipsInvalidNodes {
 			return nil, fmt.Errorf("output %q is not made by any node", output.Name)
 		}
 	}

@@ -139,7 +139,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		}
 		symbols := len(attempt.graph.Symbols)
 		result, err := attempt.convertAtHints(&frame{opsets: opsets, unrollBudget: maxUnrolled,
-			skipErrors: o.SkipErrors})
+			skipsInvalidNodes: o.SkipErrors})
 		switch {
 		case err != nil && firstErr == nil:
 			firstErr = err
@@ -169,7 +169,7 @@ func (m *Model) importer(o Options) *importer {
 	g.SetContext(o.Context)
 	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
 		symbols: symbolic.NewSymbols(), hints: map[string]int{}, usedSymbols: map[string]bool{},
-		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*Value{}}
+		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{}}
 }
 
 // convertAtHints converts the model's graph at the importer's hints, which are example sizes of the symbols.

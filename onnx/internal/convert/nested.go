@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop: in
-// place of the node, or as a nested graph of the result.
+// This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop. The
+// nodes of such a graph either replace the node, or become a separate graph: a nestedGraph.
 
 // body returns a graph attribute, which must be present.
 func (n *Node) body(name string) *pb.GraphProto {
@@ -25,8 +25,9 @@ func (n *Node) body(name string) *pb.GraphProto {
 	return a.G
 }
 
-// convertInline converts a graph without inputs in place of the node. The conversion may include the node's
-// continuation, the nodes of the model that follow the node: see [Node.finalOutputs].
+// convertInline converts a graph without inputs in place of the node. If the graph ends with an If whose branches
+// differ in rank, that If also converts the nodes of the model that follow n (the continuation). convertInline then
+// sets [Node.finalOutputs] and returns nil.
 func (n *Node) convertInline(proto *pb.GraphProto) []*Value {
 	inlineFrame := *n.frame
 	inlineFrame.depth++
@@ -48,7 +49,7 @@ func (n *Node) convertIteration(proto *pb.GraphProto, operands []*Value, times i
 	iterationFrame := *n.frame
 	iterationFrame.depth++
 	iterationFrame.unrollBudget /= times
-	iterationFrame.continuation, iterationFrame.skipErrors = nil, false
+	iterationFrame.continuation, iterationFrame.skipsInvalidNodes = nil, false
 	out, err := n.convertResults(proto, n.innerScope(proto, operands, &iterationFrame), &iterationFrame)
 	if err != nil {
 		n.Failf("%w", err)
@@ -61,7 +62,7 @@ func (n *Node) innerScope(proto *pb.GraphProto, operands []*Value, f *frame) *sc
 	if len(operands) != len(proto.Input) {
 		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
-	inner := &scope{importer: n.importer, parent: n.scope, values: map[string]*Value{}}
+	inner := &scope{importer: n.importer, inlineParent: n.scope, values: map[string]*Value{}}
 	if err := n.addInitializers(proto, inner, f); err != nil {
 		n.Failf("%w", err)
 	}
@@ -89,7 +90,7 @@ type nestedGraph struct {
 	out      []*Value // the results
 }
 
-// nestedGraph returns an empty nested graph, which is built at the hints of the enclosing graph.
+// nestedGraph returns an empty nested graph, which is built at the hints (example sizes) of the enclosing graph.
 func (n *Node) nestedGraph(name string) *nestedGraph { return n.nestedGraphAt(name, n.hints) }
 
 // nestedGraphAt returns an empty nested graph, which is built at the given hints.
@@ -99,7 +100,7 @@ func (n *Node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	}
 	inner := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
 		hasModelName: map[*graph.Value]bool{}, symbols: n.symbols, hints: hints, usedSymbols: map[string]bool{},
-		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*Value{},
+		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{},
 		outer: n.importer, nodeCount: n.nodeCount, captures: map[*Value]*Value{}}
 	inner.graph.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols.Inputs() {
@@ -122,14 +123,14 @@ func (n *Node) convertBody(proto *pb.GraphProto, operands []*Value, varies func(
 // tryConvertBody is [Node.convertBody], but returns the error of the conversion.
 func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies func(i int) bool) (*nestedGraph, error) {
 	nested := n.nestedGraph(proto.Name)
-	bodyScope := &scope{importer: nested.importer, outerScope: n.scope, values: map[string]*Value{}}
+	bodyScope := &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
 	if len(operands) != len(proto.Input) {
 		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
 	for i, declared := range proto.Input {
 		var x *Value
 		var err error
-		if operands[i] != nil && operands[i].packed != nil {
+		if operands[i] != nil && operands[i].packed != nil { // a sequence whose members are not known
 			x, err = nested.importer.addSequence(declared.Name, n, operands[i].packed)
 		} else {
 			x, err = nested.importer.addOperandInput(declared.Name, n, operands[i], varies(i))
@@ -141,7 +142,7 @@ func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies fu
 	}
 	bodyFrame := *n.frame
 	bodyFrame.depth++
-	bodyFrame.continuation, bodyFrame.skipErrors = nil, false
+	bodyFrame.continuation, bodyFrame.skipsInvalidNodes = nil, false
 	err := nested.importer.addInitializers(proto, bodyScope, &bodyFrame)
 	if err == nil {
 		nested.out, err = nested.importer.convertResults(proto, bodyScope, &bodyFrame)

@@ -177,7 +177,7 @@ func (n *Node) call(function *pb.FunctionProto) ([]*Value, error) {
 		return nil, err
 	}
 	bodyFrame := &frame{opsets: opsets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
-		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
+		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipsInvalidNodes: n.frame.skipsInvalidNodes}
 	for _, attribute := range function.AttributeProto {
 		bodyFrame.attrs[attribute.Name] = attribute
 	}

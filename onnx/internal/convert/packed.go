@@ -42,7 +42,7 @@ const packedOpset = 18
 // ONNXOp applies an ONNX operator to operands, as a part of the conversion of n.
 func (n *Node) ONNXOp(operator string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
 	innerFrame := *n.frame
-	innerFrame.opsets, innerFrame.continuation, innerFrame.skipErrors = map[string]int{"": packedOpset}, nil, false
+	innerFrame.opsets, innerFrame.continuation, innerFrame.skipsInvalidNodes = map[string]int{"": packedOpset}, nil, false
 	inner := &Node{importer: n.importer, scope: n.scope, frame: &innerFrame, Opset: packedOpset, In: operands,
 		proto: &pb.NodeProto{OpType: operator, Name: n.proto.Name, Output: []string{""}},
 		attrs: map[string]*pb.AttributeProto{}}

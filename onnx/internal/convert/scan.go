@@ -161,7 +161,7 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 	nested := n.nestedGraph("step")
 	bodyFrame := *n.frame
 	bodyFrame.depth++
-	inner := &Node{importer: nested.importer, scope: &scope{importer: nested.importer, outerScope: n.scope,
+	inner := &Node{importer: nested.importer, scope: &scope{importer: nested.importer, outerGraphScope: n.scope,
 		values: map[string]*Value{}}, frame: &bodyFrame, proto: n.proto, attrs: n.attrs}
 	var operands []*Value
 	for i, x := range append([]*Value{state}, rowsAt(0)...) {

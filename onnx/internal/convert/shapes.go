@@ -244,14 +244,14 @@ func (n *Node) outlineOf(x *Value) graph.PartialType {
 // Reference returns an attribute that refers to x. Its value is known when the graph runs.
 func (n *Node) Reference(x *Value) graph.ValueRef {
 	v := n.value(x)
-	n.referenced[v] = x
+	n.valuesInAttrs[v] = x
 	return graph.ValueRef{Value: v}
 }
 
 // refElements returns the shape and the elements of a value to which an attribute refers. An unknown element is nil. ok
 // is false if the shape is unknown or the value is large.
 func (n *Node) refElements(v *graph.Value) (shape []int, elements []any, ok bool) {
-	x := n.referenced[v]
+	x := n.valuesInAttrs[v]
 	if x == nil {
 		return nil, nil, false
 	}

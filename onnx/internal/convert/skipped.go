@@ -75,12 +75,14 @@ func (n *Node) skipNode(err error, outputs []string) {
 
 // canSkip reports whether the import may continue without the node that failed with err. It may not after a
 // [limitError], which concerns the whole model.
-func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
+func (f *frame) canSkip(err error) bool {
+	return f.skipsInvalidNodes && !errors.As(err, new(limitError))
+}
 
 // convertCatchingMemory is [Node.convert]. If mistakes are skipped, a panic for lack of memory becomes an error of the
 // node.
 func (n *Node) convertCatchingMemory(domain string) (out []*Value, err error) {
-	if n.frame.skipErrors {
+	if n.frame.skipsInvalidNodes {
 		defer tensor.CatchMemory(&err)
 	}
 	return n.convert(domain)
@@ -103,7 +105,7 @@ func (n *Node) bindOutputs(out []*Value) error {
 		}
 		switch {
 		case err == nil:
-		case n.frame.skipErrors:
+		case n.frame.skipsInvalidNodes:
 			n.skipNode(err, []string{name})
 		default:
 			return err
@@ -115,7 +117,7 @@ func (n *Node) bindOutputs(out []*Value) error {
 // weightOf is [modelfile.File.Tensor]. If mistakes are skipped, a panic for lack of memory becomes an error of the
 // tensor.
 func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
-	if f.skipErrors {
+	if f.skipsInvalidNodes {
 		defer tensor.CatchMemory(&err)
 	}
 	return im.model.file.Tensor(proto)

@@ -142,12 +142,13 @@ func bitCast(n *node) []*value {
 	case dtype == tensor.Bool:
 		return single(n.Op("ne", nil, n.Op("view", graph.Attrs{"dtype": tensor.Uint8}, x), 0)) // a bool is 0 or 1
 	}
+	// WithRank: the rank is the same even if the shape depends on data.
 	return single(n.Op("view", graph.Attrs{"dtype": dtype}, x).WithRank(n.Rank(x)))
 }
 
 // castLike converts CastLike: operand 0 in the element type of operand 1.
 func castLike(n *node) []*value {
-	if kind := n.Operand(1).ElementType(); kind != pb.Undefined {
+	if kind := n.Operand(1).ElementType(); kind != pb.Undefined { // a type without a dtype, such as int4
 		return single(castToNarrow(n, n.Operand(0), kind))
 	}
 	return single(n.Cast(n.Operand(0), n.Operand(1).DType()))
@@ -197,8 +198,8 @@ func bitShift(n *node) []*value {
 	return single(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
 }
 
-// extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands. uint64 is compared
-// as [orderedInt64], which the second xor undoes.
+// extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands. To compare uint64
+// operands, it maps them to int64 by [orderedInt64], and maps the result back by bitwise_xor.
 func extremum(op string) converter {
 	return func(n *node) []*value {
 		result := n.Operand(0)
