@@ -30,21 +30,21 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	}
 	rank := len(out.Shape)
 	start := sym.Int{} // first index of the next slice in dim: the sum of the sizes of earlier operands
-	list := make([]tensor.Type, len(n.In))
+	places := make([]tensor.Type, len(n.In))
 	shapes := make([]sym.Int, rank*len(n.In)) // memory of all Shapes
 	for i, a := range n.In {
 		t := a.Type()
 		if len(t.Shape) != rank {
 			continue // an operand without elements: see concatDim
 		}
-		list[i] = out
-		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
-		copy(list[i].Shape, out.Shape)
-		list[i].Shape[dim] = t.Shape[dim]
-		list[i].Offset = out.Offset.Add(start.Mul(out.Strides[dim]))
+		places[i] = out
+		places[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
+		copy(places[i].Shape, out.Shape)
+		places[i].Shape[dim] = t.Shape[dim]
+		places[i].Offset = out.Offset.Add(start.Mul(out.Strides[dim]))
 		start = start.Add(t.Shape[dim])
 	}
-	return list
+	return places
 }
 
 // concatDim returns the dimension along which the node concatenates its operands. It returns false if the node does not
@@ -70,7 +70,7 @@ func (n *Node) inPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
-	owner := n.Out[0].BufferOwner()
+	owner := n.Out[0].BufferOwner() // the value whose memory contains the result
 	if !slices.ContainsFunc(n.In, func(a Arg) bool {
 		return a.Kind == TensorArg && a.Value.ContainedIn != nil && a.Value.BufferOwner() == owner
 	}) {
@@ -80,19 +80,20 @@ func (n *Node) inPlace() []bool {
 	if places == nil {
 		return nil
 	}
-	list := make([]bool, len(n.In))
+	marks := make([]bool, len(n.In))
 	for i, a := range n.In {
 		if place, known := places[i].Meta(); known || places[i].Shape != nil {
 			meta := a.Value.Meta
-			list[i] = a.Value.Alias == nil && a.Value.BufferOwner() == owner && meta.DType == place.DType && meta.Numel() > 0 &&
+			marks[i] = a.Value.Alias == nil && a.Value.BufferOwner() == owner && meta.DType == place.DType && meta.Numel() > 0 &&
 				meta.Offset == place.Offset && meta.SameAddresses(place)
 		}
 	}
-	return list
+	return marks
 }
 
-// checkWithin checks that a value with [Value.ContainedIn] is a slice of that value.
-func (v *Value) checkWithin() error {
+// checkWithin checks that a value is a slice of its ContainedIn, which must be the result of a
+// concatenation. A value without ContainedIn passes.
+func (v *Value) checkContainedIn() error {
 	whole := v.ContainedIn
 	switch {
 	case whole == nil:
@@ -140,16 +141,16 @@ func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	return first, end, offset == 0
 }
 
-// checkConcatMemory checks that no element in the memory of a concatenation is written twice. Two kinds of nodes write
-// into this memory: nodes whose result is in it, and concatenations that copy an operand into it.
+// checkConcatMemory checks that no element in the memory of a concatenation's result is written twice. Writers are the
+// nodes with results in this memory, and concatenations that copy operands into it.
 func (v *verifier) checkConcatMemory() {
 	type part struct {
 		writer     *Node
 		first, end []int
 	}
 	parts := map[*Value][]part{}
-	// add records that n writes the part of the owner's memory that has layout meta. It reports earlier parts that
-	// overlap this part.
+	// add records that n writes the part of the owner's memory with the given layout. It reports overlaps with earlier
+	// parts.
 	add := func(n *Node, owner *Value, meta tensor.Meta) {
 		first, end, ok := sliceRangesOf(meta, owner.Meta)
 		if !ok || meta.Numel() == 0 {

@@ -111,8 +111,8 @@ func (check *definer) checkName() {
 	if check.op.Name == "" {
 		check.fail("Name", "the name is empty")
 	}
-	unfit := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
-	if i := strings.IndexFunc(check.op.Name, unfit); i >= 0 {
+	isForbidden := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
+	if i := strings.IndexFunc(check.op.Name, isForbidden); i >= 0 {
 		check.fail("Name", "%q cannot be in a name", check.op.Name[i:i+1])
 	}
 }
@@ -125,9 +125,9 @@ func (check *definer) checkSchema() {
 	}
 	// An attribute may have the name of an optional operand, because aten has pairs of overloads with the same
 	// argument: a number in one overload, a tensor in the other.
-	operands := map[string]bool{}
+	isRequired := map[string]bool{}
 	for _, p := range check.op.Params {
-		operands[p.Name] = !p.Optional
+		isRequired[p.Name] = !p.Optional
 	}
 	seen := map[string]bool{}
 	for _, f := range check.op.Schema.Fields {
@@ -136,7 +136,7 @@ func (check *definer) checkSchema() {
 			check.fail("Schema", "an attribute has no name")
 		case seen[f.Name]:
 			check.fail("Schema", "two attributes are named %q", f.Name)
-		case operands[f.Name]:
+		case isRequired[f.Name]:
 			check.fail("Schema", "%q is the name of both an attribute and a required operand", f.Name)
 		}
 		seen[f.Name] = true

@@ -78,7 +78,7 @@ func (n *Node) evaluate(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic boo
 			return fmt.Errorf("the op's reference returns no value for output %d", i)
 		}
 		inferredValue := inferred.Out[i]
-		var base *tensor.Tensor // of the operand, if the value is a view of it
+		var base *tensor.Tensor // the operand of a view; else nil
 		for k, a := range inferred.In {
 			if inferredValue.Alias != nil && a.Value == inferredValue.Alias {
 				base = tensors[n.In[k].Value]
@@ -136,7 +136,7 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 	}
 	inferred := n
 	if dynamic {
-		// Infer metas and attributes from the data.
+		// A Segment of one node infers metas and attributes from the data.
 		segment := &Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}
 		inferredSegment, err := segment.At(g.Context(), tensors)
 		if err != nil {
@@ -158,9 +158,9 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 }
 
 // toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
-// as_strided depends on this layout. If the value is a view, base is the tensor of its operand, otherwise nil. For a
-// view, toInferredLayout returns a view of base. It returns t itself if t has the storage of base, if base does not
-// have the inferred layout, or if the value is packed or dynamic.
+// as_strided depends on this layout. For a view, base is the tensor of the operand, and the result is a view of base.
+// The result is t itself if t has the storage of base, if base does not have the inferred layout, or if the value is
+// packed or dynamic.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t

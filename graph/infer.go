@@ -11,7 +11,7 @@ import (
 )
 
 // Infer sets the types and aliases of the node's outputs from its operands, as eager PyTorch does, and then applies the
-// node's pin. It returns the error of the op.
+// node's pin: a layout or implementation that the user fixed. It returns the error of the op.
 func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
 
 // inference is the state that successive inferences of nodes share: a reusable Call, and the last inferred node with
@@ -65,8 +65,7 @@ func (n *Node) inferSymbolic(g *Graph, state *inference) error {
 	return n.inferReusing(g, state)
 }
 
-// inferReusing is infer for a node of graph g. It reuses the results of the last node if this node is like that one. In
-// a graph of a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps
+// inferReusing is infer for a node of graph g. It reuses the results of the last node for a similar node. In a graph of a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps
 // the memory accesses of several nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
@@ -95,8 +94,8 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// inferByOp infers a node of g by its op. If sizes are unknown, it infers all paths, unless it is itself called for one
-// of these paths (insideFork).
+// inferByOp infers a node of g by its op. If sizes are unknown, it infers all paths of branches on sizes. During the
+// inference of one path, insideFork is set.
 func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call
@@ -115,7 +114,7 @@ func (n *Node) inferByOp(g *Graph, state *inference) error {
 	if len(results) != len(n.Out) {
 		return n.outputsError(len(results))
 	}
-	if g.symbolicState != nil && g.symbolicState.unbacked != nil {
+	if g.symbolicState != nil && g.symbolicState.unbacked != nil { // symbols for sizes that depend on data
 		if results, err = g.symbolicState.unbacked.typeDynamicResults(results); err != nil {
 			return err
 		}

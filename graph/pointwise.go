@@ -23,7 +23,7 @@ type Pointwise struct {
 	// Results returns the number of outputs of a call if it depends on attributes ([Op.VariadicResults]); nil means
 	// Outputs.
 	Results func(call *Call) (int, error)
-	// Grain is the number of elements of a chunk. 0 means iter.GrainSize, or less for an expression with functions such
+	// Grain is the number of elements of a parallel task. 0 means iter.GrainSize, or less for an expression with functions such
 	// as exp.
 	Grain int
 }
@@ -42,7 +42,7 @@ func (p *Pointwise) outputs(call *Call) (int, error) {
 
 // undefined has output operands without a layout. All calls with up to four outputs share this array, so it must not
 // be written.
-var undefined [4]rule.Operand
+var undefinedOutputs [4]rule.Operand
 
 // Undefined returns output operands without a layout for a call. They are shared and must not be changed.
 func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
@@ -50,8 +50,8 @@ func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case n <= len(undefined):
-		return undefined[:n:n], nil
+	case n <= len(undefinedOutputs):
+		return undefinedOutputs[:n:n], nil
 	}
 	return make([]rule.Operand, n), nil
 }
@@ -64,7 +64,7 @@ func (p *Pointwise) check(call *Call) error {
 	return nil
 }
 
-// rule returns the rule of a call's iteration, and the kernel.
+// rule returns the decisions about a call (see [Pointwise.Rule]), and the kernel for one element.
 func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
 	if err := p.check(call); err != nil {
 		return nil, rule.Kernel{}, err
@@ -85,8 +85,8 @@ func (p *Pointwise) rule(call *Call) (*rule.Rule, rule.Kernel, error) {
 	return r, kernel, err
 }
 
-// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails if
-// Infer fails.
+// Rule returns the decisions about a call: shape, dtypes, permutation (order of the loops) and layouts. It fails for
+// calls that Infer rejects.
 func (p *Pointwise) Rule(call *Call) (*rule.Rule, error) {
 	r, _, err := p.rule(call)
 	return r, err

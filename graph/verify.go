@@ -180,7 +180,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 		return
 	}
 	for _, output := range n.Out {
-		if err := cmp.Or(output.checkAlias(), output.checkWithin()); err != nil {
+		if err := cmp.Or(output.checkAlias(), output.checkContainedIn()); err != nil {
 			v.fail(n, "%v", err)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // This file runs kernels over iterations. [Iterator.Apply] is for tensors, and [Prepared] for callers that supply
-// addresses and workers.
+// addresses and workers. The walk of an iteration is its loop nest over coalesced dimensions. A [Cursor] is the state
+// of a walk.
 
 // Option changes how [Iterator.Apply] runs.
 type Option func(*applyOptions)
@@ -52,8 +53,8 @@ func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = 
 // for outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of
 // the iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
 //
-// Apply fails, and writes no results, if an operand has no data or the iteration is a reduction. The same holds if
-// kernel and iteration have different dtypes or numbers of operands and results. If the kernel's function panics, the
+// Apply fails, and writes no results, if an operand has no data or the iteration is a reduction, or if kernel and
+// iteration differ in dtypes or in numbers of operands and results. If the kernel's function panics, the
 // panic is raised again in the caller's goroutine.
 func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
 	var settings applyOptions
@@ -208,8 +209,8 @@ func (p Prepared) Chunks(grain int) int {
 	case p.tiles == nil || !p.tiles.transposed:
 		return p.iterator.Chunks(grain)
 	}
-	var span [8]int // memory for the size of a task, so that up to 8 dimensions need no allocation
-	return countBoxes(p.iterator.walkShape, p.tiles.appendTaskSize(p.iterator, grain, span[:0]))
+	var sizeBuffer [8]int // memory for the size of a task, so that up to 8 dimensions need no allocation
+	return countBoxes(p.iterator.walkShape, p.tiles.appendTaskSize(p.iterator, grain, sizeBuffer[:0]))
 }
 
 // RunChunk computes task i of the [Prepared.Chunks] tasks at the given addresses. It is as unsafe as

@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// newLoop compiles a loop. bytes is the size of the outputs. If the outputs exceed the caches, the loop uses
+// newLoop compiles a loop. outputBytes is the size of the outputs. If the outputs exceed the caches, the loop uses
 // non-temporal stores, which bypass the caches.
-func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
-	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.NonTemporalMinBytes})
+func newLoop(source *expr.Loop, outputBytes int) (*loops.Loop, error) {
+	return loops.New(source, loops.Options{NonTemporal: outputBytes >= machine.NonTemporalMinBytes})
 }
 
 // prefetchBytes is the prefetch distance, in bytes, for operands that compute-bound loops read in order. Their loads
@@ -38,7 +38,7 @@ func (it *Iterator) prefetchInOrder() (p loops.Prefetch) {
 	for i := it.outCount; i < len(it.operands) && len(it.walkShape) > 0; i++ {
 		stride := it.walkStrides[i]
 		if stride == it.operands[i].MemoryDType.Size() && stride*it.walkShape[0] >= 8*prefetchBytes {
-			p.Operands |= 1 << (i - it.outCount)
+			p.Operands |= 1 << (i - it.outCount) // a bit for each input
 		}
 	}
 	if p.Operands != 0 {
@@ -60,10 +60,10 @@ func blockFunction(operands int, compile func() (*loops.Loop, error)) rule.Block
 		if err != nil {
 			return err
 		}
-		s := blockState.Get().(*loops.State)
-		compiled.Run(s, addrs, rowStrides, count, 1)
-		s.Release()
-		blockState.Put(s)
+		state := blockState.Get().(*loops.State)
+		compiled.Run(state, addrs, rowStrides, count, 1)
+		state.Release()
+		blockState.Put(state)
 		return nil
 	}
 }

@@ -38,6 +38,7 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	if s.nonTemporal {
 		defer strided.Fence()
 	}
+	// steps calls its function for groups of rows.
 	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			return body(c.ptrs, pieceLen*pieceRows)
@@ -256,7 +257,7 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, part piece) {
 	}
 	converter := inputConversion(operand)
 	if elemStride == 0 && (rowStride == 0 || part.rows == 1) {
-		// The operand is constant in the block, so the next piece can use the same block.
+		// The operand is constant in the block, so the next piece can use the same block. filledFrom is its address.
 		if s.cursor.filledFrom[i] != src {
 			converter.Row(blockAddr, src, converter.DstSize, 0, s.blockLen)
 			s.cursor.filledFrom[i] = src

@@ -14,7 +14,7 @@ type Decomposition struct {
 	Why      string   // reason of the rewrite pass; empty if the op itself consists of other ops
 }
 
-// decompose replaces composite nodes, whose op defines parts by Decompose, by these parts, recursively.
+// decompose replaces each composite node by the nodes that its op's Decompose returns, recursively.
 func decompose(p *Plan) error {
 	isComposite := func(n *graph.Node) bool { return n.Op.Decompose != nil }
 	first := slices.IndexFunc(p.Graph.Nodes, isComposite)

@@ -165,7 +165,7 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 				return nil, errTooManyBits
 			}
 		case operand.Sign() == 0:
-			return nil, errZero
+			return nil, errDivisionByZero
 		default:
 			result = bigFloorDiv(a.kind == kindMod, result, operand)
 		}

@@ -23,7 +23,7 @@ type Evaluator struct {
 type instruction struct {
 	op       opcode
 	from, to int32
-	n        int // the constant of a sum, the coefficient of a product, or the index of a symbol
+	number        int // the constant of a sum, the coefficient of a product, or the index of a symbol
 }
 
 // opcode is the operation of an instruction.
@@ -62,7 +62,7 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
 	builder.evaluator.sizes, builder.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, size := range sizes {
-		if size.e == nil {
+		if size.e == nil { // a number
 			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.emit(opSum, size.n))
 		} else {
 			builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.expr(size.e))
@@ -153,7 +153,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 				return list, err
 			}
 		case cells[index].undefined:
-			return list, errZero
+			return list, errDivisionByZero
 		}
 		list = append(list, value)
 	}
@@ -174,7 +174,7 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 		args := e.operands[inst.from:inst.to]
 		switch inst.op {
 		case opSymbol:
-			cells[i] = cell{value: values[inst.n]}
+			cells[i] = cell{value: values[inst.number]}
 		case opProduct, opSum, opMax, opMin:
 			cells[i] = accumulate(inst, args, cells)
 		case opDiv, opMod:
@@ -216,7 +216,7 @@ func floorCell(remainder bool, dividend, divisor cell) cell {
 
 // accumulate computes a sum, a product, a maximum or a minimum of the cells with the indexes args.
 func accumulate(inst *instruction, args []int32, cells []cell) cell {
-	result := cell{value: inst.n}
+	result := cell{value: inst.number}
 	for k, index := range args {
 		operand := cells[index]
 		result.undefined = result.undefined || operand.undefined

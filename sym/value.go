@@ -11,7 +11,7 @@ import (
 // is a symbol or a function of expressions.
 
 // errZero is the error for a quotient or remainder with the divisor 0.
-var errZero = errors.New("division by zero")
+var errDivisionByZero = errors.New("division by zero")
 
 // valuation evaluates expressions at a binding. Shared parts of large expressions are computed once.
 type valuation struct {
@@ -119,7 +119,7 @@ func (w *valuation) function(a *atom) (int, error) {
 				err = errOverflow
 			}
 		case operand == 0:
-			err = errZero
+			err = errDivisionByZero
 		case operand == -1 && result == math.MinInt:
 			err = errOverflow
 		case a.kind == kindDiv:

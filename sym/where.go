@@ -155,7 +155,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		switch panicked {
 		case nil:
 		case zeroDivision:
-			result.Err = errZero
+			result.Err = errDivisionByZero
 			possible = true
 		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
 			result.Err = ErrNumber

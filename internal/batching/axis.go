@@ -27,7 +27,7 @@ type Axis struct {
 	exact     bool            // runs are joined only if the batch has the plan of each run: see Prove
 	outputs   map[string]bool // whether dimension 0 of an output has the rows; other outputs are the same for all runs
 	program   *program.Program
-	openIndex int // index of the batch size's symbol in program.OpenSymbols
+	openIndex int // index of the batch size's symbol in program.OpenSymbols, the symbols without a fixed size
 
 	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
 	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
@@ -101,6 +101,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		if err != nil {
 			return nil, err
 		}
+		// Follow finds the dimension of the rows in each output: -1 if the output has none.
 		proof, err := batch.Follow(bound, dims)
 		if err != nil {
 			return nil, err
@@ -122,12 +123,11 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 // costTolerance is the relative saving per row for which EfficientRows does not choose a larger batch.
 const costTolerance = 0.02
 
-// EfficientRows returns the number of rows that a batch of run and others should have: the least number that has a
-// predicted cost per row at most 2% above the least. Candidates are minRows, its doubles, and maxRows, within the
+// EfficientRows returns the number of rows that a batch with the given run should have: the least number with a
+// predicted cost per row at most 2% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
 // bounds of the batch size. Smaller batches need less memory, their rows wait less, and their intermediate results stay
 // in nearer caches. The result is maxRows if the run cannot be joined, if no candidate can be planned before the
-// context ends, or while another call plans: requests of many sizes then neither wait for each other nor plan all at
-// once.
+// context ends, or while another call plans. Requests of many sizes thus do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
 	if run.Rows == 0 || a.exact && run.plan == nil {
 		return maxRows
@@ -190,7 +190,7 @@ type plan struct {
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none, or if the
 // context ends first. Plans with equal decisions and implementations have the same pointer, unless maxPlans other plans
-// are kept. Then runs of different sizes are not joined.
+// are kept already.
 func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows

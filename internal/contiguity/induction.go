@@ -6,8 +6,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file has the lemmas by which both forms of a predicate agree for all ranks. Most lemmas add a dimension of size
-// s and stride t to earlier dimensions. z is what the loop has computed for these: the next stride, or a bound.
+// A predicate of strides has two forms: a loop with branches, such as denseLoop, and a formula without branches, such as
+// denseFormulaFrom. The lemmas of this file show that both forms agree for all ranks. Most lemmas add a dimension of
+// size s and stride t to earlier dimensions. z is the result for the earlier dimensions: the next stride, or a bound.
 
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
@@ -30,10 +31,10 @@ var denseStep = Step{
 		"dimensions both hold, with z = 1. If one form ends with false, the conjunction stays false.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
-		// path and next are the answer and the next stride of the branching form; all and formulaNext are the formula's.
-		path, next := denseLoop([]int{0}, shape, strides, z)
-		all, formulaNext := denseFormulaFrom([]int{0}, shape, strides, z)
-		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
+		// Each form returns whether it holds, and the next stride.
+		loopHolds, loopNext := denseLoop([]int{0}, shape, strides, z)
+		formula, formulaNext := denseFormulaFrom([]int{0}, shape, strides, z)
+		return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
 	},
 }
 
@@ -43,8 +44,8 @@ var elementsStep = Step{
 	Check: func(symbol func(string) sym.Int) bool {
 		// The condition rest = 0 stands for the condition of the loop.
 		empty, rest := symbol("numel").Eq(sym.Int{}), symbol("rest").Eq(sym.Int{})
-		path := empty.Holds() || rest.Holds()
-		return path == empty.Or(rest).Holds()
+		loopHolds := empty.Holds() || rest.Holds()
+		return loopHolds == empty.Or(rest).Holds()
 	},
 }
 
@@ -52,13 +53,13 @@ var elementsStep = Step{
 var disjunctionStep = Step{
 	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
-		disjunction, path := sym.BoolOf(false), false
+		disjunction, loopHolds := sym.BoolOf(false), false
 		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
 			predicate := symbol(name).Eq(sym.Int{})
-			disjunction, path = disjunction.Or(predicate), path || predicate.Holds()
+			disjunction, loopHolds = disjunction.Or(predicate), loopHolds || predicate.Holds()
 		}
-		return path == disjunction.Holds()
+		return loopHolds == disjunction.Holds()
 	},
 }
 
@@ -68,21 +69,21 @@ var orderedStep = Step{
 		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
 		"the same. For no dimensions both hold, with z = 0.",
 	// 1 stands for every dimension other than 0: the forms compare the number of a dimension only with 0.
-	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 1) },
+	Check: func(symbol func(string) sym.Int) bool { return orderedStepHolds(symbol, 1) },
 }
 
 var orderedFirstStep = Step{
 	Claim: "The same for dimension 0, at which the channels' stride is compared.",
-	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 0) },
+	Check: func(symbol func(string) sym.Int) bool { return orderedStepHolds(symbol, 0) },
 }
 
 // orderedAt checks the induction step for dimension dim.
-func orderedAt(symbol func(string) sym.Int, dim int) bool {
+func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
-	path, next := orderedLoop([]int{dim}, shape, strides, z, channels)
-	all, formulaNext := orderedFormulaFrom([]int{dim}, shape, strides, z, channels)
-	return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
+	loopHolds, loopNext := orderedLoop([]int{dim}, shape, strides, z, channels)
+	formula, formulaNext := orderedFormulaFrom([]int{dim}, shape, strides, z, channels)
+	return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
 }
 
 // exactStep is the induction step of exactLoop and exactFormulaFrom.
@@ -92,9 +93,9 @@ var exactStep = Step{
 		"= 1.",
 	Check: func(symbol func(string) sym.Int) bool {
 		shape, strides, z := []sym.Int{symbol("s")}, []sym.Int{symbol("t")}, symbol("z")
-		path, next := exactLoop([]int{0}, shape, strides, z)
-		all, formulaNext := exactFormulaFrom([]int{0}, shape, strides, z)
-		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
+		loopHolds, loopNext := exactLoop([]int{0}, shape, strides, z)
+		formula, formulaNext := exactFormulaFrom([]int{0}, shape, strides, z)
+		return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
 	},
 }
 
@@ -108,12 +109,12 @@ var disjointStep = Step{
 		if s.Eq(sym.Int{}).Holds() {
 			return true // values without elements are excluded
 		}
-		path, next := true, z
+		loopHolds, loopNext := true, z
 		if !is1(s).Holds() {
-			path, next = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
+			loopHolds, loopNext = disjointLoop([]int{0}, []sym.Int{s}, []sym.Int{t}, z)
 		}
-		all, formulaNext := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
-		return path == all.Holds() && (!path || isCertain(next.Eq(formulaNext)))
+		formula, formulaNext := is1(s).Or(z.Lt(t)), z.Add(s.Sub(one()).Mul(t)) // the reach grows by (s-1)*t
+		return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
 	},
 }
 

@@ -14,9 +14,10 @@ const (
 	maxElements  = 1 << 26 // maximum number of elements of an input
 )
 
-// NondegenerateSizes returns sizes of the open symbols at which every size that depends on them is at least 2. A size
-// of 0 or 1 makes the layout of a value ambiguous. A plan for such a size may be poor for other sizes. The search
-// starts at the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them.
+// NondegenerateSizes returns sizes of the open symbols, the symbols without a fixed size. At these sizes, every size
+// that depends on the symbols is at least 2. A size of 0 or 1 makes the layout of a value ambiguous, so its plan may be
+// poor for other sizes. The search starts at the first hint or the assumed sizes, and doubles each symbol on which a
+// size of 0 or 1 depends.
 // NondegenerateSizes returns nil if the search fails.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
@@ -67,7 +68,7 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []int, ok bool) {
 	g, err := p.GraphAt(ctx, sizes)
 	interrupt.Check(ctx)
-	if err != nil || inputElements(g) > maxElements {
+	if err != nil || largestInputElements(g) > maxElements {
 		return nil, false
 	}
 	for i := range sizes {
@@ -80,7 +81,7 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 		if err != nil {
 			return nil, false
 		}
-		if hasDegenerate(g, doubledGraph) {
+		if hasDegenerateSize(g, doubledGraph) {
 			list = append(list, i)
 		}
 	}
@@ -89,7 +90,7 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 
 // hasDegenerate reports whether a size in g is 0 or 1 and differs from the size in changed. changed is the same graph
 // with another size of one symbol.
-func hasDegenerate(g, changed *graph.Graph) bool {
+func hasDegenerateSize(g, changed *graph.Graph) bool {
 	var shapes [][]int
 	changed.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })
 	next, found := 0, false
@@ -104,7 +105,7 @@ func hasDegenerate(g, changed *graph.Graph) bool {
 }
 
 // inputElements returns the number of elements of the largest input.
-func inputElements(g *graph.Graph) int {
+func largestInputElements(g *graph.Graph) int {
 	largest := 0
 	for _, v := range g.Inputs {
 		largest = max(largest, v.Meta.Numel())

@@ -65,9 +65,9 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 		decisions, err := passes.DecodeDecisions(entry.Bytes())
 		runtime.KeepAlive(entry) // the memory of entry is unmapped when entry is collected
 		if err == nil {
-			follow := options
-			follow.Follow, follow.Price = decisions, true
-			if plan, err := passes.Run(g, follow); err == nil {
+			followOptions := options
+			followOptions.Follow, followOptions.Price = decisions, true
+			if plan, err := passes.Run(g, followOptions); err == nil {
 				return plan, nil
 			}
 		}
@@ -152,8 +152,8 @@ func (p *Program) foldKey(node *graph.Node) (diskcache.Key, bool) {
 	if node.Impl != nil {
 		fmt.Fprintf(hash, " %q %q %q", node.Impl.Name, node.Walk.LoopOrder, node.Walk.ResultOrders)
 	}
-	if form := node.Packing(); form != nil {
-		fmt.Fprintf(hash, " %q", form.Format)
+	if packing := node.Packing(); packing != nil {
+		fmt.Fprintf(hash, " %q", packing.Format)
 	} else if !graphdigest.Attrs(hash, node) {
 		return diskcache.Key{}, false
 	}

@@ -32,12 +32,13 @@ var splitTable, weaveTable = func() (split, weave permutations) {
 // elements per channel that it transposed, which is a multiple of the vector length.
 func (m *matrix) transposeThreeChannels() int {
 	const lanes = 16
+	const tripleBytes = 12 // 3 channels of 4 bytes
 	switch {
 	case m.elemBytes != 4 || !hasThreeChannelTranspose:
-	case m.cols == 3 && m.srcStep == 12 && m.rows >= lanes:
+	case m.cols == 3 && m.srcStep == tripleBytes && m.rows >= lanes:
 		split3x512(m.rows&^(lanes-1), m.dst, m.dstStep, m.src, &splitTable)
 		return m.rows &^ (lanes - 1)
-	case m.rows == 3 && m.dstStep == 12 && m.cols >= lanes:
+	case m.rows == 3 && m.dstStep == tripleBytes && m.cols >= lanes:
 		weave3x512(m.cols&^(lanes-1), m.dst, m.src, m.srcStep, &weaveTable)
 		return m.cols &^ (lanes - 1)
 	}

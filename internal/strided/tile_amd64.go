@@ -11,7 +11,7 @@ import (
 // hasInterleave reports whether interleave32 and interleave64 can be used.
 var hasInterleave = machine.RunnableFeatures().Has(machine.AVX2)
 
-// tileRoutines are the routines of the instruction set in use that this processor can run.
+// tileRoutines are the routines that transpose tiles on this processor, by element size in bytes.
 var tileRoutines = tileRoutinesOf(machine.RunnableFeatures())
 
 // vectorRows and streamRows are the routines that copy rows, with ordinary and with non-temporal stores. They are
@@ -24,7 +24,8 @@ var hasThreeChannelTranspose = machine.RunnableFeatures().Has(machine.Vector512)
 // tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
 // routines with equal numbers of rows, those with more columns come first.
 func tileRoutinesOf(cpu machine.Features) (routines [17][]tileRoutine) {
-	// In the order of the fields: rows, cols, minCols, ordinaryStores, stream, closeRows.
+	// In the order of the fields: rows, cols, minCols, ordinaryStores, stream, closeRows. Names of functions end with the
+	// bytes of an element and of a vector.
 	if cpu.Has(machine.Vector512) {
 		routines[1] = append(routines[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
 		routines[2] = append(routines[2], tileRoutine{32, 16, 8, tile2x64, stream2x64, close2x64},

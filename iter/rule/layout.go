@@ -10,7 +10,8 @@ import (
 
 // This file chooses the order of the dimensions (the permutation) and the layouts of the outputs. Conditions on sizes
 // are of type [sym.Bool]. Decide simplifies a condition by the bounds of the symbols. Holds decides it: if the bounds
-// do not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard.
+// do not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard. The comparedType of
+// an operand has the strides that PyTorch would compare.
 
 // chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
 // the permutation rule.
@@ -180,7 +181,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 		if operand.RuleChoosesLayout() {
 			continue
 		}
-		swapHere, stayHere := r.compareBy(operand, a, b)
+		swapHere, stayHere := r.compareByOperand(operand, a, b)
 		// An operand counts only where no earlier operand decides.
 		swapHere, stayHere = undecided.And(swapHere), undecided.And(stayHere)
 		if decidingOperand < 0 && (swapHere.Hint() || stayHere.Hint()) {
@@ -198,7 +199,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 // compareBy is compare for one operand. It compares the operand's strides along a and b and, if the strides are
 // equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
 // output move to the front.
-func (r *Rule) compareBy(operand *Resolved, a, b int) (swap, stay sym.Bool) {
+func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Bool) {
 	// swap = decides && (strideA > strideB || strideA == strideB && size[a] > size[b]), and stay = decides && strideA <
 	// strideB. The branches below omit the conditions that are known.
 	strideA, strideB := r.effectiveStride(operand.comparedType, a), r.effectiveStride(operand.comparedType, b)

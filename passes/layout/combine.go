@@ -88,7 +88,7 @@ func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
 }
 
 // exhausted reports whether the search may examine no further plan.
-func (s *memorySearch) exhausted() bool { return len(s.runBytesByLabels) >= s.maxExamined }
+func (s *memorySearch) isExhausted() bool { return len(s.runBytesByLabels) >= s.maxExamined }
 
 // maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.
 const maxCombinations = 64
@@ -118,7 +118,7 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 	best := plan
 	for range maxCombinations {
 		candidate := removeCheapest(&candidates)
-		if candidate == nil || candidate.costPS >= s.leastPS || s.exhausted() {
+		if candidate == nil || candidate.costPS >= s.leastPS || s.isExhausted() {
 			break
 		}
 		bytes, next, err := s.examine(candidate, s.leastPS)

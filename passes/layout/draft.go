@@ -229,7 +229,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			continue // inference reads the data of the constant itself
 		}
 		meta, operandCopy := d.readLayout(arg.Value)
-		if operandCopy != nil && operandCopy.Pinned && d.Problem.needsWritten(n) &&
+		if operandCopy != nil && operandCopy.Pinned && d.Problem.needsLayoutAsWritten(n) &&
 			arg.Value.Meta.IsNonOverlappingAndDense() {
 			operandCopy = d.copyAsWritten(arg.Value,
 				fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, arg.Value.Name))

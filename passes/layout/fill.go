@@ -15,7 +15,7 @@ import (
 const (
 	maxRounds   = 3  // maximum number of times that all limits are combined
 	maxMeasured = 32 // maximum number of plans that measureOtherBytes examines
-	maxExamined = 48 // number of further plans after which the search ends
+	maxFurtherPlans = 48 // number of plans to examine after measureOtherBytes
 )
 
 // nodeLimit is a limit on the bytes of the constants of a node: a variant of the limit in the current plan.
@@ -27,9 +27,9 @@ type nodeLimit struct {
 
 // fill looks for cheaper plans near the given plan, which need not fit into the memory limit. The state of the search
 // is a limit for each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit
-// at a time to find the cost of each change. It then makes the changes that together fit and save most: see
-// [memorySearch.combine]. It repeats this while the plan becomes cheaper, because the costs of changes depend on each
-// other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
+// at a time to find the cost of each change. [memorySearch.combine] then makes the changes that together fit and save
+// most. Both steps are repeated while the plan becomes cheaper, because the costs of changes depend on each other:
+// nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
 func (s *memorySearch) fill(plan *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
 	s.options.TimeLimit = 0 // 0 stops each solution before its search: fill solves many problems
@@ -43,7 +43,7 @@ func (s *memorySearch) fill(plan *pricedPlan) error {
 			if err := s.measureOtherBytes(variants); err != nil {
 				return err
 			}
-			s.maxExamined = len(s.runBytesByLabels) + maxExamined
+			s.maxExamined = len(s.runBytesByLabels) + maxFurtherPlans
 		}
 		better, err := s.combine(plan, variants)
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
 		limits := s.limitsOf(plan)
-		if addedBytes := variant.bytes - limits[variant.node]; addedBytes <= 0 || addedBytes > plan.unused || s.exhausted() {
+		if addedBytes := variant.bytes - limits[variant.node]; addedBytes <= 0 || addedBytes > plan.unused || s.isExhausted() {
 			continue
 		}
 		limits[variant.node] = variant.bytes
@@ -86,11 +86,11 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 	return nil
 }
 
-// tryLimits returns the cheapest plan within limits of the nodes if it costs less than ps picoseconds, else nil. It
-// sets unused of the plan.
-func (s *memorySearch) tryLimits(limits []int64, ps int64) (*pricedPlan, error) {
+// tryLimits returns the cheapest plan within limits of the nodes if it costs less than ceilingPS picoseconds, else
+// nil. It sets unused of the plan.
+func (s *memorySearch) tryLimits(limits []int64, ceilingPS int64) (*pricedPlan, error) {
 	next, err := s.solveLimited(limits)
-	if err != nil || next == nil || next.CostPS >= ps {
+	if err != nil || next == nil || next.CostPS >= ceilingPS {
 		return nil, err
 	}
 	_, err = s.checkFit(next)
@@ -113,15 +113,15 @@ func (s *memorySearch) limitsOf(plan *pricedPlan) []int64 {
 func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error) {
 	limits := s.limitsOf(plan)
 	for i, bytes := range s.bytes {
-		var levels []nodeLimit
+		var candidates []nodeLimit
 		for label := range bytes {
-			levels = append(levels, nodeLimit{i, bytes[label], s.model.computedNodes[i].labels[label].leastCost()})
+			candidates = append(candidates, nodeLimit{i, bytes[label], s.model.computedNodes[i].labels[label].leastCost()})
 		}
-		sorted.Func(levels, func(a, b nodeLimit) int {
+		sorted.Func(candidates, func(a, b nodeLimit) int {
 			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.costPS, b.costPS))
 		})
 		least := int64(math.MaxInt64)
-		for _, variant := range levels {
+		for _, variant := range candidates {
 			isUseful := variant.costPS < least || variant.bytes == limits[i]
 			isDuplicate := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
 			least = min(least, variant.costPS)
@@ -147,7 +147,7 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 	return list, nil
 }
 
-// leastCost returns the cost of a label that reads each operand in the cheapest form.
+// leastCost returns the cost of a label (a way to compute a node) that reads each operand in the cheapest layout.
 func (l *label) leastCost() int64 {
 	sum := l.cost
 	for _, costs := range l.readCosts {

@@ -22,7 +22,7 @@ import (
 // variable of Model.WCSP. The strategy checks the cost of the solution, unless it is 0, and the proof, if there is
 // one. Without a proof, the lower bound is ignored.
 func Given(s *wcsp.Solution) Strategy {
-	return &solving{name: "given", solver: givenLabels{solution: s}}
+	return &modelStrategy{name: "given", solver: givenLabels{solution: s}}
 }
 
 // ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required: a
@@ -37,7 +37,7 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		return nil, err
 	}
 	if labels := numbersOf(text); labels != nil {
-		return &solving{name: "given", solver: givenLabels{solution: &wcsp.Solution{Labels: labels}}}, nil
+		return &modelStrategy{name: "given", solver: givenLabels{solution: &wcsp.Solution{Labels: labels}}}, nil
 	}
 	var file struct {
 		Version int             `json:"version"`
@@ -55,7 +55,7 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 	g := givenLabels{solution: &wcsp.Solution{Cost: file.Cost, Bound: file.Bound, Proof: file.Proof}}
 	for _, labels := range []any{&g.solution.Labels, &g.names, &g.byName} { // the permitted types of "labels"
 		if err = json.Unmarshal(file.Labels, labels); err == nil && string(bytes.TrimSpace(file.Labels)) != "null" {
-			return &solving{name: "given", solver: g}, nil
+			return &modelStrategy{name: "given", solver: g}, nil
 		}
 		g.solution.Labels, g.names, g.byName = nil, nil, nil
 	}

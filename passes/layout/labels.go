@@ -379,7 +379,7 @@ func (m *Model) setAllowed(view *viewNode) {
 	if err == nil && len(results) == len(view.node.Out) || view.identity {
 		view.allowed = 1 << operand.pin
 	}
-	if m.Problem.needsWritten(view.node) {
+	if m.Problem.needsLayoutAsWritten(view.node) {
 		view.allowed |= 1
 	}
 }

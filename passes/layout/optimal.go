@@ -10,7 +10,7 @@ import (
 )
 
 // Optimal minimizes the total cost and proves it: see [Model].
-var Optimal Strategy = &solving{name: "optimal", solver: wcsp.Exact,
+var Optimal Strategy = &modelStrategy{name: "optimal", solver: wcsp.Exact,
 	doc: "minimizes the total cost and proves it; the default"}
 
 // SolveLimit is the default time limit of a search. A search is needed if elimination does not find a proven optimum.
@@ -30,22 +30,22 @@ func (p *Problem) SearchTimeLimit() time.Duration {
 
 // Solved returns a strategy that states the problem exactly ([Model]) and solves it with the given solver. The cost,
 // bound and proof of a solver other than [wcsp.Exact] are checked. A bound without a valid proof is replaced by 0.
-func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
+func Solved(name string, solver wcsp.Solver) Strategy { return &modelStrategy{name: name, solver: solver} }
 
 // solving is a strategy that solves a [Model].
-type solving struct {
+type modelStrategy struct {
 	name, doc string
 	solver    wcsp.Solver
 }
 
 // Name implements [Strategy].
-func (s *solving) Name() string { return s.name }
+func (s *modelStrategy) Name() string { return s.name }
 
 // Doc describes the strategy in one sentence.
-func (s *solving) Doc() string { return s.doc }
+func (s *modelStrategy) Doc() string { return s.doc }
 
 // Choose implements [Strategy].
-func (s *solving) Choose(p *Problem) (*Assignment, error) {
+func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 	if s.solver == nil {
 		return nil, fmt.Errorf("strategy %s has no solver", s.name)
 	}
@@ -91,6 +91,6 @@ func (m *Model) optimum() (_ *Assignment, err error) {
 		return nil, err
 	}
 	a.Model, a.Preference = best.model, preference
-	a.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.labels, Cost: best.ps, Bound: preference.LeastPS}
+	a.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.labels, Cost: best.costPS, Bound: preference.LeastPS}
 	return a, nil
 }

@@ -55,7 +55,7 @@ func Budget(leastPS int64, slack float64) int64 {
 type weightedSolution struct {
 	model  *Model
 	labels []int // by variable of the problem
-	ps     int64 // the cost without weights, in picoseconds
+	costPS     int64 // the cost without weights, in picoseconds
 	copies int   // number of inserted copies
 	units  int64 // the copied bytes, in units of Weights.UnitBytes; 0 if copies have no weight
 	bound  int64 // a lower bound on the weighted cost
@@ -69,7 +69,7 @@ func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
 		return nil, err
 	}
 	solution := &weightedSolution{model: m, labels: found.Labels, bound: found.Bound, cost: found.Cost}
-	if solution.ps, err = m.WCSP.Cost(found.Labels); err != nil {
+	if solution.costPS, err = m.WCSP.Cost(found.Labels); err != nil {
 		return nil, err
 	}
 	if m.Weights.Copy == 0 {
@@ -80,7 +80,7 @@ func (m *Model) solve(options wcsp.Options) (*weightedSolution, error) {
 		solution.copies = outcome.Inserted
 		return solution, nil
 	}
-	weightOfCopying := found.Cost - m.Weights.Time*solution.ps
+	weightOfCopying := found.Cost - m.Weights.Time*solution.costPS
 	// weightOfCopying is copies*Copy + units. A copy weighs more than all units of a plan: units is the remainder.
 	solution.copies, solution.units = int(weightOfCopying/m.Weights.Copy), weightOfCopying%m.Weights.Copy
 	return solution, nil
@@ -108,12 +108,12 @@ func (m *Model) preferFewerCopies(options wcsp.Options) (*weightedSolution, *Pre
 	preference := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / weights.Time, Made: weights, Proof: weights,
 		Bound: best.bound}
 	preference.BudgetPS = Budget(preference.LeastPS, preference.Slack)
-	if preference.Slack > 0 && best.copies > 0 && best.ps <= preference.BudgetPS {
+	if preference.Slack > 0 && best.copies > 0 && best.costPS <= preference.BudgetPS {
 		if best, err = m.findFewerCopies(options, best, preference); err != nil {
 			return nil, nil, err
 		}
 	}
-	preference.CostPS, preference.Copies, preference.Units = best.ps, best.copies, best.units
+	preference.CostPS, preference.Copies, preference.Units = best.costPS, best.copies, best.units
 	preference.Made = best.model.Weights
 	maxUnits := m.planBounds.maxUnits(preference.Proof.UnitBytes)
 	preference.FewestCopies = min(preference.Copies,
@@ -147,9 +147,9 @@ func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution,
 			return nil, err
 		}
 		preference.Proof, preference.Bound = weights, solution.bound
-		weightedSum := func(s *weightedSolution) int64 { return timeWeight*s.ps + copyWeight*int64(s.copies) }
+		weightedSum := func(s *weightedSolution) int64 { return timeWeight*s.costPS + copyWeight*int64(s.copies) }
 		isBetter := weightedSum(solution) < weightedSum(best)
-		isWithinBudget := solution.ps <= preference.BudgetPS
+		isWithinBudget := solution.costPS <= preference.BudgetPS
 		if isWithinBudget && solution.copies < best.copies {
 			best = solution
 		}
@@ -161,7 +161,7 @@ func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution,
 		if !isWithinBudget {
 			overBudget = solution
 		}
-		timeWeight, copyWeight = int64(best.copies-overBudget.copies), overBudget.ps-best.ps
+		timeWeight, copyWeight = int64(best.copies-overBudget.copies), overBudget.costPS-best.costPS
 	}
 	return best, nil
 }

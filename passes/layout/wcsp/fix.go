@@ -23,7 +23,7 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 		remaining.Variables = append(remaining.Variables, v)
 	}
 	for _, f := range p.Factors {
-		remaining.Factors = append(remaining.Factors, p.fixed(&f, labels, newIndex))
+		remaining.Factors = append(remaining.Factors, p.restrictedFactor(&f, labels, newIndex))
 	}
 	return remaining, func(chosen []int) []int {
 		all := make([]int, len(newIndex))
@@ -38,9 +38,9 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	}, nil
 }
 
-// fixed returns a factor restricted to the fixed labels. newIndex has the index of each variable in the remaining
+// fixed returns a factor, a cost table over the variables of its scope, for the fixed labels. newIndex has the index of each variable in the remaining
 // problem; -1 for a fixed variable.
-func (p *Problem) fixed(f *Factor, labels map[int]int, newIndex []int) Factor {
+func (p *Problem) restrictedFactor(f *Factor, labels map[int]int, newIndex []int) Factor {
 	restricted := Factor{Scope: []int{}}
 	for _, v := range f.Scope {
 		if newIndex[v] >= 0 {

@@ -4,15 +4,15 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// tree is a node of a proof under construction: see [Proof] for shifts, cuts, steps, branches and parts.
+// tree is a node of a proof of a lower bound, under construction. [Proof] defines the terms.
 type tree struct {
 	label    int // label of the parent's variable, if the node is a branch
-	shifts   []Shift
-	cuts     []Cut
+	shifts   []Shift // costs that are moved between functions
+	cuts     []Cut   // labels that no cheaper assignment has
 	cutoff   int64 // upper limit on the node's bound, if the node has cuts
 	bound    int64 // lower bound that the node proves
 	constant int64 // bound minus the sum of the bounds of the parts
-	steps    []Step
+	steps    []Step // eliminations of variables
 	variable int    // the variable on which branches split
 	branches []tree // one for each label of variable
 	parts    []tree // connected components
@@ -40,7 +40,7 @@ func (t *tree) node(target int64) (Node, int64) {
 		}
 		sorted.Func(proofNode.Branches, func(a, b Branch) int { return a.Label - b.Label })
 	case len(t.parts) > 0:
-		spare := t.constant - target // by this much the sum of the parts' bounds may fall
+		spare := t.constant - target // the amount by which the sum of the parts' bounds may fall
 		for i := range t.parts {
 			spare = add(spare, t.parts[i].bound)
 		}
