@@ -91,7 +91,7 @@ func (n *Node) inPlace() []bool {
 	return marks
 }
 
-// checkWithin checks that a value is a slice of its ContainedIn, which must be the result of a
+// checkContainedIn checks that a value is a slice of its ContainedIn, which must be the result of a
 // concatenation. A value without ContainedIn passes.
 func (v *Value) checkContainedIn() error {
 	whole := v.ContainedIn

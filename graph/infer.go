@@ -65,8 +65,9 @@ func (n *Node) inferSymbolic(g *Graph, state *inference) error {
 	return n.inferReusing(g, state)
 }
 
-// inferReusing is infer for a node of graph g. It reuses the results of the last node for a similar node. In a graph of a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps
-// the memory accesses of several nodes.
+// inferReusing is infer for a node of graph g. It reuses the results of the last node for a similar node. In a graph of
+// a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps the memory
+// accesses of several nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]

@@ -16,8 +16,8 @@ type Kernel struct {
 	// Place is the processor that runs the kernel, and the memory that it accesses.
 	Place  tensor.Place
 	Phases []Phase // they run one after another
-	// Scratch is the size in bytes of the memory that all chunks of a run share. WorkerScratch is the size in bytes of the
-	// memory of each worker. Both memories are 64-byte aligned and not cleared.
+	// Scratch is the size in bytes of the memory that all chunks of a run share. WorkerScratch is the size in bytes of
+	// the memory of each worker. Both memories are 64-byte aligned and not cleared.
 	Scratch, WorkerScratch int
 	// InPlace lists pairs of an output and an operand. The output may use the memory of the operand if the operand is not
 	// needed afterwards.
@@ -58,9 +58,9 @@ type Phase struct {
 	Flow     *Flow // nil if the progress of chunks is not described
 }
 
-// Flow is for a phase whose chunks, in order of their numbers, go through memory from its beginning to its end. The
-// executor uses the Flow to start a chunk before the step that computes the first operand has finished. Chunks are
-// numbered from 0. The results of both functions never decrease as chunk grows.
+// Flow describes the progress of a phase. The executor uses it to start a chunk before the step that computes the first
+// operand has finished. The chunks, numbered from 0, go through memory in order. The results of both functions never
+// decrease as chunk grows.
 type Flow struct {
 	// FinalElements returns n: after chunks 0 to chunk have run, the first n elements of the first output, in memory
 	// order, are final.
@@ -84,7 +84,7 @@ type Mem struct {
 	State         *WorkerState    // objects of this worker, one for each [PerWorker]; may be nil
 	Context       context.Context // context of the run; nil is a context that never ends
 
-	steps int // simple steps since CheckContextAfter checked the context
+	steps int // number of simple steps since CheckContextAfter last checked the context
 }
 
 // CheckContext ends the chunk (see [Phase]) by a panic if the context of the run has ended. The executor

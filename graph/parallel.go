@@ -9,8 +9,8 @@ import (
 )
 
 // Parallel is a loop over one dimension of operands and results, with independent iterations. Iteration i computes
-// slice i of each result from slice i of each divided operand and all elements of every other operand. If the op is
-// called with only some of the slices and the same attributes, it computes the same elements.
+// slice i of each result from slice i of each divided operand and all elements of every other operand. A call with only
+// some of the slices and the same attributes computes the same elements.
 type Parallel struct {
 	OperandDims []int // indexed by operand: the dimension that the loop divides, or [Whole]
 	ResultDims  []int // indexed by result: the dimension that the loop divides
@@ -72,9 +72,9 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 	if call == nil || len(call.Out) == 0 {
 		return nil
 	}
-	shape := call.Out[0].Shape
+	resultShape := call.Out[0].Shape
 	var loops []Parallel
-	for dim, size := range shape {
+	for dim, size := range resultShape {
 		if slices.Contains(dims, dim) {
 			continue
 		}
@@ -82,12 +82,12 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 		fits := true // whether dim has the same size in all results and in all operands of their rank
 		for i, arg := range call.In {
 			meta := arg.Meta()
-			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && meta.Rank() == len(shape) {
+			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && meta.Rank() == len(resultShape) {
 				loop.OperandDims[i], fits = dim, fits && meta.Shape[dim] == size
 			}
 		}
 		for i, meta := range call.Out {
-			loop.ResultDims[i], fits = dim, fits && meta.Rank() == len(shape) && meta.Shape[dim] == size
+			loop.ResultDims[i], fits = dim, fits && meta.Rank() == len(resultShape) && meta.Shape[dim] == size
 		}
 		if fits {
 			loops = append(loops, loop)
@@ -147,7 +147,8 @@ func BroadcastLoops(call *Call) []Parallel {
 	return loops
 }
 
-// loops returns the loops over the dimensions of operand 0 that the row program r does not reduce.
+// loops returns the loops over the dimensions of operand 0 that the row program r does not reduce. A row program is a
+// sequence of reductions and pointwise loops over rows; Mask marks the dimensions that form a row.
 func (r *Rows) loops(call *Call) []Parallel {
 	rank := call.Meta(0).Rank()
 	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {

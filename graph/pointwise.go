@@ -23,8 +23,8 @@ type Pointwise struct {
 	// Results returns the number of outputs of a call if it depends on attributes ([Op.VariadicResults]); nil means
 	// Outputs.
 	Results func(call *Call) (int, error)
-	// Grain is the number of elements of a parallel task. 0 means iter.GrainSize, or less for an expression with functions such
-	// as exp.
+	// Grain is the number of elements of a parallel task. 0 means iter.GrainSize, or less for an expression with
+	// functions such as exp.
 	Grain int
 }
 

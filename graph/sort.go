@@ -19,16 +19,17 @@ const (
 	placed
 )
 
-// maxSearched is the maximum number of nodes of a graph in which all cycles are searched: see [Graph.Sort].
-const maxSearched = 1 << 16
+// maxNodesForAllCycles is the maximum number of nodes of a graph in which all cycles are searched: see [Graph.Sort].
+const maxNodesForAllCycles = 1 << 16
 
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
 // moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
 // names the nodes of the cycle.
 //
-// gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes,
-// and moves nodes that are already in order. It is used to find all cycles. It is recursive, and some millions of nodes
-// would exhaust the stack. In a graph with more than maxSearched nodes, only the first cycle is therefore reported.
+// gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes, and
+// moves nodes that are already in order. It is used to find all cycles. It is recursive, and some millions of nodes
+// would exhaust the stack. In a graph with more than maxNodesForAllCycles nodes, only the first cycle is therefore
+// reported.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.isSorted(marks) {
@@ -38,7 +39,7 @@ func (g *Graph) Sort() error {
 	order := make([]*Node, 0, len(g.Nodes))
 	type frame struct {
 		node *Node
-		next int // index of the next operand
+		next int // index of the next dependency
 	}
 	var stack []frame
 	for _, root := range g.Nodes {
@@ -61,15 +62,15 @@ func (g *Graph) Sort() error {
 				continue
 			}
 			if marks[v.Node.number] == visiting {
-				if len(g.Nodes) <= maxSearched {
+				if len(g.Nodes) <= maxNodesForAllCycles {
 					return g.cycles()
 				}
 				// The stack from v.Node to the top is a cycle: each node uses the next, and the top uses v.Node.
-				cycle := []*Node{v.Node}
+				cycleNodes := []*Node{v.Node}
 				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
-					cycle = append(cycle, stack[i].node)
+					cycleNodes = append(cycleNodes, stack[i].node)
 				}
-				return Errors{g.cycleError(cycle)}
+				return Errors{g.cycleError(cycleNodes)}
 			}
 			marks[v.Node.number] = visiting
 			stack = append(stack, frame{v.Node, 0})
@@ -141,8 +142,7 @@ type nodeID int64
 // ID returns the index of the node in Graph.Nodes.
 func (id nodeID) ID() int64 { return int64(id) }
 
-// newDirected returns the nodes of g with an edge from the producer of each used value to its user. Several uses are
-// one edge. Nodes that use their own outputs have no such edge; they are listed in selfUsers.
+// newDirected returns the view of g. An edge leads from a producer of values to a user of them.
 func newDirected(g *Graph) *directed {
 	index := make(map[*Node]int, len(g.Nodes))
 	view := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}

@@ -267,7 +267,7 @@ func (n *Node) checkResult(value *Value, inferred Result) error {
 	case value.Meta.SameLayout(meta) && (value.Meta.Offset == meta.Offset || value.ContainedIn != nil) &&
 		value.Alias == alias:
 		return nil
-	case value.ContainedIn != nil: // checkWithin and checkWrites check the layout
+	case value.ContainedIn != nil: // checkContainedIn and checkWrites check the layout
 		return nil
 	case value.Alias != nil && value.Alias == alias && value.Meta.Offset == meta.Offset && value.Meta.SameAddresses(meta):
 		return nil // a view may have any strides in dimensions of size 1

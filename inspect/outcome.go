@@ -25,7 +25,8 @@ type Outcome struct {
 	Readers  []string `json:"readers" doc:"The nodes of the original graph that read the value."`
 }
 
-// addOutcome describes in the explanation how the program computes a value. binding is the program for one set of sizes.
+// addOutcome describes in the explanation how the program computes a value. binding is the program for one set of
+// sizes.
 func addOutcome(explanation *Explanation, p *program.Program, binding *program.Binding, value *graph.Value) {
 	outcome := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}

@@ -11,8 +11,9 @@ import (
 )
 
 // Build sets up the iteration in the order of TensorIteratorBase::build: overlap checks, the decisions of
-// [Config.Rule], then the coalesced walk. All sizes must be numbers. Errors are PyTorch's, with the operand added.
-// Build also fails for a nil tensor, a negative stride, or a layout that exceeds the tensor's storage.
+// [Config.Rule], then the walk, the loop nest over coalesced dimensions. All sizes must be numbers. Errors are
+// PyTorch's, with the operand added. Build also fails for a nil tensor, a negative stride, or a layout that exceeds the
+// tensor's storage.
 func (c Config) Build() (*Iterator, error) { return Build(c.Config) }
 
 // Build is [Config.Build] for a configuration of package rule.

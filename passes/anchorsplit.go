@@ -15,8 +15,8 @@ import (
 //
 // A space (see [space]) is the shape over which a node iterates, and the mask of its reduced dimensions.
 //
-// Example: a norm reads the sum of n's result and another value. Another node also reads the sum, so it is stored. If
-// the step of n computes the sum, the result of n is never stored.
+// Example: a norm and another node read the sum of n's result and a further value, so the sum is stored. If the step of
+// n computes the sum, the result of n is never stored.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
 	prefixNodes := g.prefixOf(group, v)
@@ -60,23 +60,23 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 // prefixOf returns the pointwise nodes of a group that depend on v but on no row reduction of the group. The nodes are
 // in the order of the graph.
 func (g *grouper) prefixOf(group *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
-	dependent := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
+	dependentValues := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
 	for _, member := range slices.Backward(group.nodes) {
 		memberSpace, _ := g.spaceOf(member)
 		if memberSpace.mask != nil || !slices.Equal(memberSpace.shape, v.Meta.Shape) {
 			continue
 		}
-		dependsOnV, needsOthers := false, false // others: nodes of the group outside the prefix
+		dependsOnV, needsOthers := false, false // others are nodes of the group outside the prefix
 		for _, a := range member.In {
 			if a.Kind == graph.TensorArg {
-				dependsOnV = dependsOnV || dependent[a.Value]
-				needsOthers = needsOthers || !dependent[a.Value] && g.group(a.Value.Node) == group
+				dependsOnV = dependsOnV || dependentValues[a.Value]
+				needsOthers = needsOthers || !dependentValues[a.Value] && g.group(a.Value.Node) == group
 			}
 		}
 		if dependsOnV && !needsOthers {
 			nodes = append([]*graph.Node{member}, nodes...)
 			for _, result := range member.Out {
-				dependent[result] = true
+				dependentValues[result] = true
 			}
 		}
 	}

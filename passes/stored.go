@@ -23,10 +23,11 @@ type storedDecisions struct {
 
 // storedGroup is the encoded form of a groupDecision: nodes that become one step.
 type storedGroup struct {
-	Nodes             []int  // numbers of the nodes
-	Anchor, Attention bool   // the first node is the anchor; the nodes compute an attention
-	Mask              []bool // marks the dimensions that the group reduces
-	Split             int    // if not 0, the number of parts into which dimension 1 is split before the reduction
+	Nodes     []int  // numbers of the nodes
+	Anchor    bool   // the first node is an anchor: a product or convolution that applies the others
+	Attention bool   // the nodes compute an attention
+	Mask      []bool // marks the dimensions that the group reduces
+	Split     int    // if not 0, the number of parts into which dimension 1 is split before the reduction
 }
 
 // storedLayout is the encoded form of a [layout.Assignment]. Numbers replace pointers to values, names replace
@@ -42,8 +43,8 @@ type storedLayout struct {
 type storedChoice struct {
 	Impl        string   // empty for a view
 	OnDevice    bool     `json:",omitzero"`
-	Order       []byte   // of the walk
-	Out         [][]byte // by result: order of the walk's result
+	Order       []byte   // the order of the loops
+	Out         [][]byte // by result: its order in memory
 	In, Results []int    // operands and copies of results: indices in Copies
 	Exact, Drop bool     // see [layout.Choice.ExactStrides] and [layout.Choice.Removed]
 }
@@ -51,9 +52,9 @@ type storedChoice struct {
 // storedCopy is the encoded form of a [layout.Copy].
 type storedCopy struct {
 	Value, From int          // number of the copied value; index in Copies of the source of the copy
-	Order       []byte       // the dimensions in the order in memory
+	Order       []byte       // the dimensions in the order of memory, as in tensor.Order
 	Place       tensor.Place `json:",omitzero"`
-	Strides     bool         // the copy has the strides that the value has before the passes change layouts
+	Strides     bool         // the copy has the strides of the value in the graph as written
 	Pinned      bool         // a pin demands the copy
 	View        bool         // the copy is a second view: the result of the value's view node on the copy From
 	Original    bool         // the copy is the value itself
@@ -178,8 +179,8 @@ func (e *layoutEncoder) index(listed *layout.Copy) int {
 	return e.indices[listed]
 }
 
-// assignment decodes the assignment. Its pointers are to the values, implementations and device of g. The caller has
-// checked that g is the graph for which the decisions were made.
+// assignment decodes the assignment, with pointers to the values and implementations of g and to the device. The caller
+// has checked that g is the graph for which the decisions were made.
 func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.Assignment, error) {
 	copies, err := l.decodedCopies(g)
 	if err != nil {

@@ -23,7 +23,7 @@ type Evaluator struct {
 type instruction struct {
 	op       opcode
 	from, to int32
-	number        int // the constant of a sum, the coefficient of a product, or the index of a symbol
+	number   int // the constant of a sum, the coefficient of a product, or the index of a symbol
 }
 
 // opcode is the operation of an instruction.

@@ -57,7 +57,8 @@ func withSize(sizes []sym.Int, dim int, size sym.Int) []sym.Int {
 	return out
 }
 
-// checked returns t if it passes fastCheck, a fast [Type.Check]. Views with sizes or steps from a user end with checked.
+// checked returns t if it passes fastCheck, a fast [Type.Check]. Views with sizes or steps from a user end with
+// checked.
 func (t Type) checked() (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err

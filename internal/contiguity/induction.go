@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// A predicate of strides has two forms: a loop with branches, such as denseLoop, and a formula without branches, such as
-// denseFormulaFrom. The lemmas of this file show that both forms agree for all ranks. Most lemmas add a dimension of
+// A predicate of strides has two forms: a loop with branches, such as denseLoop, and a formula without branches, such
+// as denseFormulaFrom. The lemmas of this file show that both forms agree for all ranks. Most lemmas add a dimension of
 // size s and stride t to earlier dimensions. z is the result for the earlier dimensions: the next stride, or a bound.
 
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
@@ -77,7 +77,7 @@ var orderedFirstStep = Step{
 	Check: func(symbol func(string) sym.Int) bool { return orderedStepHolds(symbol, 0) },
 }
 
-// orderedAt checks the induction step for dimension dim.
+// orderedStepHolds checks the induction step for dimension dim.
 func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")

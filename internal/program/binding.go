@@ -32,11 +32,11 @@ type Binding struct {
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 
-	// sizes has the given sizes of open symbols, whose sizes come from the inputs of runs. Open symbols without a given
-	// size have their assumed sizes.
+	// sizes has the given sizes of open symbols, the symbols that take their sizes from the inputs of runs. Open
+	// symbols without a given size have their assumed sizes.
 	sizes         map[string]int
-	isHint        bool            // whether the sizes are typical ones and the plan becomes a Specialization
-	decisionsFrom *Specialization // whose decisions the plan has; nil if the plan was optimized for these sizes
+	isHint        bool            // the sizes are typical, and the plan becomes a Specialization for other sizes
+	decisionsFrom *Specialization // the plan with the same decisions; nil if the plan was optimized for these sizes
 	runner        *exec.Runner
 	rejected      graph.Errors  // nodes that inference rejected
 	done          chan struct{} // closed when compilation has ended and all other fields are set
@@ -296,8 +296,8 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 }
 
 // compiledBinding returns the binding for the sizes of a run's inputs if it is compiled or being compiled, otherwise
-// nil. It is the fast path of bindingForInputs, and does not allocate. A binding whose compilation fails was dropped,
-// so that the caller compiles it again.
+// nil. It is the fast path of bindingForInputs, and does not allocate. It returns nil after a failed compilation, so
+// that the caller compiles again.
 func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Tensor) *Binding {
 	if len(p.openSymbols) > maxInlineSymbols {
 		return nil

@@ -88,8 +88,8 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 	return list, true
 }
 
-// hasDegenerate reports whether a size in g is 0 or 1 and differs from the size in changed. changed is the same graph
-// with another size of one symbol.
+// hasDegenerateSize reports whether a size in g is 0 or 1 and differs from the size in changed. changed is the same
+// graph with another size of one symbol.
 func hasDegenerateSize(g, changed *graph.Graph) bool {
 	var shapes [][]int
 	changed.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })
@@ -104,7 +104,7 @@ func hasDegenerateSize(g, changed *graph.Graph) bool {
 	return found
 }
 
-// inputElements returns the number of elements of the largest input.
+// largestInputElements returns the number of elements of the largest input.
 func largestInputElements(g *graph.Graph) int {
 	largest := 0
 	for _, v := range g.Inputs {

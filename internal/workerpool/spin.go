@@ -33,9 +33,9 @@ var contendedUntil atomic.Int64
 
 // spinner is the state of a spin loop. The zero value is the state at the start of a loop.
 type spinner struct {
-	spins int
-	start time.Duration // first call of the scheduler, as time after timeOrigin; 0: none yet
-	last  time.Duration // last call of the scheduler
+	spins      int
+	firstYield time.Duration // first call of the scheduler, as time after timeOrigin; 0: none yet
+	lastYield  time.Duration // last call of the scheduler
 }
 
 // spin executes one iteration of a spin loop, and reports whether the goroutine may continue to spin. It regularly
@@ -48,13 +48,13 @@ func (s *spinner) spin() bool {
 	}
 	runtime.Gosched()
 	now := time.Since(timeOrigin)
-	if s.start == 0 {
-		s.start, s.last = now, now
+	if s.firstYield == 0 {
+		s.firstYield, s.lastYield = now, now
 	}
-	if now-s.last > contentionGap {
+	if now-s.lastYield > contentionGap {
 		contendedUntil.Store(int64(now + contentionTime))
 	}
-	s.last = now
+	s.lastYield = now
 	limit := spinIdle
 	switch {
 	case int64(now) < contendedUntil.Load():
@@ -62,7 +62,7 @@ func (s *spinner) spin() bool {
 	case openJobs.Load() > 0:
 		limit = spinBusy
 	}
-	return now-s.start < limit
+	return now-s.firstYield < limit
 }
 
 // coresContended reports whether a spinning goroutine lost its core in the last contentionTime: see contentionGap.

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// computeTypes determines the common dtype, the dtypes of outputs, and the operands that are converted in the loop
-// (TensorIteratorBase::compute_types).
+// computeTypes determines the common dtype (the dtype to which inputs are promoted), the dtypes of outputs, and the
+// operands that are converted in the loop (TensorIteratorBase::compute_types).
 //
 // PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
 // strides that the temporary would have, so that results have PyTorch's layouts.

@@ -10,8 +10,8 @@ import (
 
 // This file chooses the order of the dimensions (the permutation) and the layouts of the outputs. Conditions on sizes
 // are of type [sym.Bool]. Decide simplifies a condition by the bounds of the symbols. Holds decides it: if the bounds
-// do not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard. The comparedType of
-// an operand has the strides that PyTorch would compare.
+// do not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard. The
+// comparedType of an operand has the strides that PyTorch would compare.
 
 // chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
 // the permutation rule.
@@ -196,7 +196,7 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, decidingOperand int) {
 	return swap, stay, decidingOperand
 }
 
-// compareBy is compare for one operand. It compares the operand's strides along a and b and, if the strides are
+// compareByOperand is compare for one operand. It compares the operand's strides along a and b and, if the strides are
 // equal, the sizes. If a stride is 0, the operand does not decide, with one exception: reduced dimensions of an
 // output move to the front.
 func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Bool) {
@@ -244,7 +244,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	return swap.Decide(), stay.Or(decides.And(less))
 }
 
-// compareNumbers is compareBy for strides that are numbers and decide without the sizes.
+// compareNumbers is compareByOperand for strides that are numbers and decide without the sizes.
 func (r *Rule) compareNumbers(operand *Resolved, strideA, strideB int) (swap, stay bool) {
 	if strideA == 0 || strideB == 0 {
 		reduced := r.flags.reduction && operand.isOutput && strideA != strideB

@@ -298,7 +298,7 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 			continue
 		}
 		operand := builder.model.variables.At(arg.Value)
-		wrongSlots := builder.model.wrongSlots(computed, operand)
+		wrongSlots := builder.model.excludedSlots(computed, operand)
 		builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
 			if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden

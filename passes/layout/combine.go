@@ -87,7 +87,7 @@ func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
 	return nil
 }
 
-// exhausted reports whether the search may examine no further plan.
+// isExhausted reports whether the search may examine no further plan.
 func (s *memorySearch) isExhausted() bool { return len(s.runBytesByLabels) >= s.maxExamined }
 
 // maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.

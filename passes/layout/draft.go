@@ -24,14 +24,14 @@ type Draft struct {
 	// Buffers that infer reuses for each node with unchanged operands.
 	call          graph.Call
 	inferred      []graph.Result
-	inferredMetas []tensor.Meta // layouts of inferred
+	inferredMetas []tensor.Meta // metas of the inferred results
 }
 
 // valueLayout is the layout of a value that follows from the choices so far.
 type valueLayout struct {
-	typ    tensor.Type
-	meta   tensor.Meta
-	isView bool // whether the value is a view of an operand
+	symbolicType tensor.Type
+	meta         tensor.Meta
+	isView       bool // whether the value is a view of an operand
 }
 
 // copyKey identifies a copy.
@@ -218,8 +218,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 }
 
 // infer infers the results of a node from the current layouts of its operands. If the op of a view node rejects the
-// current layout of its operand, the operand is copied to row-major order. If the op rejects this too, the operand is
-// copied to the layout of the graph as written.
+// current layout of its operand, infer tries a row-major copy, then a copy with the layout of the graph as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
@@ -329,7 +328,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result
 		}
 	}
 	if isView != (v.Alias != nil) || !meta.SameLayout(v.Meta) || meta.Offset != v.Meta.Offset {
-		d.changedLayouts[v] = valueLayout{typ: meta.Type(), meta: meta, isView: isView}
+		d.changedLayouts[v] = valueLayout{symbolicType: meta.Type(), meta: meta, isView: isView}
 	}
 }
 

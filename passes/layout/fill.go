@@ -13,8 +13,8 @@ import (
 
 // Limits on the work of [memorySearch.fill].
 const (
-	maxRounds   = 3  // maximum number of times that all limits are combined
-	maxMeasured = 32 // maximum number of plans that measureOtherBytes examines
+	maxRounds       = 3  // maximum number of times that all limits are combined
+	maxMeasured     = 32 // maximum number of plans that measureOtherBytes examines
 	maxFurtherPlans = 48 // number of plans to examine after measureOtherBytes
 )
 

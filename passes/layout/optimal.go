@@ -30,7 +30,9 @@ func (p *Problem) SearchTimeLimit() time.Duration {
 
 // Solved returns a strategy that states the problem exactly ([Model]) and solves it with the given solver. The cost,
 // bound and proof of a solver other than [wcsp.Exact] are checked. A bound without a valid proof is replaced by 0.
-func Solved(name string, solver wcsp.Solver) Strategy { return &modelStrategy{name: name, solver: solver} }
+func Solved(name string, solver wcsp.Solver) Strategy {
+	return &modelStrategy{name: name, solver: solver}
+}
 
 // solving is a strategy that solves a [Model].
 type modelStrategy struct {

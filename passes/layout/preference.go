@@ -55,7 +55,7 @@ func Budget(leastPS int64, slack float64) int64 {
 type weightedSolution struct {
 	model  *Model
 	labels []int // by variable of the problem
-	costPS     int64 // the cost without weights, in picoseconds
+	costPS int64 // the cost without weights, in picoseconds
 	copies int   // number of inserted copies
 	units  int64 // the copied bytes, in units of Weights.UnitBytes; 0 if copies have no weight
 	bound  int64 // a lower bound on the weighted cost

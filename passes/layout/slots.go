@@ -55,7 +55,7 @@ func (m *Model) Places(v *graph.Value) []*Place {
 
 // slots is the state of the search for slots.
 type slots struct {
-	needsOwnBuffer graph.ByValue[bool] // by viewRoot
+	needsOwnBuffer graph.ByValue[bool] // values that own a buffer of an output or of an operand of ReadsStorage ops
 	// operandLayouts has the layouts of the operands of a concatenation inside its result. The keys are the index of
 	// the concatenation's node, and the order of the result.
 	operandLayouts map[int]map[tensor.Order][]tensor.Meta
@@ -342,10 +342,10 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *
 	}
 }
 
-// wrongSlots returns a mask of the operand's forms for each label of a concatenation. The mask has the slots in the
+// excludedSlots returns a mask of the operand's forms for each label of a concatenation. The mask has the slots in the
 // concatenation's result that the label excludes, because it writes this result in another order, in a slot, or on the
-// device. wrongSlots returns nil if the operand has no slot in the result.
-func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []uint) {
+// device. excludedSlots returns nil if the operand has no slot in the result.
+func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks []uint) {
 	if computed.node.Op.ConcatDim == nil {
 		return nil
 	}
@@ -355,22 +355,22 @@ func (m *Model) wrongSlots(computed *computedNode, operand *variable) (list []ui
 		if operandSlot == nil || operandSlot.concat != m.nodeIndex[computed.node.Number()] {
 			continue
 		}
-		if list == nil {
-			list = make([]uint, len(computed.labels))
+		if masks == nil {
+			masks = make([]uint, len(computed.labels))
 		}
 		for i := range computed.labels {
 			if resultForm := &result.forms[computed.labels[i].resultForms[0]]; resultForm.slot != nil ||
 				resultForm.order != operandSlot.order || resultForm.place != tensor.Host {
-				list[i] |= 1 << operandForm
+				masks[i] |= 1 << operandForm
 			}
 		}
 	}
-	return list
+	return masks
 }
 
-// slotsAgree reports whether a set of forms is possible with slots. Such a set has at most one slot form. If it has a
-// slot form, it does not have the corresponding form with its own buffer.
-func (variable *variable) slotsAgree(set uint) bool {
+// isPossibleFormSet reports whether a set of forms is possible with slots: it has at most one slot form, and not also
+// the corresponding form with its own buffer.
+func (variable *variable) isPossibleFormSet(set uint) bool {
 	slotForm := -1
 	for formIndex := range variable.forms {
 		if set>>formIndex&1 != 0 && variable.forms[formIndex].slot != nil {

@@ -62,7 +62,7 @@ func (m *Model) listSets(listed *variable) {
 		required |= 1 << m.outputForm(listed, output)
 	}
 	for set := uint(1); set < 1<<len(listed.forms); set++ {
-		if set&required == required && bits.OnesCount(set) <= listed.maxSetSize(required) && listed.slotsAgree(set) {
+		if set&required == required && bits.OnesCount(set) <= listed.maxSetSize(required) && listed.isPossibleFormSet(set) {
 			listed.formSets = append(listed.formSets, set)
 		}
 	}

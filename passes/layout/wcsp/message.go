@@ -19,15 +19,15 @@ type operand struct {
 	strides          []int // by variable of the message's scope; 0 if the function does not depend on it
 }
 
-// operands returns the functions with their strides along the variables of scope and along v, the eliminated variable.
-func (e *elimination) operands(v int, scope []int, functions []*function) []operand {
+// operands returns the functions with their strides along the variables of scope and along the eliminated variable.
+func (e *elimination) operands(eliminated int, scope []int, functions []*function) []operand {
 	list := make([]operand, len(functions))
 	strides := make([]int, len(functions)*len(scope))
 	for i, f := range functions {
 		operand := operand{table: f.table, strides: strides[i*len(scope):][:len(scope)]}
 		stride := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
-			if variable := f.scope[k]; variable == v {
+			if variable := f.scope[k]; variable == eliminated {
 				operand.eliminatedStride = stride
 			} else {
 				index, _ := slices.BinarySearch(scope, variable)
@@ -40,13 +40,13 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 	return list
 }
 
-// message eliminates v from a sum of functions. For each combination of labels of the other variables, the entry of the
-// message is the minimum of the sum over the labels of v. message works row by row along the last variable of its
-// scope. Functions that do not depend on this variable are added once per row.
-func (e *elimination) message(v int, functions []*function) *function {
-	scope := e.otherVariables(v, functions)
+// message eliminates a variable from a sum of functions. For each combination of labels of the other variables, the
+// entry of the message is the minimum of the sum over the labels of the eliminated variable. message works row by row
+// along the last variable of its scope. Functions that do not depend on this variable are added once per row.
+func (e *elimination) message(eliminated int, functions []*function) *function {
+	scope := e.otherVariables(eliminated, functions)
 	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
-	operands := e.operands(v, scope, functions)
+	operands := e.operands(eliminated, scope, functions)
 	rowLength, last := 1, len(scope)-1
 	fixed := operands     // functions that do not depend on the last variable of the scope
 	var varying []operand // functions that do
@@ -54,10 +54,10 @@ func (e *elimination) message(v int, functions []*function) *function {
 		rowLength = e.sizes[scope[last]]
 		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
 		// At least one function depends on the last variable, so k is not negative.
-		k := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
-		fixed, varying = operands[:k], operands[k:]
+		firstVarying := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
+		fixed, varying = operands[:firstVarying], operands[firstVarying:]
 	}
-	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
+	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[eliminated])
 	work := 0
 	for row := message.table; len(row) > 0; row = row[rowLength:] {
 		if work += rowLength * len(sums) * len(operands); work >= entriesPerCheck {

@@ -6,16 +6,16 @@ import (
 
 // tree is a node of a proof of a lower bound, under construction. [Proof] defines the terms.
 type tree struct {
-	label    int // label of the parent's variable, if the node is a branch
+	label    int     // label of the parent's variable, if the node is a branch
 	shifts   []Shift // costs that are moved between functions
 	cuts     []Cut   // labels that no cheaper assignment has
-	cutoff   int64 // upper limit on the node's bound, if the node has cuts
-	bound    int64 // lower bound that the node proves
-	constant int64 // bound minus the sum of the bounds of the parts
-	steps    []Step // eliminations of variables
-	variable int    // the variable on which branches split
-	branches []tree // one for each label of variable
-	parts    []tree // connected components
+	cutoff   int64   // upper limit on the node's bound, if the node has cuts
+	bound    int64   // lower bound that the node proves
+	constant int64   // bound minus the sum of the bounds of the parts
+	steps    []Step  // eliminations of variables
+	variable int     // the variable on which branches split
+	branches []tree  // one for each label of variable
+	parts    []tree  // connected components
 	// relaxed are alternative steps, without branches, that prove the weaker bound relaxedBound.
 	relaxed      []Step
 	relaxedBound int64
