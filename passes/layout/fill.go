@@ -71,7 +71,8 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
 		limits := s.limitsOf(plan)
-		if addedBytes := variant.bytes - limits[variant.node]; addedBytes <= 0 || addedBytes > plan.unused || s.isExhausted() {
+		addedBytes := variant.bytes - limits[variant.node]
+		if addedBytes <= 0 || addedBytes > plan.unused || s.isExhausted() {
 			continue
 		}
 		limits[variant.node] = variant.bytes
