@@ -127,7 +127,7 @@ func TestRowsOfFixedFile(t *testing.T) {
 	for args, want := range map[string]string{
 		"infer " + depends + " --dim N=4": `depends.json:6:5: node "y" (softmax): N=4: the rows are not independent`,
 		"infer " + path + " --dim x.7=4":  `no symbolic dimension "x.7"`,
-		"infer " + path + " --dim M=4":    "all its sizes are numbers; N is the number of rows, as in --dim N=4",
+		"infer " + path + " --dim M=4":    "all its sizes are numbers; to set the number of rows, use --dim N=4",
 		"plan " + path + " --dim N=0": "N=0: the number of rows must be at least 1 (the file has no symbol N, so N " +
 			"sets a number of rows)",
 		"plan " + path + " --dim N=1,64":   "several sizes require a symbolic dimension, but all sizes in the file are ",

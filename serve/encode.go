@@ -14,7 +14,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// encodeResponse returns text, the JSON of a response, and tail, the binary data that follow the JSON. out has the
+// encodeResponse returns a response as JSON (text), and the binary data that follow the JSON (tail). out has the
 // outputs by name. tail has an entry for each tensor that was requested as binary data. The entries may share memory
 // with out.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
@@ -63,7 +63,7 @@ func appendString(text []byte, s string) []byte {
 }
 
 // encode returns the elements of t in row-major order, as bytes of the binary extension or as JSON. The bytes may share
-// memory with t.
+// memory with t. If the port is text, its labels map integers to strings.
 func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	if p.isText() {
 		list, err := p.labels.Decode(t)
@@ -74,7 +74,7 @@ func (p port) encode(t *tensor.Tensor, asBytes bool) ([]byte, error) {
 	}
 	t = t.Contiguous()
 	size := t.DType.Size()
-	data := t.Storage().Bytes()[t.Offset*size:][:t.Bytes()]
+	data := t.Storage().Bytes()[t.Offset*size:][:t.Numel()*size]
 	if asBytes {
 		if bigEndian {
 			data = slices.Clone(data)

@@ -31,7 +31,7 @@ type atom struct {
 	args   []*expr // the operands of a function
 	id     int     // number of the atom in its Env
 	lo, hi int     // bounds that follow from the bounds of the symbols, without guards and other facts (see facts)
-	hint   int     // value at the hints of the symbols
+	hint   int     // value if each symbol has its hint, an example of its size
 	size   int     // number of symbols, functions and numbers in the printed form
 	asExpr *expr   // the atom as an expression
 
@@ -40,8 +40,8 @@ type atom struct {
 	replacement      *expr  // an expression that equals the atom and replaces it
 	boundsGeneration int    // the generation of facts for which currentBounds is valid
 	currentBounds    [2]int // least and greatest value under these facts
-	// residueState identifies the facts for which residue is valid. It is 0 if residue is not computed, and otherwise 1
-	// plus the generation of facts, which is 0 without facts.
+	// residueState is 0 if residue is not computed. Otherwise residue is valid for generation residueState-1 of the
+	// facts. Generation 0 has no facts.
 	residueState int
 	residue      [2]int // m and r: the atom equals r modulo m (see Env.residue)
 }
@@ -236,5 +236,5 @@ func (env *Env) isAtMost(e, other *expr, sign int) bool {
 	if sign < 0 {
 		other, e = e, other
 	}
-	return env.proves(env.addMultiple(other, e, -1))
+	return env.provesNonNegative(env.addMultiple(other, e, -1))
 }

@@ -68,7 +68,7 @@ func (env *Env) quotientAtom(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return env.floorConstant(a, b.constant)
 	}
-	if env.proves(a) && env.proves(env.strictDifference(a, b)) {
+	if env.provesNonNegative(a) && env.provesNonNegative(env.strictDifference(a, b)) {
 		return env.constant(0)
 	}
 	return env.atom(kindDiv, a, b)
@@ -221,7 +221,7 @@ func (env *Env) remainder(a, b *expr) *expr {
 	} else if len(b.terms) == 1 && b.constant == 0 {
 		_, a = env.splitMultiples(a, b.terms[0])
 	}
-	if env.proves(a) && env.proves(env.strictDifference(a, b)) { // 0 <= a < b
+	if env.provesNonNegative(a) && env.provesNonNegative(env.strictDifference(a, b)) { // 0 <= a < b
 		return a
 	}
 	return env.atom(kindMod, a, b)

@@ -16,10 +16,10 @@ const (
 	maxProofDepth = 3
 )
 
-// proves reports whether d >= 0 can be proved by its form, by bounds and by enabled facts. It may return false although
-// d is never negative. The proof search deepens iteratively: the maximum depth of substitutions grows until a proof is
-// found or the steps are spent.
-func (env *Env) proves(d *expr) bool {
+// provesNonNegative reports whether d >= 0 can be proved by its form, by bounds and by enabled facts. It may return
+// false although d is never negative. The proof search deepens iteratively: the maximum depth of substitutions grows
+// until a proof is found or the steps are spent.
+func (env *Env) provesNonNegative(d *expr) bool {
 	if lo, hi := env.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0
 	}
@@ -36,7 +36,7 @@ func (env *Env) proves(d *expr) bool {
 	return false
 }
 
-// provesAtDepth is proves with at most depth nested substitutions.
+// provesAtDepth is provesNonNegative with at most depth nested substitutions.
 func (env *Env) provesAtDepth(d *expr, depth int) bool {
 	lo, hi := env.bounds(d)
 	if lo >= 0 || hi < 0 {
@@ -326,10 +326,10 @@ func (env *Env) isNonNegative(d *expr) (truth, known bool) {
 	if lo, hi := env.bounds(d); lo >= 0 || hi < 0 {
 		return lo >= 0, true
 	}
-	if env.proves(d) {
+	if env.provesNonNegative(d) {
 		return true, true
 	}
-	return false, env.proves(env.strictDifference(d, env.constant(0))) // -d-1 >= 0
+	return false, env.provesNonNegative(env.strictDifference(d, env.constant(0))) // -d-1 >= 0
 }
 
 // zeroByBounds returns whether d is 0. known reports whether bounds, residues or exclusions decide this.
@@ -364,6 +364,6 @@ func (env *Env) isZero(d *expr) (truth, known bool) {
 		}
 		return false, true
 	}
-	return false, env.proves(env.addMultiple(d, env.constant(1), -1)) ||
-		env.proves(env.strictDifference(d, env.constant(0)))
+	return false, env.provesNonNegative(env.addMultiple(d, env.constant(1), -1)) ||
+		env.provesNonNegative(env.strictDifference(d, env.constant(0)))
 }

@@ -74,7 +74,8 @@ func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
 	checked := &wcsp.Solution{Version: solution.Version, Labels: solution.Labels, Cost: cost, Proof: solution.Proof}
-	if checked.Bound = solution.Bound; solution.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
+	checked.Bound = solution.Bound
+	if solution.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
 		checked.Bound, checked.Proof = 0, nil
 	}
 	a.Model, a.Solution = m, checked
@@ -84,6 +85,7 @@ func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 // optimum returns the assignment of strategy Optimal.
 func (m *Model) optimum() (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
+	// preference records the choice among plans of nearly equal cost; its LeastPS is a lower bound on the cost.
 	best, preference, err := m.preferFewerCopies(m.Problem.options())
 	if err != nil {
 		return nil, err

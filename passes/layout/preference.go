@@ -153,8 +153,8 @@ func (m *Model) findFewerCopies(options wcsp.Options, best *weightedSolution,
 		if isWithinBudget && solution.copies < best.copies {
 			best = solution
 		}
-		// The search ends if the solver has reached a limit, if the hull has no vertex between the ends of the edge, or if
-		// the first weights give a plan within the budget.
+		// The search ends if the solver has reached a limit, if the hull has no vertex between the ends of the edge, or
+		// if the first weights give a plan within the budget.
 		if !solution.optimal() || overBudget != nil && !isBetter || overBudget == nil && isWithinBudget {
 			return best, nil
 		}

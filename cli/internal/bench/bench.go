@@ -36,7 +36,7 @@ type flags struct {
 	ext             *command.Extensions
 	sources         inputs.Sources
 	strategy        string
-	slack           command.Slack
+	slack           command.Slack // the value of --slack
 	json            bool
 	measureTime     time.Duration // the value of --for; 0 means that the number of runs limits the measurement
 	profile         bool
@@ -49,7 +49,7 @@ type flags struct {
 	hints         []map[string]int
 	costs         string
 	cache         command.Cache
-	costProfile   *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
+	costProfile   *machine.Profile // the costs in the file of --costs, or the stored costs of this machine
 }
 
 // check validates the flags.
@@ -102,10 +102,10 @@ graphrun compare FILE --strategies S --until 1% measures until the confidence in
 extends at most 1% to either side.
 
 --profile shows the time by op, step and worker, and rates relative to the speed of a core. "time" is from
-the start of the first worker to the end of the last worker. "busy%" is the share of the step or op in the
-time that all workers spend in steps; the rows are sorted by it. After every four measured runs of RunInto,
+the start of the first worker to the end of the last worker. "busy%" is the time of all workers in the step
+or op, as a share of their time in all steps; the rows are sorted by it. After every four measured runs of RunInto,
 later after every 64, one extra run is profiled; the measured times do not include the extra runs. Bytes and
-operations are counted for the implementation, with each operand read once.
+operations are estimates for the implementation, as if each operand were read once.
 
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
@@ -197,7 +197,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	command.NoteUnplanned(cmd, path, measured.program)
 	workload.Inputs.Print(cmd)
 	if err != nil {
-		return workload.Inputs.WithGeneratedHint(err)
+		return workload.Inputs.HintAtGeneratedValues(err)
 	}
 	interruptErr := exit.InterruptError(job.Context)
 	doc, err := measured.doc(workload.Graph, f, interruptErr != nil)
@@ -289,7 +289,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 		if doc.Into.Median != nil {
 			timesText = doc.summary("strategy " + doc.Strategy)
 		}
-		term.StdoutDisplay(cmd).WriteAnswer(out, stepsText, timesText)
+		term.StdoutDisplay(cmd).WriteSentences(out, stepsText, timesText)
 		doc.writeTimes(out, term.StdoutDisplay(cmd))
 		if profiled {
 			doc.ProfileDoc.write(out, term.StdoutDisplay(cmd), *doc.Into.Median)
@@ -342,13 +342,13 @@ func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner
 	// The inputs are in memory before the graph is compiled.
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
 		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
-		Slack: f.slack.Option(), Progress: job.EnterUntilRun, Cache: f.cache.Option()}
+		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option()}
 	if f.trace != "" || f.report != "" {
 		created.trace = &chromeTrace{}
 	}
 	if f.profile || f.report != "" {
 		created.profile = newProfile()
-		created.profile.costProfile = f.costProfile
+		created.profile.costs = f.costProfile
 	}
 	if created.profile != nil || created.trace != nil {
 		options.Tracer = &created.observer

@@ -72,7 +72,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	if len(fasterHalf) == 0 {
 		return nil
 	}
-	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(fasterHalf))
+	costProfile, runs := cmp.Or(p.costs, machine.SharedDefaultProfile()), float64(len(fasterHalf))
 	var meanRunTime, meanBusy float64 // means over these runs: the time of a run, and of all workers in steps
 	workers := 0
 	allTimes := make([]float64, len(p.samples))
@@ -113,7 +113,7 @@ func (p *profile) steps(fasterHalf []int, ops map[string]string) []stepDoc {
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
 	for _, graph := range p.graphs {
-		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
+		costProfile := layout.ProfileFor(p.costs, graph.run.Graph)
 		sums := make([]stepTime, graph.run.Steps)
 		for _, sample := range fasterHalf {
 			for i, spent := range graph.times[sample] {

@@ -34,7 +34,7 @@ type profile struct {
 	busy          []time.Duration  // the time that each worker has spent in steps of the current run
 	samples       []profiledRun
 	stepTimesLeft int              // maxStepTimes minus the number of stored step times
-	costProfile   *machine.Profile // nil for the built-in profile
+	costs         *machine.Profile // costs of this machine; nil for the built-in costs
 	clockCost     time.Duration    // the time of reading the clock; EndStep subtracts it
 }
 
@@ -55,7 +55,7 @@ type profiledRun struct {
 type profiledGraph struct {
 	run      *exec.Run          // the first run of the graph
 	sum      []stepTime         // the time of each step in the current run
-	times    map[int][]stepTime // by the index of a run in profile.samples: the time of each step
+	times    map[int][]stepTime // the times of steps in each run, by the run's index in profile.samples
 	reusable []*runRecord       // records of ended runs, with cleared times, for the next runs
 }
 
@@ -85,7 +85,7 @@ type workerRecord struct {
 type stepRecord struct {
 	first, last  time.Duration // first start and last end
 	busy, nested time.Duration // time in the step, and time of nested runs
-	calls        int           // number of executions of the step that ended on this worker
+	calls        int           // number of executions of the step that this worker completed
 }
 
 func newProfile() *profile {
@@ -152,8 +152,8 @@ func (p *profile) BeginStep(position exec.Position) {
 	worker.began = time.Since(p.start)
 }
 
-// EndStep records the time of a worker in a step.
-func (p *profile) EndStep(position exec.Position, done bool) {
+// EndStep records the time of a worker in a step. isCompleted is set for the last worker that leaves the step.
+func (p *profile) EndStep(position exec.Position, isCompleted bool) {
 	now := time.Since(p.start) - p.clockCost
 	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
 	spent := &worker.steps[position.Step]
@@ -164,7 +164,7 @@ func (p *profile) EndStep(position exec.Position, done bool) {
 	spent.last = now
 	spent.busy += now - worker.began - worker.nested
 	spent.nested += worker.nested
-	if done {
+	if isCompleted {
 		spent.calls++
 	}
 }
@@ -210,7 +210,7 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 func (p *profile) addStep(record *runRecord, step int) {
 	var merged stepRecord // first start, last end and nested time of all workers
 	var busy time.Duration
-	isSingleWorker := false // whether exactly one worker computed the step
+	workers := 0 // the number of workers that computed the step
 	sum := &record.graph.sum[step]
 	for workerIndex := range record.workers {
 		s := &record.workers[workerIndex].steps[step]
@@ -220,7 +220,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		if merged.last == 0 || s.first < merged.first {
 			merged.first = s.first
 		}
-		isSingleWorker = merged.last == 0
+		workers++
 		merged.last = max(merged.last, s.last)
 		merged.nested += s.nested
 		busy += s.busy
@@ -229,7 +229,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		p.busy[workerIndex] += s.busy
 		*s = stepRecord{}
 	}
-	if span := max(0, merged.last-merged.first-merged.nested); isSingleWorker {
+	if span := max(0, merged.last-merged.first-merged.nested); workers == 1 {
 		// The worker may have computed other steps between its parts of this step. busy excludes their times.
 		sum.span += min(span, busy)
 	} else {

@@ -14,21 +14,21 @@ type Document struct {
 
 // OpDoc describes an op. [document.Schema] explains the struct tag "of".
 type OpDoc struct {
-	Name            string        `json:"name" doc:"The name, as in PyTorch."`
-	Doc             string        `json:"doc" doc:"The effect of the op."`
-	Kind            string        `json:"kind" of:"kind" doc:"The layout rule of the op."`
-	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the operand that accepts the most dtypes."`
-	Operands        []operandDoc  `json:"operands" doc:"The operands, in order."`
-	Attributes      []attrDoc     `json:"attributes" doc:"The attributes."`
-	OtherAttributes string        `json:"others,omitzero" doc:"The meaning of attributes with any other name; absent if the op rejects other names."`
-	Outputs         []string      `json:"outputs" doc:"The names of the results; empty for a single result."`
-	Results         *int          `json:"results" doc:"The number of results; null if the number depends on attributes and shapes."`
-	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of the results depend on data."`
-	Formulas        []FormulaDoc  `json:"formulas,omitempty" doc:"The formulas of one element; absent if there are none."`
-	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may call; absent if no attribute of the op is a formula."`
-	Implementations []implDoc     `json:"implementations" doc:"The implementations; among implementations of equal cost the planner chooses the first."`
-	AnyOrder        bool          `json:"any_order" doc:"Whether results can be written in any order of dimensions."`
-	FixedReason     string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
+	Name             string        `json:"name" doc:"The name, as in PyTorch."`
+	Doc              string        `json:"doc" doc:"The effect of the op."`
+	Kind             string        `json:"kind" of:"kind" doc:"The layout rule of the op."`
+	DTypes           []string      `json:"dtypes" of:"dtype" doc:"The dtypes that operands accept; if operands differ, the longest list."`
+	Operands         []operandDoc  `json:"operands" doc:"The operands, in order."`
+	Attributes       []attrDoc     `json:"attributes" doc:"The attributes."`
+	OtherAttributes  string        `json:"others,omitzero" doc:"The meaning of attributes with any other name; absent if the op rejects other names."`
+	Outputs          []string      `json:"outputs" doc:"The names of the results; empty for a single result."`
+	Results          *int          `json:"results" doc:"The number of results; null if the number depends on attributes and shapes."`
+	Dynamic          bool          `json:"dynamic" doc:"Whether the shapes of the results depend on data."`
+	Formulas         []FormulaDoc  `json:"formulas,omitempty" doc:"The formulas of one element; absent if there are none."`
+	Functions        []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may call; absent if no attribute of the op is a formula."`
+	Implementations  []implDoc     `json:"implementations" doc:"The implementations; among implementations of equal cost the planner chooses the first."`
+	AnyOrder         bool          `json:"any_order" doc:"Whether results can be written in any order of dimensions."`
+	AsInferredReason string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
 }
 
 // implDoc describes an implementation of an op.
@@ -45,7 +45,7 @@ type operandDoc struct {
 	Variadic  bool                        `json:"variadic" doc:"Whether the operand is a list of tensors; the op then has no other inputs."`
 	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that gives a number in place of the operand."`
 	Overload  string                      `json:"overload,omitzero" doc:"The overload that is selected if a number takes the place of the operand."`
-	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices or lengths."`
+	Index     bool                        `json:"index" doc:"Whether the elements of the operand are indices or lengths."`
 	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The dtypes with which inference accepts an example of the op; null if no example contains the operand."`
 }
 
@@ -63,7 +63,7 @@ type attrDoc struct {
 func docOf(op *graph.Op) OpDoc {
 	dtypes := dtypesOf(op)
 	d := OpDoc{Name: op.Name, Doc: op.Doc, Kind: op.Kind.String(), DTypes: dtypes.mostGeneral().names(),
-		FixedReason: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
+		AsInferredReason: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(op.Outputs)}
 	if !op.VariadicResults {
 		n := max(1, len(op.Outputs))
@@ -87,7 +87,7 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			Choices: slices.Concat(f.OneOf, f.Words)} // at most one of them is set
+			Choices: slices.Concat(f.OneOf, f.Words)} // of strings, or the words allowed in place of integers
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)
 	}

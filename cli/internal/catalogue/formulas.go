@@ -35,9 +35,9 @@ func formulasOf(op *graph.Op) (list []FormulaDoc) {
 		return nil
 	}
 	for _, example := range op.Examples {
-		for _, replacedDType := range exampleDTypes(example) {
+		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {
-				call, err := exampleCall(op, example, replacedDType, dtype)
+				call, err := exampleCall(op, example, exampleDType, dtype)
 				if err != nil {
 					continue
 				}
@@ -77,7 +77,7 @@ func functionsOf(op *graph.Op) (list []FunctionDoc) {
 // call.
 func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 	if list := formulasOf(op); list != nil {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")
+		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
 		table := term.NewTable(term.ProseCol(""))
 		if len(list) > 1 { // the first column then has the dtypes of each formula
 			table = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))

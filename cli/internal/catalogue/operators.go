@@ -22,7 +22,7 @@ type OperatorDoc struct {
 	Domain       string   `json:"domain" doc:"The domain; empty for the default domain ai.onnx."`
 	Name         string   `json:"name" doc:"The name of the operator."`
 	Since        int      `json:"since" doc:"The first version of the domain's operator set that has the operator."`
-	Restrictions []string `json:"restrictions" doc:"The calls that are rejected; calls with element types that are no dtype of graphrun are always rejected and not listed."`
+	Restrictions []string `json:"restrictions" doc:"The calls that are rejected, except calls with element types that graphrun has no dtype for."`
 }
 
 // showOperators prints the operators of ONNX models. If there are patterns, it prints only operators whose names match
@@ -51,8 +51,9 @@ func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 		document.Write(out, &doc)
 		return out.Flush()
 	}
+	const minWidth = 20 // characters of the restrictions that a narrow terminal shows, if possible
 	table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain"), term.NumberCol("since"),
-		term.PhraseCol("restrictions", 20))
+		term.PhraseCol("restrictions", minWidth))
 	for _, operator := range doc.Operators {
 		table.Add(operator.Name, operator.Domain, operator.Since, strings.Join(operator.Restrictions, "; "))
 	}

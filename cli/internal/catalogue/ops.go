@@ -39,7 +39,7 @@ attributes and defaults are as in PyTorch's aten.
 A name with * ? or [a-z] is a pattern and lists the matching ops. --kind, --dtype and --search
 restrict the list further. Quote patterns, or the shell expands them to files.
 
-The column "dtypes" has the dtypes of the operand that accepts the most dtypes. Its abbreviations are
+The column "dtypes" has the dtypes that operands accept; if operands differ, the longest list. It shortens them to
 int (uint8, int8, int16, int32, int64), uint (uint16, uint32, uint64), half (float16, bfloat16), float
 (float32, float64) and complex (complex64, complex128). The page of an op has the dtypes of every operand.
 

@@ -58,8 +58,8 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// SizesOf returns the size of each symbol of a graph, and of each symbol of --dim that the graph lacks. given has the
-// values of --dim. The graph lacks such a symbol because the import of an ONNX model replaces symbols by their sizes.
+// SizesOf returns the size of each symbol of a graph and of each symbol in given, the values of --dim. The graph lacks
+// symbols of --dim if it is an ONNX model, because the import replaces symbols by their sizes.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {
@@ -71,7 +71,7 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	for _, d := range given {
 		name, _, _ := strings.Cut(d, "=")
 		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
-			delete(sizes, name) // the size is in g.BoundSizes, under the name of the symbol in the graph
+			delete(sizes, name) // sizes already has it under the symbol's name in the graph
 		}
 	}
 	return sizes, nil
@@ -95,7 +95,7 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 			hint = "; it has " + strings.Join(all, ", ")
 		}
 		if len(known) == 0 {
-			hint = fmt.Sprintf(": all its sizes are numbers; N is the number of rows, as in --dim N=%d", dims[name])
+			hint = fmt.Sprintf(": all its sizes are numbers; to set the number of rows, use --dim N=%d", dims[name])
 		}
 		message := fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)
 		return exit.UsageError(&UnknownDim{name, dims[name], message})

@@ -321,7 +321,7 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: c.flags.noFusion, Exact: c.flags.exact,
 		Device: c.flags.device,
 		Costs:  c.flags.costProfile, SolveLimit: c.flags.solver.Option(), Slack: c.flags.slack.Option(),
-		Progress: job.EnterUntilRun}
+		Progress: job.EnterPhaseBeforeRun}
 	err := job.Do(progress.Planning, func() (err error) {
 		candidates, bound, err = c.compile(job.Context, workload.Graph, options)
 		return err
@@ -333,7 +333,7 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,
 			BoundNS: bound, Seed: c.flags.sources.Seed, Progress: job.Report})
 	if err != nil {
-		return workload.Inputs.WithGeneratedHint(err)
+		return workload.Inputs.HintAtGeneratedValues(err)
 	}
 	sizes, err := command.SizesOf(workload.Graph, dims)
 	if err != nil {

@@ -42,7 +42,7 @@ func (c *comparison) records() [][]string {
 			strconv.Itoa(row.Copies), strconv.Itoa(row.CopiedBytes), strconv.Itoa(row.MovedBytes),
 			strconv.Itoa(row.PeakBytes), strconv.Itoa(row.PeakWithWeights), format.Decimal(&row.PlanMS),
 			cmp.Or(row.MeasuredAs, row.Name)}
-		if places := row.Places; places != nil {
+		if places := row.Places; places != nil { // the steps on the device of --device, and the transfers
 			afterRun = append(afterRun, places.Device, strconv.Itoa(places.Steps), strconv.Itoa(places.Uploads),
 				strconv.Itoa(places.Downloads), strconv.Itoa(places.TransferredBytes))
 		}
@@ -53,5 +53,5 @@ func (c *comparison) records() [][]string {
 	return list
 }
 
-// hasDevice reports whether the plans have a device. Then all have it, because --device applies to all rows.
+// hasDevice reports whether the plans are for a device, the one of --device.
 func (c *comparison) hasDevice() bool { return len(c.rows) > 0 && c.rows[0].Places != nil }

@@ -192,7 +192,7 @@ func (c *comparison) headlines() []string {
 func (c *comparison) writeTable(w io.Writer, show term.Display) {
 	headlines := c.headlines()
 	if len(headlines) > 0 {
-		show.WriteAnswer(w, headlines...)
+		show.WriteSentences(w, headlines...)
 	}
 	t := c.table()
 	if c.flags.markdown {

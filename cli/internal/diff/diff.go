@@ -182,7 +182,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 			document.Write(out, &doc)
 		} else {
 			first, second := f.planNames(&doc)
-			term.StdoutDisplay(cmd).WriteAnswer(out, doc.sizesText(first, second), doc.summary(first, second))
+			term.StdoutDisplay(cmd).WriteSentences(out, doc.sizesText(first, second), doc.summary(first, second))
 			writeDifference(out, term.StdoutDisplay(cmd), &doc, first, second)
 		}
 		return out.Flush()

@@ -265,7 +265,7 @@ func Write(w io.Writer, show term.Display, doc *Document) {
 	if doc.Breaks != "" {
 		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.Breaks)
 	}
-	show.WriteAnswer(w, doc.answer())
+	show.WriteSentences(w, doc.answer())
 	WriteLayout(w, show, doc)
 	infer.WriteGuards(w, doc.Guards)
 	writeExecution(w, show, doc.Explanation, doc.Assumed)

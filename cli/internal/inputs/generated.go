@@ -86,8 +86,8 @@ func (s *Set) names() string {
 	return noun + strings.Join(names, ", ")
 }
 
-// WithGeneratedHint adds to the error of a run the hint that generated input values may be the cause.
-func (s *Set) WithGeneratedHint(err error) error {
+// HintAtGeneratedValues adds to the error of a run the hint that generated input values may be the cause.
+func (s *Set) HintAtGeneratedValues(err error) error {
 	var withExitCode *exit.Error // not an error of the run itself
 	if err == nil || len(s.Generated) == 0 || errors.As(err, &withExitCode) {
 		return err

@@ -71,7 +71,7 @@ func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, 
 	err = job.Do(progress.Running, func() error {
 		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
 			if _, err := compiled.Run(job.Context, inputSet.Values); err != nil {
-				return inputSet.WithGeneratedHint(err)
+				return inputSet.HintAtGeneratedValues(err)
 			}
 		}
 		return nil

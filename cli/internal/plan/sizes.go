@@ -244,7 +244,7 @@ func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 			textRange(format.PerSize(r.CostNS, r.From), format.PerSize(r.CostToNS, r.To)),
 			format.Count(len(r.Changes), "change"))
 	}
-	show.WriteAnswer(w, doc.answers()...)
+	show.WriteSentences(w, doc.answers()...)
 	t.Write(w, show)
 	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
 		"have the same plan, the sizes between them are assumed to have it too", show.ProseWidth()))

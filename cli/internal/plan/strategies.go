@@ -214,7 +214,7 @@ func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
 			answers = append(answers, text)
 		}
 	}
-	show.WriteAnswer(w, answers...)
+	show.WriteSentences(w, answers...)
 	t := term.NewTable(term.UntruncatedCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"),
 		term.NumberCol("steps"),
 		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))

@@ -18,7 +18,7 @@ import (
 // writePlan prints the plan as text: the answers, and then tables of its parts. need is the memory of a run by purpose.
 // Columns differ in how they are fitted to the terminal: see [term.Column].
 func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, need graphrun.Need) {
-	show.WriteAnswer(w, answers...)
+	show.WriteSentences(w, answers...)
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
 		"compiled in %s with folding\npriced by %s; the cost leaves out peak memory and overlap of steps",

@@ -78,9 +78,9 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter], but has no effect in the phase [Running]. A run may plan parts of the graph, and the
-// shown phase must then remain "running".
-func (j *Job) EnterUntilRun(phase string) {
+// EnterPhaseBeforeRun is [Job.Enter], but has no effect in the phase [Running]. A run may plan parts of the graph, and
+// the shown phase must then remain "running".
+func (j *Job) EnterPhaseBeforeRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)
 	}

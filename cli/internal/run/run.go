@@ -150,7 +150,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	})
 	if err := work.merge(out, err); err != nil {
-		return work.inputs.WithGeneratedHint(err)
+		return work.inputs.HintAtGeneratedValues(err)
 	}
 	printNotes()
 	command.NoteUnplanned(cmd, path, compiled)

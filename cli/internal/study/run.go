@@ -198,7 +198,7 @@ func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candida
 	comparison, err := experiment.Compare(ctx, list, inputSet.Values, options)
 	switch {
 	case err != nil:
-		return inputSet.WithGeneratedHint(err)
+		return inputSet.HintAtGeneratedValues(err)
 	case comparison.Interrupted:
 		return context.Cause(ctx)
 	}

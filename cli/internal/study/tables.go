@@ -36,7 +36,7 @@ func (p *printer) table(title string, t *term.Table) {
 // write prints the document.
 func (d *Document) write(p *printer) {
 	if text := d.summary(); text != "" {
-		p.show.WriteAnswer(p.w, text)
+		p.show.WriteSentences(p.w, text)
 	}
 	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.show.ProseWidth()))
 	p.table("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())

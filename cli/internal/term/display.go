@@ -28,9 +28,9 @@ func (d Display) ProseWidth() int {
 	return maxProse
 }
 
-// WriteAnswer prints the main results of a command as sentences, each on its own line, and then an empty line. Text
-// output begins with these sentences; tables follow. Empty sentences are skipped.
-func (d Display) WriteAnswer(w io.Writer, sentences ...string) {
+// WriteSentences prints the main results of a command as sentences, each on its own line, and then an empty line.
+// Empty sentences are skipped.
+func (d Display) WriteSentences(w io.Writer, sentences ...string) {
 	for _, s := range sentences {
 		if s != "" {
 			fmt.Fprintln(w, format.Wrap(format.Printable(s), d.ProseWidth()))

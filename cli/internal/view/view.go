@@ -176,7 +176,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}); err != nil {
 		return err
 	}
-	term.StdoutDisplay(cmd).WriteAnswer(cmd.OutOrStdout(), drawing.answers(f.out)...)
+	term.StdoutDisplay(cmd).WriteSentences(cmd.OutOrStdout(), drawing.answers(f.out)...)
 	return nil
 }
 

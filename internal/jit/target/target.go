@@ -1,6 +1,6 @@
 // Package target defines the interface between code generators and processors. A generator that chooses registers
 // itself, such as package tile, writes its code through a [Writer]. Packages amd64/writer and arm64/writer implement
-// it. Package vector, whose registers are assigned by package alloc, shares only [LoopOptions] and [ErrUnsupported].
+// it. Package vector lets package alloc assign registers, and uses only [LoopOptions] and errors of this package.
 package target
 
 import (
@@ -28,33 +28,39 @@ type Writer interface {
 	Bind(Label)      // places the label before the next instruction
 	Align(bytes int) // aligns the next instruction
 	Jump(Label)
-	CompareJump(x GReg, y Int, c Cond, l Label)       // jumps if x has the relation to y; an Imm is 0 to 4095
-	AddJump(n int64, to Int, c Cond, l Label)         // adds n, and jumps if the sum has the relation to 0
-	CountDown(counter Int, c Cond, l Label)           // subtracts 1, and jumps if the difference has the relation to 0
-	JumpIfBits(mask int64, value GReg, l Label)       // jumps if any bit of the mask is set in the value
-	SetLanes(lanes Int, mask VReg, temporary [2]GReg) // sets the length of partial vectors; mask: see UsesVectorMasks
-	Load(addr Addr, to VReg, partial bool)            // if partial, lanes beyond the count of SetLanes become 0
-	LoadBytes(addr Addr, to VReg)                     // loads a signed byte for each lane, as int32
-	ShiftLeft(n int, x, to VReg)                      // shifts int32
-	ShiftRight(n int, x, to VReg)                     // shifts int32, and repeats the sign bit
-	Store(from VReg, addr Addr, partial bool)         // if partial, lanes beyond the count of SetLanes are not written
-	Broadcast(addr Addr, to VReg)                     // loads an element into all lanes
-	BroadcastNumber(x float64, to VReg)               // sets all lanes to a constant
-	Clear(to VReg)                                    // sets all lanes to 0
-	Copy(from, to Source)                             // copies a whole vector; from or to is a register
-	Op(op Op, x Source, y, to VReg)                   // to = the result of an operation, see Op
-	Inst(name string, operands ...Source)             // writes an instruction by its name, for this processor only
-	LoadElements(addr Addr, n int, to VReg)           // loads n adjacent elements, for FMAElement and Dot
-	FMAElement(x Element, y, sum VReg)                // sum += x * y; x is broadcast
-	FMABroadcast(addr Addr, y, sum VReg)              // sum += y * the broadcast element in memory; for 512-bit vectors
-	Dot(x Element, y, sum VReg, signed bool)          // sum += the dot product of four bytes of x and of each lane of y
-	ToFloats(v VReg)                                  // converts int32 to float32
-	FMA(x Source, y, sum VReg)                        // sum += x * y, rounded once, in each lane
-	Permutation(indices []int, to VReg)               // sets the permutation of Permute: indices of 32-bit words
-	AddToIndices(n int, permutation VReg)             // adds n to all indices of a permutation
-	Permute(addr Addr, permutation, to VReg)          // loads the words of a vector that the permutation selects
-	Return()                                          // ends the function
-	Finish() (jit.Code, error)                        // returns the code
+
+	// CompareJump jumps if the relation holds between x and y. An Imm y is 0 to 4095, the range of arm64's CMP.
+	CompareJump(x GReg, y Int, relation Cond, l Label)
+	// SetLanes sets the number of valid lanes of partial vectors. It uses mask only if [UsesVectorMasks].
+	SetLanes(lanes Int, mask VReg, temporary [2]GReg)
+	// Dot adds to each lane of sum the dot product of the four bytes of x and the four bytes of the lane in y.
+	Dot(x Element, y, sum VReg, signed bool)
+	// Permutation loads a permutation: the indices of the 32-bit words that Permute selects.
+	Permutation(indices []int, to VReg)
+
+	AddJump(n int64, to Int, relation Cond, l Label) // to += n, and jumps if the relation holds between to and 0
+	CountDown(counter Int, relation Cond, l Label)   // counter--, and jumps if the relation holds between counter and 0
+	JumpIfBits(mask int64, value GReg, l Label)      // jumps if any bit of the mask is set in the value
+	Load(addr Addr, to VReg, partial bool)           // if partial, lanes beyond the number of SetLanes become 0
+	LoadBytes(addr Addr, to VReg)                    // loads a signed byte for each lane, as int32
+	ShiftLeft(n int, x, to VReg)                     // shifts int32
+	ShiftRight(n int, x, to VReg)                    // shifts int32, filling with the sign bit
+	Store(from VReg, addr Addr, partial bool)        // if partial, lanes beyond that number are not written
+	Broadcast(addr Addr, to VReg)                    // loads an element into all lanes
+	BroadcastNumber(x float64, to VReg)              // sets all lanes to a constant
+	Clear(to VReg)                                   // sets all lanes to 0
+	Copy(from, to Source)                            // copies a whole vector; from or to is a register
+	Op(op Op, x Source, y, to VReg)                  // to = the result of an operation, see Op
+	Inst(name string, operands ...Source)            // writes an instruction by its name, for this processor only
+	LoadElements(addr Addr, n int, to VReg)          // loads n adjacent elements, for FMAElement and Dot
+	FMAElement(x Element, y, sum VReg)               // sum += x * y; x is broadcast
+	FMABroadcast(addr Addr, y, sum VReg)             // sum += y * the broadcast element in memory; for 512-bit vectors
+	ToFloats(v VReg)                                 // converts int32 to float32
+	FMA(x Source, y, sum VReg)                       // sum += x * y, rounded once, in each lane
+	AddToIndices(n int, permutation VReg)            // adds n to all indices of a permutation
+	Permute(addr Addr, permutation, to VReg)         // loads the words of a vector that the permutation selects
+	Return()                                         // ends the function
+	Finish() (jit.Code, error)                       // returns the code
 }
 
 // GReg is a general register. [Args] and the registers below [Generals] exist on all processors.
@@ -151,10 +157,10 @@ func ElementsPerVector(cpu machine.Features, size int) int {
 }
 
 // UsesVectorMasks reports whether a vector register selects the lanes of partial vectors: the mask of
-// [Writer.SetLanes]. Otherwise a mask register or the length of the vector selects them, and no code uses the mask of
-// SetLanes.
+// [Writer.SetLanes]. Otherwise the Writer selects lanes by a mask register or by shorter loads, and ignores this
+// argument.
 func UsesVectorMasks(cpu machine.Features) bool {
-	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
+	return cpu.Has(machine.AVX2) && !cpu.Has(machine.AVX512)
 }
 
 // Roles records the declared roles of registers, and finds registers with two roles. It implements [Writer.Declare].

@@ -47,9 +47,9 @@ func (g *gen) blockTotal(i int) target.Addr {
 	return target.Addr{Base: blockTotalsReg, Disp: i * g.vectorBytes}
 }
 
-// startBlocks stores the initial sum as the total before the first block, and resets the accumulators to 0. The initial
-// sum is not added to the first block of terms, because tiles differ in the terms of their first block.
-func (g *gen) startBlocks() {
+// initBlockTotals stores the initial sum as the total before the first block, and resets the accumulators to 0. The
+// initial sum is not added to the first block of terms, because tiles differ in the terms of their first block.
+func (g *gen) initBlockTotals() {
 	if !g.spec.hasBlocks() {
 		return
 	}

@@ -6,17 +6,19 @@ import (
 
 // This file emits the code before and after the k-loop, the loop over the terms of the sums: it initializes the
 // accumulators, applies the epilogue (element-wise operations on the sums), and stores the result. The last vector of a
-// row may be partial; a mask then selects its valid lanes.
+// row may be partial; a mask then selects its valid lanes. target.ArgsStep and target.ArgsSpill select a word of the
+// call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values without a register.
 
-// setTermMask emits the load of the last vector's mask before the k-loop, if the mask has a register there.
-func (g *gen) setTermMask() {
+// loadTermLoopMask emits the load of the last vector's mask before the k-loop. With vector masks, it does so only if
+// the k-loop needs the mask, because the mask takes a register from the accumulators.
+func (g *gen) loadTermLoopMask() {
 	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
-		g.setLanes()
+		g.loadMask()
 	}
 }
 
-// setLanes emits the load of the mask of the last vector's valid lanes.
-func (g *gen) setLanes() {
+// loadMask emits the load of the mask of the last vector's valid lanes.
+func (g *gen) loadMask() {
 	var lanes target.Int = target.ArgsStep(LastLanes)
 	if g.spec.Lanes != Dynamic {
 		lanes = target.Imm(g.spec.Lanes)
@@ -24,12 +26,12 @@ func (g *gen) setLanes() {
 	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
 }
 
-// loadEpilogueMask emits the load of the mask outside the k-loop, unless setTermMask has already set it. It may use
-// freeRegister(1) for the mask. It returns freeRegister(0), which is free.
+// loadEpilogueMask emits the load of the mask outside the k-loop, unless loadTermLoopMask has already loaded it.
+// It returns another register that is free outside the k-loop.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	if target.UsesVectorMasks(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
 		g.mask = g.freeRegister(1)
-		g.setLanes()
+		g.loadMask()
 	}
 	return g.freeRegister(0)
 }
@@ -42,10 +44,10 @@ func (g *gen) isPartial(vector int) bool {
 // eachResult visits the vectors of the result, or of another operand with the same layout, with their addresses. base
 // has the address of the tile in the operand.
 func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
-	if g.spec.Out == nil { // inRow5Reg is the address of the current row, inRow10Reg the distance between rows
-		g.Move(base, inRow5Reg)
-		g.Move(target.ArgsStep(OutRow), inRow10Reg)
-		base = inRow5Reg
+	if g.spec.Out == nil { // the distance between rows is an argument of the call
+		g.Move(base, outRowReg)
+		g.Move(target.ArgsStep(OutRow), outStrideReg)
+		base = outRowReg
 	}
 	for i := range g.spec.Rows {
 		addr := target.Addr{Base: base}
@@ -57,7 +59,7 @@ func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr targ
 			addr.Disp += g.vectorBytes
 		}
 		if g.spec.Out == nil && i < g.spec.Rows-1 {
-			g.Add(inRow10Reg, inRow5Reg)
+			g.Add(outStrideReg, outRowReg)
 		}
 	}
 }
@@ -105,15 +107,15 @@ func (g *gen) initSums() {
 		})
 	}
 	if g.spec.Int8Matrix && g.spec.InitialSum != Zero {
-		g.exchangeHalves()
+		g.convertSumLayout()
 	}
-	g.startBlocks()
+	g.initBlockTotals()
 }
 
 // storeResult applies the epilogue and stores the result.
 func (g *gen) storeResult() {
 	if g.spec.Int8Matrix {
-		g.exchangeHalves()
+		g.convertSumLayout()
 	}
 	if g.spec.Quantized != NotQuantized {
 		g.storeQuantized()
@@ -161,7 +163,7 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	case AddResult:
 		g.tileStep(op, outTileReg, scratch)
 	case AddTile, MulTile:
-		g.Move(target.ArgsSpill(epilogueWords+step.Operand), inReg)
+		g.Move(target.ArgsSpill(epilogueAddressWords+step.Operand), inReg)
 		g.tileStep(op, inReg, scratch)
 	case AddLanes, MulLanes:
 		g.eachLanes(FirstEpilogueOperand+step.Operand, scratch, func(i, vector int) {

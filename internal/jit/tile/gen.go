@@ -27,8 +27,12 @@ const (
 	vecStepReg                         // distance between terms in the vector operand, if dynamic
 	inStepReg                          // distance between terms in the broadcast operand, if dynamic
 
-	packedReg      = vecTileReg // address of operand Packed: a call with PackedStep has one tile, so vecTileReg is free
-	blockTotalsReg = strideReg  // address of the totals over blocks: with blocks, offsets of rows are constant
+	packedReg = vecTileReg // address of operand Packed: a call with PackedStep has one tile, so vecTileReg is free
+	// outRowReg and outStrideReg are used outside the k-loop if Spec.Out is nil.
+	outRowReg    = inRow5Reg  // address of the current row of the result
+	outStrideReg = inRow10Reg // distance between rows of the result
+
+	blockTotalsReg = strideReg // address of the totals over blocks: with blocks, offsets of rows are constant
 )
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
@@ -40,9 +44,10 @@ const (
 	// iteration, the remaining iterations, and the remaining iterations of the block.
 	loopWords
 
-	inTileWord    = loopWords + wordsPerLoop*MaxLoops                      // address of the broadcast operand at the tile
-	epilogueWords = inTileWord + 1                                         // addresses of the epilogue's tile operands
-	spillWords    = epilogueWords + jit.MaxOperands - FirstEpilogueOperand // number of words
+	inTileWord           = loopWords + wordsPerLoop*MaxLoops // address of the broadcast operand at the tile
+	epilogueAddressWords = inTileWord + 1                    // addresses of the epilogue's tile operands
+
+	spillWords = epilogueAddressWords + jit.MaxOperands - FirstEpilogueOperand // number of words
 
 	wordsPerLoop = 4
 )
@@ -181,7 +186,7 @@ func (g *gen) begin() {
 	// From here on, inReg is free: setAddresses reads the address from inTile.
 	for _, operand := range g.tileOperands() {
 		g.loadAddress(FirstEpilogueOperand+operand, inReg)
-		g.Move(inReg, target.ArgsSpill(epilogueWords+operand))
+		g.Move(inReg, target.ArgsSpill(epilogueAddressWords+operand))
 	}
 	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
 	g.Move(inReg, target.ArgsSpill(tilesLeft))
@@ -203,7 +208,7 @@ func (g *gen) begin() {
 		g.Lea(target.Addr{Base: target.Args, Disp: int(target.ArgsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}
-	g.setTermMask()
+	g.loadTermLoopMask()
 	g.beginQuantized()
 }
 
@@ -249,7 +254,7 @@ func (g *gen) nextTile(tile target.Label) {
 	advance(g.spec.Tiles.Vec, VecTile, vecTileReg)
 	advance(g.spec.Tiles.Out, OutTile, outTileReg)
 	for _, operand := range g.tileOperands() {
-		advance(g.spec.Tiles.Out, OutTile, target.ArgsSpill(epilogueWords+operand))
+		advance(g.spec.Tiles.Out, OutTile, target.ArgsSpill(epilogueAddressWords+operand))
 	}
 	g.CountDown(target.ArgsSpill(tilesLeft), target.NE, tile)
 }

@@ -23,8 +23,8 @@ func (g *gen) int8MatrixTerm(inOffset int) {
 	}
 }
 
-// exchangeHalves converts the accumulators from one row per register to 2x2 sums per register, or back.
-func (g *gen) exchangeHalves() {
+// convertSumLayout converts the accumulators from one row per register to 2x2 sums per register, or back.
+func (g *gen) convertSumLayout() {
 	for i := 0; i < g.spec.Rows; i += 2 {
 		for vector := range g.spec.Vectors {
 			g.neon.ExchangeHalves(g.sumReg(i, vector), g.sumReg(i+1, vector))

@@ -108,7 +108,7 @@ func TestDepthwiseCompiles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kernel, err := kerneltest.CompileAny(p.Op, p.Call)
+				kernel, err := kerneltest.CompileAnyLayouts(p.Op, p.Call)
 				if err != nil {
 					t.Fatal(err)
 				}

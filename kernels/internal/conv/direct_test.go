@@ -147,7 +147,7 @@ func (d *directCase) run(t *testing.T, dtype tensor.DType, name string, mem [4][
 		return nil, nil
 	}
 	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = &p.Op.Impls[i], walks[0], walks[0].ResultLayout(0, p.Call.Out[0])
-	k, err := kerneltest.CompileAny(p.Op, p.Call)
+	k, err := kerneltest.CompileAnyLayouts(p.Op, p.Call)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/iter"
 )
 
-// AnyOrAll returns the fold of the op any if isAny is set, else of the op all. It folds bools as bytes of 0 and 1. A
-// row ends at the first byte that decides the result: 1 for any, 0 for all.
+// AnyOrAll returns the fold of the op `any` if isAny is set, and otherwise of the op `all`. It folds bools as bytes of
+// 0 and 1. A row ends at the first byte that decides the result: 1 for `any`, 0 for `all`. The last parameter of the
+// loops, the position of the elements, is not used.
 func AnyOrAll(isAny bool) *iter.Fold {
 	var initial, decisive uint8 = 1, 0
 	columns := allColumns
@@ -31,7 +32,7 @@ func bytesOf(x []bool) []uint8 {
 }
 
 // anyColumns and allColumns combine each accumulators[i] with x[i], eight bytes at a time: anyColumns by the bitwise
-// or, allColumns by the bitwise and. x has bools as bytes or, when partial results are merged, accumulators.
+// or, allColumns by the bitwise and. x has bools as bytes, or accumulators of a partial result.
 func anyColumns(accumulators, x []uint8) {
 	x = x[:len(accumulators)]
 	for ; len(accumulators) >= 8 && len(x) >= 8; accumulators, x = accumulators[8:], x[8:] {

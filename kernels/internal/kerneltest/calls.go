@@ -174,9 +174,9 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 	return args
 }
 
-// CompileAny compiles a call with operands in any layouts. If no implementation reads the layouts without a copy,
-// CompileAny uses the last implementation that supports the call. It packs constants and replaces them in the call.
-func CompileAny(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
+// CompileAnyLayouts compiles a call with operands in any layouts. If no implementation reads the layouts without a
+// copy, it uses the last implementation that supports the call. It packs constants and replaces them in the call.
+func CompileAnyLayouts(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(op.Impls, func(candidate graph.Impl) bool { return candidate.Pack != nil }) &&
 		len(op.Impls) < 2 {
 		return op.Compile(call)

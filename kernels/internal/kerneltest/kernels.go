@@ -12,7 +12,7 @@ import (
 
 // KernelAllocs returns the number of allocations during one run of a call.
 func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Tensor) float64 {
-	kernel, err := CompileAny(op, call)
+	kernel, err := CompileAnyLayouts(op, call)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Ten
 	})
 }
 
-// NewCall returns a call of the named op with the operands in (nil for an absent one), whose results are inferred.
+// NewCall returns a call of the named op, with inferred results. in has the operands, and nil for an absent operand.
 // constants has the indices of the operands that are constants of the graph.
 func NewCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
@@ -64,7 +64,7 @@ func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
-	kernel, err := CompileAny(op, call)
+	kernel, err := CompileAnyLayouts(op, call)
 	if err != nil {
 		return nil, err
 	}

@@ -191,7 +191,7 @@ type productRun struct {
 
 // Compile compiles the call and allocates its memory.
 func (p *ProductCall) Compile(t testing.TB) *productRun {
-	kernel, err := CompileAny(p.Op, p.Call)
+	kernel, err := CompileAnyLayouts(p.Op, p.Call)
 	if err != nil {
 		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
 	}

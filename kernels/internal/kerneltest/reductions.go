@@ -43,7 +43,7 @@ func RunReduce(op *graph.Op, call *graph.Call, in []*tensor.Tensor, isReversed b
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(call.Attrs), in)
 	}
-	kernel, err := CompileAny(op, call)
+	kernel, err := CompileAnyLayouts(op, call)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Ten
 // checkReduceInPlace checks that a kernel computes the same bits in place. For each pair of an output and an operand
 // that may share memory, it runs the kernel with the output in the memory of the operand.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Call, in, want []*tensor.Tensor) {
-	kernel, err := CompileAny(op, call)
+	kernel, err := CompileAnyLayouts(op, call)
 	if err != nil {
 		t.Fatal(err)
 	}

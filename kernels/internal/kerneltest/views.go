@@ -63,7 +63,7 @@ func RunViewNode(t *testing.T, node *graph.Node, in []*tensor.Tensor) []*tensor.
 		return out
 	}
 	call := node.Call()
-	kernel, err := CompileAny(node.Op, call)
+	kernel, err := CompileAnyLayouts(node.Op, call)
 	if err != nil {
 		t.Fatalf("%s: %v", node.Op.Name, err)
 	}
@@ -197,7 +197,7 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, false)
 		out[i] = tensor.Empty(call.Out[i])
 	}
-	kernel, err := CompileAny(node.Op, call)
+	kernel, err := CompileAnyLayouts(node.Op, call)
 	if err != nil {
 		t.Fatalf("%s %v %v to %v: %v", op, metas, attrs, call.Out, err)
 	}

@@ -22,7 +22,7 @@ var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}
 			return kit.InferWithLayout(&magnitude, preservedLayout)(c) // unary_op_impl_with_complex_to_float
 		},
-		Ref: kit.PointwiseRef(&magnitude, kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&magnitude, kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
 			case dtype.IsComplex():
 				return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))
@@ -46,5 +46,5 @@ var magnitude = graph.Pointwise{
 		}
 		return unary(c, outs)
 	},
-	Body: bodyByDType("abs", bodiesWithResult(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
+	Body: bodyByDType("abs", bodiesWithResultDType(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

@@ -28,8 +28,9 @@ var (
 
 // Mish, Softplus, Hardswish and Hardsigmoid are activations on floats.
 var (
-	// With g = exp(x), h = g/2 and n = g + g*h, tanh(softplus(x)) is n / (n + 1). This equals g - g*(n - h)/(n + 1), which
-	// is accurate for small g. Above 20 the hyperbolic tangent rounds to 1, and x is clamped so that exp(x) is finite.
+	// With g = exp(x), h = g/2 and n = g + g*h, tanh(softplus(x)) is n / (n + 1). This equals g - g*(n - h)/(n + 1),
+	// which is accurate for small g. Above 20 the hyperbolic tangent rounds to 1, and x is clamped so that exp(x) is
+	// finite.
 	Mish = curve("mish", "mish_cpu", "Multiplies each element by the hyperbolic tangent of its softplus. Supports "+
 		"floats only.", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; "+
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", machine.FunctionGrain,
@@ -45,7 +46,7 @@ var (
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTransposed))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
 		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
-		kit.IgnoreCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			element := x[0].Float()
 			return tensor.FloatScalar(roundTo(dtype)(element*min(max(element+3, 0), 6)) / 6) // the product is rounded too
 		}), kit.ExUnary)

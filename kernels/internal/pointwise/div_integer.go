@@ -41,8 +41,8 @@ func rejectZeros[T integer](kernel rule.Kernel) rule.Kernel {
 }
 
 // HasZero reports whether an element is 0. It tests eight bytes at a time. Subtracting 1 from each element sets the
-// highest bit of the lowest zero element, because 0-1 wraps. &^ word clears the highest bit of elements in which it was
-// set before the subtraction. If no element is 0, the masked result is 0.
+// highest bit of the lowest zero element, because 0-1 wraps. &^ word drops elements whose highest bit was already
+// set. If no element is 0, the masked result is 0.
 func HasZero[T integer](list []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
 	elementsPerWord := 8 / size

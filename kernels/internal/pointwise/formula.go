@@ -30,12 +30,12 @@ var (
 // bodiesOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a
 // kernel have the same dtype.
 func bodiesOf(expression *expr.Formula, dtypes ...[]tensor.DType) bodies {
-	return bodiesWithResult(expression, func(dtype tensor.DType) tensor.DType { return dtype }, dtypes...)
+	return bodiesWithResultDType(expression, func(dtype tensor.DType) tensor.DType { return dtype }, dtypes...)
 }
 
 // bodiesWithResult is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of the
 // operands to the dtype of the result.
-func bodiesWithResult(expression *expr.Formula, result func(tensor.DType) tensor.DType,
+func bodiesWithResultDType(expression *expr.Formula, result func(tensor.DType) tensor.DType,
 	dtypes ...[]tensor.DType) bodies {
 	return bodiesWithDTypes(expression, func(dtype tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(dtype)}

@@ -34,10 +34,10 @@ var (
 // determines it.
 func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), ofFloat func(float64) bool,
 	ofComplex func(complex128) bool) *graph.Op {
-	cfg, table := unaryWithResult(tensor.Bool), bodiesWithResult(formula(text), toBool, bools, integers, floats)
+	cfg, table := unaryWithResult(tensor.Bool), bodiesWithResultDType(formula(text), toBool, bools, integers, floats)
 	switch {
 	case ofComplex != nil:
-		table = mergeTables(table, bodiesWithResult(formula(text), toBool, complexes))
+		table = mergeTables(table, bodiesWithResultDType(formula(text), toBool, complexes))
 	case name == "signbit":
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:
@@ -48,7 +48,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
-			Ref: kit.PointwiseRef(pointwise, kit.IgnoreCall(kit.WithUint64Case(
+			Ref: kit.PointwiseRef(pointwise, kit.ForEveryCall(kit.WithUint64Case(
 				func(x []uint64) uint64 { return uint64(boolInt(ofFloat(float64(x[0])))) },
 				boolRef(
 					func(x []int64) bool { return ofFloat(float64(x[0])) },

@@ -24,7 +24,7 @@ var (
 func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, predicateBodies(numberFormula, boolFormula))},
-		kit.IgnoreCall(boolRef(
+		kit.ForEveryCall(boolRef(
 			func(x []int64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []complex128) bool { return reference(x[0] != 0, x[1] != 0) })),
@@ -35,7 +35,7 @@ func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b
 var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unaryParams,
 	&graph.Pointwise{Config: unaryWithResult(tensor.Bool),
 		Body: bodyByDType("logical_not", predicateBodies("x == 0", "not x"))},
-	kit.IgnoreCall(boolRef(
+	kit.ForEveryCall(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
 		func(x []complex128) bool { return x[0] == 0 })),
@@ -44,6 +44,6 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 // predicateBodies returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
 // of a bool with the literal 0 would first promote the bool.
 func predicateBodies(numberFormula, boolFormula string) bodies {
-	return mergeTables(bodiesWithResult(formula(numberFormula), toBool, integers, floats, complexes),
+	return mergeTables(bodiesWithResultDType(formula(numberFormula), toBool, integers, floats, complexes),
 		bodiesOf(formula(boolFormula), bools))
 }

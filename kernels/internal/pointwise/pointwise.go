@@ -72,12 +72,12 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 
 // floatRef returns the reference, for kit.PointwiseRef, of a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
+	return kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
 // floatRef2 returns the reference, for kit.PointwiseRef, of a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.IgnoreCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+	return kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
 // boolRef returns the ScalarFunc of an op that returns bool, from a function for each kind of dtype. If the op does not
@@ -114,8 +114,8 @@ func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Ke
 	if len(positions) == len(call.In) {
 		return fusion.CompileLoop(pointwise, call)
 	}
-	// CompileLoop gets a call with only the present operands. Config and Body of the op get the whole call, because they
-	// depend on which operands are omitted.
+	// CompileLoop gets a call with only the present operands. Config and Body of the op get the whole call, because
+	// they depend on which operands are omitted.
 	inner := graph.Pointwise{
 		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return pointwise.Config(call, outs) },
 		Body:   func(_ *graph.Call, iterator *rule.Rule) (rule.Kernel, error) { return pointwise.Body(call, iterator) },

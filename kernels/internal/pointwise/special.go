@@ -27,7 +27,7 @@ var (
 			"bfloat16.", binaryParams,
 		&graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("nextafter",
 			bodiesOf(formula("nextafter(x, y)", "x", "y"), floats, []tensor.DType{tensor.BFloat16}))},
-		kit.IgnoreCall(nextafter), kit.ExBinary)
+		kit.ForEveryCall(nextafter), kit.ExBinary)
 	Logaddexp = binaryFunction("logaddexp",
 		"Returns the logarithm of the sum of the exponentials of self and `other`. Supports floats only.",
 		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary, logaddexp)
@@ -115,7 +115,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 		Body: bodyByDType("heaviside",
 			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))),
 	},
-	kit.IgnoreCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	kit.ForEveryCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
 		case x[0].Float() == 0:
 			return x[1]

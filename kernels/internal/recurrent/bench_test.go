@@ -19,7 +19,7 @@ func BenchmarkLSTM(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k, err := kerneltest.CompileAny(op, c)
+	k, err := kerneltest.CompileAnyLayouts(op, c)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func TestCellsAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := kerneltest.CompileAny(op, c)
+	k, err := kerneltest.CompileAnyLayouts(op, c)
 	if err != nil {
 		t.Fatal(err)
 	}

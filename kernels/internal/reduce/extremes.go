@@ -12,7 +12,7 @@ import (
 )
 
 // checkNonEmpty rejects reductions over no elements, for ops without an identity element, as PyTorch's
-// zero_numel_check_dims does. An empty list dims stands for all dimensions. hint is appended to the message for it.
+// zero_numel_check_dims does. An empty list dims stands for all dimensions; its error message ends with hint.
 func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error {
 	if !kit.IsEmpty(self) {
 		return nil
@@ -73,8 +73,8 @@ func extremumRow(builder *expr.Builder, x folds.Number, isMax bool) []folds.Numb
 	return []folds.Number{folds.Real(builder.Reduce(op, x.Re))}
 }
 
-// extremumFold returns the fold of the greatest or least element, in Go. The fold of floats also finds the position of
-// the element, which takes no longer (see greatestRow).
+// extremumFold returns the fold of the greatest or least element, in Go. For floats it shares greatestRow and leastRow
+// with argmax, which also record positions. For integers, kit.Accumulators makes the accumulators the results.
 func extremumFold(dtype tensor.DType, isMax bool) *iter.Fold {
 	switch kit.LoopDType(dtype) {
 	case tensor.Float32:
@@ -90,6 +90,7 @@ func extremumFold(dtype tensor.DType, isMax bool) *iter.Fold {
 
 // The following functions are the loops of the folds of integers. The row functions fold the elements x into one
 // accumulator, and the column functions fold x[i] into accumulator i. The last two also merge accumulators.
+// The unnamed parameter is the position of the elements.
 
 func maxIntRow(accumulator *int64, x []int64, _ int) {
 	for _, element := range x {

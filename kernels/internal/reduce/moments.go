@@ -45,11 +45,11 @@ func (v variance) fold() *iter.Fold {
 // of their real and imaginary parts.
 func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 	count := float64(kit.KnownSize(v.n))
-	result, realMean := varRow(builder, x.Re, count, v.divisor())
+	result, realMean := varianceAndMean(builder, x.Re, count, v.divisor())
 	mean := folds.Real(realMean)
 	if x.Im != expr.None {
 		var imagVariance expr.Value
-		imagVariance, mean.Im = varRow(builder, x.Im, count, v.divisor())
+		imagVariance, mean.Im = varianceAndMean(builder, x.Im, count, v.divisor())
 		result = builder.Emit(expr.Add, result, imagVariance)
 	}
 	if v.returnsStd {

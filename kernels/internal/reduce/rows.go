@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRows returns the kernel of a call as an expression over rows, or nil if the call has none.
+// compileRows returns the machine code of a call, from the expression that the function rows returns. It returns nil if
+// there is no expression or no machine code.
 func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	if c.Meta(0).Numel() == 0 {
 		return nil, nil
@@ -27,8 +28,8 @@ func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, err
 	return compileRows(c, suitedExpressions(rows))
 }
 
-// lowerSuitedRows is compileSuitedRows, but it returns a kernel also if there is no machine code: the interpreter then
-// runs the expression.
+// lowerSuitedRows is compileSuitedRows for an op without another kernel for suitable rows: the interpreter runs an
+// expression without machine code.
 func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	expression, err := suitedExpressions(rows)(c)
 	if expression == nil || err != nil {
@@ -37,7 +38,7 @@ func lowerSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error
 	return fusion.LowerRows(expression, c)
 }
 
-// suitedExpressions returns a function that returns the result of rows if the rows of the call are suitable, else nil.
+// suitedExpressions returns a function like rows that returns nil for calls with unsuitable rows.
 func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		expression, err := rows(c)
@@ -59,8 +60,8 @@ func singleResultRows(builder *expr.Builder, mask []bool, operands []int, result
 	return &graph.Rows{Mask: mask, In: operands, Code: code}, nil
 }
 
-// softmaxRows returns the softmax, or its logarithm if isLog is set, of a line converted to the given dtype.
-// Exponentials have the dtype of the computation. Sums of many exponentials are float64.
+// softmaxRows returns the expression of softmax along dimension dim, or of log_softmax if isLog is set. The input is
+// first converted to dtype. The sum of exponentials is a float64 if a line has many elements.
 func softmaxRows(c *graph.Call, dim int, dtype tensor.DType, isLog bool) (*graph.Rows, error) {
 	builder := expr.NewBuilder(c.Meta(0).DType)
 	x := folds.Operand(builder, 0, dtype).Re
@@ -109,9 +110,9 @@ func inverseRoot(builder *expr.Builder, variance expr.Value, eps float64, dtype 
 	return builder.Convert(dtype, builder.Emit(expr.Div, one, root))
 }
 
-// varRow returns the variance and the mean of a row of n elements, in float64: mean = sum(x)/n and
+// varianceAndMean returns the variance and the mean of a row of n elements, in float64: mean = sum(x)/n and
 // variance = sum((x-mean)^2)/divisor.
-func varRow(builder *expr.Builder, x expr.Value, n, divisor float64) (variance, mean expr.Value) {
+func varianceAndMean(builder *expr.Builder, x expr.Value, n, divisor float64) (variance, mean expr.Value) {
 	x = folds.InFloat64(builder, x)
 	mean = builder.Emit(expr.Div, folds.Total(builder, x), builder.Const(tensor.Float64, n))
 	deviation := builder.Emit(expr.Sub, x, mean)
@@ -128,10 +129,11 @@ const (
 	maxOnePass        = 4096
 )
 
-// rowVariance returns the variance of a row x of n elements of float32, as a float64. roundedMean is the mean rounded
-// to float32, and deviations is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as PyTorch
-// does.
-func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
+// float32RowVariance returns the variance of a row x of n elements of float32, as a float64. roundedMean is the mean
+// rounded to float32, and deviations is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as
+// PyTorch does.
+func float32RowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Value,
+	n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	meanSquareOf := func(value expr.Value) expr.Value {
 		sum := folds.InFloat64(builder, folds.Total(builder, builder.Emit(expr.Mul, value, value)))
@@ -144,7 +146,7 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 	case n <= maxFloat32Squares:
 		meanSquare = meanSquareOf(deviations)
 		offset = builder.Emit(expr.Sub, mean, folds.InFloat64(builder, roundedMean))
-	case n <= maxOnePass && eps > 0: // one pass: a is 0
+	case n <= maxOnePass && eps > 0: // one pass: a is 0. Without eps, the error would matter for a variance near 0
 		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, x)), mean
 	default:
 		meanSquare = meanSquareOf(folds.InFloat64(builder, deviations))
@@ -154,21 +156,20 @@ func rowVariance(builder *expr.Builder, x, mean, roundedMean, deviations expr.Va
 	return builder.Emit(expr.Max, difference, builder.Const(f64, 0))
 }
 
-// standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
-// rounding error of the mean is added to the quotient. Without this correction, the results of rows far from 0 would
-// have an error of a fraction of the deviation.
+// standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, a term
+// corrects the rounding error of the mean. Without this term, results of rows far from 0 would be inexact.
 func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	dtype := builder.DType(x)
 	if dtype == f64 {
-		variance, mean := varRow(builder, x, n, n)
+		variance, mean := varianceAndMean(builder, x, n, n)
 		return builder.Emit(expr.Mul, builder.Emit(expr.Sub, x, mean), inverseRoot(builder, variance, eps, dtype))
 	}
 	// (x-mean)*scale = (x-roundedMean)*scale + (roundedMean-mean)*scale
 	mean := builder.Emit(expr.Div, folds.Total(builder, folds.InFloat64(builder, x)), builder.Const(f64, n))
 	roundedMean := builder.Convert(dtype, mean)
 	deviations := builder.Emit(expr.Sub, x, roundedMean)
-	scale := inverseRoot(builder, rowVariance(builder, x, mean, roundedMean, deviations, n, eps), eps, f64)
+	scale := inverseRoot(builder, float32RowVariance(builder, x, mean, roundedMean, deviations, n, eps), eps, f64)
 	correction := builder.Emit(expr.Mul, builder.Emit(expr.Sub, folds.InFloat64(builder, roundedMean), mean), scale)
 	return builder.Emit(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }

@@ -96,7 +96,7 @@ func BenchmarkGridSampler(b *testing.B) {
 			require.NoError(b, err)
 			_, err = kerneltest.Infer(window.GridSampler, c)
 			require.NoError(b, err)
-			k, err := kerneltest.CompileAny(window.GridSampler, c)
+			k, err := kerneltest.CompileAnyLayouts(window.GridSampler, c)
 			require.NoError(b, err)
 			in := gridInputs(rand.New(rand.NewPCG(1, 2)), one.x, one.grid)
 			out := []*tensor.Tensor{tensor.Empty(c.Out[0])}

@@ -32,11 +32,11 @@ func (g *gen) selectInst(inst *lane.Inst) *laneValue {
 			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
 			// conversion become one instruction.
 			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: dtype,
-				highUndefined: dtype.Size() < 4}
+				hasUndefinedHighBits: dtype.Size() < 4}
 		}
 		return g.convert(dtype, g.selectedValue(inst.A))
 	case lane.Bits:
-		return &laneValue{reg: g.unpacked(g.selectedValue(inst.A)), dtype: dtype, highUndefined: dtype.Size() < 4}
+		return &laneValue{reg: g.unpackedReg(g.selectedValue(inst.A)), dtype: dtype, hasUndefinedHighBits: dtype.Size() < 4}
 	case lane.Remask:
 		return g.selectedValue(inst.A)
 	case lane.Select:
@@ -453,6 +453,7 @@ func (g *gen) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
 		return &laneValue{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: dtype}
 	}
 	laneBytes := laneSize(dtype)
-	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.unpacked(ifTrue), g.unpacked(ifFalse))
-	return &laneValue{reg: result, dtype: dtype, highUndefined: ifTrue.highUndefined || ifFalse.highUndefined}
+	result := g.blend(laneBytes, g.laneMask(condition.reg, laneBytes), g.unpackedReg(ifTrue), g.unpackedReg(ifFalse))
+	return &laneValue{reg: result, dtype: dtype,
+		hasUndefinedHighBits: ifTrue.hasUndefinedHighBits || ifFalse.hasUndefinedHighBits}
 }

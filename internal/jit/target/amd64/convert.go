@@ -47,7 +47,7 @@ func (g *gen) convert(dtype tensor.DType, x *laneValue) *laneValue {
 func (g *gen) notZero(x *laneValue) alloc.Virt {
 	zero := &laneValue{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
-		x = &laneValue{reg: g.and(4, g.unpacked(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
+		x = &laneValue{reg: g.and(4, g.unpackedReg(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
 	}
 	return g.compare(lane.Ne, x, zero)
@@ -163,8 +163,8 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 // the significand of a float with a large exponent. The powers of 2 that these exponents add are subtracted again. Only
 // the last addition rounds.
 func (g *gen) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
-	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. The upper half n of a signed integer becomes 2^84 +
-	// 2^63 + n*2^32, which also represents a negative n.
+	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. The upper half n of a signed integer becomes 2^84
+	// + 2^63 + n*2^32, which also represents a negative n.
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if isUnsigned {
 		bias, biasSum = 0x4530000000000000, 0x1p84+0x1p52
@@ -193,7 +193,7 @@ func (g *gen) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
 func (g *gen) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from, laneBytes := x.dtype, laneSize(x.dtype)
 	result := func(truncated alloc.Virt) *laneValue {
-		return &laneValue{reg: truncated, dtype: dtype, highUndefined: dtype.Size() < 4}
+		return &laneValue{reg: truncated, dtype: dtype, hasUndefinedHighBits: dtype.Size() < 4}
 	}
 	switch {
 	case dtype == tensor.Int64:
@@ -301,14 +301,14 @@ func (g *gen) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	case from.Size() == 8 && g.avx512:
 		result.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: alloc.Sources(x.reg), Dst: g.newVector(g.width(4)),
 			FoldableSource: noFoldableSource})
-		result.highUndefined = dtype.Size() < 4
+		result.hasUndefinedHighBits = dtype.Size() < 4
 	case from.Size() == 8:
-		result.reg, result.highUndefined = g.lowHalves(x.reg), dtype.Size() < 4
+		result.reg, result.hasUndefinedHighBits = g.lowHalves(x.reg), dtype.Size() < 4
 	case dtype.Size() > from.Size():
 		result.reg = g.extendedReg(x)
-		result.highUndefined = from.IsSigned() && !dtype.IsSigned() && dtype.Size() < 4
+		result.hasUndefinedHighBits = from.IsSigned() && !dtype.IsSigned() && dtype.Size() < 4
 	default:
-		result.reg, result.highUndefined = x.reg, dtype.Size() < 4
+		result.reg, result.hasUndefinedHighBits = x.reg, dtype.Size() < 4
 	}
 	return result
 }

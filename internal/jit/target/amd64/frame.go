@@ -307,7 +307,7 @@ func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bo
 	g.tailCode = alloc.Run(g.Values, &g.tailRegisters, g.tailInsts, alloc.Policy{Masked: true})
 	g.accLoads, g.accStores = nil, nil
 	if g.accsInRegisters {
-		g.accLoads = alloc.Run(g.Values, &g.bodyRegisters, g.accLoadInsts, alloc.Policy{})
+		g.accLoads = alloc.Run(g.Values, &g.bodyRegisters, g.accInitInsts, alloc.Policy{})
 		g.accStores = alloc.Run(g.Values, &g.bodyRegisters, g.accStoreInsts, alloc.Policy{})
 	}
 	for _, result := range g.allocatedLists() {

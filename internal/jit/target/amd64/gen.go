@@ -57,7 +57,7 @@ type gen struct {
 	foldInsts       [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
 	stores          []alloc.Inst              // stores of an iteration
 	tailInsts       []alloc.Inst              // all instructions of a tail iteration
-	accLoadInsts    []alloc.Inst              // loads of accumulator registers
+	accInitInsts    []alloc.Inst              // initialization of accumulator registers
 	accStoreInsts   []alloc.Inst              // stores of accumulator registers
 	accs            []*alloc.Acc              // the accumulators of folds
 	tables          []string                  // contents of the tables of lookupRows
@@ -84,16 +84,16 @@ const (
 	noBroadcast      = 0
 )
 
-// laneValue describes the register that holds a value of the loop. Integers of fewer than 32 bits are in 32-bit
-// lanes, sign- or zero-extended unless highUndefined is set. 16-bit floats are zero-extended to 32-bit lanes in the
+// laneValue describes the register that holds a value of the loop. Integers of fewer than 32 bits are in 32-bit lanes,
+// sign- or zero-extended unless hasUndefinedHighBits is set. 16-bit floats are zero-extended to 32-bit lanes in the
 // register `reg`, or in lanes of 16 bits in the register `packed`, or both. With AVX-512, bools are mask registers.
 // Without AVX-512, all bits of a bool's lane are equal, and all bools of a loop have lanes of the same width
 // (boolLaneBytes).
 type laneValue struct {
-	reg           alloc.Virt // 0 if only packed exists
-	highUndefined bool       // the bits of a lane above the bits of the dtype are undefined
-	packed        alloc.Virt // 0 if only reg exists
-	dtype         tensor.DType
+	reg                  alloc.Virt // 0 if only packed exists
+	hasUndefinedHighBits bool       // the bits of a lane above the bits of the dtype are undefined
+	packed               alloc.Virt // 0 if only reg exists
+	dtype                tensor.DType
 }
 
 // Compile compiles a loop. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
@@ -282,8 +282,8 @@ func (g *gen) selectedValue(v lane.Value) *laneValue { return g.selected[v] }
 // extendedReg returns the register of a value, with the bits above its dtype sign- or zero-extended. It records the
 // register in the value, so that the extension is done once.
 func (g *gen) extendedReg(value *laneValue) alloc.Virt {
-	if !value.highUndefined {
-		return g.unpacked(value)
+	if !value.hasUndefinedHighBits {
+		return g.unpackedReg(value)
 	}
 	dtype := value.dtype
 	if dtype.IsSigned() && !dtype.IsFloat() {
@@ -292,13 +292,13 @@ func (g *gen) extendedReg(value *laneValue) alloc.Virt {
 	} else {
 		value.reg = g.and(4, value.reg, g.constLanes(4, 1<<(8*dtype.Size())-1))
 	}
-	value.highUndefined = false
+	value.hasUndefinedHighBits = false
 	return value.reg
 }
 
-// unpacked returns the register `reg` of a value. If only the register `packed` exists, unpacked adds the instruction
-// that unpacks it.
-func (g *gen) unpacked(value *laneValue) alloc.Virt {
+// unpackedReg returns the register `reg` of a value. If only the register `packed` exists, it adds the instruction that
+// unpacks that register.
+func (g *gen) unpackedReg(value *laneValue) alloc.Virt {
 	if value.reg == 0 && value.packed != 0 {
 		value.reg = g.convertOp("VPMOVZXWD", g.width(4), noBroadcast, value.packed)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // This file selects instructions for arithmetic on integers. Integers of fewer than 32 bits are in lanes of 32 bits,
-// whose higher bits may be undefined (laneValue.highUndefined).
+// whose higher bits may be undefined (laneValue.hasUndefinedHighBits).
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
@@ -18,7 +18,7 @@ func (g *gen) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneVa
 	suffix := intSuffix(laneBytes)
 	const extended, notExtended = false, true // values of highUndefined
 	result := func(v alloc.Virt, highUndefined bool) *laneValue {
-		return &laneValue{reg: v, dtype: dtype, highUndefined: highUndefined && dtype.Size() < 4}
+		return &laneValue{reg: v, dtype: dtype, hasUndefinedHighBits: highUndefined && dtype.Size() < 4}
 	}
 	switch op {
 	case lane.Add:
@@ -30,11 +30,11 @@ func (g *gen) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneVa
 	case lane.Neg:
 		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), notExtended)
 	case lane.And:
-		return result(g.and(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.and(laneBytes, a.reg, b.reg), a.hasUndefinedHighBits || b.hasUndefinedHighBits)
 	case lane.Or:
-		return result(g.orConjunction(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.orConjunction(laneBytes, a.reg, b.reg), a.hasUndefinedHighBits || b.hasUndefinedHighBits)
 	case lane.Xor:
-		return result(g.xor(laneBytes, a.reg, b.reg), a.highUndefined || b.highUndefined)
+		return result(g.xor(laneBytes, a.reg, b.reg), a.hasUndefinedHighBits || b.hasUndefinedHighBits)
 	case lane.Not:
 		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), notExtended)
 	case lane.Shl:

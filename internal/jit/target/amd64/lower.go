@@ -27,7 +27,7 @@ func (g *gen) lower() error {
 	}
 	g.lowerFolds()
 	g.Prune(g.stores, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory], g.foldInsts[foldsInTail],
-		g.accLoadInsts, g.accStoreInsts)
+		g.accInitInsts, g.accStoreInsts)
 	return g.err
 }
 
@@ -95,14 +95,14 @@ func (g *gen) foldInRegisters(fold lane.Fold) {
 	if dtype == tensor.Bool {
 		description = g.boolRegister()
 	}
-	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, highUndefined: true}
+	acc := &laneValue{reg: g.newAcc(description), dtype: dtype, hasUndefinedHighBits: true}
 	noNaN := alloc.Virt(0)
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolRegister())
 	}
 	folded := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, value) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
-	g.accLoadInsts = append(g.accLoadInsts, g.Collect(func() {
+	g.accInitInsts = append(g.accInitInsts, g.Collect(func() {
 		loaded := g.loadVector(mem, dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(loaded.reg), Dst: acc.reg})
 		if noNaN != 0 {

@@ -326,7 +326,7 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 		}
 		return g.newStore(name, g.nonTemporalName(1), mem, x)
 	case g.avx512:
-		return g.storePacked512(mem, dtype.Size(), g.unpacked(value))
+		return g.storePacked512(mem, dtype.Size(), g.unpackedReg(value))
 	}
 	return g.storePacked256(mem, value)
 }
@@ -359,7 +359,7 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
 func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	size := value.dtype.Size()
-	x := g.unpacked(value)
+	x := g.unpackedReg(value)
 	if value.dtype == tensor.Bool {
 		x = g.immediateOp("VPSRLD", 31, g.narrowMask(x))
 	}

@@ -28,13 +28,13 @@ func (g *gen) foldTotal(fold lane.Fold) {
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
 		hasElement := &laneValue{reg: g.tailLanes, dtype: tensor.Bool}
-		element := &laneValue{reg: g.unpacked(value), dtype: dtype, highUndefined: value.highUndefined}
+		element := &laneValue{reg: g.unpackedReg(value), dtype: dtype, hasUndefinedHighBits: value.hasUndefinedHighBits}
 		g.foldInto(fold.Op, acc, noNaN, g.selectLanes(hasElement, element, neutral))
 	})...)
-	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(neutral.reg), Dst: acc})
+	g.accInitInsts = append(g.accInitInsts, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
 		// KXNORW of a register with itself sets all bits: no lane has seen a NaN.
-		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: alloc.Sources(noNaN, noNaN), Dst: noNaN,
+		g.accInitInsts = append(g.accInitInsts, alloc.Inst{Name: "KXNORW", Src: alloc.Sources(noNaN, noNaN), Dst: noNaN,
 			FoldableSource: noFoldableSource})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
@@ -43,7 +43,8 @@ func (g *gen) foldTotal(fold lane.Fold) {
 	})...)
 }
 
-// accCopies returns the registers of the accumulator acc: one in each set of accumulator registers.
+// accCopies returns the registers of the accumulator acc: one for each of the
+// interleaved iterations.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
 	for iteration := 1; iteration < lane.FoldLanes/g.lanes; iteration++ {
@@ -80,12 +81,12 @@ func (g *gen) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) all
 		result = foldPairwise(accs, func(a, b alloc.Virt) alloc.Virt {
 			return g.binaryOp(extremumName(op, laneBytes), laneBytes, b, a)
 		})
-		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) } // only with AVX-512
+		and := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) } // noNaN requires AVX-512
 		withoutNaN := foldPairwise(g.accCopies(noNaN), and)
 		result = g.blend(laneBytes, withoutNaN, result, g.floatConst(laneBytes, math.NaN()))
 	case dtype == tensor.Bool: // the lanes of a mask cannot be shifted, so they become numbers
 		result = foldPairwise(accs, join)
-		dtype = tensor.Int32 // also the dtype of join
+		dtype = tensor.Int32 // join reads this variable, too
 		result = g.boolToNumber(dtype, result).reg
 	default:
 		result = foldPairwise(accs, join)
@@ -96,7 +97,7 @@ func (g *gen) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) all
 	return result
 }
 
-// storeFirstLane returns the store of the first lane of v.
+// storeFirstLane returns the store of the first lane of v. No source may be a memory operand (noFoldableSource).
 func (g *gen) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) alloc.Inst {
 	lane, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
 	switch dtype.Size() {
@@ -110,21 +111,21 @@ func (g *gen) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) al
 	return alloc.Inst{Name: "VMOVQ", Src: []alloc.Arg{vector}, Store: &mem, FoldableSource: noFoldableSource}
 }
 
-// shiftDown moves the bytes of v at offsets `bytes` to 2*bytes-1 to the front. The other bytes of the result are
-// arbitrary. bytes is a power of 2 from 4 to 32.
-func (g *gen) shiftDown(bytes int, v alloc.Virt) alloc.Virt {
+// shiftDown returns a vector that starts with bytes n to 2n-1 of v. The other bytes of the result are arbitrary. n is a
+// power of 2 from 4 to 32.
+func (g *gen) shiftDown(n int, v alloc.Virt) alloc.Virt {
 	const (
 		swapPairs     = 0x4e // quarters 2, 3, 0, 1
 		swapNeighbors = 0xb1 // quarters 1, 0, 3, 2
 	)
 	switch {
-	case bytes == 32:
+	case n == 32:
 		return g.shuffle("VSHUFF64X2", swapPairs, v, v)
-	case bytes == 16 && g.avx512:
+	case n == 16 && g.avx512:
 		return g.shuffle("VSHUFF64X2", swapNeighbors, v, v)
-	case bytes == 16: // 1 selects the upper half
+	case n == 16: // 1 selects the upper half
 		return g.shuffle("VPERM2F128", 1, v, v)
-	case bytes == 8:
+	case n == 8:
 		return g.immediateOp("VPSHUFD", swapPairs, v)
 	}
 	return g.immediateOp("VPSHUFD", swapNeighbors, v)
