@@ -160,7 +160,7 @@ func ElementsPerVector(cpu machine.Features, size int) int {
 // [Writer.SetLanes]. Otherwise the Writer selects lanes by a mask register or by shorter loads, and ignores this
 // argument.
 func UsesVectorMasks(cpu machine.Features) bool {
-	return cpu.Has(machine.AVX2) && !cpu.Has(machine.AVX512)
+	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
 }
 
 // Roles records the declared roles of registers, and finds registers with two roles. It implements [Writer.Declare].
