@@ -10,7 +10,7 @@ import (
 // This file evaluates expressions. An expr is a constant plus terms, a term is a coefficient times atoms, and an atom
 // is a symbol or a function of expressions.
 
-// errZero is the error for a quotient or remainder with the divisor 0.
+// errDivisionByZero is the error for a quotient or remainder with the divisor 0.
 var errDivisionByZero = errors.New("division by zero")
 
 // valuation evaluates expressions at a binding. Shared parts of large expressions are computed once.

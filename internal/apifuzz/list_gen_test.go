@@ -430,6 +430,7 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[graph.Arg](),
 	reflect.TypeFor[*graph.Attention](),
 	reflect.TypeFor[*graph.AttrError](),
+	reflect.TypeFor[graph.Bounds](),
 	reflect.TypeFor[*graph.Call](),
 	reflect.TypeFor[graph.Decl](),
 	reflect.TypeFor[graph.Dim](),
