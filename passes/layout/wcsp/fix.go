@@ -38,8 +38,8 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	}, nil
 }
 
-// restrictedFactor returns a factor, a cost table over the variables of its scope, for the fixed labels. newIndex has the index of
-// each variable in the remaining problem; -1 for a fixed variable.
+// restrictedFactor returns a factor, a cost table over the variables of its scope, for the fixed labels. newIndex has
+// the index of each variable in the remaining problem; -1 for a fixed variable.
 func (p *Problem) restrictedFactor(f *Factor, labels map[int]int, newIndex []int) Factor {
 	restricted := Factor{Scope: []int{}}
 	for _, v := range f.Scope {
