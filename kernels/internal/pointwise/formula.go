@@ -33,8 +33,8 @@ func bodiesOf(expression *expr.Formula, dtypes ...[]tensor.DType) bodies {
 	return bodiesWithResultDType(expression, func(dtype tensor.DType) tensor.DType { return dtype }, dtypes...)
 }
 
-// bodiesWithResultDType is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype of
-// the operands to the dtype of the result.
+// bodiesWithResultDType is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype
+// of the operands to the dtype of the result.
 func bodiesWithResultDType(expression *expr.Formula, result func(tensor.DType) tensor.DType,
 	dtypes ...[]tensor.DType) bodies {
 	return bodiesWithDTypes(expression, func(dtype tensor.DType) []tensor.DType {
