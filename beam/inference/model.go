@@ -153,8 +153,10 @@ func load(ctx context.Context, options Options) (*model, error) {
 	var batchSymbol string
 	reasonNotJoined := errors.New("batching is off")
 	if options.Batching != BatchOff {
-		if batchSymbol, reasonNotJoined = batching.Symbol(source); batchSymbol != "" && options.Batching == BatchExact {
-			compileOptions.Hints = []map[string]int{{batchSymbol: min(typicalRows, options.MaxRows)}}
+		batchSymbol, reasonNotJoined = batching.Symbol(source, compileOptions.Sizes)
+		if batchSymbol != "" && options.Batching == BatchExact {
+			rows := source.Symbols[batchSymbol].Clamp(min(typicalRows, options.MaxRows))
+			compileOptions.Hints = []map[string]int{{batchSymbol: rows}}
 		}
 	}
 	if loaded.program, err = graphrun.CompileContext(ctx, source, compileOptions); err != nil {
