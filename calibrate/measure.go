@@ -68,8 +68,9 @@ func (p *probe) prepare() (*runnable, error) {
 			timed.addWarmup(value.Meta)
 		}
 	case p.bytesBetweenCalls() > 0:
-		// The slow op lgamma takes about as long as a network whose constants have this size. Other processes then have as
-		// much time to evict data from shared caches as during a run of the network.
+		// The caches are evicted by the slow op lgamma, because it takes about as long as a network with constants of
+		// this size. Other processes then have as much time to evict data from shared caches as during a run of the
+		// network.
 		timed.evictCaches("lgamma", p.bytesBetweenCalls())
 	}
 	values := timed.addCall(p.call)

@@ -112,8 +112,8 @@ func (v *Value) checkContainedIn() error {
 	return nil
 }
 
-// sliceRanges returns the index ranges of the value whole, first inclusive and end exclusive, whose elements are v. It
-// returns false if v is not a slice of whole.
+// sliceRanges returns the range of indices in each dimension of `whole` that value v contains: first is inclusive, and
+// end exclusive. It returns false if v is not a slice of `whole`.
 func (v *Value) sliceRanges(whole *Value) (first, end []int, ok bool) {
 	return sliceRangesOf(v.Meta, whole.Meta)
 }

@@ -112,7 +112,7 @@ const (
 )
 
 // callSite returns the source position at which a function of package op was called. It returns an empty position if
-// Apply was called directly, because direct callers, such as importers, add nodes on behalf of a file.
+// [Graph.Apply] was called directly, because direct callers, such as importers, add nodes on behalf of a file.
 func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

@@ -41,7 +41,7 @@ type Rows struct {
 	Code *expr.Code
 	// Direction is the direction of the loops that an implementation requires.
 	Direction RowDirection
-	// Shape is the shape to which operands are broadcast; nil means the shape of operand 0.
+	// Shape is the shape to which operands are broadcast, if it is not the shape of operand 0; otherwise nil.
 	Shape []int
 }
 
@@ -72,7 +72,7 @@ func (r *Rows) Fits(shape []int) bool {
 
 // SplitsRows reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long
 // or too few. The pieces are folded separately, and their results are combined. A program that reads the rows again
-// after that fold needs a second step.
+// after a fold needs a second step of the graph.
 func (r *Rows) SplitsRows(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {

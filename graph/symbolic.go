@@ -95,17 +95,17 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// decodeLater makes inference decode the attributes that depend on symbols, so that guards from decoding are recorded
-// for the node of the attribute.
+// decodeLater discards the decoded attributes that depend on symbols. Inference then decodes them again, and records
+// the guards of decoding for the node of the attribute.
 func (s *Symbolic) decodeLater() {
 	for _, n := range s.symbolicAttrNodes {
 		n.Attrs = nil
 	}
 }
 
-// symbol returns the size of a symbol of g. A symbol with a hint, or with an assumed size in g, is open: a symbol of
-// Env with this hint. Any other symbol is a number if it is bound in g, otherwise it is open with the hint
-// [Bounds].assumed.
+// symbol returns the size of a symbol of g. The size of a symbol with a hint, or with an assumed size in g, is a symbol
+// of Env; its hint is this hint or assumed size. The size of another symbol is a number if g has bound it, otherwise a
+// symbol of Env with the hint [Bounds].assumed.
 func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	bounds := g.Symbols[name]
 	hint, isOpen := hints[name]
@@ -257,8 +257,8 @@ func (s *Symbolic) record(origin Guard) {
 		origin.Cond = cond
 		s.Guards = append(s.Guards, origin)
 	}
-	// A new guard may fix a symbol to its hint. Binds of the guard "symbol = hint" names the symbol, or Binds of the last
-	// new guard if several guards fix the symbol together.
+	// New guards may fix a symbol to its hint. The field Binds of the guard "symbol = hint" then has the name of the
+	// symbol. If several guards fix the symbol together, Binds of the last new guard has it.
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
 		if _, isNumber := size.Known(); isNumber || s.fixed[name] {

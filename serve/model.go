@@ -27,9 +27,8 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
 }
 
-// load reads and compiles a model. Batches are joined along a symbol, the first size of all inputs; symbol is "" if
-// there is none. notBatched is the reason why requests for the model cannot share a batch; nil if they can, or if
-// batching is off.
+// load reads and compiles a model. Batches are joined along the symbol that is the first size of all inputs. notBatched
+// is the reason why requests for the model cannot share a batch; nil if they can, or if batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = os.DirFS(filepath.Dir(v.path))

@@ -48,7 +48,7 @@ type result struct {
 	out            map[string]*tensor.Tensor
 	err            error
 	release        func()        // must be called when out is no longer used; nil if the job has not run
-	running        bool          // whether a run may still read the inputs, because the request ended during the run
+	running        bool          // whether the request ended before its run, which may still read the inputs
 	queued, active time.Duration // the time in the queue, and the duration of the batch's run
 	rows           int           // number of rows of the batch
 }
@@ -197,14 +197,15 @@ func (q *queue) preferredRows(ctx context.Context, run *batching.Run) []int {
 	return []int{q.model.rows.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
 }
 
-// hasFullBatch reports whether the first preferred number of rows of the first job waits. The caller holds q.mu.
+// hasFullBatch reports whether enough rows wait for the first entry in preferredRows of the first job. The caller
+// holds q.mu.
 func (q *queue) hasFullBatch() bool {
 	return len(q.waiting) > 0 &&
 		q.waitingRows() >= min(q.waiting[0].preferredRows[0], q.server.options.MaxRows)
 }
 
 // rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows of the first
-// job that is at most the number of waiting rows. If too few rows wait for any preferred number, all of them run, up to
+// job that is at most the number of waiting rows. If every preferred number is larger, all waiting rows run, up to
 // Options.MaxRows. The caller holds q.mu.
 func (q *queue) rowsOfBatch() int {
 	if len(q.waiting) == 0 {
@@ -286,8 +287,8 @@ func runsOf(jobs []*job) []*batching.Run {
 }
 
 // runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error
-// may concern the data of a single job. The caller has taken one of slots. runBatch returns it before it sends results,
-// so that the next batch does not wait for responses.
+// may concern the data of a single job. The caller has taken one of slots. runBatch frees this slot before it sends
+// results, so that the next batch does not wait for responses.
 func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	start := time.Now()
 	in, out, err := q.execute(jobs)

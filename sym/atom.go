@@ -31,7 +31,7 @@ type atom struct {
 	args   []*expr // the operands of a function
 	id     int     // number of the atom in its Env
 	lo, hi int     // bounds that follow from the bounds of the symbols, without guards and other facts (see facts)
-	hint   int     // value if each symbol has its hint, an example of its size
+	hint   int     // value of the expression at the symbols' hints (their example sizes)
 	size   int     // number of symbols, functions and numbers in the printed form
 	asExpr *expr   // the atom as an expression
 

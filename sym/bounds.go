@@ -8,8 +8,8 @@ import (
 // This file computes the bounds of sums, products and quotients.
 //
 // A lower bound of math.MinInt means no bound; other lower bounds are at most maxLower. An upper bound of math.MaxInt
-// means no bound; other upper bounds are at least minUpper. If both bounds are equal, they are therefore the value
-// itself. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.
+// means no bound; other upper bounds are at least minUpper. Two equal bounds are thus real bounds, and equal to the
+// value. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.
 
 const (
 	maxLower = math.MaxInt - 1

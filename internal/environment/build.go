@@ -48,7 +48,7 @@ func determinesCode(info *debug.BuildInfo) bool {
 
 // digestOfExecutable returns a text with the sha256 of the executable file.
 func digestOfExecutable() (string, error) {
-	file, err := os.Open("/proc/self/exe") // also if the file was replaced
+	file, err := os.Open("/proc/self/exe") // opens the running executable, even if its file was replaced
 	if err != nil {
 		path, err := os.Executable()
 		if err != nil {

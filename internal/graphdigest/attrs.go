@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Attrs writes the decoded attributes of a node to a hash. It returns false for attributes that only their address
-// identifies, such as functions and graphs.
+// Attrs writes the decoded attributes of a node to a hash. It returns false for attributes that can be identified only
+// by their address, such as functions and graphs.
 func Attrs(h hash.Hash, n *graph.Node) bool {
 	return n.Attrs == nil || writeValue(h, reflect.ValueOf(n.Attrs))
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PreRunFacts has the facts that are known before a run about the values of a graph whose shapes depend on data. A nil
-// *PreRunFacts stands for a graph whose shapes are all known.
+// PreRunFacts has the facts about values that are known before a run, for a graph with shapes that depend on data. A
+// nil *PreRunFacts stands for a graph in which all shapes are known.
 type PreRunFacts struct {
 	segmentList []graph.Segment
 	segment     graph.ByValue[int] // 1 + the index of the segment that produces the value

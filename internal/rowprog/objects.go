@@ -13,8 +13,8 @@ import (
 
 // object is memory that the loops of a tile read or write: an output or operand of the caller, or memory of the worker.
 // Memory of the worker holds a staged copy, a stored row, one number for each row, or accumulators. An object is
-// identified by its index in Plan.objects. Axes are reduced axes, along a row, or kept axes, from row to row; kept[0]
-// is the fastest kept axis.
+// identified by its index in Plan.objects. Its reduced axes run along a row, and its kept axes run from row to row.
+// kept[0] is the fastest kept axis.
 type object struct {
 	argument       int   // index among outputs and operands, or -1 for memory of the worker
 	offset         int   // byte offset in the worker's memory
@@ -51,7 +51,7 @@ type stagedCopy struct {
 // compiledPass is a pass with its loops.
 type compiledPass struct {
 	loop           *loops.Loop // over the elements of rows; nil if the pass only computes once per row
-	pointerObjects []int       // by pointer of loop (outputs, operands, accumulators): its object; -1: not stored
+	pointerObjects []int       // objects of the pointers of loop: outputs, operands, accumulators; -1 if not stored
 	folds          []fold
 
 	unrolled         *loops.Loop      // along columns: a loop over several elements of each column at once, or nil
@@ -97,8 +97,8 @@ type builder struct {
 }
 
 // build compiles the passes as a pipeline (see canPipeline), as a loop fused by tiles (see canFuse), or as separate
-// loops. It chooses the first possible way in this order. If fused passes would evict shared operands from L1, it tries
-// only a pipeline of two rows, which reads these operands once for both, and separate loops.
+// loops. It chooses the first possible way in this order. If fused passes would evict shared operands from L1, it does
+// not fuse, and the only pipeline that it tries has two rows. This pipeline reads shared operands once for both rows.
 func (p *Plan) build() error {
 	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -307,7 +307,7 @@ func (b *builder) compilePass(passIndex int) error {
 
 // compileLoop compiles the loop of a pass. If loops run along rows and a row fits one call, the loop computes the final
 // results of folds (totals). If they run along rows but a row does not fit one call, each accumulator has several lanes
-// in memory, which are combined afterwards. Along columns, each row (a column of the loop) has two numbers: an
+// in memory, which are combined afterwards. If loops run across rows, memory has two numbers for each row: an
 // accumulator, and the total of the previous blocks.
 func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[passIndex]

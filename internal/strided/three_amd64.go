@@ -10,7 +10,7 @@ type permutations struct {
 	third [3]uint16
 }
 
-// set sets the source of a lane of a vector: the element at an index of vector `from`.
+// set sets the source of a lane of result `vector`: the element at an index of operand `from`.
 func (p *permutations) set(vector, lane, from, index int) {
 	if from == 2 {
 		p.third[vector] |= 1 << lane

@@ -60,8 +60,8 @@ const (
 )
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
-// is the tracer of the program. The median and not the minimum: the clock rate falls under load, so no run has the
-// minimum time of every step. The sum of the minima would be too low.
+// is the tracer of the program. Minima would be too low in sum: the clock rate falls under load, so that no run has the
+// minimum time of every step.
 func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	inputSet, err := inputs.Sources{}.ReadValues(g, &inputs.Arrays{})
 	if err != nil {

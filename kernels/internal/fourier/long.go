@@ -64,7 +64,7 @@ func newMatrixFourier(length, rows int) *matrixFourier {
 // returns 0 if the length of the line has a prime factor above maxLongRadix.
 func matrixRows(length int) int {
 	rows, cols := 1, 1
-	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are harmless: their prime factors divide too
+	for factor := maxLongRadix; factor > 1; factor-- { // composite factors are products of small primes
 		for length%factor == 0 {
 			if length /= factor; rows < cols {
 				rows *= factor
@@ -117,8 +117,8 @@ func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []co
 // longFourier transforms a group of long lines in phases that all workers share. If the prime factors of the length are
 // small, a line is transformed as a matrix. Otherwise a line is transformed by Bluestein's convolution, and the
 // transforms of the convolution are computed as matrices. Scratch memory has one matrix for each line of the group. For
-// a convolution, one matrix for the product of each line and the filter follows, and then one matrix for the transform
-// of the filter.
+// a convolution, it also has one matrix for each product of a line and the filter, and at the end one matrix for the
+// transform of the filter.
 type longFourier struct {
 	*fourierSpec              // the transform that the call computes
 	*matrixFourier            // the transform of a line, or the transforms of the convolution

@@ -58,8 +58,8 @@ var (
 
 // StorageScatter returns the op storage_scatter. It is a part of as_strided_scatter and not in the catalogue. It copies
 // a vector, which is the storage of a value, and replaces the elements of a view. The strides of the view count
-// elements of the vector, which may have any stride itself. If elements of the view share an address, the last one in
-// row-major order is stored. A view with a dimension of stride 0 and at least two indices is an error.
+// elements of the vector, so the vector may have any stride in memory. If elements of the view share an address, the
+// last one in row-major order is stored. A view with a dimension of stride 0 and at least two indices is an error.
 var StorageScatter = sync.OnceValue(func() *graph.Op {
 	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},

@@ -70,8 +70,8 @@ var (
 )
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The
-// remainder is subtracted from the dividend before the division. The quotient is then an integer but for rounding, and
-// agrees with the op remainder.
+// remainder is subtracted from the dividend before the division. The quotient is then an integer except for rounding,
+// and agrees with the result of op `remainder`.
 func floorDiv(dividend, divisor float64, round func(float64) float64) float64 {
 	if divisor == 0 {
 		return dividend / divisor

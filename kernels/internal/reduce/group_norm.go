@@ -50,16 +50,16 @@ var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 })
 
 // In a channels-last operand, each pixel has one contiguous run of channels per group. If runs have less than shortRun
-// elements and there are at least manyRuns pixels, a [channelNorm] of all channels was measured to be faster than a row
-// program.
+// elements and there are at least manyRuns pixels, loops over all channels ([channelNorm]) were measured to be faster
+// than compiled loops over the rows of each group.
 const (
 	shortRun = 8
 	manyRuns = 256
 )
 
-// groupNormRows returns the expression over the operand viewed as [n, groups, c/groups, ...]. A row has all dimensions
-// except the first two. groupNormRows returns nil if rows consist of many short runs; the loops of a channelNorm then
-// have longer runs, because the channels of all groups are contiguous.
+// groupNormRows returns the expression of group_norm over the operand viewed as [n, groups, c/groups, ...]. A row has
+// all dimensions except the first two. groupNormRows returns nil if rows consist of many short runs; the loops of a
+// channelNorm then have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs, input := kit.Attrs[*groupNormAttrs](c), c.Meta(0)
 	runLength := input.Shape[1] / attrs.NumGroups

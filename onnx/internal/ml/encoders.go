@@ -168,8 +168,8 @@ func translateKeys(n *node, x, keys, values, defaultValue *value) *value {
 	return valuesAt(n, n.MarkStrings(valuesAndDefault, values.HasStrings()), positionOf(n, x, keys))
 }
 
-// labelList reads the keys or the values of LabelEncoder from one of four attributes, whose names are the prefix, keys
-// or values, and a suffix. It returns the suffix of the attribute that is given.
+// labelList reads the keys or the values of LabelEncoder. They are in one of four attributes; its name is the prefix
+// ("keys" or "values") and a suffix for the type. labelList returns the suffix of the attribute that is given.
 func labelList(n *node, prefix string) (list *value, givenSuffix string) {
 	for _, suffix := range []string{"_strings", "_int64s", "_floats", "_tensor"} {
 		attr := n.RawAttr(prefix + suffix)
@@ -254,8 +254,8 @@ func categoryMapper(n *node) []*value {
 }
 
 // oneHotEncoder converts OneHotEncoder: it adds a last dimension with 1 at the position of the category, and 0
-// elsewhere. An unknown category gives only zeros. If the attribute zeros is 0, the op one_hot rejects it when the
-// graph runs.
+// elsewhere. An unknown category gives only zeros. If the attribute zeros is 0, the op one_hot rejects unknown
+// categories when the graph runs.
 func oneHotEncoder(n *node) []*value {
 	x := n.Operand(0)
 	categories, count := vocabulary(n, "cats_strings", "cats_int64s")

@@ -125,7 +125,7 @@ func (g *generator) mainLoop() {
 	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perTrip
-	g.work.Row -= g.work.Iteration // emit adds all instructions to Row
+	g.work.Row -= g.work.Iteration // method emit added them to Row
 	if g.accsInRegisters && !totals {
 		writeForAllSets(g.accStoreCode.Insts)
 	}
