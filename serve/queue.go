@@ -48,7 +48,7 @@ type result struct {
 	out            map[string]*tensor.Tensor
 	err            error
 	release        func()        // must be called when out is no longer used; nil if the job has not run
-	running        bool          // whether the request ended before its run, which may still read the inputs
+	running        bool          // whether the request ended during its run, which may still read the inputs
 	queued, active time.Duration // the time in the queue, and the duration of the batch's run
 	rows           int           // number of rows of the batch
 }
