@@ -15,11 +15,11 @@ import (
 )
 
 // PlanForOneRow chooses a plan for all batch sizes from three: the plan for `rows` rows, for which p was compiled from
-// g; the plan for one row; and the plan for one row with some implementations of the first plan. It compares their
-// costs at both sizes, each divided by the cost of the plan for this size; the plan with the least maximum is chosen.
-// oneRow reports whether a plan for one row is chosen. pins then has the implementations, by node, that the plan must
-// have, also because others do not support `rows` rows. oneRow is false if other sizes are open, because costs depend
-// on them. symbol is the result of [Symbol].
+// g; the plan for one row; and the plan for one row with some implementations of the first plan. At both sizes, it
+// divides the cost of each plan by the cost of the plan for this size. It chooses the plan with the least maximum of
+// both ratios. oneRow reports whether the plan is a plan for one row. pins then has implementations by node: some of
+// the plan for `rows` rows, and replacements for implementations that do not support `rows` rows. oneRow is false if
+// other sizes are open, because costs depend on them. symbol is the result of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	oneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
@@ -52,7 +52,7 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	}
 	best := many
 	for _, other := range []*candidate{one, mixed} {
-		if other != nil && c.maxRatio(other) < c.maxRatio(best) {
+		if other != nil && c.maxRatio(other.costs()) < c.maxRatio(best.costs()) {
 			best = other
 		}
 	}
@@ -73,13 +73,16 @@ type candidate struct {
 	atOne, atMany *passes.Plan // the plan, applied to one row and to several rows
 }
 
-// maxRatio returns the greater ratio of the cost of a plan to the least cost at the same size.
-func (c *comparison) maxRatio(plan *candidate) float64 {
-	return max(plan.atOne.CostNS/c.leastAtOne, plan.atMany.CostNS/c.leastAtMany)
+// costs returns the costs of a plan for one row and for several rows, in ns.
+func (plan *candidate) costs() (atOne, atMany float64) { return plan.atOne.CostNS, plan.atMany.CostNS }
+
+// maxRatio returns the greater ratio of a plan's cost to the least cost at the same size.
+func (c *comparison) maxRatio(atOne, atMany float64) float64 {
+	return max(atOne/c.leastAtOne, atMany/c.leastAtMany)
 }
 
-// planForOne returns the plan for one row with pins. It adds pins where implementations do not support several
-// rows. It returns nil if there is no such plan.
+// planForOne returns the plan for one row with pins. It adds pins where implementations do not support several rows. It
+// returns nil if there is no such plan.
 func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
 	options := *c.program.Options()
 	options.Pins = pins
@@ -139,14 +142,16 @@ func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
 		}
 	}
 	sorted.Func(changes, func(a, b change) int { return cmp.Compare(b.saved*a.added, a.saved*b.added) })
-	pins, costAtOne, costAtMany := one.pins, one.atOne.CostNS, one.atMany.CostNS
+	pins := one.pins
+	atOne, atMany := one.costs()
+	ratio := c.maxRatio(atOne, atMany)
 	for _, change := range changes {
-		ratio := max(costAtOne/c.leastAtOne, costAtMany/c.leastAtMany)
-		costAtOne, costAtMany = costAtOne+change.added, costAtMany-change.saved
-		if max(costAtOne/c.leastAtOne, costAtMany/c.leastAtMany) >= ratio {
+		atOne, atMany = atOne+change.added, atMany-change.saved
+		changedRatio := c.maxRatio(atOne, atMany)
+		if changedRatio >= ratio {
 			break
 		}
-		pins = withImpl(pins, change.node, change.impl)
+		pins, ratio = withImpl(pins, change.node, change.impl), changedRatio
 	}
 	return pins
 }
