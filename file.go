@@ -91,7 +91,7 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 		return nil, err
 	}
 	if err := f.extractRowCount(); err != nil {
-		return nil, inFile(name, err)
+		return nil, program.WithFile(name, err)
 	}
 	return f, nil
 }
@@ -124,13 +124,13 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 		options.Storage = f.Loader.Cache.ShareRange
 	}
 	if f.model, err = onnx.ReadWith(ctx, r, options); err != nil {
-		return inFile(f.path, err)
+		return program.WithFile(f.path, err)
 	}
 	if f.signature, err = f.model.Signature(); err != nil {
-		return inFile(f.path, err)
+		return program.WithFile(f.path, err)
 	}
 	if f.Loader.Sizes, err = f.model.Sizes(f.Loader.Sizes); err != nil {
-		return inFile(f.path, err)
+		return program.WithFile(f.path, err)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	}
 	sizes, err := f.sizes()
 	if err != nil {
-		return nil, inFile(f.path, err)
+		return nil, program.WithFile(f.path, err)
 	}
 	g := f.signature
 	if f.model != nil {
@@ -200,7 +200,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, inFile(f.path, err)
+		return nil, program.WithFile(f.path, err)
 	case len(f.ignored) > 0:
 		return g, f.ignored
 	}
@@ -263,7 +263,7 @@ func (f *File) MissingOperators() ([]onnx.MissingOperator, error) {
 	}
 	missing, err := f.model.MissingOperators(f.options())
 	if err != nil {
-		return nil, inFile(f.path, err)
+		return nil, program.WithFile(f.path, err)
 	}
 	return missing, nil
 }

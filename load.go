@@ -2,7 +2,6 @@ package graphrun
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -122,7 +121,7 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 	}
 	if err := program.InferContext(ctx, g); err != nil {
 		if interrupt.Err(ctx) != nil {
-			err = inFile(f.path, err)
+			err = program.WithFile(f.path, err)
 		}
 		return nil, err
 	}
@@ -132,12 +131,3 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 // Infer infers the types of a graph. If it rejects nodes, it returns a [graph.Errors] with the mistakes in the order of
 // the file. Nodes that are rejected only because an operand was rejected have no error.
 func Infer(g *graph.Graph) error { return program.Infer(g) }
-
-// inFile prefixes an error with the name of a file, unless the error already has a place in a file.
-func inFile(path string, err error) error {
-	var located *graph.Error
-	if errors.As(err, &located) && located.File != "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}

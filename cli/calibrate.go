@@ -195,7 +195,7 @@ func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (st
 }
 
 // write prints the measured rates.
-func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
+func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
 	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
 		format.Nanoseconds(profile.StepPS/machine.PSPerNS), d.TookS)
@@ -206,7 +206,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	for _, access := range memoryCurves(&profile.Memory) {
 		columns = append(columns, term.UntruncatedCol(access.column))
 	}
-	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(profile), columns,
+	term.WriteList(w, display, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
 	units, kernels := map[string]string{}, []string{} // the unit of work by subject, and the names of kernels
 	for _, point := range d.Points {
@@ -220,7 +220,7 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
 		term.UntruncatedCol("units/ns"),
 		term.ProseCol("unit")}
-	term.WriteList(w, show, "Inner kernels", kernels, kernelColumns, func(name string) []any {
+	term.WriteList(w, display, "Inner kernels", kernels, kernelColumns, func(name string) []any {
 		ps := profile.Kernels[name]
 		rate := "-"
 		if ps > 0 {
@@ -228,11 +228,11 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 		}
 		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, units[name]}
 	})
-	writeDevices(w, show, profile)
+	writeDevices(w, display, profile)
 }
 
 // writeDevices prints the rates of the devices of a profile.
-func writeDevices(w *bufio.Writer, show term.Display, profile *machine.Profile) {
+func writeDevices(w *bufio.Writer, display term.Display, profile *machine.Profile) {
 	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
 		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
 		term.UntruncatedCol("upload"),
@@ -243,7 +243,7 @@ func writeDevices(w *bufio.Writer, show term.Display, profile *machine.Profile) 
 		}
 		return "-"
 	}
-	term.WriteList(w, show, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
+	term.WriteList(w, display, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
 		rates := profile.Devices[driver]
 		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / machine.PSPerNS),
 			format.Nanoseconds(rates.WaitPS / machine.PSPerNS), perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""),

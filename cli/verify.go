@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -75,7 +76,7 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	if errors.As(err, &unknown) {
 		return exit.Failed(fmt.Errorf("%s does not hold for %s: the graph differs from the certified graph: the "+
 			"certificate is for %s, but the file has no symbolic dimension %q; verify the file that was planned, or make a "+
-			"certificate of this file", certificate, path, format.Sizes(parsed.Graph.Sizes), unknown.Name))
+			"certificate of this file", certificate, path, program.SizesText(parsed.Graph.Sizes), unknown.Name))
 	}
 	if err != nil {
 		return err
@@ -147,21 +148,12 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 	if copies := v.Copies; copies != nil && (copies.Copies > 0 || copies.Slack > 0) {
 		writeCopiesVerdict(w, copies)
 	}
+	withSizes := ""
+	if len(v.Sizes) > 0 {
+		withSizes = " with " + program.SizesText(v.Sizes)
+	}
 	fmt.Fprintf(w,
 		"holds for graph %.12s%s, strategy %s: %s and %s of costs match the certificate, the sum of costs is right, "+
-			"and the proof is right\n", v.Digest, sizesText(v.Sizes), v.Strategy, format.Count(v.Variables, "variable"),
+			"and the proof is right\n", v.Digest, withSizes, v.Strategy, format.Count(v.Variables, "variable"),
 		format.Count(v.Factors, "table"))
-}
-
-// sizesText returns the sizes of symbols as in " with N=1, T=64", or "" if there are none.
-func sizesText(sizes map[string]int) string {
-	text := ""
-	for i, name := range sorted.Keys(sizes) {
-		separator := ", "
-		if i == 0 {
-			separator = " with "
-		}
-		text += fmt.Sprintf("%s%s=%d", separator, name, sizes[name])
-	}
-	return text
 }

@@ -21,7 +21,7 @@ type model struct {
 	files           signature
 	program         *graphrun.Program
 	inputs, outputs []port
-	rows            *batching.Axis // the dimension along which requests are joined; nil if they are not
+	batchAxis       *batching.Axis // the dimension along which requests are joined; nil if they are not
 	queue           *queue
 	metrics         *modelMetrics
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
@@ -66,7 +66,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	}
 	if symbol != "" {
 		// The last argument requires one plan for all batch sizes.
-		m.rows, notBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
+		m.batchAxis, notBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
 			s.options.Batching == BatchExact)
 	}
 	m.queue = newQueue(s, m)

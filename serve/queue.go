@@ -61,7 +61,7 @@ func newQueue(s *Server, m *model) *queue {
 // run runs the model on the inputs of a request, possibly in a batch with other requests. The caller must call
 // result.release if it is not nil, also after an error.
 func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, error) {
-	request := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.rows.NewSingleRun(in)}
+	request := &job{ctx: ctx, arrival: time.Now(), result: make(chan result, 1), run: q.model.batchAxis.NewSingleRun(in)}
 	if q.tryTakeSlot() {
 		q.runBatch([]*job{request}, q.server.slots)
 		finished := <-request.result
@@ -71,7 +71,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 		q.server.waiting.Add(-1)
 		return result{}, errQueueFull
 	}
-	request.run = q.model.rows.NewRun(ctx, in)
+	request.run = q.model.batchAxis.NewRun(ctx, in)
 	request.preferredRows = q.preferredRows(ctx, request.run)
 	q.mu.Lock()
 	q.waiting = append(q.waiting, request)
@@ -160,7 +160,7 @@ func (q *queue) takeSlot() chan struct{} {
 // a full batch waits. It does not wait if a single request was waiting when the last batch was taken, because
 // further requests are then unlikely, or if the requests of the model are not joined.
 func (q *queue) delay() {
-	if q.model.rows == nil || q.server.options.MaxDelay <= 0 {
+	if q.model.batchAxis == nil || q.server.options.MaxDelay <= 0 {
 		return
 	}
 	for {
@@ -194,7 +194,7 @@ func (q *queue) preferredRows(ctx context.Context, run *batching.Run) []int {
 		return rows
 	}
 	maxRows := q.server.plannedRows()
-	return []int{q.model.rows.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
+	return []int{q.model.batchAxis.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
 }
 
 // hasFullBatch reports whether enough rows wait for the first entry in preferredRows of the first job. The caller
@@ -233,7 +233,7 @@ func (q *queue) takeBatch() []*job {
 			return nil
 		}
 		var jobs []*job
-		for _, i := range q.model.rows.Batch(runsOf(waiting), maxRows) { // without the lock: it may plan the program
+		for _, i := range q.model.batchAxis.Batch(runsOf(waiting), maxRows) { // without the lock: it may plan the program
 			jobs = append(jobs, waiting[i])
 		}
 		if q.takeIfWaiting(jobs) {
@@ -321,7 +321,7 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	}
 	var parts []map[string]*tensor.Tensor
 	if err == nil {
-		parts = q.model.rows.Split(out, runsOf(jobs))
+		parts = q.model.batchAxis.Split(out, runsOf(jobs))
 	}
 	for i, request := range jobs {
 		finished := result{err: err, release: release, queued: start.Sub(request.arrival), active: active, rows: rows}

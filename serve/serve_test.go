@@ -125,7 +125,7 @@ func TestBitsOfNetworks(t *testing.T) {
 	require.NoError(t, graphfile.SaveFile(path, g))
 	s := open(t, Options{MaxRows: 16}, path)
 	m := (*s.models.Load())["net"][0]
-	require.NotNil(t, m.rows)
+	require.NotNil(t, m.batchAxis)
 	ask := func(i int) []float32 {
 		rows := 1 + i%3
 		data := make([]float32, rows*3*16*16)
@@ -166,9 +166,9 @@ func TestPlanForOneRow(t *testing.T) {
 	var runs []*batching.Run
 	for range maxDefaultRows {
 		x := tensor.Zeros(tensor.Float32, 1, 3)
-		runs = append(runs, m.rows.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
+		runs = append(runs, m.batchAxis.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
 	}
-	assert.Len(t, m.rows.Batch(runs, len(runs)), len(runs))
+	assert.Len(t, m.batchAxis.Batch(runs, len(runs)), len(runs))
 }
 
 // TestPreferredRows: without Options.PreferredRows, a batch has one row for each worker if larger batches do not reduce
@@ -182,7 +182,7 @@ func TestPreferredRows(t *testing.T) {
 		s := open(t, Options{Loader: graphrun.Loader{Lookup: networks.LookupPricedRows},
 			Compile: graphrun.Options{Threads: c.threads}, Batching: c.batching}, path)
 		m := (*s.models.Load())["m"][0]
-		run := m.rows.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
+		run := m.batchAxis.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1, 3)})
 		assert.Equal(t, []int{c.want}, m.queue.preferredRows(t.Context(), run), "%+v", c)
 	}
 }
@@ -192,11 +192,11 @@ func TestBoundedBatchSize(t *testing.T) {
 	for bounds, batched := range map[string]bool{`"min": 2, "max": 7`: true, `"min": 20`: false, `"max": 4`: false} {
 		text := strings.Replace(affine, `"N": {}`, `"N": {`+bounds+`}`, 1)
 		s := open(t, Options{}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), text))
-		assert.Equal(t, batched, (*s.models.Load())["m"][0].rows != nil, bounds)
+		assert.Equal(t, batched, (*s.models.Load())["m"][0].batchAxis != nil, bounds)
 	}
 	s := open(t, Options{Compile: graphrun.Options{Sizes: map[string]int{"N": 4}}},
 		writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
-	assert.Nil(t, (*s.models.Load())["m"][0].rows)
+	assert.Nil(t, (*s.models.Load())["m"][0].batchAxis)
 }
 
 // TestBatches runs many clients at once, and compares the bits of each result with those of a run alone.
@@ -205,7 +205,7 @@ func TestBatches(t *testing.T) {
 	for _, batching := range []Batching{BatchExact, BatchFast, BatchOff} {
 		s := open(t, Options{Batching: batching, PreferredRows: []int{64}, Compile: graphrun.Options{Threads: 2}}, path)
 		m := (*s.models.Load())["m"][0]
-		require.Equal(t, batching != BatchOff, m.rows != nil)
+		require.Equal(t, batching != BatchOff, m.batchAxis != nil)
 		hold(s)
 		var wg sync.WaitGroup
 		for i := range 40 {
@@ -281,7 +281,7 @@ func TestDependentRows(t *testing.T) {
 	var log bytes.Buffer
 	s := open(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))},
 		writeModel(t, filepath.Join(t.TempDir(), "m.json"), mixing))
-	assert.Nil(t, (*s.models.Load())["m"][0].rows)
+	assert.Nil(t, (*s.models.Load())["m"][0].batchAxis)
 	assert.Contains(t, log.String(), `node \"m\" (mean)`)
 	body, header := binaryRequest([]float32{1, 2, 3, 3, 4, 5}, 2, 3)
 	assert.Equal(t, []float32{-1, -1, -1, 1, 1, 1}, floatsOf(t, call(s, "POST", "/v2/models/m/infer", body, header...)))

@@ -17,25 +17,26 @@ import (
 // PlanForOneRow chooses a plan for all batch sizes from three: the plan for `rows` rows, for which p was compiled from
 // g; the plan for one row; and the plan for one row with some implementations of the first plan. At both sizes, it
 // divides the cost of each plan by the cost of the plan for this size. It chooses the plan with the least maximum of
-// both ratios. oneRow reports whether the plan is a plan for one row. pins then has implementations by node: some of
-// the plan for `rows` rows, and replacements for implementations that do not support `rows` rows. oneRow is false if
-// other sizes are open, because costs depend on them. symbol is the result of [Symbol].
+// both ratios. plansOneRow reports whether it chose a plan for one row. pins then has implementations by node: some of
+// the plan for `rows` rows, and replacements for implementations that do not support `rows` rows. plansOneRow is false
+// if other sizes are open, because costs depend on them. symbol is the result of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
-	oneRow bool, pins map[string]graph.Pin, err error) {
+	plansOneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
 	index := slices.Index(p.OpenSymbols(), symbol)
 	if index < 0 || !p.Specializes() || rows == 1 || len(p.OpenSymbols()) > 1 {
 		return false, nil, nil
 	}
-	c := comparison{program: p, graph: g, oneRow: slices.Clone(p.AssumedSizes()), manyRows: slices.Clone(p.AssumedSizes())}
-	c.oneRow[index], c.manyRows[index] = 1, rows
-	forMany, forOne := p.SpecializationAt(ctx, c.manyRows), p.SpecializationAt(ctx, c.oneRow)
+	c := comparison{program: p, graph: g, oneRowSizes: slices.Clone(p.AssumedSizes()),
+		manyRowsSizes: slices.Clone(p.AssumedSizes())}
+	c.oneRowSizes[index], c.manyRowsSizes[index] = 1, rows
+	forMany, forOne := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
 	if forMany == nil || forOne == nil || forMany.Decisions.Equal(forOne.Decisions) {
 		return false, nil, nil
 	}
 	// The costs of a plan by a search and by decisions of a cache may differ slightly, so all plans here follow decisions.
-	unpinned := followAt(ctx, p, forOne, c.oneRow)
-	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRow), atMany: followAt(ctx, p, forMany, c.manyRows)}
+	unpinned := followAt(ctx, p, forOne, c.oneRowSizes)
+	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRowSizes), atMany: followAt(ctx, p, forMany, c.manyRowsSizes)}
 	if unpinned == nil || many.atOne == nil || many.atMany == nil {
 		return false, nil, nil
 	}
@@ -61,10 +62,10 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 
 // comparison compares plans for all batch sizes at two sizes: one row and several rows.
 type comparison struct {
-	program                 *program.Program
-	graph                   *graph.Graph
-	oneRow, manyRows        []int   // sizes of the open symbols
-	leastAtOne, leastAtMany float64 // costs of the plans for these sizes
+	program                    *program.Program
+	graph                      *graph.Graph
+	oneRowSizes, manyRowsSizes []int   // sizes of the open symbols
+	leastAtOne, leastAtMany    float64 // costs of the plans for these sizes
 }
 
 // candidate is a plan for all batch sizes.
@@ -98,11 +99,11 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 				return nil, err
 			}
 		}
-		forOne := p.SpecializationAt(ctx, c.oneRow)
-		if !forOne.Serves(ctx, p, c.manyRows) {
+		forOne := p.SpecializationAt(ctx, c.oneRowSizes)
+		if !forOne.Serves(ctx, p, c.manyRowsSizes) {
 			return nil, nil
 		}
-		plan := &candidate{options.Pins, followAt(ctx, p, forOne, c.oneRow), followAt(ctx, p, forOne, c.manyRows)}
+		plan := &candidate{options.Pins, followAt(ctx, p, forOne, c.oneRowSizes), followAt(ctx, p, forOne, c.manyRowsSizes)}
 		if plan.atOne == nil || plan.atMany == nil {
 			return nil, nil
 		}

@@ -347,3 +347,12 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 	}
 	return nil
 }
+
+// WithFile adds the path of a graph file to an error, unless the error already names a place in the file.
+func WithFile(path string, err error) error {
+	var located *graph.Error
+	if errors.As(err, &located) && located.File != "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

@@ -41,7 +41,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 				if dim.Expr == "" {
 					continue
 				}
-				if err := solver.equation(fmt.Sprintf("size %d of input %q", i, v.Name), dim.Expr,
+				if err := solver.solveEquation(fmt.Sprintf("size %d of input %q", i, v.Name), dim.Expr,
 					shape[i]); err != nil {
 					return fmt.Errorf("input %q: size %d is %d, which does not fit: %w", v.Name, i, shape[i], err)
 				}
@@ -58,8 +58,8 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	return nil
 }
 
-// equation solves exprText = size. sizeText describes the size in errors.
-func (s *solver) equation(sizeText, exprText string, size int) error {
+// solveEquation solves exprText = size. sizeText describes the size in errors.
+func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{} // open: the unknown symbols
 	expression, err := (graph.Dim{Expr: exprText}).In(lookupSymbols(exprText, env, open, knownSizes, s.sizes))
 	if err != nil {

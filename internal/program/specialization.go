@@ -73,7 +73,8 @@ func (p *Program) Specializations() []*Specialization {
 	return slices.DeleteFunc(slices.Clone(p.specializations), func(spec *Specialization) bool { return spec.err != nil })
 }
 
-// lock takes the lock of specializations and regions. It panics when the context ends: see [interrupt.Check].
+// lock takes planningLock, and returns a function that releases it. It panics when the context ends: see
+// [interrupt.Check].
 func (p *Program) lock(ctx context.Context) (unlock func()) {
 	if p.planningLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)

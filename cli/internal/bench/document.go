@@ -276,7 +276,7 @@ func noiseOf(s experiment.Spread) string {
 const maxSteps = 40
 
 // write prints the profile. median is the median time of the runs without profiling.
-func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
+func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64) {
 	profiled := &d.Profile
 	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
@@ -285,10 +285,11 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 		term.UntruncatedCol("predicted").OmitFirst(), term.UntruncatedCol("busy%"),
 		term.UntruncatedCol("workers").OmitFirst(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
 		term.UntruncatedCol("of a core's peak")}
-	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
+	opColumns := append([]term.Column{term.NameCol("op")}, rates...)
+	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(profiled)...)
 	})
-	term.WriteList(w, show, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
+	term.WriteList(w, display, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
 		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitFirst()},
 			rates...), func(s stepDoc) []any {
 			nodes := "-"
@@ -302,7 +303,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	}
 	workerColumns := []term.Column{term.UntruncatedCol("worker"), term.UntruncatedCol("at steps"),
 		term.UntruncatedCol("idle"), term.UntruncatedCol("idle share")}
-	term.WriteList(w, show, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
+	term.WriteList(w, display, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
 		idle := format.Percent(worker.Idle / max(1, profiled.Run))
 		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}
 	})

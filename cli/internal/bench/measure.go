@@ -146,19 +146,20 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 		}
 	}
 	start, done := time.Now(), 0
-	collected := uint64(0) // allocated bytes at the last collection
+	allocatedAtCollection := uint64(0) // allocated bytes at the last collection
 	for {
 		for method := range numMethods {
-			if method > methodRun && allocated()-collected > minGarbage {
+			if method > methodRun && allocated()-allocatedAtCollection > minGarbage {
 				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method. Such a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
-				collected = allocated()
+				allocatedAtCollection = allocated()
 			}
 			if err := r.runWarmup(ctx, method); err != nil {
 				return err
 			}
-			for blockStart, n := time.Now(), 0; n < blockRuns || time.Since(blockStart) < stop.minBlockTime(); n++ {
+			blockStart := time.Now()
+			for runs := 0; runs < blockRuns || time.Since(blockStart) < stop.minBlockTime(); runs++ {
 				report(done, stop.total())
 				if ctx.Err() != nil {
 					return nil

@@ -75,9 +75,9 @@ func functionsOf(op *graph.Op) (list []FunctionDoc) {
 
 // describeFormulas prints the formulas of an op. For expressionOp, it instead prints the functions that formulas may
 // call.
-func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
+func describeFormulas(w io.Writer, display term.Display, op *graph.Op) {
 	if list := formulasOf(op); list != nil {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
 		table := term.NewTable(term.ProseCol(""))
 		if len(list) > 1 { // the first column then has the dtypes of each formula
 			table = term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
@@ -94,15 +94,15 @@ func describeFormulas(w io.Writer, show term.Display, op *graph.Op) {
 			}
 			table.Add("  "+supported.String(), f.Expr)
 		}
-		table.Write(w, show)
+		table.Write(w, display)
 	}
 	if list := functionsOf(op); list != nil {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Functions"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Functions"))
 		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		for _, f := range list {
 			table.Add("  "+f.Name+"("+strings.Join(f.Params, ", ")+")", f.Expr)
 		}
-		table.Write(w, show)
+		table.Write(w, display)
 		fmt.Fprintln(w, "\nOperators are Python's. float32(x) casts x, and so on for every dtype name. "+
 			"In \"t = x * x; t + 1\", t names a value. (x, y) returns two results.")
 	}

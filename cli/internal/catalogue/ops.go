@@ -223,7 +223,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) erro
 }
 
 // listOps prints a table with a row for each op.
-func listOps(w io.Writer, show term.Display, list []*graph.Op) {
+func listOps(w io.Writer, display term.Display, list []*graph.Op) {
 	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
@@ -233,7 +233,7 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 		table.Add(op.Name, op.Kind, dtypesOf(op).mostGeneral(), shortened(signature(op), 72),
 			strings.TrimSuffix(sentence, "."))
 	}
-	table.Write(w, show)
+	table.Write(w, display)
 }
 
 // shortened cuts a signature to at most maxBytes bytes, between two arguments.

@@ -44,22 +44,22 @@ func attrDefault(f graph.Field) string {
 }
 
 // describeOp prints the page of an op.
-func describeOp(w io.Writer, show term.Display, op *graph.Op) {
+func describeOp(w io.Writer, display term.Display, op *graph.Op) {
 	dtypes := dtypesOf(op)
-	width := show.ProseWidth()
-	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(show.Paint(term.Strong, op.Name)+signature(op), width),
+	width := display.ProseWidth()
+	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(display.Paint(term.Strong, op.Name)+signature(op), width),
 		format.Wrap(op.Doc, width))
 	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
 	if len(op.Params) > 0 {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Inputs"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Inputs"))
 		table := term.NewTable(term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for i, p := range op.Params {
 			table.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
 		}
-		table.Write(w, show)
+		table.Write(w, display)
 	}
 	if len(op.Schema.Fields) > 0 {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Attributes"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Attributes"))
 		table := term.NewTable(term.UntruncatedCol(""), term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
 		for _, f := range op.Schema.Fields {
 			table.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
@@ -67,16 +67,16 @@ func describeOp(w io.Writer, show term.Display, op *graph.Op) {
 		if f := op.Schema.Additional; f != nil {
 			table.Add("  NAME", f.Type, "any other name", f.Doc)
 		}
-		table.Write(w, show)
+		table.Write(w, display)
 	}
-	describeFormulas(w, show, op)
+	describeFormulas(w, display, op)
 	if len(op.Impls) > 1 {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Implementations"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Implementations"))
 		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
 		for _, impl := range op.Impls {
 			table.Add("  "+impl.Name, impl.Doc)
 		}
-		table.Write(w, show)
+		table.Write(w, display)
 	}
 	switch {
 	case op.VariadicResults:

@@ -141,7 +141,7 @@ func (d *Document) addMissing(mistake *graph.Error, ext *command.Extensions) {
 const maxListed = 5
 
 // write prints the document as text.
-func (d *Document) write(w io.Writer, show term.Display, path string) {
+func (d *Document) write(w io.Writer, display term.Display, path string) {
 	if d.Runs {
 		fmt.Fprintf(w, "%s: nothing is missing\n", path)
 		return
@@ -157,7 +157,7 @@ func (d *Document) write(w io.Writer, show term.Display, path string) {
 			table.Add(missing.Op, missing.Domain, len(missing.Nodes), names, missing.DidYouMean)
 		}
 		fmt.Fprintln(w, "Operators that are not supported")
-		table.Write(w, show)
+		table.Write(w, display)
 	}
 	if len(d.Rejected) > 0 {
 		if len(d.Missing) > 0 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
-	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -68,7 +67,8 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 // NoteUnplanned prints the sizes of --dim for which planning failed, with the reasons.
 func NoteUnplanned(cmd *cobra.Command, path string, compiled *graphrun.Program) {
 	for _, refused := range (*program.Program)(compiled).RefusedHints() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, format.Sizes(refused.Sizes), refused.Why)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, program.SizesText(refused.Sizes),
+			refused.Why)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
@@ -32,7 +32,7 @@ func PrintWarnings(cmd *cobra.Command, source string, g *graph.Graph) {
 	for _, e := range g.Warnings() {
 		marked := *e
 		marked.Err = fmt.Errorf("warning: %w", e.Err)
-		term.PrintError(cmd, exit.WithFile(source, &marked))
+		term.PrintError(cmd, program.WithFile(source, &marked))
 	}
 }
 

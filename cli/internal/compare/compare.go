@@ -30,6 +30,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -308,7 +309,7 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 	}
 	err = command.RejectDynamic(workload.Graph, "the graph runs in segments, whose plans are not compared")
 	if err != nil {
-		return inputs.Workload{}, exit.WithFile(path, err)
+		return inputs.Workload{}, program.WithFile(path, err)
 	}
 	return workload, nil
 }
@@ -327,7 +328,7 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 		return err
 	})
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	measured, err := experiment.Compare(job.Context, candidates, workload.Inputs.Values,
 		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,

@@ -189,19 +189,19 @@ func (c *comparison) headlines() []string {
 }
 
 // writeTable prints the text output: headlines, table, caption, differences of values, and verdicts.
-func (c *comparison) writeTable(w io.Writer, show term.Display) {
+func (c *comparison) writeTable(w io.Writer, display term.Display) {
 	headlines := c.headlines()
 	if len(headlines) > 0 {
-		show.WriteSentences(w, headlines...)
+		display.WriteSentences(w, headlines...)
 	}
 	t := c.table()
 	if c.flags.markdown {
 		t.WriteMarkdown(w)
 		fmt.Fprintln(w)
 	} else {
-		t.Write(w, show)
+		t.Write(w, display)
 	}
-	fmt.Fprintln(w, format.Wrap(c.caption(), show.ProseWidth()))
+	fmt.Fprintln(w, format.Wrap(c.caption(), display.ProseWidth()))
 	if len(c.Differences) == 0 && !c.Unchecked {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}
@@ -210,7 +210,7 @@ func (c *comparison) writeTable(w io.Writer, show term.Display) {
 	}
 	for _, text := range c.verdictTexts() {
 		if !slices.Contains(headlines, text) { // a verdict of at most two clauses is a headline
-			fmt.Fprintf(w, "\n%s\n", format.Wrap(text, show.ProseWidth()))
+			fmt.Fprintf(w, "\n%s\n", format.Wrap(text, display.ProseWidth()))
 		}
 	}
 }

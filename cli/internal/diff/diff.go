@@ -23,6 +23,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
@@ -248,7 +249,7 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g
 		return nil, nil, err
 	}
 	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return g, nil, exit.WithFile(path, err)
+		return g, nil, program.WithFile(path, err)
 	}
 	err = job.Do(progress.Planning, func() (err error) {
 		compiled, err = f.ext.Compile(job.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy),
@@ -257,7 +258,7 @@ func (f *flags) planFile(job *progress.Job, path, strategy string, index int) (g
 		return err
 	})
 	if err != nil {
-		return g, nil, exit.WithFile(path, err)
+		return g, nil, program.WithFile(path, err)
 	}
 	return g, compiled, nil
 }
@@ -270,7 +271,7 @@ func (f *flags) planNames(doc *Document) (first, second string) {
 		first, second = doc.Files[0]+" "+first, doc.Files[1]+" "+second
 	}
 	if doc.Sizes != nil { // pins and slack apply to both plans
-		sizes := [2]string{format.Sizes(doc.Sizes[0]), format.Sizes(doc.Sizes[1])}
+		sizes := [2]string{program.SizesText(doc.Sizes[0]), program.SizesText(doc.Sizes[1])}
 		if first != second {
 			return first + " " + sizes[0], second + " " + sizes[1]
 		}
@@ -286,11 +287,11 @@ func (f *flags) planNames(doc *Document) (first, second string) {
 }
 
 // writeDifference prints the differences as text. first and second are the names of the plans.
-func writeDifference(w io.Writer, show term.Display, doc *Document, first, second string) {
-	writeTotals(w, show, doc, first, second)
+func writeDifference(w io.Writer, display term.Display, doc *Document, first, second string) {
+	writeTotals(w, display, doc, first, second)
 	valueColumns := []term.Column{term.NameCol("value"), term.ListCol(first), term.PhraseCol("layout", 12),
 		term.ListCol(second), term.PhraseCol("layout", 12)}
-	term.WriteList(w, show, "Values with different layouts", doc.Values, valueColumns,
+	term.WriteList(w, display, "Values with different layouts", doc.Values, valueColumns,
 		func(d experiment.ValueDifference) []any {
 			name := d.Value
 			if d.Other != "" {
@@ -302,12 +303,12 @@ func writeDifference(w io.Writer, show term.Display, doc *Document, first, secon
 		plan   string
 		copies []report.Copy
 	}{{first, doc.OnlyFirst}, {second, doc.OnlySecond}} {
-		sections.WriteCopies(w, show, "Copies that only "+side.plan+" makes", side.copies)
+		sections.WriteCopies(w, display, "Copies that only "+side.plan+" makes", side.copies)
 	}
 	stepColumns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
 		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
 		term.NumberCol("difference")}
-	term.WriteList(w, show, "Steps that differ", doc.Steps, stepColumns, func(d experiment.StepDifference) []any {
+	term.WriteList(w, display, "Steps that differ", doc.Steps, stepColumns, func(d experiment.StepDifference) []any {
 		name := stepNames(d.First)
 		if len(d.First) == 0 {
 			name = stepNames(d.Second)
@@ -320,14 +321,14 @@ func writeDifference(w io.Writer, show term.Display, doc *Document, first, secon
 		nodes []string
 	}{{first, doc.NodesFirst}, {second, doc.NodesSecond}} {
 		if len(side.nodes) > 0 {
-			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+side.plan+" has"),
-				format.Wrap(strings.Join(side.nodes, ", "), show.ProseWidth()))
+			fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, "Nodes that only "+side.plan+" has"),
+				format.Wrap(strings.Join(side.nodes, ", "), display.ProseWidth()))
 		}
 	}
 }
 
 // writeTotals prints the totals of both plans.
-func writeTotals(w io.Writer, show term.Display, doc *Document, first, second string) {
+func writeTotals(w io.Writer, display term.Display, doc *Document, first, second string) {
 	t := term.NewTable(term.NameCol("total"), term.NumberCol(first), term.NumberCol(second), term.NumberCol("difference"))
 	firstTotals, secondTotals := &doc.First, &doc.Second
 	t.Add("estimated cost", format.Nanoseconds(firstTotals.CostNS), format.Nanoseconds(secondTotals.CostNS),
@@ -368,7 +369,7 @@ func writeTotals(w io.Writer, show term.Display, doc *Document, first, second st
 		t.Add(row.name, row.format(firstTotal), row.format(secondTotal),
 			format.Difference(firstTotal, secondTotal, row.format))
 	}
-	t.Write(w, show)
+	t.Write(w, display)
 }
 
 // changedSymbols lists the symbols with different sizes in the two plans.

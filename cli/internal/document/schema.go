@@ -85,13 +85,13 @@ func isInEmbeddedPointer(t reflect.Type, index []int) bool {
 }
 
 // property returns the schema of the value of a key.
-func (b schemaBuilder) property(found member) map[string]any {
-	t := found.field.Type
+func (b schemaBuilder) property(key member) map[string]any {
+	t := key.field.Type
 	_, nullable := reflect.Zero(t).Interface().(interface{ mayBeNull() })
 	if t.Kind() == reflect.Pointer {
-		t, nullable = t.Elem(), !found.optional // an optional key with a nil pointer is absent
+		t, nullable = t.Elem(), !key.optional // an optional key with a nil pointer is absent
 	}
-	schema := b.value(t, found.field.Tag.Get("of"))
+	schema := b.value(t, key.field.Tag.Get("of"))
 	if nullable {
 		schema = orNull(schema)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -82,13 +81,4 @@ func Message(err error) string {
 			number.Num))
 	}
 	return text
-}
-
-// WithFile adds the path of a graph file to an error, unless the error already names a place in the file.
-func WithFile(path string, err error) error {
-	var located *graph.Error
-	if errors.As(err, &located) && located.File != "" {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }

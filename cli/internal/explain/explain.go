@@ -149,7 +149,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
@@ -256,7 +256,7 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 }
 
 // Write prints the document as text.
-func Write(w io.Writer, show term.Display, doc *Document) {
+func Write(w io.Writer, display term.Display, doc *Document) {
 	if doc.Value == nil {
 		fmt.Fprintf(w, "no value loses %s: each node that reads a value in only this format writes its results of the "+
 			"same rank in this format\n", doc.Breaks)
@@ -265,10 +265,10 @@ func Write(w io.Writer, show term.Display, doc *Document) {
 	if doc.Breaks != "" {
 		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.Breaks)
 	}
-	show.WriteSentences(w, doc.answer())
-	WriteLayout(w, show, doc)
+	display.WriteSentences(w, doc.answer())
+	WriteLayout(w, display, doc)
 	infer.WriteGuards(w, doc.Guards)
-	writeExecution(w, show, doc.Explanation, doc.Assumed)
+	writeExecution(w, display, doc.Explanation, doc.Assumed)
 }
 
 // answer returns how the program stores the value, in a sentence.
@@ -285,7 +285,7 @@ func (doc *Document) answer() string {
 }
 
 // WriteLayout prints the type of a value and the reason for its layout in the graph as written.
-func WriteLayout(w io.Writer, show term.Display, doc *Document) {
+func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 	v := doc.Value
 	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
 	if v.Strides != nil {
@@ -300,14 +300,14 @@ func WriteLayout(w io.Writer, show term.Display, doc *Document) {
 			fmt.Fprintf(w, "\n%s where %s", flag, v.Conditions[flag])
 		}
 	}
-	fmt.Fprintf(w, "\n\n%s\n%s\n", show.Paint(term.Strong, "Layout as written"),
-		format.Wrap(doc.Layout.Why, show.ProseWidth()))
-	term.WriteList(w, show, "Operands of the permutation rule", doc.Layout.Operands,
+	fmt.Fprintf(w, "\n\n%s\n%s\n", display.Paint(term.Strong, "Layout as written"),
+		format.Wrap(doc.Layout.Why, display.ProseWidth()))
+	term.WriteList(w, display, "Operands of the permutation rule", doc.Layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
 	columns := []term.Column{term.UntruncatedCol("faster"), term.UntruncatedCol("slower"), term.NameCol("decided by"),
 		term.ProseCol("why"), term.UntruncatedCol("outcome")}
-	term.WriteList(w, show, "Comparisons of dimensions", doc.Layout.Sort, columns, func(c inspect.Comparison) []any {
+	term.WriteList(w, display, "Comparisons of dimensions", doc.Layout.Sort, columns, func(c inspect.Comparison) []any {
 		outcome := "stay"
 		if c.Exchanged {
 			outcome = "exchanged"
@@ -320,13 +320,13 @@ func WriteLayout(w io.Writer, show term.Display, doc *Document) {
 }
 
 // writeExecution prints how the program computes a value.
-func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explanation, assumed map[string]int) {
+func writeExecution(w io.Writer, display term.Display, explanation *inspect.Explanation, assumed map[string]int) {
 	outcome := &explanation.Outcome
 	head := "Under strategy " + outcome.Strategy
 	if len(assumed) > 0 {
-		head += " for " + format.Sizes(assumed)
+		head += " for " + program.SizesText(assumed)
 	}
-	fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, head), format.Wrap(outcome.What, show.ProseWidth()))
+	fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, head), format.Wrap(outcome.What, display.ProseWidth()))
 	if outcome.Step != "" {
 		fmt.Fprintf(w, "step %s", outcome.Step)
 		if outcome.Impl != "" {
@@ -342,21 +342,21 @@ func writeExecution(w io.Writer, show term.Display, explanation *inspect.Explana
 	for i, c := range explanation.Copies {
 		list[i] = c.Copy
 	}
-	sections.WriteCopies(w, show, "Copies", list)
+	sections.WriteCopies(w, display, "Copies", list)
 	for _, c := range explanation.Copies {
-		writeCopyReasons(w, show, c)
+		writeCopyReasons(w, display, c)
 	}
-	sections.WriteUnfused(w, show, explanation.Unfused)
+	sections.WriteUnfused(w, display, explanation.Unfused)
 }
 
 // writeCopyReasons prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons
 // explain the layout in which the value is computed, and the layout that the readers of the copy require.
-func writeCopyReasons(w io.Writer, show term.Display, reason inspect.CopyReason) {
+func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReason) {
 	title := fmt.Sprintf("The copy of %s into %s", reason.Value, format.Ints(reason.To))
 	if reason.Transfer != "" {
 		title = fmt.Sprintf("The %s of %s", reason.Transfer, reason.Value)
 	}
-	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, title))
+	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, title))
 	// The phrases are padded to 21 columns: the longest one, and two blanks.
 	for _, side := range []struct {
 		phrase  string

@@ -10,7 +10,6 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/graphrun/graphrun/internal/machine"
-	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Ints formats sizes or strides without blanks, so that awk sees one column: [2,3].
@@ -34,15 +33,14 @@ func Printable(text string) string {
 	return out.String()
 }
 
+// The functions with go:noinline have many callers, none of them hot. Inlining them would cost compile time.
+
 // Count formats a number of things: "1 step", "2 steps".
-//
-// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func Count(n int, thing string) string { return CountIrregular(n, thing, thing+"s") }
 
 // CountIrregular is [Count] with an irregular plural: "1 copy", "2 copies".
-// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func CountIrregular(count int, one, many string) string {
@@ -53,13 +51,11 @@ func CountIrregular(count int, one, many string) string {
 }
 
 // Bytes formats a number of bytes in the largest binary unit that does not exceed it.
-// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func Bytes(n int) string { return machine.Bytes(n) }
 
 // Nanoseconds formats a time: "812.3µs".
-// It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
 func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }
@@ -140,15 +136,6 @@ func Decimal(number *float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(*number, 'f', -1, 64)
-}
-
-// Sizes formats sizes by symbol: "N=1, M=2".
-func Sizes(sizes map[string]int) string {
-	var list []string
-	for _, name := range sorted.Keys(sizes) {
-		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
-	}
-	return strings.Join(list, ", ")
 }
 
 // PerSize formats a cost in nanoseconds divided by a size. For size 0 it returns "-".

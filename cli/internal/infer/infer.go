@@ -121,7 +121,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	for _, e := range errs {
 		if !f.json {
-			term.PrintError(cmd, exit.WithFile(path, e))
+			term.PrintError(cmd, program.WithFile(path, e))
 		}
 	}
 	if err == nil && len(errs) > 0 {
@@ -263,7 +263,7 @@ func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error
 }
 
 // writeInferTable prints the values as a table, and the guards.
-func writeInferTable(w io.Writer, show term.Display, doc *Document) {
+func writeInferTable(w io.Writer, display term.Display, doc *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags
 	table := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.UntruncatedCol("dtype"), term.ListCol("shape"),
@@ -285,6 +285,6 @@ func writeInferTable(w io.Writer, show term.Display, doc *Document) {
 		}
 		table.Add(row...)
 	}
-	table.Write(w, show)
+	table.Write(w, display)
 	WriteGuards(w, doc.Guards)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
@@ -72,7 +73,7 @@ func planText(doc *Document) string {
 func proofText(proof *inspect.Proof) string {
 	switch {
 	case proof.Counterexample != nil:
-		return fmt.Sprintf("does not hold at %s: %s", format.Sizes(proof.Counterexample), proof.Why)
+		return fmt.Sprintf("does not hold at %s: %s", program.SizesText(proof.Counterexample), proof.Why)
 	case proof.Proved:
 		return fmt.Sprintf("proved for all sizes within bounds by %s; also planned at %s",
 			format.Count(len(proof.Cases), "case"), format.Count(len(proof.Tried), "size"))
@@ -136,10 +137,10 @@ func classesText(classes []inspect.Specialization) string {
 	worst, sizes := 0.0, "" // the greatest regret, and the sizes at which it occurs
 	var hints []string
 	for _, class := range classes {
-		hints = append(hints, format.Sizes(class.Hint))
+		hints = append(hints, program.SizesText(class.Hint))
 		for _, r := range class.Regret {
 			if r.Fits && r.Regret > worst {
-				worst, sizes = r.Regret, format.Sizes(r.Sizes)
+				worst, sizes = r.Regret, program.SizesText(r.Sizes)
 			}
 		}
 	}

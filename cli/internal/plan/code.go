@@ -12,7 +12,7 @@ import (
 )
 
 // writeCode prints the generated code of a step.
-func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
+func writeCode(w io.Writer, display term.Display, code *inspect.StepCode) {
 	compiled := 0 // number of loops with machine code
 	for _, loop := range code.Loops {
 		if loop.Assembly != "" {
@@ -25,7 +25,7 @@ func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
 	}
 	fmt.Fprintf(w, "step %s: %s; %s\n", code.Step, strings.Join(code.Ops, ", "), summary)
 	for _, loop := range code.Loops {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, cmp.Or(loop.Name, "Loop")))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, cmp.Or(loop.Name, "Loop")))
 		t := term.NewTable(term.NameCol("operand"), term.NameCol("dtype"), term.NameCol("access"))
 		for i, a := range loop.Results {
 			t.Add(fmt.Sprintf("y%d", i), a.DType, a.Access)
@@ -34,10 +34,10 @@ func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
 			t.Add(fmt.Sprintf("x%d", i), a.DType, a.Access)
 		}
 		if len(loop.Results)+len(loop.Operands) > 0 {
-			t.Write(w, show)
+			t.Write(w, display)
 		}
 		if loop.Expression != "" {
-			fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "For each element"))
+			fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "For each element"))
 			fmt.Fprint(w, loop.Expression)
 		}
 		for _, f := range loop.Folds {
@@ -47,7 +47,7 @@ func writeCode(w io.Writer, show term.Display, code *inspect.StepCode) {
 			fmt.Fprintf(w, "\nThe loop runs in Go: %s\n", loop.Why)
 			continue
 		}
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Code"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Code"))
 		fmt.Fprint(w, loop.Assembly)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 //go:embed passes.html
-var passesText string
+var passesTemplate string
 
 // passColumn is a column of the page of --passes: the graph after a pass.
 type passColumn struct {
@@ -53,7 +53,7 @@ func writePasses(w io.Writer, title, dump string) error {
 	for i := range columns {
 		columns[i].write(&out)
 	}
-	_, err := io.WriteString(w, page.FillTemplate(passesText, "Title", page.Escape(title), "Columns", out.String()))
+	_, err := io.WriteString(w, page.FillTemplate(passesTemplate, "Title", page.Escape(title), "Columns", out.String()))
 	return err
 }
 

@@ -23,13 +23,13 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/exit"
-	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
@@ -259,7 +259,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return exit.UsageErrorf("%s: %w", f.problem.solution, err)
 	}
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	return f.finish(cmd, path, job, compiled, g, doc, timer)
 }
@@ -309,7 +309,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 			return err
 		}
 		if err := measurePlan(job, compiled, g, timer, doc); err != nil {
-			return exit.WithFile(path, err)
+			return program.WithFile(path, err)
 		}
 	}
 	command.NoteUnplanned(cmd, path, compiled)
@@ -320,15 +320,15 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 		return err
 	}
 	if err := f.limits.checkMemory(doc); err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	if err := f.limits.checkCopies(compiled.Graph(), doc.Copies); err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	for _, proof := range doc.ForAll {
 		if proof.Counterexample != nil {
 			return exit.Failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, proof.Property,
-				format.Sizes(proof.Counterexample), proof.Why))
+				program.SizesText(proof.Counterexample), proof.Why))
 		}
 	}
 	return nil

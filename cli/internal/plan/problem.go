@@ -127,15 +127,15 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 }
 
 // writeProblemResults prints advice, sensitivity and the cheapest plans.
-func writeProblemResults(w io.Writer, show term.Display, doc *Document) {
-	writeAdvice(w, show, doc.Advice)
-	writeSensitivity(w, show, doc.Sensitivity)
+func writeProblemResults(w io.Writer, display term.Display, doc *Document) {
+	writeAdvice(w, display, doc.Advice)
+	writeSensitivity(w, display, doc.Sensitivity)
 	var costs []float64
 	for _, b := range doc.Best {
 		costs = append(costs, b.CostNS)
 	}
 	costTexts, row := format.DistinctNanoseconds(costs), -1 // row is the index of the plan that the callback formats
-	term.WriteList(w, show, "Cheapest plans", doc.Best,
+	term.WriteList(w, display, "Cheapest plans", doc.Best,
 		[]term.Column{term.UntruncatedCol("cost"), term.UntruncatedCol("more"),
 			term.ProseCol("differences")}, func(b experiment.Choice) []any {
 			row++
@@ -167,11 +167,11 @@ func hintText(hint layout.Hint) string {
 }
 
 // writeAdvice prints the changes by the caller that reduce the cost.
-func writeAdvice(w io.Writer, show term.Display, advice *experiment.Advice) {
+func writeAdvice(w io.Writer, display term.Display, advice *experiment.Advice) {
 	if advice == nil || len(advice.Hints) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Changes by the caller that reduce the cost"))
 	for _, h := range advice.Hints {
 		fmt.Fprintf(w, "%s%s\n", format.Printable(hintText(h)), changeText(h.Change))
 	}
@@ -202,11 +202,11 @@ func breakpoints(s *layout.Sensitivity) [2]directedBreakpoint {
 }
 
 // writeSensitivity prints the bandwidths of copies at which another plan is the cheapest.
-func writeSensitivity(w io.Writer, show term.Display, sensitivity *layout.Sensitivity) {
+func writeSensitivity(w io.Writer, display term.Display, sensitivity *layout.Sensitivity) {
 	if sensitivity == nil || sensitivity.Slower == nil && sensitivity.Faster == nil {
 		return
 	}
-	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Sensitivity to the bandwidth of copies"))
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Sensitivity to the bandwidth of copies"))
 	if sensitivity.CopyNS > 0 {
 		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", format.Nanoseconds(sensitivity.CopyNS),
 			format.Bytes(sensitivity.CopiedBytes))

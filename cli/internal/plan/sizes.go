@@ -23,6 +23,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -91,10 +92,10 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
 	}
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	options := f.options(job, costProfile)
 	options.Strategy = f.extensions.Strategy(f.strategy)
@@ -120,7 +121,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	command.PrintNotes(cmd, path, first)
 	command.AddNotes(&doc.Notes, report.NotesOf(first))
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	return f.printSizes(cmd, doc)
 }
@@ -232,7 +233,7 @@ func (doc *SizesDocument) changeText(i int) string {
 }
 
 // writeSizes prints the ranges of sizes and the changes between them.
-func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
+func writeSizes(w io.Writer, display term.Display, doc *SizesDocument) {
 	t := term.NewTable(term.NameCol(doc.Symbol), term.UntruncatedCol("copies"), term.UntruncatedCol("cost"),
 		term.UntruncatedCol("cost/"+doc.Symbol), term.ProseCol("changes"))
 	for _, r := range doc.Ranges {
@@ -244,14 +245,14 @@ func writeSizes(w io.Writer, show term.Display, doc *SizesDocument) {
 			textRange(format.PerSize(r.CostNS, r.From), format.PerSize(r.CostToNS, r.To)),
 			format.Count(len(r.Changes), "change"))
 	}
-	show.WriteSentences(w, doc.answers()...)
-	t.Write(w, show)
+	display.WriteSentences(w, doc.answers()...)
+	t.Write(w, display)
 	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
-		"have the same plan, the sizes between them are assumed to have it too", show.ProseWidth()))
+		"have the same plan, the sizes between them are assumed to have it too", display.ProseWidth()))
 	for i, r := range doc.Ranges[1:] {
 		before := doc.Ranges[i] // the range before r
 		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)
-		term.WriteList(w, show, title, r.Changes, []term.Column{term.UntruncatedCol("differs"),
+		term.WriteList(w, display, title, r.Changes, []term.Column{term.UntruncatedCol("differs"),
 			term.NameCol("value or nodes"),
 			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
 			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}

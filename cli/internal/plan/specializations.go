@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/program"
 )
 
 // A class of sizes is the set of sizes that one plan serves: all sizes that satisfy the guards (conditions) of the
@@ -15,9 +16,9 @@ import (
 // sizes is its additional cost, relative to a plan made for these sizes.
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
-func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
+func writeClasses(w io.Writer, display term.Display, classes []inspect.Specialization) {
 	for _, class := range classes {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(class.Hint)+" and sizes like these"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Plan for "+program.SizesText(class.Hint)+" and sizes like these"))
 		switch {
 		case class.Unknown != "":
 			fmt.Fprintf(w, "the guards are unknown: %s\n", class.Unknown)
@@ -39,7 +40,7 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 			term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))
 		for _, regret := range class.Regret {
 			if !regret.Fits {
-				t.Add(format.Sizes(regret.Sizes), "-", "-", "-", "-",
+				t.Add(program.SizesText(regret.Sizes), "-", "-", "-", "-",
 					regret.Choice+"; another plan serves these sizes, which violate the guards of this plan")
 				continue
 			}
@@ -47,11 +48,11 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 			if regret.Bytes != nil {
 				memory = format.Bytes(*regret.Bytes)
 			}
-			t.Add(format.Sizes(regret.Sizes), format.Nanoseconds(regret.CostNS), format.Nanoseconds(regret.BestNS),
+			t.Add(program.SizesText(regret.Sizes), format.Nanoseconds(regret.CostNS), format.Nanoseconds(regret.BestNS),
 				fmt.Sprintf("%.1f%%", 100*regret.Regret), memory, regret.Choice)
 		}
 		if len(class.Regret) > 0 {
-			t.Write(w, show)
+			t.Write(w, display)
 		}
 	}
 }
@@ -70,9 +71,9 @@ func guardOrigin(g inspect.Guard) string {
 }
 
 // writeForAll prints the results of --for-all.
-func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
+func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 	for _, proof := range list {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, proof.Property+" for all sizes"))
+		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, proof.Property+" for all sizes"))
 		fmt.Fprintln(w, proofText(&proof))
 		if proof.Counterexample != nil {
 			continue
@@ -116,7 +117,7 @@ const maxShown = 8
 func triedSizes(tried []map[string]int) string {
 	var list []string
 	for _, sizes := range tried[:min(len(tried), maxShown)] {
-		list = append(list, format.Sizes(sizes))
+		list = append(list, program.SizesText(sizes))
 	}
 	more := ""
 	if n := len(tried) - len(list); n > 0 {

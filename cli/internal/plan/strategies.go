@@ -22,6 +22,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -90,7 +91,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 		return err
 	}
 	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	doc := &StrategiesDocument{}
 	options := f.options(job, costProfile)
@@ -110,7 +111,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 	command.PrintNotes(cmd, path, g)
 	command.AddNotes(&doc.Notes, report.NotesOf(g))
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	doc.Summary = doc.summary()
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
@@ -207,14 +208,14 @@ func costliestCopy(group []*StrategyPlan) string {
 
 // write prints the summary, the reasons of the costliest copies, and a row for each strategy. It then prints the copies
 // of each group of strategies with equal copies.
-func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
+func (d *StrategiesDocument) write(w io.Writer, display term.Display) {
 	answers := []string{d.Summary}
 	for _, group := range d.groups() {
 		if text := costliestCopy(group); text != "" {
 			answers = append(answers, text)
 		}
 	}
-	show.WriteSentences(w, answers...)
+	display.WriteSentences(w, answers...)
 	t := term.NewTable(term.UntruncatedCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"),
 		term.NumberCol("steps"),
 		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
@@ -226,9 +227,9 @@ func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
 		t.Add(p.Strategy, format.Nanoseconds(p.CostNS), gap, p.Steps, p.Copies, format.Bytes(p.CopiedBytes),
 			format.Nanoseconds(p.CopyNS))
 	}
-	t.Write(w, show)
+	t.Write(w, display)
 	for _, group := range d.groups() {
 		text, _ := strategyNames(group)
-		sections.WriteCopies(w, show, "Copies of "+text, group[0].Inserted)
+		sections.WriteCopies(w, display, "Copies of "+text, group[0].Inserted)
 	}
 }

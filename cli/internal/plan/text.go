@@ -17,49 +17,49 @@ import (
 
 // writePlan prints the plan as text: the answers, and then tables of its parts. need is the memory of a run by purpose.
 // Columns differ in how they are fitted to the terminal: see [term.Column].
-func writePlan(w io.Writer, show term.Display, answers []string, doc *Document, need graphrun.Need) {
-	show.WriteSentences(w, answers...)
+func writePlan(w io.Writer, display term.Display, answers []string, doc *Document, need graphrun.Need) {
+	display.WriteSentences(w, answers...)
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
 		"compiled in %s with folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
 		format.Count(len(doc.Steps), "step"), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"),
-		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), show.ProseWidth()))
+		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), display.ProseWidth()))
 	if doc.NoCode != "" {
 		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", doc.NoCode)
 	}
-	writeProblemResults(w, show, doc)
-	writeClasses(w, show, doc.Classes)
-	writeForAll(w, show, doc.ForAll)
-	sections.WriteSegments(w, show, doc.Segments)
-	sections.WriteCopies(w, show, "Inserted copies", doc.Copies)
-	term.WriteList(w, show, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.UntruncatedCol("nodes"),
+	writeProblemResults(w, display, doc)
+	writeClasses(w, display, doc.Classes)
+	writeForAll(w, display, doc.ForAll)
+	sections.WriteSegments(w, display, doc.Segments)
+	sections.WriteCopies(w, display, "Inserted copies", doc.Copies)
+	term.WriteList(w, display, "Passes", doc.Passes, []term.Column{term.NameCol("pass"), term.UntruncatedCol("nodes"),
 		term.UntruncatedCol("took"), term.ProseCol("did")},
 		func(p report.Pass) []any {
 			return []any{p.Pass, p.Nodes, format.Nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
 		})
-	sections.WriteMemory(w, show, need, &doc.Plan)
-	writeSteps(w, show, doc.Steps)
-	sections.WriteUnfused(w, show, doc.Unfused)
-	term.WriteList(w, show, "Elided nodes", doc.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
+	sections.WriteMemory(w, display, need, &doc.Plan)
+	writeSteps(w, display, doc.Steps)
+	sections.WriteUnfused(w, display, doc.Unfused)
+	term.WriteList(w, display, "Elided nodes", doc.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
 		func(e report.Elision) []any { return []any{e.Node, e.Why} })
-	term.WriteList(w, show, "Written in place", doc.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
+	term.WriteList(w, display, "Written in place", doc.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
 		term.UntruncatedCol("bytes"), term.UntruncatedCol("saved")},
 		func(v report.Placed) []any {
 			return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
 		})
-	writeFolded(w, show, doc)
-	term.WriteList(w, show, "Composite nodes", doc.Decomposed, []term.Column{term.NameCol("node"), term.NameCol("op"),
+	writeFolded(w, display, doc)
+	term.WriteList(w, display, "Composite nodes", doc.Decomposed, []term.Column{term.NameCol("node"), term.NameCol("op"),
 		term.ProseCol("stated as"), term.ProseCol("why")},
 		func(d report.Decomposition) []any {
 			return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 		})
-	term.WriteList(w, show, "Packed in every run", doc.PackedInRuns, []term.Column{term.NameCol("operand"),
+	term.WriteList(w, display, "Packed in every run", doc.PackedInRuns, []term.Column{term.NameCol("operand"),
 		term.ProseCol("form"), term.NameCol("reader")},
 		func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 }
 
 // writeFolded prints the folded nodes, with a row for each op and reason, and the number and size of packed weights.
-func writeFolded(w io.Writer, show term.Display, doc *Document) {
+func writeFolded(w io.Writer, display term.Display, doc *Document) {
 	type row struct {
 		op, why string
 		bytes   int
@@ -82,7 +82,7 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 		}
 		rows[i].bytes, rows[i].nodes = rows[i].bytes+f.Bytes, append(rows[i].nodes, f.Node)
 	}
-	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.UntruncatedCol("nodes"),
+	term.WriteList(w, display, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.UntruncatedCol("nodes"),
 		term.UntruncatedCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
 		return []any{r.op, len(r.nodes), format.Bytes(r.bytes), format.JoinFirst(r.nodes), r.why}
 	})
@@ -93,8 +93,8 @@ func writeFolded(w io.Writer, show term.Display, doc *Document) {
 }
 
 // writeSteps prints the table of steps. It has a column of measured times if times were measured.
-func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
-	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Steps"))
+func writeSteps(w io.Writer, display term.Display, steps []report.Step) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Steps"))
 	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UntruncatedCol("impl").OmitFirst(),
 		term.ListCol("strides"), term.UntruncatedCol("buffer").OmitFirst(), term.UntruncatedCol("cost"),
 		term.UntruncatedCol("measured"),
@@ -117,7 +117,7 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 		}
 		t.Add(cells...)
 	}
-	t.Write(w, show)
+	t.Write(w, display)
 }
 
 // measuredText formats a measured time, or returns a dash for nil.

@@ -175,13 +175,13 @@ func prove(cmd *cobra.Command, predicate contiguity.Predicate, f flags) error {
 }
 
 // writeProof prints the proof as text.
-func writeProof(w io.Writer, show term.Display, doc *Document) {
-	head := func(text string) { fmt.Fprintln(w, show.Paint(term.Strong, text)) }
+func writeProof(w io.Writer, display term.Display, doc *Document) {
+	head := func(text string) { fmt.Fprintln(w, display.Paint(term.Strong, text)) }
 	proof, predicate := doc.ProofDoc, doc.Predicates[0]
 	fmt.Fprintf(w, "%s, rank %d: %s\n\n", predicate.Name, proof.Rank, predicate.Doc)
 	head("The formula")
 	fmt.Fprintf(w, "  %s\n\n", proof.Expr)
-	writeWays(w, show, proof)
+	writeWays(w, display, proof)
 	fmt.Fprintln(w)
 	head(format.Count(len(proof.Atoms), "atom"))
 	for _, atom := range proof.Atoms {
@@ -195,7 +195,7 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 			holds = "does not hold"
 		}
 		text := format.Wrap(fmt.Sprintf("%s It %s, on %s.", step.Claim, holds, format.Count(step.Ways, "way")),
-			show.ProseWidth()-5)
+			display.ProseWidth()-5)
 		fmt.Fprintf(w, "  %d. %s\n", i+1, strings.ReplaceAll(text, "\n", "\n     "))
 	}
 	if len(proof.Steps) == 0 {
@@ -206,7 +206,7 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 
 // writeWays prints the ways through the branching form, one in each row. Comparisons of the formula can divide such a
 // way into several ways through both forms: the column ways has their number.
-func writeWays(w io.Writer, show term.Display, proof *ProofDoc) {
+func writeWays(w io.Writer, display term.Display, proof *ProofDoc) {
 	type row struct {
 		part, path         string
 		branching, formula bool
@@ -219,7 +219,7 @@ func writeWays(w io.Writer, show term.Display, proof *ProofDoc) {
 			rows = append(rows, shown)
 		}
 	}
-	fmt.Fprintln(w, show.Paint(term.Strong, fmt.Sprintf("The branching form: %s, %s through both forms",
+	fmt.Fprintln(w, display.Paint(term.Strong, fmt.Sprintf("The branching form: %s, %s through both forms",
 		format.Count(len(rows), "way"), format.Count(len(proof.Ways), "way"))))
 	columns := []term.Column{term.UntruncatedCol("gives"), term.UntruncatedCol("formula"), term.NumberCol("ways"),
 		term.ProseCol("where it decided")}
@@ -231,5 +231,5 @@ func writeWays(w io.Writer, show term.Display, proof *ProofDoc) {
 		cells := []any{shown.part, shown.branching, shown.formula, times[shown], shown.path}
 		table.Add(cells[len(cells)-len(columns):]...) // without the part if it has no column
 	}
-	table.Write(w, show)
+	table.Write(w, display)
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/inputs"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -103,7 +103,7 @@ func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 // printError prints every failed node with its reason, and every missing output.
 func (incomplete incomplete) printError(cmd *cobra.Command, path string) {
 	for _, e := range incomplete.Failed {
-		term.PrintError(cmd, exit.WithFile(path, e))
+		term.PrintError(cmd, program.WithFile(path, e))
 	}
 	for _, missing := range incomplete.MissingOutputs {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", missing)

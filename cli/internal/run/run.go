@@ -255,7 +255,7 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 }
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
-func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
+func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
 	missing incomplete) error {
 	buffer := bufio.NewWriter(w)
 	doc := runReportOf(g, out, f.keepGoing, missing)
@@ -278,7 +278,7 @@ func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string
 		}
 		table.Add(cells...)
 	}
-	table.Write(buffer, show)
+	table.Write(buffer, display)
 	return buffer.Flush()
 }
 

@@ -16,10 +16,10 @@ import (
 )
 
 // WriteCopies prints copies with their reasons.
-func WriteCopies(w io.Writer, show term.Display, title string, copies []report.Copy) {
+func WriteCopies(w io.Writer, display term.Display, title string, copies []report.Copy) {
 	columns := []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"), term.UntruncatedCol("bytes"),
 		term.UntruncatedCol("cost"), term.ProseCol("why")}
-	term.WriteList(w, show, title, copies, columns, func(c report.Copy) []any {
+	term.WriteList(w, display, title, copies, columns, func(c report.Copy) []any {
 		name := c.Value
 		if c.Producer.Pinned != "" {
 			name = c.Producer.Pinned + " before its pin"
@@ -50,7 +50,7 @@ const maxUnfused = 5
 
 // WriteUnfused prints the pairs of nodes that were not fused, grouped by reason, rare reasons first. For a frequent
 // reason it prints only the first pairs and the number of further pairs.
-func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
+func WriteUnfused(w io.Writer, display term.Display, list []report.Unfused) {
 	counts, shown := map[string]int{}, []report.Unfused{} // counts is the number of pairs by reason
 	for _, pair := range list {
 		if counts[pair.Why]++; counts[pair.Why] <= maxUnfused {
@@ -66,7 +66,7 @@ func WriteUnfused(w io.Writer, show term.Display, list []report.Unfused) {
 			shown[i].Why = fmt.Sprintf("%s; and %d more pairs", why, counts[why]-maxUnfused)
 		}
 	}
-	term.WriteList(w, show, "Not fused", shown, []term.Column{term.NameCol("node"), term.NameCol("reader"),
+	term.WriteList(w, display, "Not fused", shown, []term.Column{term.NameCol("node"), term.NameCol("reader"),
 		term.ProseCol("why")},
 		func(a report.Unfused) []any { return []any{a.Node, a.Reader, a.Why} })
 }
@@ -129,8 +129,8 @@ func ProfileText(profile report.Profile) string {
 const ShortDigest = 12
 
 // WriteMemory prints the memory that a run of a plan needs, and a message if the available memory is less.
-func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *report.Plan) {
-	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
+func WriteMemory(w io.Writer, display term.Display, need graphrun.Need, plan *report.Plan) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Memory of a run"))
 	t := term.NewTable(term.NameCol("for"), term.UntruncatedCol("bytes"))
 	for _, c := range need.Categories() {
 		t.Add(c.Name, format.Bytes(c.Bytes))
@@ -141,11 +141,11 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 		t.Add("constants on the device", format.Bytes(need.DeviceConstants))
 		t.Add("arena on the device", format.Bytes(need.DeviceArena))
 	}
-	t.Write(w, show)
+	t.Write(w, display)
 	if need.Originals > 0 {
 		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads. They are "+
 			"kept because they cannot be restored from their packed form.", format.Bytes(need.Originals)),
-			show.ProseWidth()))
+			display.ProseWidth()))
 	}
 	var memoryErr *graphrun.MemoryError
 	if errors.As(need.Check(0, need.Held()), &memoryErr) {
@@ -155,11 +155,11 @@ func WriteMemory(w io.Writer, show term.Display, need graphrun.Need, plan *repor
 }
 
 // WriteSegments prints the segments of a graph, if it has any.
-func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
+func WriteSegments(w io.Writer, display term.Display, segments []report.Segment) {
 	if len(segments) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Segments"))
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Segments"))
 	fmt.Fprintln(w, "each is planned when the layouts and sizes of its inputs are known; "+
 		"a size that depends on data has no assumed value")
 	t := term.NewTable(term.UntruncatedCol("segment"), term.PhraseCol("nodes", 20), term.UntruncatedCol("planned"),
@@ -185,7 +185,7 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 		t.Add(segment.Segment, format.JoinFirst(segment.Nodes), planned, format.Ints(segment.After),
 			format.JoinFirst(awaited), format.JoinFirst(results))
 	}
-	t.Write(w, show)
+	t.Write(w, display)
 }
 
 // dtypeText returns the name of a dtype, or "?" for nil, which stands for an unknown dtype.

@@ -15,7 +15,7 @@ import (
 // printer writes tables as text or Markdown.
 type printer struct {
 	w        io.Writer
-	show     term.Display
+	display  term.Display
 	markdown bool
 }
 
@@ -29,16 +29,16 @@ func (p *printer) table(title string, t *term.Table) {
 		t.WriteMarkdown(p.w)
 		return
 	}
-	fmt.Fprintln(p.w, "\n"+p.show.Paint(term.Strong, title))
-	t.Write(p.w, p.show)
+	fmt.Fprintln(p.w, "\n"+p.display.Paint(term.Strong, title))
+	t.Write(p.w, p.display)
 }
 
 // write prints the document.
 func (d *Document) write(p *printer) {
 	if text := d.summary(); text != "" {
-		p.show.WriteSentences(p.w, text)
+		p.display.WriteSentences(p.w, text)
 	}
-	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.show.ProseWidth()))
+	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.display.ProseWidth()))
 	p.table("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
 	p.table(d.slowdownTable())
 	if len(d.Conditions) > 1 {

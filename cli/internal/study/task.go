@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -51,7 +52,7 @@ func (t *Task) graph() string {
 	if len(t.Dims) == 0 {
 		return t.Model
 	}
-	return t.Model + " " + format.Sizes(t.Dims)
+	return t.Model + " " + program.SizesText(t.Dims)
 }
 
 // String names the task for users.

@@ -365,14 +365,14 @@ func CutFlags(s string, width int) string {
 
 // WriteList prints a list as a table with a title. row returns the cells of an item. WriteList prints nothing if the
 // list is empty.
-func WriteList[T any](w io.Writer, show Display, title string, list []T, columns []Column, row func(T) []any) {
+func WriteList[T any](w io.Writer, display Display, title string, list []T, columns []Column, row func(T) []any) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\n"+show.Paint(Strong, title))
+	fmt.Fprintln(w, "\n"+display.Paint(Strong, title))
 	t := NewTable(columns...)
 	for _, x := range list {
 		t.Add(row(x)...)
 	}
-	t.Write(w, show)
+	t.Write(w, display)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -78,10 +79,11 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 	if !maps.Equal(doc.Dims, sizes) {
 		advice := "omit --dim"
 		if len(doc.Dims) > 0 {
-			advice = "add --dim " + strings.ReplaceAll(format.Sizes(doc.Dims), ", ", " --dim ")
+			advice = "add --dim " + strings.ReplaceAll(program.SizesText(doc.Dims), ", ", " --dim ")
 		}
 		return "", exit.UsageErrorf("--profile: %s was measured with %s, but the plan has %s: %s", f.profile,
-			cmp.Or(format.Sizes(doc.Dims), "no symbolic sizes"), cmp.Or(format.Sizes(sizes), "no symbolic sizes"), advice)
+			cmp.Or(program.SizesText(doc.Dims), "no symbolic sizes"),
+			cmp.Or(program.SizesText(sizes), "no symbolic sizes"), advice)
 	}
 	timed := 0
 	measured, predicted := 0.0, 0.0

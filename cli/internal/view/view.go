@@ -27,6 +27,7 @@ import (
 	"github.com/graphrun/graphrun/graph/dot"
 	"github.com/graphrun/graphrun/internal/graphdraw"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/report"
@@ -167,7 +168,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
-		return exit.WithFile(path, err)
+		return program.WithFile(path, err)
 	}
 	job.Enter(progress.Writing)
 	if err := outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {

@@ -253,8 +253,8 @@ func (d *dev) launch(step device.Step) error {
 		if !step.CopyFits() {
 			return errors.New("cuda: a copy has no buffer, or exceeds a buffer")
 		}
-		return call(d.api.MemcpyAsync, uintptr(step.To.Address)+uintptr(step.ToAt),
-			uintptr(step.From.Address)+uintptr(step.FromAt), uintptr(step.Bytes), d.stream)
+		return call(d.api.MemcpyAsync, uintptr(step.To.Address)+uintptr(step.ToOffset),
+			uintptr(step.From.Address)+uintptr(step.FromOffset), uintptr(step.Bytes), d.stream)
 	}
 	compiled, ok := step.Kernel.(*kernel)
 	if !ok || compiled.owner != d || len(step.Addresses) != compiled.params || step.Groups < 1 {

@@ -118,15 +118,15 @@ func (d *dev) memoryType(allowed uint32, hostAccess bool) (uint32, error) {
 
 // kernel is a compiled kernel: a pipeline of Vulkan.
 type kernel struct {
-	d                *dev
+	owner            *dev
 	pipeline, layout uint64
 	params           int // number of parameters: addresses, which are passed as push constants
 }
 
 // Free frees the pipeline. No run may use it afterwards.
 func (k *kernel) Free() {
-	purego.SyscallN(k.d.api.DestroyPipeline, k.d.handle, uintptr(k.pipeline), 0)
-	purego.SyscallN(k.d.api.DestroyPipelineLayout, k.d.handle, uintptr(k.layout), 0)
+	purego.SyscallN(k.owner.api.DestroyPipeline, k.owner.handle, uintptr(k.pipeline), 0)
+	purego.SyscallN(k.owner.api.DestroyPipelineLayout, k.owner.handle, uintptr(k.layout), 0)
 }
 
 // Compile implements device.Device.
@@ -139,7 +139,7 @@ func (d *dev) Compile(source *ir.Kernel) (_ device.Kernel, err error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled := &kernel{d: d, params: source.Params}
+	compiled := &kernel{owner: d, params: source.Params}
 	defer func() {
 		if err != nil {
 			compiled.Free()
@@ -220,12 +220,12 @@ func (d *dev) record(step device.Step) error {
 		if from == 0 || to == 0 || !step.CopyFits() {
 			return errors.New("vulkan: a copy has a buffer of another device, or exceeds a buffer")
 		}
-		region := bufferCopy{SrcOffset: uint64(step.FromAt), DstOffset: uint64(step.ToAt), Size: uint64(step.Bytes)}
+		region := bufferCopy{SrcOffset: uint64(step.FromOffset), DstOffset: uint64(step.ToOffset), Size: uint64(step.Bytes)}
 		purego.SyscallN(d.api.CmdCopyBuffer, d.commands, uintptr(from), uintptr(to), 1, uintptr(ptr(&region)))
 		return nil
 	}
 	compiled, ok := step.Kernel.(*kernel)
-	if !ok || compiled.d != d || len(step.Addresses) != compiled.params || step.Groups < 1 {
+	if !ok || compiled.owner != d || len(step.Addresses) != compiled.params || step.Groups < 1 {
 		return errors.New("vulkan: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
 	purego.SyscallN(d.api.CmdBindPipeline, d.commands, bindCompute, uintptr(compiled.pipeline))

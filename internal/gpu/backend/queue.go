@@ -59,8 +59,8 @@ func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 			return err
 		}
 		copy(staged.Bytes[offset:], piece)
-		q.steps = append(q.steps, device.Step{To: target.buffer, ToAt: to.Offset + start, From: staged,
-			FromAt: offset, Bytes: len(piece)})
+		q.steps = append(q.steps, device.Step{To: target.buffer, ToOffset: to.Offset + start, From: staged,
+			FromOffset: offset, Bytes: len(piece)})
 	}
 	return nil
 }
@@ -79,8 +79,8 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 		if err != nil {
 			return err
 		}
-		q.steps = append(q.steps, device.Step{To: staged, ToAt: offset, From: source.buffer,
-			FromAt: from.Offset + start, Bytes: len(piece)})
+		q.steps = append(q.steps, device.Step{To: staged, ToOffset: offset, From: source.buffer,
+			FromOffset: from.Offset + start, Bytes: len(piece)})
 		if err := q.flush(); err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 		}
 		program, err := lower.Gather(form, aligns, target)
 		if err == nil {
-			toBuffers(program, operands)
+			renumberBuffers(program, operands)
 		}
 		return program, err
 	}
@@ -97,7 +97,7 @@ func compileContraction(form *graph.Contraction, target lower.Target) (*lower.Pr
 		if form.Epilogue != nil {
 			operands = append(operands, form.Epilogue.Operands...)
 		}
-		toBuffers(program, operands)
+		renumberBuffers(program, operands)
 	}
 	return program, err
 }
@@ -118,7 +118,7 @@ func compileElements(elements *graph.Elements, align []int, target lower.Target)
 	}
 	program, err := lower.Pointwise(elements.Code, iterator, operandAlign(elements.Operands, align), target)
 	if err == nil {
-		toBuffers(program, elements.Operands)
+		renumberBuffers(program, elements.Operands)
 	}
 	return program, err
 }
@@ -138,7 +138,7 @@ func compileRows(rows *graph.Rows, call *graph.Call, align []int, target lower.T
 	}
 	program, err := lower.Rows(rows.Code, outs, ins, rows.Mask, operandAlign(operands, align), target)
 	if err == nil {
-		toBuffers(program, operands)
+		renumberBuffers(program, operands)
 	}
 	return program, err
 }
@@ -153,9 +153,9 @@ func operandAlign(operands []graph.FormOperand, align []int) (list []int) {
 	return list
 }
 
-// toBuffers renumbers the buffers of launches: from the operands of a form to the results and operands of the call. It
-// adds the offsets of the form's operands.
-func toBuffers(program *lower.Program, operands []graph.FormOperand) {
+// renumberBuffers renumbers the buffers of launches: from the operands of a form to the results and operands of the
+// call. It adds the offsets of the form's operands.
+func renumberBuffers(program *lower.Program, operands []graph.FormOperand) {
 	for _, launch := range program.Launches {
 		for param, arg := range launch.Args {
 			if arg.Buffer >= 0 {

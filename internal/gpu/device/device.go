@@ -38,10 +38,10 @@ type Step struct {
 	Groups    int      // the number of groups of threads
 	Addresses []uint64 // the arguments for the parameters of the kernel
 
-	// A copy has Bytes bytes, from offset FromAt of buffer From to offset ToAt of buffer To.
-	To, From     *Buffer
-	ToAt, FromAt int
-	Bytes        int
+	// A copy has Bytes bytes, from offset FromOffset of buffer From to offset ToOffset of buffer To.
+	To, From             *Buffer
+	ToOffset, FromOffset int
+	Bytes                int
 }
 
 // CopyFits reports whether a copy has at least one byte and stays within both buffers.
@@ -49,7 +49,7 @@ func (s *Step) CopyFits() bool {
 	fits := func(buffer *Buffer, start int) bool {
 		return buffer != nil && start >= 0 && s.Bytes <= buffer.Size-start
 	}
-	return s.Bytes > 0 && fits(s.To, s.ToAt) && fits(s.From, s.FromAt)
+	return s.Bytes > 0 && fits(s.To, s.ToOffset) && fits(s.From, s.FromOffset)
 }
 
 // Device is an open device. Its methods must not be called concurrently.

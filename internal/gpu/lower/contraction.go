@@ -32,13 +32,13 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	if rows*cols*batch == 0 {
 		return new(Program), nil
 	}
-	tilesM, tilesN := (rows+generator.tile-1)/generator.tile, (cols+generator.tile-1)/generator.tile
-	groups := tilesM * tilesN * batch
+	rowTiles, colTiles := (rows+generator.tile-1)/generator.tile, (cols+generator.tile-1)/generator.tile
+	groups := rowTiles * colTiles * batch
 	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
 	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
-	tile := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{tilesN, tilesM, batch})
+	tile := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{colTiles, rowTiles, batch})
 	generator.build(tile[1], tile[0], tile[2])
 	if generator.err != nil {
 		return nil, generator.err
@@ -172,10 +172,10 @@ func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128 // the assumed number of multiprocessors
 	c.tile, c.perThread, c.sliceTerms = 32, 2, 16
 	// Largest first. A tile has groupSize threads: (tile/perThread)^2.
-	for _, large := range []struct{ tile, perThread, depth int }{{128, 8, 8}, {64, 4, 16}} {
+	for _, large := range []struct{ tile, perThread, sliceTerms int }{{128, 8, 8}, {64, 4, 16}} {
 		groups := ((height + large.tile - 1) / large.tile) * ((width + large.tile - 1) / large.tile) * batch
 		if groups >= processors && min(height, width) > large.tile/2 {
-			c.tile, c.perThread, c.sliceTerms = large.tile, large.perThread, large.depth
+			c.tile, c.perThread, c.sliceTerms = large.tile, large.perThread, large.sliceTerms
 			break
 		}
 	}
@@ -248,20 +248,21 @@ func (s *scalarBuilder) and(list ...ir.Value) ir.Value {
 func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 	const u32 = tensor.Uint32
 	thread := c.Emit(ir.Thread, u32)
-	// The threads form a square of threadsPerSide*threadsPerSide. Each computes the elements (rowLane + i*threadsPerSide,
-	// colLane + j*threadsPerSide) of the tile, for i and j below perThread. threadsPerSide is a power of two.
+	// The threads form a square of threadsPerSide*threadsPerSide. Each computes the elements (threadRow +
+	// i*threadsPerSide, threadCol + j*threadsPerSide) of the tile, for i and j below perThread. threadsPerSide is a power
+	// of two.
 	slow := c.quotient(thread, c.threadsPerSide)
 	fast := c.op(lane.And, u32, thread, c.u32(c.threadsPerSide-1))
-	rowLane, colLane := slow, fast
+	threadRow, threadCol := slow, fast
 	if c.rowsFirst {
-		rowLane, colLane = fast, slow
+		threadRow, threadCol = fast, slow
 	}
 	firstRow, firstCol := c.op(lane.Mul, u32, tileRow, c.u32(c.tile)), c.op(lane.Mul, u32, tileCol, c.u32(c.tile))
 	batch := c.splitLoops(product, c.batch)
 	zero := c.float(c.sumDType, 0)
-	acc := make([]ir.Value, c.perThread*c.perThread)
-	for i := range acc {
-		acc[i] = c.Emit(ir.Var, c.sumDType, zero)
+	sums := make([]ir.Value, c.perThread*c.perThread)
+	for i := range sums {
+		sums[i] = c.Emit(ir.Var, c.sumDType, zero)
 	}
 	if terms := size(c.sum); terms > 0 {
 		arrayA, arrayB := c.Array(c.sumDType, c.tile*c.sliceTerms), c.Array(c.sumDType, c.tile*c.sliceTerms)
@@ -276,18 +277,18 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 			loaderA.store(valuesA)
 			loaderB.store(valuesB)
 			c.Emit(ir.Barrier, tensor.Invalid) // all threads have stored this slice
-			c.multiply(acc, rowLane, colLane, arrayA, arrayB)
+			c.multiply(sums, threadRow, threadCol, arrayA, arrayB)
 			next := c.add32(first, c.u32(c.sliceTerms))
 			c.Emit(ir.WriteVar, tensor.Invalid, sliceStart, next)
 			return c.op(lane.Le, tensor.Bool, c.u32(terms), next)
 		})
 	}
-	c.storeResults(acc, c.add32(firstRow, rowLane), c.add32(firstCol, colLane), batch)
+	c.storeResults(sums, c.add32(firstRow, threadRow), c.add32(firstCol, threadCol), batch)
 }
 
-// multiply adds the products of a slice of the sum to acc. arrayA has the element of term t and row i
+// multiply adds the products of a slice of the sum to sums. arrayA has the element of term t and row i
 // of the tile at t*tile + i. arrayB has the element of term t and column i there.
-func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA, arrayB uint64) {
+func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.EmitImm(ir.LoadShared, c.sumDType, array, c.add32(first, c.u32(term*c.tile+i*c.threadsPerSide)))
 	}
@@ -295,11 +296,11 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 	for term := range c.sliceTerms {
 		var rows, cols []ir.Value
 		for i := range c.perThread {
-			rows, cols = append(rows, load(arrayA, term, i, rowLane)), append(cols, load(arrayB, term, i, colLane))
+			rows, cols = append(rows, load(arrayA, term, i, threadRow)), append(cols, load(arrayB, term, i, threadCol))
 		}
 		for i, left := range rows {
 			for j, right := range cols {
-				sum := acc[i*c.perThread+j]
+				sum := sums[i*c.perThread+j]
 				partial := c.Emit(ir.ReadVar, c.sumDType, sum)
 				if roundsOnce {
 					partial = c.op(lane.FMA, c.sumDType, left, right, partial)
@@ -315,7 +316,7 @@ func (c *contraction) multiply(acc []ir.Value, rowLane, colLane ir.Value, arrayA
 // storeResults stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. The result is
 // parameter 0, and the addend parameter 3. firstRow and firstCol are the thread's first row and column. Rows and
 // columns beyond the product are skipped.
-func (c *contraction) storeResults(acc []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
+func (c *contraction) storeResults(sums []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	const u64 = tensor.Uint64
 	dtype := c.Out.DType
 	address := func(param int, offset ir.Value) ir.Value {
@@ -342,7 +343,7 @@ func (c *contraction) storeResults(acc []ir.Value, firstRow, firstCol ir.Value, 
 			addRow := c.add32(addBatch, c.offsets(c.rows, index, strideAdd))
 			for j := range cols {
 				c.If(valid[j], func() {
-					value := c.Emit(ir.ReadVar, c.sumDType, acc[i*c.perThread+j])
+					value := c.Emit(ir.ReadVar, c.sumDType, sums[i*c.perThread+j])
 					if c.Alpha != 1 {
 						value = c.op(lane.Mul, c.sumDType, value, c.float(c.sumDType, c.Alpha))
 					}

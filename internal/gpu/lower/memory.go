@@ -6,8 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A thread accesses a vector of elements of an operand. In this package, a number is a real element, or the real or the
-// imaginary part of a complex element. Lists of numbers have the real part of each element before its imaginary part.
+// This file generates the loads and stores of operands. A thread accesses a vector of elements of an operand. In this
+// package, a number is a real element, or the real or the imaginary part of a complex element. Lists of numbers have
+// the real part of each element before its imaginary part.
 
 // run is a sequence of contiguous numbers in memory.
 type run struct {
@@ -91,9 +92,9 @@ func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
 }
 
 // loadRun loads a run and returns its numbers. If a word has several short numbers, they are extracted by shifts.
-func (s *scalarBuilder) loadRun(numbers run, address ir.Value) []ir.Value {
-	wordType, perInstruction, instructions := numbers.words()
-	size := numbers.dtype.Size()
+func (s *scalarBuilder) loadRun(memory run, address ir.Value) []ir.Value {
+	wordType, perInstruction, instructions := memory.words()
+	size := memory.dtype.Size()
 	var list []ir.Value
 	for i := range instructions {
 		for _, word := range s.Load(wordType, perInstruction, s.addBytes(address, i*perInstruction*wordType.Size())) {
@@ -102,10 +103,10 @@ func (s *scalarBuilder) loadRun(numbers run, address ir.Value) []ir.Value {
 				if position > 0 {
 					shifted = s.op(lane.Shr, tensor.Uint32, word, s.Const(tensor.Uint32, uint64(8*position*size)))
 				}
-				if numbers.dtype == tensor.Bool && wordType.Size() > 1 {
+				if memory.dtype == tensor.Bool && wordType.Size() > 1 {
 					shifted = s.wrapInteger(tensor.Uint8, shifted) // fromRawBits tests all bits of a bool
 				}
-				list = append(list, s.fromRawBits(numbers.dtype, shifted))
+				list = append(list, s.fromRawBits(memory.dtype, shifted))
 			}
 		}
 	}
@@ -113,16 +114,16 @@ func (s *scalarBuilder) loadRun(numbers run, address ir.Value) []ir.Value {
 }
 
 // storeRun stores the numbers of a run. It joins short numbers to words of up to 32 bits if the alignment permits.
-func (s *scalarBuilder) storeRun(numbers run, address ir.Value, values []ir.Value) {
-	wordType, perInstruction, instructions := numbers.words()
-	perWord := wordType.Size() / numbers.dtype.Size()
+func (s *scalarBuilder) storeRun(memory run, address ir.Value, values []ir.Value) {
+	wordType, perInstruction, instructions := memory.words()
+	perWord := wordType.Size() / memory.dtype.Size()
 	for i := range instructions {
 		args := []ir.Value{s.addBytes(address, i*perInstruction*wordType.Size())}
 		for range perInstruction {
-			word := s.rawBits(numbers.dtype, values[0])
+			word := s.rawBits(memory.dtype, values[0])
 			for position := 1; position < perWord; position++ {
-				upper := s.op(lane.Shl, tensor.Uint32, s.rawBits(numbers.dtype, values[position]),
-					s.Const(tensor.Uint32, uint64(8*position*numbers.dtype.Size())))
+				upper := s.op(lane.Shl, tensor.Uint32, s.rawBits(memory.dtype, values[position]),
+					s.Const(tensor.Uint32, uint64(8*position*memory.dtype.Size())))
 				word = s.op(lane.Or, tensor.Uint32, word, upper)
 			}
 			args, values = append(args, word), values[perWord:]

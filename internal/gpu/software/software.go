@@ -72,8 +72,8 @@ func (d *dev) Run(steps []device.Step) error {
 			if !step.CopyFits() || d.buffers[step.From.Address] == nil || d.buffers[step.To.Address] == nil {
 				return errors.New("software: a copy uses a buffer that is not of this device, or exceeds a buffer")
 			}
-			copy(d.buffers[step.To.Address].mem[step.ToAt:],
-				d.buffers[step.From.Address].mem[step.FromAt:][:step.Bytes])
+			copy(d.buffers[step.To.Address].mem[step.ToOffset:],
+				d.buffers[step.From.Address].mem[step.FromOffset:][:step.Bytes])
 			continue
 		}
 		launched, ok := step.Kernel.(kernel)

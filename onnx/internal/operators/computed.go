@@ -80,9 +80,9 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	return n.Op("index_select", graph.Attrs{"dim": n.IntAttr(axis)}, x, index).WithType(x.DType(), n.Rank(x))
 }
 
-// padFromSelfComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
-// width after each dimension. Indices are computed for each dimension, by the same formulas as in [mirror].
-func padFromSelfComputed(n *node, x, widths *value, mode string) *value {
+// padMirroredAtRuntime pads x with its own elements. widths is a vector: first the width before each dimension, then
+// the width after each dimension. Indices are computed for each dimension, by the same formulas as in [mirror].
+func padMirroredAtRuntime(n *node, x, widths *value, mode string) *value {
 	rank := n.Rank(x)
 	sizes := n.ShapeVector(x)
 	for dim := range rank {

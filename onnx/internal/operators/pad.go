@@ -89,7 +89,7 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 		n.Failf("%d widths do not suit %d dimensions", count, rank)
 	}
 	if mode != "constant" {
-		return padFromSelfComputed(n, x, n.Cast(widths, tensor.Int64), mode)
+		return padMirroredAtRuntime(n, x, n.Cast(widths, tensor.Int64), mode)
 	}
 	// Row 0 of [2, rank] has the widths before, row 1 the widths after. flip reverses the dimensions, permute makes pairs.
 	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
@@ -100,18 +100,18 @@ func padBy(n *node, x, widths *value, mode string, value any) *value {
 // padMirrored pads x with its own elements. It uses the op pad for modes reflect and edge if x is a float of rank 3 to
 // 5, only dimensions from the third on are padded, and none is cropped. In all other cases it selects elements by an
 // index, for one dimension after another; if a size is not known, or the index is too long for a constant, the index is
-// computed when the graph runs ([padFromSelfComputed]).
+// computed when the graph runs ([padMirroredAtRuntime]).
 func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 	opMode := convert.Choice(n, "mode", mode, map[string]string{"constant": "constant", "reflect": "reflect",
 		"edge": "replicate", "wrap": "circular"})
 	shape := n.Sizes(x)
 	rank := len(shape)
-	isOpPad := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 && before[1] == 0 &&
-		after[1] == 0
+	isSupportedByOp := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 &&
+		before[1] == 0 && after[1] == 0
 	for i := range before {
-		isOpPad = isOpPad && before[i] >= 0 && after[i] >= 0
+		isSupportedByOp = isSupportedByOp && before[i] >= 0 && after[i] >= 0
 	}
-	if isOpPad && opMode != "circular" {
+	if isSupportedByOp && opMode != "circular" {
 		var pairs []int
 		for i := rank - 1; i >= 2; i-- {
 			pairs = append(pairs, before[i], after[i])
@@ -130,7 +130,7 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		if !isKnown || paddedSize > convert.FoldLimit {
 			widths := make([]int, 2*rank)
 			widths[dim], widths[rank+dim] = before[dim], after[dim]
-			x = padFromSelfComputed(n, x, convert.IntVector(widths...), mode)
+			x = padMirroredAtRuntime(n, x, convert.IntVector(widths...), mode)
 			continue
 		}
 		index := make([]int, paddedSize)

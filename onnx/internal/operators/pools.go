@@ -223,7 +223,7 @@ func maxUnpool(n *node) []*value {
 	} else if wanted != nil {
 		n.Failf("output_shape has %d numbers, want %d", len(wanted), len(sizes))
 	}
-	return single(unpoolInto(n, unpooled, outputShape))
+	return single(extendedToShape(n, unpooled, outputShape))
 }
 
 // unpooledVector returns the elements of a tensor of the given sizes as a vector: the elements of x at the positions in
@@ -233,9 +233,9 @@ func unpooledVector(n *node, x, index *value, sizes []sym.Int) *value {
 	return n.Op("scatter", graph.Attrs{"dim": 0}, zeros, n.Reshape(index, -1), n.Reshape(x, -1))
 }
 
-// unpoolInto extends the result of maxUnpool to a computed output_shape. The op constant_pad_nd takes a pair of widths
-// for each dimension, the last dimension first: 0 before the dimension, and its growth after it.
-func unpoolInto(n *node, unpooled, wantedShape *value) *value {
+// extendedToShape extends the result of maxUnpool to a computed output_shape. The op constant_pad_nd takes a pair of
+// widths for each dimension, the last dimension first: 0 before the dimension, and its growth after it.
+func extendedToShape(n *node, unpooled, wantedShape *value) *value {
 	rank := n.Rank(unpooled)
 	zeros := convert.IntVector(make([]int, rank)...)
 	growth := n.Op("sub", nil, wantedShape, n.ShapeVector(unpooled))

@@ -130,9 +130,9 @@ func dynamicQuantizeLinear(n *node) []*value {
 	return n.Ops("dynamic_quantize_linear", nil, n.Operand(0))
 }
 
-// centred returns an 8-bit operand minus its zero point, aligned with axis, in float64. zero may be nil. Sums of
+// minusZeroPoint returns an 8-bit operand minus its zero point, aligned with axis, in float64. zero may be nil. Sums of
 // products of such differences are exact in float64.
-func centred(n *node, x, zero *value, axis int) *value {
+func minusZeroPoint(n *node, x, zero *value, axis int) *value {
 	y := n.Cast(x, tensor.Float64)
 	if zero == nil {
 		return y
@@ -165,7 +165,7 @@ func matMulInteger(n *node) []*value {
 	if atMostVectors(n, zeroA, zeroB) {
 		return single(n.Op("matmul_integer", nil, a, b, zeroA, zeroB))
 	}
-	y := n.Op("matmul", nil, centred(n, a, zeroA, -2), centred(n, b, zeroB, -1))
+	y := n.Op("matmul", nil, minusZeroPoint(n, a, zeroA, -2), minusZeroPoint(n, b, zeroB, -1))
 	return single(n.Cast(y, tensor.Int32))
 }
 
@@ -183,7 +183,7 @@ func qlinearMatMul(n *node) []*value {
 		return single(n.Op("qlinear_matmul", nil, a, n.Operand(1), n.Operand(2), b, n.Operand(4), n.Operand(5), n.Operand(6),
 			n.Operand(7)))
 	}
-	y := n.Op("matmul", nil, centred(n, a, n.Operand(2), -2), centred(n, b, n.Operand(5), -1))
+	y := n.Op("matmul", nil, minusZeroPoint(n, a, n.Operand(2), -2), minusZeroPoint(n, b, n.Operand(5), -1))
 	scaleAlong := func(p, x *value, axis int) *value { return n.Cast(alongAxis(n, p, x, axis), tensor.Float64) }
 	y = n.Op("mul", nil, n.Op("mul", nil, y, scaleAlong(n.Operand(1), a, -2)), scaleAlong(n.Operand(4), b, -1))
 	y = n.Op("div", nil, y, n.Cast(alongAxis(n, n.Operand(6), y, -2), tensor.Float64))
@@ -196,7 +196,7 @@ func integerConv(n *node, x, weight, zero, weightZero, bias *value) *value {
 	if n.Rank(x) < 3 {
 		n.Failf("the operand has %d dimensions, want at least 3", n.Rank(x))
 	}
-	return convolve(n, centred(n, x, zero, 1), centred(n, weight, weightZero, 0), bias)
+	return convolve(n, minusZeroPoint(n, x, zero, 1), minusZeroPoint(n, weight, weightZero, 0), bias)
 }
 
 // convInteger converts ConvInteger to the op conv_integer. If the op does not support the padding, the convolution is

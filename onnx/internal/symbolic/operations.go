@@ -40,7 +40,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 					first = slices.Insert(first, dim, 0)
 				}
 			}
-			e := &evaluation{symbols: s, code: code, rowLength: tensor.Numel(rowShape), computed: map[rowValue]Element{},
+			evaluator := &evaluation{symbols: s, code: code, rowLength: tensor.Numel(rowShape), computed: map[rowValue]Element{},
 				load: func(operand, k int) Element { // element k of the row, in folded dimensions from its own index
 					index := IndexAt(rowShape, k)
 					for dim := range index {
@@ -51,7 +51,7 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 					return in[operand].Elements[broadcastAt(in[operand].Shape, index)]
 				}}
 			var ok bool
-			if lists[i][k], ok = e.result(i, broadcastAt(rowShape, first)); !ok {
+			if lists[i][k], ok = evaluator.result(i, broadcastAt(rowShape, first)); !ok {
 				return nil
 			}
 		}
