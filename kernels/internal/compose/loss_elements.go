@@ -56,12 +56,12 @@ type HuberAttrs struct {
 	Delta float64 `attr:"delta" doc:"difference at which the loss becomes linear"`
 }
 
-// lossElements defines the loss of each element x of self for the element y of target. text is its formula. torchKernel
-// is PyTorch's name of the kernel, for errors. config returns the configuration of the iteration. attrs returns the
-// numbers that the formula names.
-func lossElements[A any](name, torchKernel, text string, config func(out, x, y rule.Operand) rule.Config,
-	attrs func(A) map[string]tensor.Scalar, reference func(x, y float64, a A) float64) *graph.Op {
-	element := kit.Formula(text, "x", "y")
+// lossElements defines the loss of each element x of self for the element y of target, by a formula. torchKernel is
+// PyTorch's name of the kernel, for errors. config returns the configuration of the iteration. numbersOf returns the
+// attributes that the formula names.
+func lossElements[A any](name, torchKernel, formula string, config func(out, x, y rule.Operand) rule.Config,
+	numbersOf func(A) map[string]tensor.Scalar, reference func(x, y float64, a A) float64) *graph.Op {
+	element := kit.Formula(formula, "x", "y")
 	loop := &graph.Pointwise{Grain: machine.FunctionGrain,
 		Config: func(c *graph.Call, outputs []rule.Operand) (rule.Config, error) {
 			return config(outputs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
@@ -70,7 +70,7 @@ func lossElements[A any](name, torchKernel, text string, config func(out, x, y r
 			if dtype := it.DType(1); dtype != tensor.Float32 && dtype != tensor.Float64 {
 				return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 			}
-			return kit.FormulaKernel(element, attrs(kit.Attrs[A](c)), 1, it.DType(0), it.DType(1), it.DType(2)), nil
+			return kit.FormulaKernel(element, numbersOf(kit.Attrs[A](c)), 1, it.DType(0), it.DType(1), it.DType(2)), nil
 		}}
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{

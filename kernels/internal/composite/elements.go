@@ -112,24 +112,24 @@ func frexp(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	const (
 		fieldStart, fieldMask = 52, 0x7ff // lowest bit and mask of the exponent field of a float64
 		bias                  = 1022      // exponent field of the numbers from 0.5 to 1
-		raised                = 54        // exponent of the power of 2 by which subnormal numbers are multiplied
+		scaleExponent         = 54        // exponent of the power of 2 by which subnormal numbers are multiplied
 	)
 	dtype := in[0].Type().DType
 	s.Reject(!dtype.IsFloat(), "torch.frexp() only supports floating-point dtypes")
 	x := s.to(in[0], tensor.Float64)
-	subnormal := s.Apply(pointwise.Lt, nil, s.abs(x), float(0x1p-1022))
-	normal := s.where(subnormal, s.mul(x, float(0x1p54)), x)
+	isSubnormal := s.Apply(pointwise.Lt, nil, s.abs(x), float(0x1p-1022))
+	normal := s.where(isSubnormal, s.mul(x, float(0x1p54)), x)
 	bits := s.Apply(view.View, graph.Attrs{"dtype": tensor.Int64}, normal)
-	and := func(x *graph.Arg, y int64) *graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
-	field := and(s.Apply(pointwise.RightShift, nil, bits, integer(fieldStart)), fieldMask)
-	special := s.Apply(pointwise.LogicalOr, nil, s.Apply(pointwise.Eq, nil, field, integer(0)),
+	andBits := func(x *graph.Arg, y int64) *graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
+	field := andBits(s.Apply(pointwise.RightShift, nil, bits, integer(fieldStart)), fieldMask)
+	isSpecial := s.Apply(pointwise.LogicalOr, nil, s.Apply(pointwise.Eq, nil, field, integer(0)),
 		s.Apply(pointwise.Eq, nil, field, integer(fieldMask)))
-	fraction := s.Apply(pointwise.BitwiseOr, nil, and(bits, ^int64(fieldMask<<fieldStart)), integer(bias<<fieldStart))
+	fraction := s.Apply(pointwise.BitwiseOr, nil, andBits(bits, ^int64(fieldMask<<fieldStart)), integer(bias<<fieldStart))
 	fraction = s.Apply(view.View, graph.Attrs{"dtype": tensor.Float64}, fraction)
-	exponent := s.sub(field, s.where(subnormal, integer(bias+raised), integer(bias)))
+	exponent := s.sub(field, s.where(isSubnormal, integer(bias+scaleExponent), integer(bias)))
 	return []*graph.Arg{
-		s.preserveFormat(s.to(s.where(special, x, fraction), dtype), in[0]),
-		s.preserveFormat(s.to(s.where(special, integer(0), exponent), tensor.Int32), in[0]),
+		s.preserveFormat(s.to(s.where(isSpecial, x, fraction), dtype), in[0]),
+		s.preserveFormat(s.to(s.where(isSpecial, integer(0), exponent), tensor.Int32), in[0]),
 	}
 }
 
@@ -193,7 +193,7 @@ func (s steps) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	s.Reject(a.Atol < 0, "atol must be greater than or equal to zero, but got %v", a.Atol)
 	isnan := func(x *graph.Arg) *graph.Arg { return s.Apply(pointwise.Ne, nil, x, x) }
 	either := func(x, y *graph.Arg) *graph.Arg { return s.Apply(pointwise.LogicalOr, nil, x, y) }
-	// inPlace gives a value the dtype and layout of another, in whose memory PyTorch stores it.
+	// s.inPlace(x, y) gives y the dtype and layout of x: PyTorch stores y in the memory of x.
 	equal := s.Apply(pointwise.Eq, nil, x, y)
 	isFloating := dtype.IsFloat() || dtype.IsComplex()
 	if a.EqualNan && isFloating {

@@ -16,7 +16,7 @@ type gradientAttrs struct {
 	EdgeOrder int             `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
 }
 
-// Gradient is torch.gradient. The operands coordinates are PyTorch's spacing where it is a list of tensors.
+// Gradient is torch.gradient. If PyTorch's spacing is a list of tensors, they are the operands coordinates.
 var Gradient = define(graph.Semantics{
 	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension. " +
 		"The samples have the given `spacing` or, along each dimension, the positions in a vector of `coordinates`.",
@@ -55,12 +55,12 @@ func gradient(s steps, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 	s.Reject(count != len(dims), "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "+
 		"arguments to have the same length, but got a spacing argument of length %d and a dim argument of length %d.",
 		count, len(dims))
-	isSeen := make([]bool, rank)
+	wasSeen := make([]bool, rank)
 	var out []*graph.Arg
 	for i, dim := range dims {
 		wrappedDim := s.wrapDim(x, dim)
-		s.Reject(isSeen[wrappedDim], "dim %d appears multiple times in the list of dims", wrappedDim)
-		isSeen[wrappedDim] = true
+		s.Reject(wasSeen[wrappedDim], "dim %d appears multiple times in the list of dims", wrappedDim)
+		wasSeen[wrappedDim] = true
 		s.Reject(!kit.SizeAtLeast(s.shape(x)[wrappedDim], a.EdgeOrder+1),
 			"torch.gradient expected each dimension size to be at least edge_order+1")
 		out = append(out, gradientAlong(i, wrappedDim))

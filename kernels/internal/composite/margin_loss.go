@@ -83,7 +83,7 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []*graph.Arg) []*graph
 	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
 	margins := s.add(s.Apply(pointwise.Rsub, nil, targetScores, float(a.Margin)), x)
 	isOther := s.Apply(pointwise.Ne, nil, s.arange(classes), target)
-	isKept := s.and(isOther, s.Apply(pointwise.Gt, nil, margins, float(0))) // PyTorch ignores NaN
+	isCounted := s.and(isOther, s.Apply(pointwise.Gt, nil, margins, float(0))) // PyTorch ignores NaN
 	if a.P == 2 {
 		margins = s.mul(margins, margins)
 	}
@@ -96,7 +96,7 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []*graph.Arg) []*graph
 		weights := s.Apply(index.Take, nil, in[2], target)
 		margins = s.mul(margins, weights)
 	}
-	return s.reduced(s.rowMeans(s.keepOnly(isKept, margins), targetType.Rank()), a.Reduction)
+	return s.reduced(s.rowMeans(s.keepOnly(isCounted, margins), targetType.Rank()), a.Reduction)
 }
 
 func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
@@ -110,21 +110,22 @@ func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []*graph.Arg
 		tensor.Sizes(xType.Shape))
 	s.Reject(targetType.DType != tensor.Int64, "expected scalar type Long but found %s", targetType.DType.TorchName())
 	target := s.reshape(in[1], rows, classes)
-	isNone := s.Apply(pointwise.Eq, nil, target, integer(-1))
-	target = s.Apply(index.MaskedFill, nil, target, isNone, integer(0)) // gather rejects other numbers below 0
-	isListed := s.Apply(reduce.Cumprod, graph.Attrs{"dim": 1}, s.not(isNone))
-	none := s.Apply(view.ZerosLike, nil, target)
-	isOther := s.Apply(pointwise.Eq, nil, s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, none, target, isListed),
+	isTerminator := s.Apply(pointwise.Eq, nil, target, integer(-1))
+	target = s.Apply(index.MaskedFill, nil, target, isTerminator, integer(0)) // gather rejects negative indices
+	isListed := s.Apply(reduce.Cumprod, graph.Attrs{"dim": 1}, s.not(isTerminator))
+	zeros := s.Apply(view.ZerosLike, nil, target)
+	isOther := s.Apply(pointwise.Eq, nil, s.Apply(index.ScatterAdd, graph.Attrs{"dim": 1}, zeros, target, isListed),
 		integer(0))
 	targetScores := s.Apply(index.Gather, graph.Attrs{"dim": 1}, x, target)
 	margins := s.add(s.unsqueeze(s.oneMinus(targetScores), 2), s.unsqueeze(x, 1)) // [row, listed class, other class]
-	isKept := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
+	isCounted := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
 		s.Apply(pointwise.Gt, nil, margins, float(0))) // PyTorch ignores NaN
-	sums := s.sum(s.keepOnly(isKept, margins), dropDims, []int{1})
+	sums := s.sum(s.keepOnly(isCounted, margins), dropDims, []int{1})
 	return s.reduced(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 
-// rowMeans returns the mean of each row; the result of rank 0 has one row.
+// rowMeans returns the mean of each row of the matrix x. If rank is at most 0, x has one row, and the result is a
+// scalar.
 func (s steps) rowMeans(x *graph.Arg, rank int) *graph.Arg {
 	means := s.Apply(reduce.Mean, graph.Attrs{"dim": []int{1}}, x)
 	if rank <= 0 {

@@ -70,12 +70,12 @@ var (
 	}, multiDot)
 	Pinv = defineOne(graph.Semantics{
 		Name: "linalg_pinv", Doc: "Returns the pseudoinverses of matrices, the last two dimensions. " + tolerancesDoc,
-		Params: append(selfOnly[:1:1], tolerances("rcond")...),
+		Params: append(selfOnly[:1:1], toleranceParams("rcond")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
 			kit.ExTransposed), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
 	}, func(s steps, a *pinvAttrs, in []*graph.Arg) *graph.Arg {
-		atol, rtol := s.threshold("pinv", "atol", a.Atol, in[1]), s.threshold("pinv", "rtol", a.Rtol, in[2])
-		if rcond := s.threshold("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
+		atol, rtol := s.thresholdOf("pinv", "atol", a.Atol, in[1]), s.thresholdOf("pinv", "rtol", a.Rtol, in[2])
+		if rcond := s.thresholdOf("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
 			atol, rtol = numberThreshold(0), rcond
 		}
 		return s.pinv(in[0], atol, rtol, a.Hermitian)
@@ -89,7 +89,7 @@ var (
 	MatrixRank = defineOne(graph.Semantics{
 		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are " +
 			"not 0. " + tolerancesDoc,
-		Params: append([]graph.Param{kit.Input}, tolerances("tol")...),
+		Params: append([]graph.Param{kit.Input}, toleranceParams("tol")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)),
 			kit.Example(graph.Attrs{"atol": 0.5, "hermitian": true}, kit.F32(3, 3)),
 			kit.Example(nil, kit.F32(2, 4, 3), kit.F32(2), kit.F32())},
@@ -290,8 +290,8 @@ func matrixRank(s steps, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 	s.Reject(xType.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
 	s.Reject(xType.DType.IsReducedFloat() || xType.DType.IsIntegral(true),
 		"This function doesn't handle types other than float and double")
-	atol, rtol := s.threshold("matrix_rank", "atol", a.Atol, in[1]), s.threshold("matrix_rank", "rtol", a.Rtol, in[2])
-	if tol := s.threshold("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
+	atol, rtol := s.thresholdOf("matrix_rank", "atol", a.Atol, in[1]), s.thresholdOf("matrix_rank", "rtol", a.Rtol, in[2])
+	if tol := s.thresholdOf("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
 		atol, rtol = tol, numberThreshold(0)
 	}
 	if kit.IsEmpty(xType) {

@@ -52,9 +52,9 @@ var (
 	}, istft)
 )
 
-// frames checks the attributes of frames. It returns hop, the distance between frames, and the window extended to n_fft
-// elements. The window is null if all its elements would be 1.
-func (s steps) frames(name string, nFFT int, hopLength, winLength *int, window *graph.Arg) (int, *graph.Arg) {
+// hopAndWindow checks the attributes of frames. It returns the distance between frames and the window, extended to
+// n_fft elements. The window is null if all its elements would be 1.
+func (s steps) hopAndWindow(name string, nFFT int, hopLength, winLength *int, window *graph.Arg) (int, *graph.Arg) {
 	hop, windowLength := nFFT/4, nFFT
 	if hopLength != nil {
 		hop = *hopLength
@@ -73,25 +73,25 @@ func (s steps) frames(name string, nFFT int, hopLength, winLength *int, window *
 			"%s: expected a 1D window tensor of size equal to "+
 				"win_length=%d, but got window with size %s", name, windowLength, tensor.Sizes(windowType.Shape))
 	}
-	return hop, s.widened(window, nFFT, windowLength)
+	return hop, s.paddedWindow(window, nFFT, windowLength)
 }
 
-// widened extends a window of the given length to frameLength elements by zeros on both sides. A null window stands for
-// ones; it stays null if its length is frameLength.
-func (s steps) widened(window *graph.Arg, frameLength, length int) *graph.Arg {
+// paddedWindow extends a window of the given length to frameLength elements by zeros on both sides. A null window
+// stands for ones; it stays null if its length is frameLength.
+func (s steps) paddedWindow(window *graph.Arg, frameLength, length int) *graph.Arg {
 	if length == frameLength {
 		return window
 	}
 	if window.Kind == graph.Null {
-		window = s.Apply(view.Full, graph.Attrs{"size": []int{length}, "fill_value": 1, "dtype": s.frameDType()})
+		window = s.Apply(view.Full, graph.Attrs{"size": []int{length}, "fill_value": 1, "dtype": s.windowDType()})
 	}
 	leftPad := (frameLength - length) / 2
 	return s.Apply(view.Pad, graph.Attrs{"pad": []int{leftPad, frameLength - length - leftPad}, "mode": "constant"},
 		window)
 }
 
-// frameDType is the dtype of a window of ones: the real dtype of self.
-func (s steps) frameDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
+// windowDType is the dtype of a window of ones: the real dtype of self.
+func (s steps) windowDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
 
 // stft returns [batch, frequencies, frames] for signals [batch, n], and [frequencies, frames] for one signal [n].
 func stft(s steps, a *stftAttrs, in []*graph.Arg) *graph.Arg {
@@ -113,7 +113,7 @@ func stft(s steps, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 	length := s.shape(x)[1]
 	s.Reject(length.Lt(sym.Of(frameLength)).Holds(), "stft: expected 0 < n_fft < %v, but got n_fft=%d", length,
 		frameLength)
-	hop, window := s.frames("stft", frameLength, a.HopLength, a.WinLength, in[1])
+	hop, window := s.hopAndWindow("stft", frameLength, a.HopLength, a.WinLength, in[1])
 	x = s.Apply(view.Unfold, graph.Attrs{"dimension": 1, "size": frameLength, "step": hop}, x)
 	if window.Kind != graph.Null {
 		x = s.mul(x, window)
@@ -167,9 +167,9 @@ func istft(s steps, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 	}
 	batch, frameCount := s.shape(x)[0], s.shape(x)[2]
 	isOnesided := s.isOnesided(a, s.shape(x)[1])
-	hop, window := s.frames("istft", frameLength, a.HopLength, a.WinLength, in[1])
+	hop, window := s.hopAndWindow("istft", frameLength, a.HopLength, a.WinLength, in[1])
 	if window.Kind == graph.Null {
-		window = s.Apply(view.Full, graph.Attrs{"size": []int{frameLength}, "fill_value": 1, "dtype": s.frameDType()})
+		window = s.Apply(view.Full, graph.Attrs{"size": []int{frameLength}, "fill_value": 1, "dtype": s.windowDType()})
 	}
 	s.Reject(!a.ReturnComplex && window.Type().DType.IsComplex(), "Complex windows are incompatible with "+
 		"return_complex=False")

@@ -161,20 +161,20 @@ func (s steps) cov(correction int, in []*graph.Arg) *graph.Arg {
 		weightSum = s.sum(weights, dropDims, nil)
 		mean = s.div(s.sum(s.mul(x, weights), keepDims, []int{1}), weightSum)
 	}
-	return s.centredProducts(x, mean, weights, weightSum, correction, in)
+	return s.centredProducts(x, mean, weights, weightSum, in[2], correction)
 }
 
 // centredProducts returns x diag(weights) x^H / divisor for the differences x from the mean. The divisor is weightSum
 // minus the correction. With aweights, the correction is first multiplied by the sum of weights*aweights / weightSum.
-func (s steps) centredProducts(x, mean, weights, weightSum *graph.Arg, correction int, in []*graph.Arg) *graph.Arg {
+func (s steps) centredProducts(x, mean, weights, weightSum, aweights *graph.Arg, correction int) *graph.Arg {
 	var divisor *graph.Arg
 	switch {
 	case weights.Kind == graph.Null:
 		divisor = float(max(0, float64(weightSum.Number.Int())-float64(correction)))
-	case in[2].Kind == graph.Null:
+	case aweights.Kind == graph.Null:
 		divisor = s.sub(weightSum, integer(int64(correction)))
 	default:
-		squares := s.sum(s.mul(weights, in[2]), dropDims, nil)
+		squares := s.sum(s.mul(weights, aweights), dropDims, nil)
 		divisor = s.sub(weightSum, s.div(s.mul(integer(int64(correction)), squares), weightSum))
 	}
 	if weights.Kind != graph.Null {

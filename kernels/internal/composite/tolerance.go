@@ -15,9 +15,9 @@ import (
 const tolerancesDoc = "Singular values up to the greater of `atol` and `rtol` times the greatest singular value " +
 	"count as 0. A tolerance is an attribute, or an operand that is broadcast to the batch."
 
-// tolerances returns the operands of an op that are tolerances: atol, rtol and `older`, a deprecated name of atol or
-// rtol.
-func tolerances(older string) (params []graph.Param) {
+// toleranceParams returns the operands of an op that are tolerances: atol, rtol and `older`, a deprecated name of atol
+// or rtol.
+func toleranceParams(older string) (params []graph.Param) {
 	for _, name := range []string{"atol", "rtol", older} {
 		params = append(params, graph.Param{Name: name, Optional: true})
 	}
@@ -36,8 +36,8 @@ func (t threshold) isTensor() bool { return t.tensor != nil && t.tensor.Kind != 
 
 func (t threshold) isGiven() bool { return t.number != nil || t.isTensor() }
 
-// threshold returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
-func (s steps) threshold(op, name string, number *float64, operand *graph.Arg) threshold {
+// thresholdOf returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
+func (s steps) thresholdOf(op, name string, number *float64, operand *graph.Arg) threshold {
 	tolerance := threshold{number, operand}
 	if tolerance.isTensor() {
 		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)

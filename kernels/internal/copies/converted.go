@@ -23,7 +23,7 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 	}
 	builder := NewKernelBuilder(call)
 	var buffers []kit.Buffer // the results and operands of the compiled kernel
-	var jobs []Job           // conversions of operands
+	var conversions []Job    // conversions of operands
 	for i, meta := range call.Out {
 		buffer := kit.OutBuffer(call, i)
 		if meta.DType != dtype {
@@ -36,17 +36,17 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 		buffer := kit.InBuffer(call, i)
 		if arg.Kind == graph.TensorArg && !buffer.Packed && buffer.Meta.DType != dtype {
 			copied := builder.scratch(converted.Meta(i))
-			jobs = append(jobs, Job{Dst: copied, Src: buffer})
+			conversions = append(conversions, Job{Dst: copied, Src: buffer})
 			buffer = copied
 		}
 		buffers = append(buffers, buffer)
 	}
 	kernel, err := compile(converted)
-	if err != nil || len(jobs)+len(builder.resultCopies) == 0 {
+	if err != nil || len(conversions)+len(builder.resultCopies) == 0 {
 		return kernel, err
 	}
-	if len(jobs) > 0 {
-		builder.AddCopies(jobs...)
+	if len(conversions) > 0 {
+		builder.AddCopies(conversions...)
 	}
 	builder.addCompiled(kernel, len(call.Out), buffers)
 	return builder.Kernel()

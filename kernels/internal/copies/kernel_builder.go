@@ -208,9 +208,9 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 }
 
 // ChunkedPhase returns a phase that divides units of work into chunks. compute computes units [begin, end). A unit
-// costs as much as copying the given number of elements.
-func ChunkedPhase(units, elements int, compute func(m *graph.Mem, begin, end int) error) graph.Phase {
-	division := machine.DivideUnits(units, elements, machine.MoveGrain)
+// costs as much as copying elementsPerUnit elements.
+func ChunkedPhase(units, elementsPerUnit int, compute func(m *graph.Mem, begin, end int) error) graph.Phase {
+	division := machine.DivideUnits(units, elementsPerUnit, machine.MoveGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		begin, end := division.ChunkRange(chunk)
 		return compute(m, begin, end)

@@ -108,8 +108,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return work, true
 			}
-			// The cost that the function Work has counted, assuming that the operand has the layout of the result, is
-			// subtracted.
+			// Work has counted the cost of an operand in the layout of the result. This cost is subtracted.
 			var counted graph.Work
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(operandMeta.DType), out)
@@ -171,9 +170,9 @@ func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 	return tensor.New(meta.DType, meta.Shape...)
 }
 
-// BorderImpl returns the implementation of an op that surrounds its operand by a border. before returns, for each
+// BorderImpl returns the implementation of an op that surrounds its operand by a border. widthsBefore returns, for each
 // dimension, the width of the border before the operand.
-func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c *graph.Call) []int) graph.Impl {
+func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), widthsBefore func(c *graph.Call) []int) graph.Impl {
 	// innerPart returns the part of the result that holds the operand. A border of negative width removes elements of the
 	// operand, so the part is at most as large as the result.
 	innerPart := func(operand, result tensor.Meta) tensor.Meta {
@@ -192,7 +191,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			AddCopyCost(&work, inResultOrder(inner, result), inner)
 			remaining := result // the result without the slabs of the border that are already counted
 			remaining.Shape = slices.Clone(result.Shape)
-			for dim, width := range before(c) {
+			for dim, width := range widthsBefore(c) {
 				width = min(max(width, 0), remaining.Shape[dim])
 				after := max(0, remaining.Shape[dim]-width-inner.Shape[dim])
 				for _, slabWidth := range [...]int{width, after} {
@@ -206,8 +205,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			return work
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
-			// The cost that the function Work has counted, assuming that the operand is dense in the order of the result,
-			// is subtracted.
+			// Work has counted the cost of an operand that is dense in the order of the result. This cost is subtracted.
 			var counted graph.Work
 			result := walk.ResultLayout(0, c.Out[0])
 			inner := innerPart(operand, result)

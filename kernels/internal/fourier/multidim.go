@@ -33,19 +33,19 @@ type fftShiftAttrs struct {
 // The ops of this file are Fourier transforms along several dimensions, one after another, and the rotations of their
 // results.
 var (
-	FftFftn  = fftNOp("fft_fftn", forwardDoc, "several dimensions", sameAttrs, FftFft, FftFft, false)
-	FftFft2  = fftNOp("fft_fft2", forwardDoc, "two dimensions", attrsOfFft2, FftFft, FftFft, false)
-	FftIfftn = fftNOp("fft_ifftn", inverseDoc, "several dimensions", sameAttrs, FftIfft, FftIfft, false)
-	FftIfft2 = fftNOp("fft_ifft2", inverseDoc, "two dimensions", attrsOfFft2, FftIfft, FftIfft, false)
-	FftRfftn = fftNOp("fft_rfftn", realDoc, "several dimensions", sameAttrs, FftRfft, FftFft, true)
-	FftRfft2 = fftNOp("fft_rfft2", realDoc, "two dimensions", attrsOfFft2, FftRfft, FftFft, true)
+	FftFftn  = fftNOp("fft_fftn", forwardDoc, "several dimensions", sameAttrs, FftFft, FftFft, lastDimLast)
+	FftFft2  = fftNOp("fft_fft2", forwardDoc, "two dimensions", attrsOfFft2, FftFft, FftFft, lastDimLast)
+	FftIfftn = fftNOp("fft_ifftn", inverseDoc, "several dimensions", sameAttrs, FftIfft, FftIfft, lastDimLast)
+	FftIfft2 = fftNOp("fft_ifft2", inverseDoc, "two dimensions", attrsOfFft2, FftIfft, FftIfft, lastDimLast)
+	FftRfftn = fftNOp("fft_rfftn", realDoc, "several dimensions", sameAttrs, FftRfft, FftFft, lastDimFirst)
+	FftRfft2 = fftNOp("fft_rfft2", realDoc, "two dimensions", attrsOfFft2, FftRfft, FftFft, lastDimFirst)
 
-	FftIrfftn = fftNOp("fft_irfftn", toRealDoc, "several dimensions", sameAttrs, FftIrfft, FftIfft, false)
-	FftIrfft2 = fftNOp("fft_irfft2", toRealDoc, "two dimensions", attrsOfFft2, FftIrfft, FftIfft, false)
-	FftHfftn  = fftNOp("fft_hfftn", hermitianDoc, "several dimensions", sameAttrs, FftHfft, FftFft, false)
-	FftHfft2  = fftNOp("fft_hfft2", hermitianDoc, "two dimensions", attrsOfFft2, FftHfft, FftFft, false)
-	FftIhfftn = fftNOp("fft_ihfftn", inverseHermitianDoc, "several dimensions", sameAttrs, FftIhfft, FftIfft, true)
-	FftIhfft2 = fftNOp("fft_ihfft2", inverseHermitianDoc, "two dimensions", attrsOfFft2, FftIhfft, FftIfft, true)
+	FftIrfftn = fftNOp("fft_irfftn", toRealDoc, "several dimensions", sameAttrs, FftIrfft, FftIfft, lastDimLast)
+	FftIrfft2 = fftNOp("fft_irfft2", toRealDoc, "two dimensions", attrsOfFft2, FftIrfft, FftIfft, lastDimLast)
+	FftHfftn  = fftNOp("fft_hfftn", hermitianDoc, "several dimensions", sameAttrs, FftHfft, FftFft, lastDimLast)
+	FftHfft2  = fftNOp("fft_hfft2", hermitianDoc, "two dimensions", attrsOfFft2, FftHfft, FftFft, lastDimLast)
+	FftIhfftn = fftNOp("fft_ihfftn", inverseHermitianDoc, "several dimensions", sameAttrs, FftIhfft, FftIfft, lastDimFirst)
+	FftIhfft2 = fftNOp("fft_ihfft2", inverseHermitianDoc, "two dimensions", attrsOfFft2, FftIhfft, FftIfft, lastDimFirst)
 
 	FftFftshift  = fftShiftOp("fft_fftshift", "Rotates the frequency 0 of transforms to the middle of the dimensions.", 0)
 	FftIfftshift = fftShiftOp("fft_ifftshift",
@@ -64,6 +64,12 @@ const (
 		"first half of the last dimension of dim."
 	inverseHermitianDoc = "Transforms real frequencies to a value with Hermitian symmetry along %s. The result has only " +
 		"the first half of the last dimension of dim."
+)
+
+// Values of the parameter startsWithLast of [fftNOp].
+const (
+	lastDimFirst = true
+	lastDimLast  = false
 )
 
 // sameAttrs and attrsOfFft2 return the attributes of ops along several and along two dimensions, for [fftNOp].

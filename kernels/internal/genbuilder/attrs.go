@@ -67,9 +67,9 @@ func fieldType(op *graph.Op, attribute graph.Field) (typ string, needsDefault bo
 	case isOptional:
 		return "*" + goTypes[name], false
 	}
-	zeroDefault := attribute.Default == "0" || attribute.Default == "false" || attribute.Default == "none" ||
+	defaultIsZero := attribute.Default == "0" || attribute.Default == "false" || attribute.Default == "none" ||
 		attribute.Required
-	if !zeroDefault {
+	if !defaultIsZero {
 		return "*" + goTypes[name], true
 	}
 	return goTypes[name], false

@@ -78,8 +78,8 @@ type function struct {
 	name     string
 	overload string // the operand that distinguishes the overload; empty for the plain function
 	params   []param
-	// optional are the optional attributes, the fields of the generated Attrs struct. An overload shares the struct of the
-	// plain function.
+	// optional are the optional attributes, the fields of the generated Attrs struct. An overload shares the struct of
+	// the plain function.
 	optional   []graph.Field
 	results    []string // names of the results, if the function returns several
 	takesGraph bool     // whether the first parameter is the graph, because all operands may be omitted
@@ -155,10 +155,10 @@ func describe(op *graph.Op, overload string) *function {
 		usedNames[name] = true
 		return name
 	}
-	operands := map[string]bool{} // by name of an operand: whether it belongs to every overload
+	isInEveryOverload := map[string]bool{} // by name of an operand
 	described.takesGraph = true
 	for _, operand := range op.Params {
-		operands[operand.Name] = operand.Overload == ""
+		isInEveryOverload[operand.Name] = operand.Overload == ""
 		switch {
 		case operand.Overload != "" && operand.Name != overload:
 			continue
@@ -173,7 +173,7 @@ func describe(op *graph.Op, overload string) *function {
 	}
 	for _, field := range op.Schema.Fields {
 		switch {
-		case operands[field.Name]: // the attribute has a number that is given for the operand of this name
+		case isInEveryOverload[field.Name]: // the attribute has a number that is given for the operand of this name
 			described.numberAttrs = append(described.numberAttrs, field.Name)
 		case field.Required:
 			described.params = append(described.params, param{name: uniqueName(field.Name), typ: requiredType(op, field),

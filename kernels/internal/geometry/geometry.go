@@ -84,33 +84,33 @@ const maxTableWindows = 1 << 10
 func (a Axis) WithWindowTable() Axis {
 	if a.Results <= maxTableWindows {
 		list := make([]Range, max(0, a.Results))
-		for o := range list {
-			list[o] = a.computeWindow(o)
+		for result := range list {
+			list[result] = a.computeWindow(result)
 		}
 		a.windows = list
 	}
 	return a
 }
 
-// WindowAt returns the window of result o.
-func (a *Axis) WindowAt(o int) Range {
-	if o < len(a.windows) {
-		return a.windows[o]
+// WindowAt returns the window of a result.
+func (a *Axis) WindowAt(result int) Range {
+	if result < len(a.windows) {
+		return a.windows[result]
 	}
-	return a.computeWindow(o)
+	return a.computeWindow(result)
 }
 
-// computeWindow returns the window of result o without the table.
-func (a *Axis) computeWindow(o int) Range {
+// computeWindow returns the window of a result without the table.
+func (a *Axis) computeWindow(result int) Range {
 	if a.Adaptive {
-		start, _ := mulDiv(o, a.Size, a.Results)
-		end, remainder := mulDiv(o+1, a.Size, a.Results)
+		start, _ := mulDiv(result, a.Size, a.Results)
+		end, remainder := mulDiv(result+1, a.Size, a.Results)
 		if remainder > 0 {
 			end++
 		}
 		return Range{Start: start, End: end, Step: 1, PaddedCount: end - start}
 	}
-	start := o*a.Stride - a.Before
+	start := result*a.Stride - a.Before
 	end := start + a.Reach() + 1
 	window := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
 		PaddedCount: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}

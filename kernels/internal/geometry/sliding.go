@@ -3,8 +3,8 @@ package geometry
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // The methods of this file are for sliding axes. A position is an index of an element. Positions in the padding are
-// negative or at least Size. The window of result o has its taps at positions o*Stride-Before, o*Stride-Before+Dilation
-// and so on.
+// negative or at least Size. The window of a result has its taps at the positions result*Stride - Before + k*Dilation,
+// for k from 0 to Taps-1.
 
 // Clamped returns an axis with the same positions, for which Position does not overflow. Two attributes can be large
 // without effect on positions: the stride of a single window, and the dilation of windows of one tap. Clamped bounds
@@ -20,47 +20,47 @@ func (a Axis) Clamped() Axis {
 	return a
 }
 
-// Begin returns the position of the first tap of result o.
-func (a *Axis) Begin(o int) int { return o*a.Stride - a.Before }
+// Begin returns the position of the first tap of a result.
+func (a *Axis) Begin(result int) int { return result*a.Stride - a.Before }
 
-// Position returns the position of tap k of result o.
-func (a *Axis) Position(o, k int) int { return o*a.Stride - a.Before + k*a.Dilation }
+// Position returns the position of a tap of a result.
+func (a *Axis) Position(result, tap int) int { return result*a.Stride - a.Before + tap*a.Dilation }
 
 // Contains reports whether a position is inside the operand.
 func (a *Axis) Contains(position int) bool { return uint(position) < uint(a.Size) }
 
-// TapsOf returns the range of the taps of result o that are inside the operand. If there is no such tap, end is at most
+// TapsOf returns the range of the taps of a result that are inside the operand. If there is no such tap, end is at most
 // first.
-func (a *Axis) TapsOf(o int) (first, end int) {
-	return IndicesInside(a.Begin(o), a.Dilation, a.Size, a.Taps)
+func (a *Axis) TapsOf(result int) (first, end int) {
+	return IndicesInside(a.Begin(result), a.Dilation, a.Size, a.Taps)
 }
 
-// ResultsOf returns the range of results for which tap k is inside the operand. If there is no such result, end is at
-// most first.
+// ResultsOf returns the range of results whose tap with the given index is inside the operand. If there is no such
+// result, end is at most first.
 //
 //go:noinline
-func (a *Axis) ResultsOf(k int) (first, end int) {
-	return IndicesInside(a.Position(0, k), a.Stride, a.Size, a.Results)
+func (a *Axis) ResultsOf(tap int) (first, end int) {
+	return IndicesInside(a.Position(0, tap), a.Stride, a.Size, a.Results)
 }
 
 // CountAll returns the number of taps inside the operand, summed over all windows.
-func (a *Axis) CountAll() (n int) {
+func (a *Axis) CountAll() (count int) {
 	if a.Results < a.Taps {
-		for o := range a.Results {
-			first, end := a.TapsOf(o)
-			n += max(0, end-first)
+		for result := range a.Results {
+			first, end := a.TapsOf(result)
+			count += max(0, end-first)
 		}
-		return n
+		return count
 	}
-	for k := range a.Taps {
-		first, end := a.ResultsOf(k)
-		n += max(0, end-first)
+	for tap := range a.Taps {
+		first, end := a.ResultsOf(tap)
+		count += max(0, end-first)
 	}
-	return n
+	return count
 }
 
-// Extent returns the number of positions from the first tap to the last tap of n neighbouring windows.
-func (a *Axis) Extent(n int) int { return (n-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
+// Extent returns the number of positions from the first tap to the last tap of neighbouring windows.
+func (a *Axis) Extent(windows int) int { return (windows-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
 
 // ReadsPadding reports whether windows reach into the padding.
 func (a *Axis) ReadsPadding() bool { return a.Before > 0 || a.Extent(a.Results) > a.Size }

@@ -47,11 +47,11 @@ const unknownSize = -1
 
 // oneOutline returns the outlines of an op with a single row-major result. A size may be unknownSize.
 func oneOutline(dtype tensor.DType, sizes ...int) ([]graph.PartialType, error) {
-	return []graph.PartialType{rowMajor(dtype, sizes...)}, nil
+	return []graph.PartialType{rowMajorOutline(dtype, sizes...)}, nil
 }
 
-// rowMajor returns the outline of a row-major value. A size may be unknownSize.
-func rowMajor(dtype tensor.DType, sizes ...int) graph.PartialType {
+// rowMajorOutline returns the outline of a row-major value. A size may be unknownSize.
+func rowMajorOutline(dtype tensor.DType, sizes ...int) graph.PartialType {
 	return graph.PartialType{DType: dtype, Sizes: sizes,
 		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(dtype, shape) }}
 }
@@ -153,8 +153,8 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int
 	if !self.IsContiguous() {
 		dense = kit.CopyTo(ctx, self, tensor.New(self.DType, self.Shape...))
 	}
-	// The operand is [outer, n, inner], the result [outer, len(indices), inner]; inner is in bytes.
-	inner, n := tensor.Numel(shape[dim+1:])*self.DType.Size(), self.Shape[dim]
+	// The operand is [outer, dimSize, inner], the result [outer, len(indices), inner]; inner is in bytes.
+	inner, dimSize := tensor.Numel(shape[dim+1:])*self.DType.Size(), self.Shape[dim]
 	if out.Numel() == 0 {
 		return out, nil
 	}
@@ -168,7 +168,7 @@ func pickSlices(ctx context.Context, self *tensor.Tensor, dim int, indices []int
 				interrupt.Check(ctx)
 				copied = 0
 			}
-			copy(dst[(outer*len(indices)+k)*inner:][:inner], src[(outer*n+i)*inner:][:inner])
+			copy(dst[(outer*len(indices)+k)*inner:][:inner], src[(outer*dimSize+i)*inner:][:inner])
 		}
 	}
 	return out, nil

@@ -30,7 +30,7 @@ type tupleWalk struct {
 
 // tupleWalkShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
 // number, because it determines the rank of the shape.
-func tupleWalkShape(op string, self, index tensor.Type, batch int) (shape []sym.Int, tupleLen int, err error) {
+func tupleWalkShape(op string, self, index tensor.Type, batchDims int) (shape []sym.Int, tupleLen int, err error) {
 	if err := checkIndexDType(op, index.DType); err != nil {
 		return nil, 0, err
 	}
@@ -39,33 +39,33 @@ func tupleWalkShape(op string, self, index tensor.Type, batch int) (shape []sym.
 	}
 	last := index.Rank() - 1
 	tupleLen = index.Shape[last].Specialize()
-	if batch < 0 || batch > last || batch+tupleLen > self.Rank() {
+	if batchDims < 0 || batchDims > last || batchDims+tupleLen > self.Rank() {
 		return nil, 0, fmt.Errorf("%s(): tuples of %d indices do not fit self of %d dimensions with batch_dims %d", op,
-			tupleLen, self.Rank(), batch)
+			tupleLen, self.Rank(), batchDims)
 	}
-	if !tensor.SameSizes(self.Shape[:batch], index.Shape[:batch]) {
-		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batch,
+	if !tensor.SameSizes(self.Shape[:batchDims], index.Shape[:batchDims]) {
+		return nil, 0, fmt.Errorf("%s(): the first %d dimensions of self %s and indices %s must be equal", op, batchDims,
 			tensor.Sizes(self.Shape), tensor.Sizes(index.Shape))
 	}
-	return append(slices.Clone(index.Shape[:last]), self.Shape[batch+tupleLen:]...), tupleLen, nil
+	return append(slices.Clone(index.Shape[:last]), self.Shape[batchDims+tupleLen:]...), tupleLen, nil
 }
 
 // newTupleWalk returns the walk for the metas of a value and of an index operand. op is the op's name in errors.
-func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, error) {
-	shape, tupleLen, err := tupleWalkShape(op, self.Type(), index.Type(), batch)
+func newTupleWalk(op string, self, index tensor.Meta, batchDims int) (*tupleWalk, error) {
+	shape, tupleLen, err := tupleWalkShape(op, self.Type(), index.Type(), batchDims)
 	if err != nil {
 		return nil, err
 	}
-	tuples := &tupleWalk{batchDims: batch, tupleLen: tupleLen, shape: kit.KnownSizes(shape)}
+	tuples := &tupleWalk{batchDims: batchDims, tupleLen: tupleLen, shape: kit.KnownSizes(shape)}
 	// The walk has the dimensions [batch..., other dimensions of index..., unindexed dimensions of self...]. The value
 	// has stride 0 in the second group, the index operand in the third.
 	last := index.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
-	tuples.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),
-		tableStrides[batch+tupleLen:]...)
-	tuples.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batch-tupleLen)...)
+	tuples.tableSteps = append(append(slices.Clone(tableStrides[:batchDims]), make([]int, last-batchDims)...),
+		tableStrides[batchDims+tupleLen:]...)
+	tuples.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batchDims-tupleLen)...)
 	for k := range tupleLen {
-		dim := batch + k
+		dim := batchDims + k
 		tuples.lookups = append(tuples.lookups,
 			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: dim,
 				size: self.Shape[dim], step: tableStrides[dim]})
@@ -73,7 +73,7 @@ func newTupleWalk(op string, self, index tensor.Meta, batch int) (*tupleWalk, er
 	return tuples, nil
 }
 
-// valueIndex returns the index in the value that belongs to an index of the walk. meta is the meta of the value.
+// valueIndex returns the index in the value for an index of the walk. meta is the meta of the value.
 func (tuples *tupleWalk) valueIndex(meta tensor.Meta, indices *tensor.Tensor, walkIndex []int) ([]int, error) {
 	tupleIndex, unindexed := walkIndex[:indices.Rank()-1], walkIndex[indices.Rank()-1:]
 	result := slices.Clone(walkIndex[:tuples.batchDims])
@@ -111,12 +111,12 @@ var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 			}
 			out := tensor.Zeros(in[0].DType, tuples.shape...)
 			kit.EachIndex(tuples.shape, func(coords []int) {
-				from, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
+				source, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
 				if indexErr != nil {
 					err = cmp.Or(err, indexErr)
 					return
 				}
-				out.Set(in[0].At(from...), coords...)
+				out.Set(in[0].At(source...), coords...)
 			})
 			return []*tensor.Tensor{out}, err
 		},
@@ -173,12 +173,12 @@ var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 			mode := combineModeByName[kit.Attrs[*scatterNDAttrs](c).Reduce]
 			kit.EachIndex(tuples.shape, func(coords []int) {
-				to, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
+				target, indexErr := tuples.valueIndex(in[0].Meta, in[1], coords)
 				if indexErr != nil {
 					err = cmp.Or(err, indexErr)
 					return
 				}
-				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(to...), in[2].At(coords...)), to...)
+				out.Set(refCombine(out.DType, mode, tensor.IntScalar(1), out.At(target...), in[2].At(coords...)), target...)
 			})
 			return []*tensor.Tensor{out}, err
 		},

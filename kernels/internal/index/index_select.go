@@ -75,7 +75,7 @@ func selectRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		return nil, firstErr
 	}
 	kit.EachIndex(shape, func(coords []int) {
-		sourceCoords, sliceIndex := slices.Clone(coords), 0 // k is the number of the slice in the result
+		sourceCoords, sliceIndex := slices.Clone(coords), 0
 		if len(coords) > 0 {
 			sliceIndex = coords[dim]
 		}

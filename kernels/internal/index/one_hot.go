@@ -26,7 +26,7 @@ var OneHot = kit.Define[*oneHotAttrs](graph.Op{
 			"value. If it is not given, they are " +
 			"0 and 1 of int64, and indices outside 0 to num_classes-1 are errors. If it is given, negative indices count " +
 			"from the end, and no element is on for an index outside the range.",
-		Params: []graph.Param{{Name: "self", IndexBound: sizeOfClasses}, {Name: "values", Optional: true}},
+		Params: []graph.Param{{Name: "self", IndexBound: classIndexBound}, {Name: "values", Optional: true}},
 		Infer:  inferOneHot,
 		Ref:    refOneHot,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
@@ -35,10 +35,10 @@ var OneHot = kit.Define[*oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: runOneHot},
 })
 
-// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If num_classes is -1, the size
-// of the result follows from the greatest index. Generated indices then have a small bound, so that the result is
-// small.
-func sizeOfClasses(c *graph.Call) int {
+// classIndexBound returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If num_classes is -1, the
+// size of the result follows from the greatest index. The bound of generated indices is then small, so that the result
+// is small.
+func classIndexBound(c *graph.Call) int {
 	classCount := kit.KnownSize(kit.Attrs[*oneHotAttrs](c).NumClasses)
 	switch {
 	case c.HasOperand(1): // indices outside the range are valid
@@ -74,7 +74,7 @@ func inferOneHot(call *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
 	case !hasClassCount && kit.SizeIs(attrs.NumClasses, classesFromIndices):
 		sizes := withUnknownSize(slices.Insert(slices.Clone(self.Shape), dim, attrs.NumClasses), dim)
-		return []graph.Result{rowMajor(dtype, sizes...).Result()}, nil
+		return []graph.Result{rowMajorOutline(dtype, sizes...).Result()}, nil
 	case !hasClassCount:
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
@@ -94,7 +94,7 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 	step, classCount, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(attrs.NumClasses), out.DType.Size(),
 		call.HasOperand(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
-	move := kit.RowConverter(out.DType, out.DType)
+	copyElements := kit.RowConverter(out.DType, out.DType)
 	// offsets are the byte offsets of a line in the result and in indices.
 	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(classCount, func(mem *graph.Mem, offsets [4]int) error {
 		class, address := 0, unsafe.Add(mem.Ptrs[1], offsets[1])
@@ -117,8 +117,7 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 		}
 		dst := unsafe.Add(mem.Ptrs[0], offsets[0])
 		kit.ForEachBlock(mem.Context, classCount, func(begin, end int) {
-			move(unsafe.Add(dst, begin*step), offValue, step, 0,
-				end-begin)
+			copyElements(unsafe.Add(dst, begin*step), offValue, step, 0, end-begin)
 		})
 		if class >= 0 && class < classCount {
 			kit.CopyElement(unsafe.Add(dst, class*step), onValue, size)

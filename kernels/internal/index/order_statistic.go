@@ -337,8 +337,7 @@ func compareNumbers[T kit.Sortable](a, b T) int {
 	return 0
 }
 
-// maxPivots is the number of pivots after which [selectRank] sorts instead. It also sorts lines of up to maxSortedLen
-// elements.
+// [selectRank] sorts a line of up to maxSortedLen elements, and any line after maxPivots pivots.
 const maxPivots, maxSortedLen = 64, 32
 
 // selectRank returns the element of the given rank, from 0, in ascending order of a line without NaN, and the number of

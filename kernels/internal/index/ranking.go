@@ -55,32 +55,32 @@ func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
 }
 
 // compile returns the kernel for the operand 0 and the results of the call.
-func (rank *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
+func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	dtype := call.Meta(0).DType
 	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
-		return rankKernel[int64](rank, call, dtype), nil
+		return rankKernel[int64](r, call, dtype), nil
 	case tensor.Float32:
-		return rankKernel[float32](rank, call, dtype), nil
+		return rankKernel[float32](r, call, dtype), nil
 	}
-	return rankKernel[float64](rank, call, dtype), nil
+	return rankKernel[float64](r, call, dtype), nil
 }
 
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
 // operand by index, so that their bits are preserved.
-func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, dtype tensor.DType) *graph.Kernel {
+func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType) *graph.Kernel {
 	selfMeta, elementSize := call.Meta(0), dtype.Size()
-	length := sizeAt(selfMeta, rank.dim)
+	length := sizeAt(selfMeta, r.dim)
 	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
 	// offsets of a line are first the offset in the operand, then the offsets in the results.
 	metas := append([]tensor.Meta{selfMeta}, call.Out...)
-	lines := kit.NewLineSet(selfMeta.Shape, rank.dim, metas...)
+	lines := kit.NewLineSet(selfMeta.Shape, r.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
-	inStep, valueStep := kit.ByteStride(selfMeta, rank.dim), kit.ByteStride(call.Out[0], rank.dim)
-	indexStep := kit.ByteStride(call.Out[len(call.Out)-1], rank.dim)
+	inStep, valueStep := kit.ByteStride(selfMeta, r.dim), kit.ByteStride(call.Out[0], r.dim)
+	indexStep := kit.ByteStride(call.Out[len(call.Out)-1], r.dim)
 	isUnsigned := dtype == tensor.Uint64
 	comparisonRounds := 1 // log2(length), rounded up
 	for 1<<comparisonRounds < length {
@@ -92,7 +92,7 @@ func rankKernel[T kit.Sortable](rank *ranking, call *graph.Call, dtype tensor.DT
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), length)
 			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
 			loadRanked(mem.Context, line, load, src, inStep, isUnsigned)
-			line = takeBest(mem.Context, line, rank.k, rank.isDescending)
+			line = takeBest(mem.Context, line, r.k, r.isDescending)
 			indices := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
 			kit.ForEachBlock(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
@@ -201,10 +201,10 @@ func siftDown[T kit.Sortable](heap []rankedElement[T], i int, compare func(a, b 
 
 // reference is the reference of sort and topk: it returns values and indices. It sorts each line stably by comparisons
 // of scalars.
-func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
+func (r *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	shape := slices.Clone(self.Shape)
 	if len(shape) > 0 {
-		shape[rank.dim] = rank.k
+		shape[r.dim] = r.k
 	}
 	values, indices := tensor.Zeros(self.DType, shape...), tensor.Zeros(tensor.Int64, shape...)
 	isLess := func(a, b tensor.Scalar) bool {
@@ -218,26 +218,26 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	lineStarts := slices.Clone(self.Shape)
 	if len(lineStarts) > 0 {
-		lineStarts[rank.dim] = 1
+		lineStarts[r.dim] = 1
 	}
-	if rank.k == 0 {
+	if r.k == 0 {
 		return []*tensor.Tensor{values, indices}, nil
 	}
 	kit.EachIndex(lineStarts, func(coords []int) {
 		coords = slices.Clone(coords)
 		element := func(i int) tensor.Scalar {
 			if len(coords) > 0 {
-				coords[rank.dim] = i
+				coords[r.dim] = i
 			}
 			return self.At(coords...)
 		}
-		order := make([]int, sizeAt(self.Meta, rank.dim))
+		order := make([]int, sizeAt(self.Meta, r.dim))
 		for i := range order {
 			order[i] = i
 		}
 		sorted.Func(order, func(a, b int) int {
 			x, y := element(a), element(b)
-			if rank.isDescending {
+			if r.isDescending {
 				x, y = y, x
 			}
 			switch {
@@ -248,10 +248,10 @@ func (rank *ranking) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 			}
 			return 0
 		})
-		for i, index := range order[:rank.k] {
+		for i, index := range order[:r.k] {
 			value := element(index)
 			if len(coords) > 0 {
-				coords[rank.dim] = i
+				coords[r.dim] = i
 			}
 			values.Set(value, coords...)
 			indices.Set(tensor.IntScalar(int64(index)), coords...)

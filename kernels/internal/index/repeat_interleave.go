@@ -36,7 +36,7 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 				return nil, err
 			}
 			if !repeat.isSizeKnown {
-				return []graph.Result{rowMajor(repeat.dtype,
+				return []graph.Result{rowMajorOutline(repeat.dtype,
 					withUnknownSize(repeat.valueType.Shape, repeat.dim)...).Result()}, nil
 			}
 			out, err := kit.FreshType(repeat.dtype, kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))

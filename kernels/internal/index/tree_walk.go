@@ -15,6 +15,9 @@ type treeEnsembleAttrs struct {
 	Aggregate string `attr:"aggregate" default:"sum" oneof:"sum|mean|amin|amax" doc:"combination of the weights of all trees; mean: their sum, divided by the number of trees"`
 }
 
+// This file has the kernel of tree_ensemble. Each row of self descends every tree, and the weights of the leaves are
+// combined.
+
 // The operands of tree_ensemble.
 const (
 	treeSelf = iota
@@ -149,8 +152,8 @@ func (a treeAggregate) finish(sum float64, trees int) float64 {
 
 // addWeights combines the weights of a node with the sums of a row.
 func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
-	for k := int(t.offsets[node]); k < int(t.offsets[node+1]); k++ {
-		weight, sum := float64(t.weights[k]), &sums[t.targets[k]]
+	for weightIndex := int(t.offsets[node]); weightIndex < int(t.offsets[node+1]); weightIndex++ {
+		weight, sum := float64(t.weights[weightIndex]), &sums[t.targets[weightIndex]]
 		switch {
 		case a == treeSum || a == treeMean:
 			*sum += weight
@@ -161,23 +164,23 @@ func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
 	}
 }
 
-// treeGroup is the number of rows that descend a tree together. Their steps do not depend on each other, so the
-// processor overlaps them.
-const treeGroup = 8
+// treeGroupRows is the number of rows of a group, which descend a tree together. Their steps do not depend on each
+// other, so the processor overlaps them.
+const treeGroupRows = 8
 
-// treeSteps is the number of steps between two tests whether the descent of all rows has ended.
-const treeSteps = 4
+// stepsPerLeafTest is the number of steps between two tests whether all rows have reached their leaves.
+const stepsPerLeafTest = 4
 
-// treeBlock is the maximum number of rows of a block. For each block, every tree is read from memory once. Reading a
-// tree of 500 nodes (10 KiB) takes as long as the descent of 100 rows.
-const treeBlock = 1024
+// maxTreeBlockRows is the maximum number of rows of a block. For each block, every tree is read from memory once.
+// Reading a tree of 500 nodes (10 KiB) takes as long as the descent of 100 rows.
+const maxTreeBlockRows = 1024
 
 // maxTreeSums is the maximum number of sums (rows times outputs) of a block that has more than one group of rows. The
 // sums take 512 KiB.
 const maxTreeSums = 1 << 16
 
-// The rows are divided into treeChunks blocks, but a block has at least minTreeGroups groups and at most treeBlock
-// rows.
+// The rows are divided into treeChunks blocks, but a block has at least minTreeGroups groups and at most
+// maxTreeBlockRows rows.
 const treeChunks, minTreeGroups = 16, 8
 
 // treeKernel returns the kernel for self of element type T. A chunk is a block of rows.
@@ -236,10 +239,10 @@ func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	attrs := kit.Attrs[*treeEnsembleAttrs](c)
 	walk := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: attrs.Outputs,
 		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[attrs.Aggregate]}
-	groups := kit.DivUp(walk.rows, treeGroup)
+	groups := kit.DivUp(walk.rows, treeGroupRows)
 	groupsPerBlock := max(minTreeGroups, kit.DivUp(groups, treeChunks))
-	maxGroupsBySums := max(1, maxTreeSums/treeGroup/walk.outputs)
-	walk.blockRows = treeGroup * min(groupsPerBlock, treeBlock/treeGroup, maxGroupsBySums, groups)
+	maxGroupsBySums := max(1, maxTreeSums/treeGroupRows/walk.outputs)
+	walk.blockRows = treeGroupRows * min(groupsPerBlock, maxTreeBlockRows/treeGroupRows, maxGroupsBySums, groups)
 	return walk
 }
 
@@ -275,24 +278,25 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
-	var hasNaN [treeBlock / treeGroup]bool // for each group: whether the rows have NaNs; false if missing is omitted
-	for group := range kit.DivUp(end-begin, treeGroup) {
+	// For each group: whether the rows have NaNs; false if missing is omitted.
+	var hasNaN [maxTreeBlockRows / treeGroupRows]bool
+	for group := range kit.DivUp(end-begin, treeGroupRows) {
 		if t.missing != nil {
-			firstRow := begin + group*treeGroup
+			firstRow := begin + group*treeGroupRows
 			hasNaN[group] = containsNaN(kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[1], firstRow*w.columns), 0,
-				(min(firstRow+treeGroup, end)-firstRow)*w.columns))
+				(min(firstRow+treeGroupRows, end)-firstRow)*w.columns))
 		}
 	}
 	nodes := newTreeNodes(t)
 	for _, root := range t.roots {
-		for group := range kit.DivUp(end-begin, treeGroup) {
-			var rows [treeGroup]unsafe.Pointer
-			firstRow := begin + group*treeGroup
+		for group := range kit.DivUp(end-begin, treeGroupRows) {
+			var rows [treeGroupRows]unsafe.Pointer
+			firstRow := begin + group*treeGroupRows
 			for lane := range rows {
 				// The last group may have fewer rows: it then has the last row several times.
 				rows[lane] = kit.AddressOf[T](m.Ptrs[1], min(firstRow+lane, end-1)*w.columns)
 			}
-			var leaves [treeGroup]int
+			var leaves [treeGroupRows]int
 			if hasNaN[group] {
 				for lane, row := range rows {
 					leaves[lane] = t.leafOf(m, row, int(root))
@@ -300,7 +304,7 @@ func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 			} else {
 				nodes.leavesOf(m, &rows, int(root), &leaves)
 			}
-			for lane := range min(treeGroup, end-firstRow) {
+			for lane := range min(treeGroupRows, end-firstRow) {
 				t.addWeights(sums[(firstRow-begin+lane)*w.outputs:][:w.outputs], leaves[lane], w.aggregate)
 			}
 		}
@@ -371,19 +375,20 @@ func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, node int) bool { return n.next
 
 // leavesOf finds the nodes at which rows leave a tree. The comparison of NaN is false, as for an element above the
 // threshold. A row that has reached its leaf stays there until all rows have reached their leaves.
-func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroup]unsafe.Pointer, root int, leaves *[treeGroup]int) {
+func (n *treeNodes[T]) leavesOf(m *graph.Mem, rows *[treeGroupRows]unsafe.Pointer, root int,
+	leaves *[treeGroupRows]int) {
 	// The current nodes of the rows are separate variables, so that they stay in registers.
 	a, b, c, d, e, f, g, h := root, root, root, root, root, root, root, root
 	for {
-		for range treeSteps {
+		for range stepsPerLeafTest {
 			a, b, c, d = n.next(rows[0], a), n.next(rows[1], b), n.next(rows[2], c), n.next(rows[3], d)
 			e, f, g, h = n.next(rows[4], e), n.next(rows[5], f), n.next(rows[6], g), n.next(rows[7], h)
 		}
 		if n.isLeaf(rows[0], a) && n.isLeaf(rows[1], b) && n.isLeaf(rows[2], c) && n.isLeaf(rows[3], d) &&
 			n.isLeaf(rows[4], e) && n.isLeaf(rows[5], f) && n.isLeaf(rows[6], g) && n.isLeaf(rows[7], h) {
-			*leaves = [treeGroup]int{a, b, c, d, e, f, g, h}
+			*leaves = [treeGroupRows]int{a, b, c, d, e, f, g, h}
 			return
 		}
-		m.CheckContextAfter(treeSteps * treeGroup)
+		m.CheckContextAfter(stepsPerLeafTest * treeGroupRows)
 	}
 }

@@ -127,8 +127,8 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 		if dtype.IsComplex() {
 			return nil, kit.NotImplementedBy(name, dtype)
 		}
-		outlines := slices.Repeat([]graph.PartialType{rowMajor(tensor.Int64, unknownSize)}, len(outputs))
-		outlines[0] = rowMajor(dtype, unknownSize)
+		outlines := slices.Repeat([]graph.PartialType{rowMajorOutline(tensor.Int64, unknownSize)}, len(outputs))
+		outlines[0] = rowMajorOutline(dtype, unknownSize)
 		refine(call, outlines)
 		return outlines, nil
 	}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -140,7 +140,7 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 // self along dim, or the distinct elements of self if dim is nil. PyTorch stacks the slices along a first dimension and
 // then moves this dimension to dim, which determines the layout.
 func distinctSlices(self tensor.Type, dim *int) graph.PartialType {
-	outline := rowMajor(self.DType, selectedSizes(self, dim)...)
+	outline := rowMajorOutline(self.DType, selectedSizes(self, dim)...)
 	if dim == nil || len(outline.Sizes) < 2 {
 		return outline
 	}

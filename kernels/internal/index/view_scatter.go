@@ -155,7 +155,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 func writeInOrder(dst, src kit.Buffer) graph.Phase {
 	lastDim := dst.Meta.Rank() - 1
 	lines := kit.NewLineSet(dst.Meta.Shape, lastDim, dst.Meta, src.Meta)
-	move := kit.RowConverter(dst.Meta.DType, src.Meta.DType)
+	copyRow := kit.RowConverter(dst.Meta.DType, src.Meta.DType)
 	length, dstStep, srcStep := dst.Meta.Shape[lastDim], kit.ByteStride(dst.Meta, lastDim),
 		kit.ByteStride(src.Meta, lastDim)
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
@@ -164,7 +164,7 @@ func writeInOrder(dst, src kit.Buffer) graph.Phase {
 			offsets := lines.Offsets(i)
 			dstLine, srcLine := unsafe.Add(dst.Address(mem), offsets[0]), unsafe.Add(src.Address(mem), offsets[1])
 			kit.ForEachBlock(mem.Context, length, func(begin, end int) {
-				move(unsafe.Add(dstLine, begin*dstStep), unsafe.Add(srcLine, begin*srcStep), dstStep, srcStep, end-begin)
+				copyRow(unsafe.Add(dstLine, begin*dstStep), unsafe.Add(srcLine, begin*srcStep), dstStep, srcStep, end-begin)
 			})
 		}
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkDeclaredProgress checks the progress that chunks declare ([graph.Flow]). It runs the phases again. Each chunk
-// gets only the part of operand x that it declares as needed. After the chunk, checkDeclaredProgress checks the part of
-// the result that the chunk declares as complete.
+// checkDeclaredProgress checks the progress that chunks declare ([graph.Flow]). It runs the phases of a compiled call
+// again. Each chunk gets only the part of operand x that it declares as needed. After the chunk, checkDeclaredProgress
+// checks the part of the result that the chunk declares as complete.
 func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 	t.Helper()
 	want, size := bytes.Clone(r.Out.Storage().Bytes()), x.DType.Size()

@@ -106,14 +106,14 @@ func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Ten
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := RunReduce(op, call, in, true)
+	reversed, _ := RunReduce(op, call, in, true)
 	want, err := op.Ref(call, in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkReduceInPlace(t, name, op, call, in, got)
 	for i := range got {
-		if !slices.Equal(got[i].Storage().Bytes(), again[i].Storage().Bytes()) {
+		if !slices.Equal(got[i].Storage().Bytes(), reversed[i].Storage().Bytes()) {
 			t.Errorf("%s %v %v: the order of chunks changes the bits", name, attrs, MetasOf(in))
 		}
 		if why := describeDifference(got[i], want[i]); why != "" {

@@ -34,7 +34,7 @@ var (
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			selfType := c.Type(0)
 			check := matrixCheck{name: "cholesky_inverse", kernel: "cholesky_inverse_out"}
-			if err := check.check(selfType, true); err != nil {
+			if err := check.checkSquare(selfType); err != nil {
 				return nil, err
 			}
 			out, err := columnMajor(selfType.DType, selfType.Shape...)
@@ -78,7 +78,7 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 			if name == "cholesky" && kit.IsEmpty(aType) { // PyTorch does not check an empty operand
 				return c.NewResult(aType.RowMajor()), nil
 			}
-			if err := check.check(aType, true); err != nil {
+			if err := check.checkSquare(aType); err != nil {
 				return nil, err
 			}
 			out, err := columnMajor(aType.DType, aType.Shape...)
@@ -153,7 +153,7 @@ func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 				[]string{"b", "u"}[i], operandType.Rank()) // PyTorch's names of self and input2
 		}
 	}
-	if err := (matrixCheck{kernel: "cholesky_solve"}).check(aType, true); err != nil {
+	if err := (matrixCheck{kernel: "cholesky_solve"}).checkSquare(aType); err != nil {
 		return nil, err
 	}
 	if aType.DType != bType.DType {

@@ -79,9 +79,9 @@ func memoryOfCopies(n int) func(in, out int) int {
 
 // elements returns two numbers of elements for one task: values is the total of all operands and results, and memory is
 // the number that the solver needs in addition.
-func (a *algorithm) elements(in, out []part) (values, memory int) {
-	count := func(parts []part) (n int) {
-		for _, p := range parts {
+func (a *algorithm) elements(in, out []matrixBatch) (values, memory int) {
+	count := func(list []matrixBatch) (n int) {
+		for _, p := range list {
 			n += p.rows * p.cols
 		}
 		return n
@@ -93,9 +93,9 @@ func (a *algorithm) elements(in, out []part) (values, memory int) {
 	return operands + results, memory
 }
 
-// part describes an operand or a result: its batch of matrices, and the layout of a matrix. A step is the distance of
-// adjacent rows, columns or indices of the batch in bytes.
-type part struct {
+// matrixBatch describes an operand or a result: its batch of matrices, and the layout of a matrix. A step is the
+// distance of adjacent rows, columns or indices of the batch in bytes.
+type matrixBatch struct {
 	meta          tensor.Meta
 	rows, cols    int   // sizes of a matrix
 	rowStep       int   // step between rows
@@ -106,38 +106,38 @@ type part struct {
 	isUnrequested bool  // whether the attributes do not request this result, which is then an empty vector
 }
 
-// newPart returns the part of an operand or a result with the given meta; an omitted operand has dtype Invalid. rank is
+// newMatrixBatch describes an operand or a result with the given meta; an omitted operand has dtype Invalid. rank is
 // the number of dimensions that do not belong to the batch. batchRank is the number of dimensions of the batch of the
-// call, to which the batch of the part is broadcast. pointer is the index in Mem.Ptrs.
-func newPart(meta tensor.Meta, rank, batchRank, pointer int) part {
-	result := part{meta: meta, rows: 1, cols: 1, pointer: pointer}
+// call, to which this batch is broadcast. pointer is the index in Mem.Ptrs.
+func newMatrixBatch(meta tensor.Meta, rank, batchRank, pointer int) matrixBatch {
+	result := matrixBatch{meta: meta, rows: 1, cols: 1, pointer: pointer}
 	if meta.DType == tensor.Invalid {
 		result.isOmitted = true
 		return result
 	}
-	partBatchRank := meta.Rank() - rank // number of batch dimensions of this part
-	if partBatchRank < 0 {              // an empty vector in place of a matrix
+	thisBatchRank := meta.Rank() - rank // number of dimensions of this batch
+	if thisBatchRank < 0 {              // an empty vector in place of a matrix
 		result.isUnrequested, result.batchSteps = true, make([]int, batchRank)
 		return result
 	}
 	if rank > 0 {
-		result.rows, result.rowStep = meta.Shape[partBatchRank], kit.ByteStride(meta, partBatchRank)
+		result.rows, result.rowStep = meta.Shape[thisBatchRank], kit.ByteStride(meta, thisBatchRank)
 	}
 	if rank > 1 {
-		result.cols, result.colStep = meta.Shape[partBatchRank+1], kit.ByteStride(meta, partBatchRank+1)
+		result.cols, result.colStep = meta.Shape[thisBatchRank+1], kit.ByteStride(meta, thisBatchRank+1)
 	}
 	result.batchSteps = make([]int, batchRank)
-	for dim := range partBatchRank { // batch dimensions are aligned at the last one
+	for dim := range thisBatchRank { // batch dimensions are aligned at the last one
 		if meta.Shape[dim] != 1 {
-			result.batchSteps[batchRank-partBatchRank+dim] = kit.ByteStride(meta, dim)
+			result.batchSteps[batchRank-thisBatchRank+dim] = kit.ByteStride(meta, dim)
 		}
 	}
 	return result
 }
 
-// parts returns the operands and the results of a call, and the shape of the batch. Every requested result has a matrix
-// for each index of the batch. Mem.Ptrs has the results before the operands.
-func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
+// matrixBatches returns the operands and the results of a call, and the shape of the batch. Every requested result has
+// a matrix for each index of the batch. Mem.Ptrs has the results before the operands.
+func (a *algorithm) matrixBatches(c *graph.Call) (in, out []matrixBatch, batch []int) {
 	inRanks, outRanks := a.ranks(c)
 	for i, rank := range outRanks {
 		if resultBatchRank := c.Out[i].Rank() - rank; resultBatchRank >= 0 && len(batch) == 0 {
@@ -145,14 +145,14 @@ func (a *algorithm) parts(c *graph.Call) (in, out []part, batch []int) {
 		}
 	}
 	for i, rank := range outRanks {
-		out = append(out, newPart(c.Out[i], rank, len(batch), i))
+		out = append(out, newMatrixBatch(c.Out[i], rank, len(batch), i))
 	}
 	for i, rank := range inRanks {
 		meta := tensor.Meta{} // of dtype Invalid
 		if c.HasOperand(i) {
 			meta = c.Meta(i)
 		}
-		in = append(in, newPart(meta, rank, len(batch), len(c.Out)+i))
+		in = append(in, newMatrixBatch(meta, rank, len(batch), len(c.Out)+i))
 	}
 	return in, out, batch
 }
@@ -163,10 +163,10 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(c.Out, func(m tensor.Meta) bool { return m.Numel() > 0 }) {
 		return &graph.Kernel{}, nil
 	}
-	in, out, batch := a.parts(c)
+	in, out, batch := a.matrixBatches(c)
 	values, memory := a.elements(in, out)
 	elements := values + memory
-	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p part) bool { return p.meta.DType.IsComplex() })
+	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p matrixBatch) bool { return p.meta.DType.IsComplex() })
 	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(mem *graph.Mem, chunk int) error {
 		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
@@ -188,7 +188,7 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 // runTask runs the task at index chunk of the batch: it loads the operands, computes the results and stores them.
 // computeType is the dtype of T.
 func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer,
-	in, out []part, batch []int, chunk int, computeType tensor.DType) error {
+	in, out []matrixBatch, batch []int, chunk int, computeType tensor.DType) error {
 	current := &task[T]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
 	elementSize := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
@@ -230,7 +230,7 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 // isStored reports whether the task at index chunk of the batch stores the result p. If p is broadcast along a
 // dimension of the batch, only tasks with index 0 along this dimension store it. No task stores a result that is not
 // requested.
-func (p *part) isStored(batch []int, chunk int) bool {
+func (p *matrixBatch) isStored(batch []int, chunk int) bool {
 	for dim := len(batch) - 1; dim >= 0; dim-- {
 		if chunk%batch[dim] != 0 && p.batchSteps[dim] == 0 {
 			return false
@@ -241,7 +241,7 @@ func (p *part) isStored(batch []int, chunk int) bool {
 }
 
 // column returns the address of column j of the matrix at index chunk of the batch.
-func (p *part) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
+func (p *matrixBatch) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
 	offset := j * p.colStep
 	for dim := len(batch) - 1; dim >= 0; dim-- {
 		offset += chunk % batch[dim] * p.batchSteps[dim]
@@ -273,7 +273,7 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	if !slices.ContainsFunc(out, func(t *tensor.Tensor) bool { return t.Numel() > 0 }) {
 		return out, nil
 	}
-	operands, results, batch := a.parts(c)
+	operands, results, batch := a.matrixBatches(c)
 	inRanks, outRanks := a.ranks(c)
 	_, memory := a.elements(operands, results)
 	var err error
@@ -327,21 +327,29 @@ type matrixCheck struct {
 	integerErrorNamesOp bool   // the error for integers names the op and not the kernel
 }
 
-// check returns PyTorch's error for an operand of type t. If mustBeSquare is set, matrices must be square.
-func (m matrixCheck) check(t tensor.Type, mustBeSquare bool) error {
-	rank := t.Rank()
-	name := m.name
-	if name != "" {
-		name += ": "
-	}
-	switch {
-	case rank < 2:
-		return fmt.Errorf("%sThe input tensor A must have at least 2 dimensions.", name)
-	case mustBeSquare && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds():
-		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", name, t.Shape[rank-2],
-			t.Shape[rank-1])
+// check returns PyTorch's error for an operand of type t.
+func (m matrixCheck) check(t tensor.Type) error {
+	if t.Rank() < 2 {
+		return fmt.Errorf("%sThe input tensor A must have at least 2 dimensions.", m.prefix())
 	}
 	return m.checkDType(t.DType)
+}
+
+// checkSquare is check for an operand whose matrices must be square.
+func (m matrixCheck) checkSquare(t tensor.Type) error {
+	if rank := t.Rank(); rank >= 2 && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds() {
+		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", m.prefix(),
+			t.Shape[rank-2], t.Shape[rank-1])
+	}
+	return m.check(t)
+}
+
+// prefix returns the start of a message: the name of the op, if messages have it.
+func (m matrixCheck) prefix() string {
+	if m.name == "" {
+		return ""
+	}
+	return m.name + ": "
 }
 
 // checkDType returns PyTorch's error for operands of a dtype that is not supported.
@@ -374,8 +382,10 @@ func examples(attrs graph.Attrs, operands ...tensor.Meta) (all []graph.Example) 
 	return all
 }
 
-// setNumber sets result k, which is a single number, such as an error code of LAPACK (info) or a rank.
-func (t *task[T]) setNumber(k, number int) { t.out[k].set(0, 0, t.fromParts(float64(number), 0)) }
+// setNumber sets a result that is a single number, such as an error code of LAPACK (info) or a rank.
+func (t *task[T]) setNumber(resultIndex, number int) {
+	t.out[resultIndex].set(0, 0, t.fromParts(float64(number), 0))
+}
 
 // infoType returns the type of the result info, one number for each matrix of a batch.
 func infoType(batch []sym.Int) tensor.Type { return tensor.NewType(tensor.Int32, batch...) }

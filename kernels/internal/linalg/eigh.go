@@ -32,7 +32,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 	return matrixOp(graph.SchemaOf[*eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
-			if err := (matrixCheck{name: "linalg.eigh", kernel: "linalg_eigh"}).check(self, true); err != nil {
+			if err := (matrixCheck{name: "linalg.eigh", kernel: "linalg_eigh"}).checkSquare(self); err != nil {
 				return nil, err
 			}
 			values := tensor.NewType(self.DType.ToReal(), self.Shape[:self.Rank()-1]...)

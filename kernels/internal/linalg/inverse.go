@@ -34,7 +34,7 @@ func inverseOp(attrs *graph.Schema, name string, operand graph.Param) *graph.Op 
 	return matrixOp(attrs, graph.Semantics{Name: name, Doc: doc, Params: []graph.Param{operand}, Outputs: outputs,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			aType := c.Type(0)
-			if err := (matrixCheck{name: "linalg.inv"}).check(aType, true); err != nil {
+			if err := (matrixCheck{name: "linalg.inv"}).checkSquare(aType); err != nil {
 				return nil, err
 			}
 			out, err := columnMajor(aType.DType, aType.Shape...)
@@ -129,7 +129,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 // error if the operands do not match.
 func solutionType(c *graph.Call, isLeft bool) (tensor.Type, error) {
 	aType, bType := c.Type(0), c.Type(1)
-	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", integerErrorNamesOp: true}).check(aType, true); err != nil {
+	if err := (matrixCheck{name: "linalg.solve", kernel: "lu", integerErrorNamesOp: true}).checkSquare(aType); err != nil {
 		return aType, err
 	}
 	if aType.DType != bType.DType {

@@ -276,7 +276,7 @@ func unpackPivots[T number](t *task[T]) error {
 // luSolveShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. lu has the factors
 // of A. luSolveShape returns PyTorch's error if the operands do not match.
 func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, isLeft bool) ([]sym.Int, error) {
-	if err := check.check(lu, true); err != nil {
+	if err := check.checkSquare(lu); err != nil {
 		return nil, err
 	}
 	switch {

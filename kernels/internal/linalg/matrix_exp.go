@@ -21,7 +21,7 @@ func matrixExpOp(name string) *graph.Op {
 		Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
-			err := (matrixCheck{name: "linalg.matrix_exp"}).check(self.WithDType(self.DType.OpMath()), true)
+			err := (matrixCheck{name: "linalg.matrix_exp"}).checkSquare(self.WithDType(self.DType.OpMath()))
 			if err != nil {
 				return nil, err
 			}

@@ -74,8 +74,7 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 			"elements of R's diagonal can be negative.", Params: []graph.Param{operand}, Outputs: []string{"Q", "R"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			aType := c.Type(0)
-			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", integerErrorNamesOp: true}).check(aType,
-				false); err != nil {
+			if err := (matrixCheck{name: "linalg.qr", kernel: "geqrf", integerErrorNamesOp: true}).check(aType); err != nil {
 				return nil, err
 			}
 			rank := aType.Rank()

@@ -16,7 +16,7 @@ var (
 		Doc: "Returns the logarithms of determinants, NaN for negative ones.", Params: selfOnly,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
-			if err := (matrixCheck{name: "logdet"}).check(self, true); err != nil {
+			if err := (matrixCheck{name: "logdet"}).checkSquare(self); err != nil {
 				return nil, err
 			}
 			return c.NewResult(tensor.NewType(self.DType, batchSizes(self)...)), nil
@@ -33,7 +33,7 @@ func slogdetOp(name string, operand graph.Param) *graph.Op {
 		Params: []graph.Param{operand}, Outputs: []string{"sign", "logabsdet"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			self := c.Type(0)
-			if err := (matrixCheck{name: "linalg.slogdet"}).check(self, true); err != nil {
+			if err := (matrixCheck{name: "linalg.slogdet"}).checkSquare(self); err != nil {
 				return nil, err
 			}
 			return c.NewResults(tensor.NewType(self.DType, batchSizes(self)...),

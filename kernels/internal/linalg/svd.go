@@ -71,7 +71,7 @@ var (
 // has at most as many elements as the operand.
 func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
 
-// checkDriver returns PyTorch's error for a driver, which it checks only for operands with elements.
+// checkDriver returns PyTorch's error for a driver. PyTorch checks the driver only if the operand has elements.
 func checkDriver(c *graph.Call, driver *string) error {
 	if driver == nil {
 		return nil
@@ -90,8 +90,7 @@ func checkDriver(c *graph.Call, driver *string) error {
 func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
 	err error) {
 	aType := c.Type(0)
-	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType,
-		false); err != nil {
+	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType); err != nil {
 		return u, s, v, err
 	}
 	rank := aType.Rank()
@@ -143,10 +142,10 @@ func factorSVD[T number](t *task[T], uCols, vCols int) (u matrix[T], values []fl
 	return u, values, v, nil
 }
 
-// setReals sets the elements of result k, which is a vector.
-func (t *task[T]) setReals(k int, values []float64) {
+// setReals sets the elements of a result that is a vector.
+func (t *task[T]) setReals(resultIndex int, values []float64) {
 	for i, v := range values {
-		t.out[k].set(i, 0, t.fromParts(v, 0))
+		t.out[resultIndex].set(i, 0, t.fromParts(v, 0))
 	}
 }
 

@@ -28,7 +28,7 @@ var (
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			a, b := c.Type(0), c.Type(1)
 			name := "linalg.solve_triangular"
-			if err := (matrixCheck{name: name, kernel: "triangular_solve"}).check(a, true); err != nil {
+			if err := (matrixCheck{name: name, kernel: "triangular_solve"}).checkSquare(a); err != nil {
 				return nil, err
 			}
 			shape, err := equationShape(name, a.Shape, b.Shape, kit.Attrs[*solveTriangularAttrs](c).Left)
@@ -81,7 +81,7 @@ func inferTriangularSolve(c *graph.Call) ([]graph.Result, error) {
 				"dimensions instead", []string{"b", "A"}[i], t.Rank())
 		}
 	}
-	if err := (matrixCheck{kernel: "triangular_solve"}).check(a, true); err != nil {
+	if err := (matrixCheck{kernel: "triangular_solve"}).checkSquare(a); err != nil {
 		return nil, err
 	}
 	if a.DType != b.DType {

@@ -51,7 +51,7 @@ type Job struct {
 	Bias, Add  unsafe.Pointer
 	EntryAdd   unsafe.Pointer // address of the addend of the current entry
 	epilogue   fusion.EpilogueRun
-	repeated   gemm.Replay // recorded calls of machine code for a small product, repeated for each entry
+	replay     gemm.Replay // recorded calls of machine code for a small product, repeated for each entry
 	mem        *graph.Mem
 
 	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
@@ -135,15 +135,15 @@ func (multiplier *Multiplier) chunkMACs() int {
 // together. Each entry has its own panels in shared scratch memory.
 func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffset, sharedBytes int) graph.Phase {
 	tiles := multiplier.Plan.Tiles(phase)
-	work := graph.Phase{
+	phaseWork := graph.Phase{
 		Chunks: entries * tiles,
 		Run: func(mem *graph.Mem, chunk int) error {
 			entry, tile := chunk/tiles, chunk%tiles
 			job := multiplier.prepareJob(mem)
 			defer job.release()
 			multiplier.setEntry(job, firstEntry+entry)
-			if multiplier.Plan.PrepareReplay(&job.repeated, &job.Args) { // a small product without panels
-				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
+			if multiplier.Plan.PrepareReplay(&job.replay, &job.Args) { // a small product without panels
+				multiplier.Plan.RunReplay(&job.replay, tile, &job.Args)
 			} else {
 				job.Args.Shared = mem.Scratch[scratchOffset+entry*sharedBytes:][:multiplier.Plan.SharedBytes()]
 				multiplier.Plan.Run(phase, tile, &job.Args, mem.WorkerScratch)
@@ -152,12 +152,12 @@ func (multiplier *Multiplier) wavePhase(firstEntry, entries, phase, scratchOffse
 		},
 	}
 	if multiplier.Plan.JoinsTiles() {
-		work.RunRange = func(mem *graph.Mem, begin, end int) error {
+		phaseWork.RunRange = func(mem *graph.Mem, begin, end int) error {
 			multiplier.runTiles(mem, firstEntry, begin, end)
 			return nil
 		}
 	}
-	return work
+	return phaseWork
 }
 
 // runTiles runs tiles [begin, end) of a plan that computes neighbouring tiles together (JoinsTiles). The tiles of an
@@ -185,9 +185,9 @@ func (multiplier *Multiplier) runEntries(mem *graph.Mem, begin, end, panelsOffse
 			mem.CheckContext()
 		}
 		multiplier.setEntry(job, entry)
-		if multiplier.Plan.PrepareReplay(&job.repeated, &job.Args) {
+		if multiplier.Plan.PrepareReplay(&job.replay, &job.Args) {
 			for tile := range multiplier.Plan.Tiles(0) {
-				multiplier.Plan.RunReplay(&job.repeated, tile, &job.Args)
+				multiplier.Plan.RunReplay(&job.replay, tile, &job.Args)
 			}
 		} else {
 			multiplier.Plan.RunAll(&job.Args, mem.WorkerScratch)
@@ -241,7 +241,7 @@ func (j *Job) release() {
 	args.A, args.B, args.C, args.Bias, args.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
-	j.repeated.Release()
+	j.replay.Release()
 	j.epilogue.Release()
 }
 

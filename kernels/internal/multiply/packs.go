@@ -29,8 +29,8 @@ func denseFormat(dtype tensor.DType) string { return dtype.String() }
 // nil. If pack does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
 func PackFunc(pack func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
-		dtype, m := ComputationDType(c), c.Meta(i)
-		if c.Out[0].Numel() == 0 || m.Numel() == 0 {
+		dtype, meta := ComputationDType(c), c.Meta(i)
+		if c.Out[0].Numel() == 0 || meta.Numel() == 0 {
 			return graph.Packing{}, false
 		}
 		if pack != nil {
@@ -38,10 +38,10 @@ func PackFunc(pack func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph
 				return packing, true
 			}
 		}
-		if m.DType == dtype {
+		if meta.DType == dtype {
 			return graph.Packing{}, false
 		}
-		return densePacking(m, dtype), true
+		return densePacking(meta, dtype), true
 	}
 }
 

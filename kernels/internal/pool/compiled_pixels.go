@@ -60,7 +60,7 @@ func (s *loopState) add(first unsafe.Pointer, loopRowStride int) {
 }
 
 // compilePixels makes the kernel of a [compiledPixels]. It returns nil if channels are not contiguous, if no window has
-// a tap inside the operand, or if newTapLoops returns nil.
+// a tap inside the operand, or if the loops cannot be compiled (newTapLoops).
 func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 	pixels := &compiledPixels{elemBytes: p.meta.DType.Size()}
 	isContiguous := p.channels <= 1 || p.inStrides[channelDim] == pixels.elemBytes

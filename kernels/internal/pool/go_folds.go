@@ -74,20 +74,20 @@ type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct 
 }
 
 // split divides partials into the maxima of n results and their indices.
-func (f maxFold[T]) split(partials unsafe.Pointer, n int) (best []T, bestIndex []int64) {
-	best = unsafe.Slice((*T)(partials), n)
+func (f maxFold[T]) split(partials unsafe.Pointer, results int) (best []T, bestIndex []int64) {
+	best = unsafe.Slice((*T)(partials), results)
 	if f.tracksIndex {
-		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))))), n)
+		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, kit.AlignUp(results*int(unsafe.Sizeof(f.lowest))))), results)
 	}
 	return best, bestIndex
 }
 
-func (f maxFold[T]) partialBytes(n int) int {
-	return kit.AlignUp(n*int(unsafe.Sizeof(f.lowest))) + n*8 // an index has 8 bytes
+func (f maxFold[T]) partialBytes(results int) int {
+	return kit.AlignUp(results*int(unsafe.Sizeof(f.lowest))) + results*8 // an index has 8 bytes
 }
 
-func (f maxFold[T]) begin(partials unsafe.Pointer, n, index, indexStep int) {
-	best, bestIndex := f.split(partials, n)
+func (f maxFold[T]) begin(partials unsafe.Pointer, results, index, indexStep int) {
+	best, bestIndex := f.split(partials, results)
 	for i := range best {
 		best[i] = f.lowest
 	}
@@ -165,10 +165,10 @@ func newSumFold[T float32 | float64](fold *foldSpec) windowFold {
 	return sums
 }
 
-func (f *sumFold[T, A]) partialBytes(n int) int { return n * 8 } // a sum has 8 bytes
+func (f *sumFold[T, A]) partialBytes(results int) int { return results * 8 } // a sum has 8 bytes
 
-func (f *sumFold[T, A]) begin(partials unsafe.Pointer, n, _, _ int) {
-	clear(unsafe.Slice((*A)(partials), n))
+func (f *sumFold[T, A]) begin(partials unsafe.Pointer, results, _, _ int) {
+	clear(unsafe.Slice((*A)(partials), results))
 }
 
 func (f *sumFold[T, A]) foldTap(partials, first unsafe.Pointer, results, step, _, _ int) {

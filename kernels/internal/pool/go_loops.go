@@ -61,7 +61,7 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 					vector.compute(mem, &index)
 					nextUnit(&index, &sizes, vectorDim)
 				}
-				next += vector.n
+				next += vector.count
 			}
 			return nil
 		}}},
@@ -81,16 +81,16 @@ func nextUnit(index, sizes *[2 + maxDims]int, fixedDim int) {
 	}
 }
 
-// resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins `step` bytes after
+// resultVector folds the windows of count neighbouring results at once. The window of result i+1 begins stepBytes after
 // the window of result i. The indices of their first elements in the plane differ by indexStep, which is 0 for
 // neighbouring channels.
 type resultVector struct {
 	*goPooling
-	n, step, indexStep int
-	partials           unsafe.Pointer          // worker memory for partial results
-	block, loadScratch unsafe.Pointer          // worker memory for a block of converted elements, and for their conversion
-	out                unsafe.Pointer          // worker memory for results
-	windows            [maxDims]geometry.Range // window of the first result along each spatial dimension
+	count, stepBytes, indexStep int
+	partials                    unsafe.Pointer          // worker memory for partial results
+	block, loadScratch          unsafe.Pointer          // worker memory for converted elements, and for their conversion
+	resultScratch               unsafe.Pointer          // worker memory for results
+	windows                     [maxDims]geometry.Range // window of the first result along each spatial dimension
 }
 
 // vectorAt returns the vector that starts at index first of the dimension of vectors.
@@ -98,16 +98,16 @@ func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
 	region := kit.RegionOf(mem.WorkerScratch)
 	vector := resultVector{goPooling: g, partials: region.Take(g.fold.partialBytes(g.maxResults)),
 		block:       region.Take(axes.BlockBytes),
-		loadScratch: region.Take(axes.BlockBytes), out: region.Take(g.maxResults * 8)}
+		loadScratch: region.Take(axes.BlockBytes), resultScratch: region.Take(g.maxResults * 8)}
 	if g.vectorDim == channelDim {
-		vector.n, vector.step = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
+		vector.count, vector.stepBytes = min(g.maxResults, g.channels-first), g.inStrides[channelDim]
 		return vector
 	}
 	run := g.axes[2].RunAt(first, g.maxResults, g.countPadding)
 	if run.Results < minRunResults {
 		run.Results = 1
 	}
-	vector.n, vector.step, vector.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
+	vector.count, vector.stepBytes, vector.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
 	return vector
 }
 
@@ -116,19 +116,19 @@ func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
 func (v *resultVector) compute(mem *graph.Mem, index *[2 + maxDims]int) {
 	v.windows = v.sizedPooling.windows(index[depthDim], index[rowDim], index[columnDim])
 	depthRange, rowRange := &v.windows[0], &v.windows[1]
-	v.fold.begin(v.partials, v.n, v.planeIndex(depthRange.Start, rowRange.Start, v.windows[2].Start), v.indexStep)
+	v.fold.begin(v.partials, v.count, v.planeIndex(depthRange.Start, rowRange.Start, v.windows[2].Start), v.indexStep)
 	channel := unsafe.Add(mem.Ptrs[len(v.results)],
 		index[batchDim]*v.inStrides[batchDim]+index[channelDim]*v.inStrides[channelDim])
-	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
-		if v.n == 1 && v.loader.Direct {
-			v.foldPlane(channel, d)
+	for depth := depthRange.Start; depth < depthRange.End; depth += depthRange.Step {
+		if v.count == 1 && v.loader.Direct {
+			v.foldPlane(channel, depth)
 			continue
 		}
 		for row := rowRange.Start; row < rowRange.End; row += rowRange.Step {
-			v.foldRow(unsafe.Add(channel, d*v.inStrides[depthDim]+row*v.inStrides[rowDim]), v.planeIndex(d, row, 0))
+			v.foldRow(unsafe.Add(channel, depth*v.inStrides[depthDim]+row*v.inStrides[rowDim]), v.planeIndex(depth, row, 0))
 		}
 	}
-	mem.CheckContextAfter(2 * v.n * v.taps)
+	mem.CheckContextAfter(2 * v.count * v.taps)
 	for i := range v.results {
 		offset := 0
 		for d, stride := range v.sizedPooling.outStrides[i] {
@@ -158,24 +158,24 @@ func (v *resultVector) foldRow(row unsafe.Pointer, index int) {
 	columnRange, columnStride := &v.windows[2], v.inStrides[columnDim]
 	if v.loader.Direct {
 		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
-			v.fold.foldTap(v.partials, unsafe.Add(row, column*columnStride), v.n, v.step, index+column, v.indexStep)
+			v.fold.foldTap(v.partials, unsafe.Add(row, column*columnStride), v.count, v.stepBytes, index+column, v.indexStep)
 		}
 		return
 	}
 	// In a pooling by planes, all elements from the first window to the last are converted at once if they fit in a
 	// block.
-	elements := (v.n-1)*v.indexStep + columnRange.End - columnRange.Start
+	elements := (v.count-1)*v.indexStep + columnRange.End - columnRange.Start
 	if v.vectorDim == columnDim && elements > 0 && elements <= axes.BlockLen {
 		v.loader.Load(v.block, v.loadScratch, unsafe.Add(row, columnRange.Start*columnStride), columnStride, elements)
 		for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
 			from := unsafe.Add(v.block, (column-columnRange.Start)*v.loader.Size)
-			v.fold.foldTap(v.partials, from, v.n, v.indexStep*v.loader.Size, index+column, v.indexStep)
+			v.fold.foldTap(v.partials, from, v.count, v.indexStep*v.loader.Size, index+column, v.indexStep)
 		}
 		return
 	}
 	for column := columnRange.Start; column < columnRange.End; column += columnRange.Step {
-		v.loader.Load(v.block, v.loadScratch, unsafe.Add(row, column*columnStride), v.step, v.n)
-		v.fold.foldTap(v.partials, v.block, v.n, v.loader.Size, index+column, v.indexStep)
+		v.loader.Load(v.block, v.loadScratch, unsafe.Add(row, column*columnStride), v.stepBytes, v.count)
+		v.fold.foldTap(v.partials, v.block, v.count, v.loader.Size, index+column, v.indexStep)
 	}
 }
 
@@ -186,19 +186,19 @@ func (v *resultVector) writeOutput(output int, to unsafe.Pointer) {
 	if output == 0 {
 		size = v.loader.Size
 	}
-	dst, inPlace := to, (v.loader.Direct || output > 0) && (step == size || v.n == 1)
-	if !inPlace {
-		dst = v.out
+	dst, writesDirectly := to, (v.loader.Direct || output > 0) && (step == size || v.count == 1)
+	if !writesDirectly {
+		dst = v.resultScratch
 	}
 	switch {
 	case output > 0:
-		v.fold.writeIndices(dst, v.partials, v.n)
+		v.fold.writeIndices(dst, v.partials, v.count)
 	case v.kind == reduceAvg:
-		v.fold.writeResults(dst, v.partials, v.n, v.area(v.windows))
+		v.fold.writeResults(dst, v.partials, v.count, v.area(v.windows))
 	default:
-		v.fold.writeResults(dst, v.partials, v.n, 1)
+		v.fold.writeResults(dst, v.partials, v.count, 1)
 	}
-	if !inPlace {
-		v.converters[output](to, dst, step, size, v.n)
+	if !writesDirectly {
+		v.converters[output](to, dst, step, size, v.count)
 	}
 }

@@ -147,17 +147,17 @@ func compileMaxUnpool(call *graph.Call, dims int) (*graph.Kernel, error) {
 	leadDims := out.Rank() - dims
 	unpool := unpooling{size: out.Shape[leadDims:], outElements: tensor.Numel(out.Shape[leadDims:]),
 		inElements: tensor.Numel(call.Meta(0).Shape[leadDims:])}
-	run := unpoolPlanes[uint16] // elements are only copied: any type of their size suffices
+	scatterPlanes := unpoolPlanes[uint16] // elements are only copied: any type of their size suffices
 	switch out.DType.Size() {
 	case 4:
-		run = unpoolPlanes[uint32]
+		scatterPlanes = unpoolPlanes[uint32]
 	case 8:
-		run = unpoolPlanes[uint64]
+		scatterPlanes = unpoolPlanes[uint64]
 	}
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:leadDims]),
 		unpool.inElements+unpool.outElements,
 		func(m *graph.Mem, begin, end int) error {
-			return run(&unpool, m, begin, end)
+			return scatterPlanes(&unpool, m, begin, end)
 		}))
 	return builder.Kernel()
 }

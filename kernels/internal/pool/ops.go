@@ -75,7 +75,7 @@ type adaptivePool1dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" len:"1" doc:"length of the result"`
 }
 
-// The methods args return the attributes of an op in the form that all poolings share.
+// The methods args convert the attributes of an op to callAttrs, the attributes of all poolings.
 
 func (attrs *maxPoolAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,

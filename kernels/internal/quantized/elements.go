@@ -44,17 +44,17 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 		}
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
-	loop := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
+	computation := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
 		zeroPoint:  firstElement(q.result.zero),
 		lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !isFinite {
-		loop.text, loop.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
-		loop.names, in = append(loop.names, "far"), append(in, q.number(scale*saturatingLevel))
-		loop.names[0] = "number"
+		computation.text, computation.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
+		computation.names, in = append(computation.names, "far"), append(in, q.number(scale*saturatingLevel))
+		computation.names[0] = "number"
 	}
 	rewrite.Why = "by the reciprocal of the scale"
-	rewrite.Results, err = q.addFormula(loop, in...)
+	rewrite.Results, err = q.addFormula(computation, in...)
 	return rewrite, err
 }
 

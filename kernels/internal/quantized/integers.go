@@ -41,7 +41,7 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 	}
 	attrs, isDequantize := arg.Value.Node.Attrs.(*dequantizeAttrs)
 	call := arg.Value.Node.Call()
-	if !isDequantize || attrs.BlockSize != 0 || !normalScales(call.Const(1)) || call.HasOperand(2) &&
+	if !isDequantize || attrs.BlockSize != 0 || !areNormalScales(call.Const(1)) || call.HasOperand(2) &&
 		call.Const(2) == nil ||
 		!sameZeroDType(call, 0, 2) {
 		return values, false
@@ -55,7 +55,7 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	attrs := kit.Attrs[*quantizeAttrs](c)
 	if attrs.BlockSize != 0 || !kit.IsByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 ||
-		!normalScales(c.Const(1)) || c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
+		!areNormalScales(c.Const(1)) || c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
 		return values, false
 	}
 	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
@@ -69,10 +69,10 @@ func operand(c *graph.Call, i int) graph.Arg {
 	return graph.Arg{}
 }
 
-// normalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales, computations
-// with a few scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far below one
-// quantization step.
-func normalScales(scales *tensor.Tensor) bool {
+// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales,
+// computations with a few scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far
+// below one quantization step.
+func areNormalScales(scales *tensor.Tensor) bool {
 	if scales == nil || scales.DType != tensor.Float32 {
 		return false
 	}

@@ -26,7 +26,7 @@ var (
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
 
-// quantConvOp defines an op that convolves quantized values.
+// quantConvOp defines an op that convolves quantized values. q has the indices of the operands.
 func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
 	example := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),

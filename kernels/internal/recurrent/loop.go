@@ -14,8 +14,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellBuffer is a buffer that the loops of a step access. A block is some sequences that a worker runs together through
-// all steps. Each sequence of a block has a row in the buffer.
+// This file compiles the elementwise loops of a time step of a recurrent layer from formulas (stepLoops), and runs them
+// (runCellLoop). The loops compute the gates and the new states.
+
+// cellBuffer is a buffer that the loops of a step access. A block is a number of sequences that a worker runs together
+// through all steps. Each sequence of a block has a row in the buffer.
 type cellBuffer uint8
 
 const (

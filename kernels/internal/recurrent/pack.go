@@ -36,12 +36,12 @@ func (layer *recurrentLayer) firstRow(product int) int {
 	return product * gatesBefore * layer.hidden
 }
 
-// fewSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing takes as
-// long as a few products.
-const fewSteps = 2
+// maxUnpackedSteps is the greatest number of steps for which a run with small blocks does not pack weights. Packing
+// takes as long as a few products.
+const maxUnpackedSteps = 2
 
-// packsSteps reports whether the products of steps are faster with packed weights.
-func (layer *recurrentLayer) packsSteps(dtype tensor.DType) bool {
+// packsStepWeights reports whether the products of steps are faster with packed weights.
+func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }
 
@@ -53,7 +53,7 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 	switch {
 	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer
 		layer.hidden == 0,
-		multipliesState && !layer.packsSteps(dtype),
+		multipliesState && !layer.packsStepWeights(dtype),
 		!multipliesState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputs == 0):
 		return graph.Packing{}, false
 	}

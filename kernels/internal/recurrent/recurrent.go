@@ -211,7 +211,7 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
 	// Packing the weights in each run saves time only with large blocks or many steps.
 	steps.usesPackedWeights = steps.r[0].Packed || steps.r[1].Packed ||
-		layer.packsSteps(dtype) && (steps.blockSequences > multiply.MaxThin || steps.steps > fewSteps)
+		layer.packsStepWeights(dtype) && (steps.blockSequences > multiply.MaxThin || steps.steps > maxUnpackedSteps)
 	if err := steps.plan(); err != nil {
 		return err
 	}

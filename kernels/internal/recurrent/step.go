@@ -10,6 +10,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file runs the time steps of a recurrent layer. A [stepper] describes the layer.
+
 // cellRun is the state of a worker while it runs a block of sequences through the steps. Each worker reuses its
 // cellRun, because products take the address of args, which would otherwise be allocated for each block.
 type cellRun struct {
@@ -20,10 +22,10 @@ type cellRun struct {
 	h, c, gates, resetState []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
 	lengths                 []int32
 	args                    gemm.Args
-	repeated                *[2]gemm.Replay // recorded products: each step repeats a product with the same operands
+	replays                 *[2]gemm.Replay // recorded products: each step repeats a product with the same operands
 	check                   func()          // checks the context of mem
-	recorded                [2]bool         // by product: whether it was recorded
-	work                    []byte          // scratch memory of a product
+	hasReplay               [2]bool         // by product: whether it was recorded
+	productScratch          []byte          // scratch memory of a product
 	loopState               loops.State
 	ptrs                    [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
 	strides                 [expr.MaxOperands]int            // the strides of a loop's operands
@@ -34,10 +36,10 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
 	buffers := mem.WorkerScratch[:s.bufferBytes]
 	worker := s.runs.Get(mem)
-	if worker.repeated == nil {
-		worker.repeated, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
+	if worker.replays == nil {
+		worker.replays, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
 	}
-	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check,
+	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check,
 		args: gemm.Args{Check: worker.check},
 		mem:  mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
 		h: buffers[:sequences*rowBytes], c: buffers[s.blockSequences*rowBytes:][:sequences*rowBytes],
@@ -45,7 +47,7 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 		gates:      buffers[3*s.blockSequences*rowBytes:],
 		lengths:    kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
 	worker.loopState.Context = mem.Context
-	worker.work = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
+	worker.productScratch = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
 	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
 	s.setInitialStates(worker)
 	s.record(worker, 0, worker.h)
@@ -65,10 +67,10 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 	}
 	s.writeLastStates(worker)
 	worker.loopState.Release()
-	for product := range worker.repeated {
-		worker.repeated[product].Release()
+	for product := range worker.replays {
+		worker.replays[product].Release()
 	}
-	*worker = cellRun{loopState: worker.loopState, repeated: worker.repeated, check: worker.check}
+	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check}
 }
 
 // length returns the length of a sequence of a block, in steps.
@@ -114,7 +116,7 @@ func (s *stepper) stateRow(address unsafe.Pointer, worker *cellRun, sequence int
 func (s *stepper) record(worker *cellRun, product int, states []byte) {
 	if plan := s.planOf(worker, product); plan != nil {
 		s.setOperands(worker, product, states)
-		worker.recorded[product] = plan.PrepareReplay(&worker.repeated[product], &worker.args)
+		worker.hasReplay[product] = plan.PrepareReplay(&worker.replays[product], &worker.args)
 	}
 }
 
@@ -136,12 +138,12 @@ func (s *stepper) setOperands(worker *cellRun, product int, states []byte) {
 // multiply computes a product of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
 // of a GRU, state is the state after the reset gate.
 func (s *stepper) multiply(worker *cellRun, product int) {
-	if worker.recorded[product] {
-		worker.repeated[product].Run()
+	if worker.hasReplay[product] {
+		worker.replays[product].Run()
 		return
 	}
 	s.setOperands(worker, product, [2][]byte{worker.h, worker.resetState}[product])
-	s.planOf(worker, product).RunAll(&worker.args, worker.work)
+	s.planOf(worker, product).RunAll(&worker.args, worker.productScratch)
 }
 
 // stepAddresses returns two addresses for one step of a sequence of the block. in is the address of the products of the

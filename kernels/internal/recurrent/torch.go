@@ -282,7 +282,7 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	y, x, lastStates := results[0], operands[0], results[1:]
 	for i := range attrs.NumLayers {
 		layer := cell.layer(call, i)
-		ofLayer := func(states kit.Buffer) kit.Buffer { // the part of initial or last states
+		statesOfLayer := func(states kit.Buffer) kit.Buffer { // the part of initial or last states
 			stateMeta := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
 			stateMeta.Offset = i * stateMeta.Numel()
 			return states.View(stateMeta)
@@ -292,9 +292,9 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 			layer.y = builder.NewScratch(dtype, y.Meta.Shape...)
 		}
 		x = layer.y // of the next layer
-		layer.h0, layer.hn = ofLayer(operands[1]), ofLayer(lastStates[0])
+		layer.h0, layer.hn = statesOfLayer(operands[1]), statesOfLayer(lastStates[0])
 		if cell.kind == cellLSTM {
-			layer.c0, layer.cn = ofLayer(operands[2]), ofLayer(lastStates[1])
+			layer.c0, layer.cn = statesOfLayer(operands[2]), statesOfLayer(lastStates[1])
 		}
 		for direction := range layer.dirs {
 			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
@@ -357,11 +357,11 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 	input := operands[0]
 	for i := range attrs.NumLayers {
 		layer := cell.layer(call, i)
-		ofLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
+		statesOfLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
 		reference := &cellReference[T]{recurrentLayer: layer, x: input, y: make([]T, len(results[0])),
-			h0: ofLayer(operands[1]), hn: ofLayer(results[1])}
+			h0: statesOfLayer(operands[1]), hn: statesOfLayer(results[1])}
 		if cell.kind == cellLSTM {
-			reference.c0, reference.cn = ofLayer(operands[2]), ofLayer(results[2])
+			reference.c0, reference.cn = statesOfLayer(operands[2]), statesOfLayer(results[2])
 		}
 		for direction := range layer.dirs {
 			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]

@@ -69,8 +69,8 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[*hardmaxAttrs](c).Dim }),
 			elementCost: graph.ElementFlops{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
-				if k, err := compileSuitedRows(c, order.applyTo(hardmaxRows)); k != nil || err != nil {
-					return k, err
+				if kernel, err := compileSuitedRows(c, order.applyTo(hardmaxRows)); kernel != nil || err != nil {
+					return kernel, err
 				}
 				return compileHardmax(c, dim)
 			}}.impls(),
