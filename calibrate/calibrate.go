@@ -87,7 +87,7 @@ type probe struct {
 	// chainedCalls is the number of further calls. Each call reads the result of the previous call, as consecutive
 	// steps of a graph do. The operand of such a call is in the caches, and the call may overwrite it.
 	chainedCalls int
-	works        []graph.Work // the work of the timed steps
+	stepWorks    []graph.Work // the work of the timed steps
 	runTimes     []float64    // times of all runs, in nanoseconds
 	ns           float64      // median of runTimes
 }
@@ -120,14 +120,14 @@ func (m *measurer) run(ctx context.Context) error {
 	for round := range m.options.Rounds {
 		done := round * (len(m.probes) + 1)
 		m.options.Progress(done, total, "a step")
-		for i, ps := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
+		for i, price := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
 			coldCaches := i == 0
 			ns, err := stepNS(ctx, m.options.CallTime, coldCaches)
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)
 			}
-			if round == 0 || ns*machine.PSPerNS < *ps {
-				*ps = ns * machine.PSPerNS
+			if round == 0 || ns*machine.PSPerNS < *price {
+				*price = ns * machine.PSPerNS
 			}
 		}
 		for i, p := range m.probes {
@@ -153,7 +153,7 @@ func (m *measurer) result() *Result {
 	result := &Result{Profile: m.profile}
 	for _, p := range m.probes {
 		point := Point{Of: p.name(), Unit: p.unit, NS: p.ns}
-		for _, work := range p.works {
+		for _, work := range p.stepWorks {
 			point.PredictedNS += m.profileFor(p).PriceNS(work)
 			point.Bytes = max(point.Bytes, work.Footprint)
 		}

@@ -23,10 +23,10 @@ func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	if err != nil {
 		return err
 	}
-	p.works = nil
+	p.stepWorks = nil
 	for _, n := range prepared.graph.Nodes {
 		if prepared.watch.isTimed(n) {
-			p.works = append(p.works, n.WorkParts()...)
+			p.stepWorks = append(p.stepWorks, n.WorkParts()...)
 		}
 	}
 	if err := prepared.runRepeatedly(ctx, callTime); err != nil {

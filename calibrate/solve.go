@@ -29,7 +29,7 @@ func (m *measurer) solve() {
 		curve := curves[fitted.access]
 		if fitted.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
 			fitted.footprintBytes = 0
-			for _, w := range fitted.works {
+			for _, w := range fitted.stepWorks {
 				fitted.footprintBytes = max(fitted.footprintBytes, w.Footprint)
 			}
 		}
@@ -70,7 +70,7 @@ func makeMonotone(curve machine.Curve) {
 // while all other rates are fixed.
 func (m *measurer) bytesPS(fitted *probe) float64 {
 	remaining, bytes := fitted.ns*machine.PSPerNS, 0.0
-	for _, w := range fitted.works {
+	for _, w := range fitted.stepWorks {
 		bytes += w.Bytes[fitted.access]
 		others := w
 		others.Bytes[fitted.access] = 0
@@ -94,7 +94,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
 	for _, fitted := range probes {
 		remaining, units := fitted.ns*machine.PSPerNS, 0.0
-		for _, w := range fitted.works {
+		for _, w := range fitted.stepWorks {
 			others, unoverlapped := w, false
 			for i := range others.Parts {
 				if others.Parts[i].Kernel == name {

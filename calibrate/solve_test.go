@@ -16,8 +16,8 @@ func TestRatesArePositive(t *testing.T) {
 	part := graph.Work{StartedSteps: 1, Footprint: 4096}
 	part.Parts[0] = machine.Part{Kernel: "gemm.f32", Units: 100}
 	m := &measurer{profile: machine.DefaultProfile(), rates: []graph.Rate{{Name: "gemm.f32"}},
-		probes: []*probe{{access: graph.Copied, footprintBytes: 4096, works: []graph.Work{work}, ns: 1e-3},
-			{innerKernel: "gemm.f32", works: []graph.Work{part}, ns: 1e-3}}}
+		probes: []*probe{{access: graph.Copied, footprintBytes: 4096, stepWorks: []graph.Work{work}, ns: 1e-3},
+			{innerKernel: "gemm.f32", stepWorks: []graph.Work{part}, ns: 1e-3}}}
 	m.profile.StepPS = 1e6
 	m.warmStepPS = 1e6
 	m.solve()

@@ -135,9 +135,9 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	return certificate, nil
 }
 
-// certifyCopies proves a bound on the weighted cost, with the weights of the plan's preference. Made are the weights
-// that chose the copies, and Proof the weights of the bound. It returns nil if the plan has no preference, or if Proof
-// gives copies no weight.
+// certifyCopies proves a bound on the weighted cost. The plan's preference has two sets of weights: the copies were
+// chosen by the weights Made, and the bound is proved with the weights Proof. certifyCopies returns nil if the plan has
+// no preference, or if the weights Proof give copies no weight.
 func certifyCopies(model *layout.Model, plan *passes.Plan, withProof wcsp.Options) (*CertifiedCopies, error) {
 	preference := plan.Preference
 	if preference == nil || preference.Proof.Copy == 0 {

@@ -90,12 +90,18 @@ func StepDifferences() []string { return []string{diffImpl, diffLayout, diffCopy
 // each program are computed with its own profile. If graphs, sizes, pins, options and prices are equal, a lower bound
 // that one plan proves holds for both plans. Diff fails if a program was not made by Compile. It also fails if shapes
 // depend on data, because there is then no plan of the whole graph.
-func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
+func Diff(a, b *graphrun.Program) (*Difference, error) {
+	const resized = false
+	return diff(a, b, resized)
+}
 
 // DiffSizes compares the plans of two programs of one graph with different sizes, as [Diff] does. Values and nodes are
 // matched by name first. Two layouts count as equal if they have the same order of the dimensions with more than one
 // element. A step that differs only in cost is not a difference, because the cost follows from the sizes.
-func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, true) }
+func DiffSizes(a, b *graphrun.Program) (*Difference, error) {
+	const resized = true
+	return diff(a, b, resized)
+}
 
 // diff implements [Diff], and with resized [DiffSizes].
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
@@ -118,12 +124,12 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
 	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
 	for _, n := range first.binding.RunnableGraph.Nodes {
-		if len(n.Out) > 0 && pairs.second[n.Out[0]] == nil {
+		if len(n.Out) > 0 && pairs.matchInSecond[n.Out[0]] == nil {
 			d.NodesFirst = append(d.NodesFirst, n.Name)
 		}
 	}
 	for _, n := range second.binding.RunnableGraph.Nodes {
-		if len(n.Out) > 0 && pairs.first[n.Out[0]] == nil {
+		if len(n.Out) > 0 && pairs.matchInFirst[n.Out[0]] == nil {
 			d.NodesSecond = append(d.NodesSecond, n.Name)
 		}
 	}
@@ -167,10 +173,10 @@ func sideOf(p *graphrun.Program, name string) *side {
 // assignKeys gives keys to the nodes and leaves of the original graph. A node without a match in the other graph gets a
 // new key, others the key of their match.
 func (s *side) assignKeys(pairs *pairing, other *side) {
-	for i, v := range matchable(s.binding.RunnableGraph) {
+	for i, v := range matchableValues(s.binding.RunnableGraph) {
 		key := fmt.Sprintf("%s %d", s.name, i)
-		if pairs != nil && pairs.first[v] != nil {
-			match := pairs.first[v] // a leaf, or the first result of a node
+		if pairs != nil && pairs.matchInFirst[v] != nil {
+			match := pairs.matchInFirst[v] // a leaf, or the first result of a node
 			if key = other.leaves[match.Name]; match.Node != nil {
 				key = other.nodes[match.Node.Name]
 			}
@@ -253,7 +259,7 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	list := []ValueDifference{}
 	a.binding.RunnableGraph.Values(func(v *graph.Value) {
-		match := pairs.second[v]
+		match := pairs.matchInSecond[v]
 		if match == nil {
 			return
 		}
@@ -357,7 +363,7 @@ func groupsOfSteps(a, b *side) []*stepGroup {
 func differentSteps(a, b *side) []StepDifference {
 	list := []StepDifference{}
 	for _, g := range groupsOfSteps(a, b) {
-		if what := g.kind(a, b); what != "" {
+		if what := g.differenceKind(a, b); what != "" {
 			list = append(list, g.difference(what))
 		}
 	}
@@ -367,8 +373,8 @@ func differentSteps(a, b *side) []StepDifference {
 	return list
 }
 
-// kind returns the kind of difference, or "" if there is no difference.
-func (g *stepGroup) kind(a, b *side) string {
+// differenceKind returns the kind of difference, or "" if there is no difference.
+func (g *stepGroup) differenceKind(a, b *side) string {
 	stepsA, stepsB := g.steps[0], g.steps[1]
 	if len(stepsA) == 0 || len(stepsB) == 0 {
 		for i, s := range []*side{a, b} {

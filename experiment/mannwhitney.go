@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// maxExact is the maximum number of samples of each side for which the probability is computed exactly. With more
-// samples, the distribution of the rank sum is close to normal.
-const maxExact = 25
+// maxExactSamples is the maximum number of samples of each side for which the probability is computed exactly. With
+// more samples, the distribution of the rank sum is close to normal.
+const maxExactSamples = 25
 
 // rankStatistics has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled,
 // so that they are integers.
 type rankStatistics struct {
-	n1, n2 int   // numbers of samples of the sides
-	ties   []int // for each distinct sample, in ascending order: the number of equal samples
+	n1, n2   int   // numbers of samples of the sides
+	tieSizes []int // for each distinct sample, in ascending order: the number of equal samples
 	// doubledSum is the sum of the doubled ranks of the first side.
 	doubledSum int
 }
@@ -35,7 +35,7 @@ func rankSamples(a, b []float64) rankStatistics {
 			least = min(least, b[0])
 		}
 		countA, countB := countEqual(a, least), countEqual(b, least)
-		ranks.ties = append(ranks.ties, countA+countB)
+		ranks.tieSizes = append(ranks.tieSizes, countA+countB)
 		// The equal samples have the ranks before+1 to before+countA+countB. Twice their mean is the sum of both ends.
 		ranks.doubledSum += countA * (2*before + countA + countB + 1)
 		before += countA + countB
@@ -58,18 +58,18 @@ func countEqual(sorted []float64, least float64) int {
 // sample may be NaN.
 func mannWhitney(a, b []float64) float64 {
 	ranks := rankSamples(a, b)
-	if len(ranks.ties) == 1 {
+	if len(ranks.tieSizes) == 1 {
 		return 1 // all are equal
 	}
-	if ranks.n1 <= maxExact && ranks.n2 <= maxExact {
-		return ranks.exact()
+	if ranks.n1 <= maxExactSamples && ranks.n2 <= maxExactSamples {
+		return ranks.exactP()
 	}
-	return ranks.normal()
+	return ranks.normalP()
 }
 
-// exact returns the exact p-value. It counts the choices of n1 ranks by their sum: at most, and at least, the rank sum
+// exactP returns the exact p-value. It counts the choices of n1 ranks by their sum: at most, and at least, the rank sum
 // of the first side.
-func (r rankStatistics) exact() float64 {
+func (r rankStatistics) exactP() float64 {
 	// ways[k][sum] is the number of ways to choose k of the ranks visited so far with this doubled sum.
 	ways := make([][]float64, r.n1+1)
 	for k := range ways {
@@ -77,12 +77,12 @@ func (r rankStatistics) exact() float64 {
 	}
 	ways[0][0] = 1
 	before := 0 // number of samples with lesser ranks
-	for _, tied := range r.ties {
+	for _, tied := range r.tieSizes {
 		// Add the tied samples of one rank: ways[k][sum] += (tied choose drawn) * ways[k-drawn][sum - drawn*doubledRank] for
 		// each number drawn of them. k and sum descend, so that the terms on the right do not yet have these samples.
 		doubledRank := 2*before + tied + 1
 		for k := r.n1; k > 0; k-- {
-			choices := 1.0 // the binomial coefficient "tied choose drawn", exact in float64 for tied <= 2*maxExact
+			choices := 1.0 // the binomial coefficient "tied choose drawn", exact in float64 for tied <= 2*maxExactSamples
 			for drawn := 1; drawn <= min(k, tied); drawn++ {
 				choices = choices * float64(tied-drawn+1) / float64(drawn)
 				for sum := min(len(ways[k])-1, 2*k*(before+tied)); sum >= drawn*doubledRank; sum-- { // no sum is greater
@@ -105,13 +105,13 @@ func (r rankStatistics) exact() float64 {
 	return min(1, 2*min(below, above)/all)
 }
 
-// normal is the p-value of the normal approximation, with corrections for ties and for continuity. With n = n1+n2, the
-// rank sum has mean n1*(n+1)/2 and variance n1*n2/12 * (n + 1 - sum(t^3 - t)/(n*(n-1))), where t stands for the number
-// of equal samples at each tie. The correction for continuity brings the sum 1/2 nearer to the mean.
-func (r rankStatistics) normal() float64 {
+// normalP returns the p-value of the normal approximation, with corrections for ties and for continuity. With n =
+// n1+n2, the rank sum has mean n1*(n+1)/2 and variance n1*n2/12 * (n + 1 - sum(t^3 - t)/(n*(n-1))), where t stands for
+// the number of equal samples at each tie. The correction for continuity brings the sum 1/2 nearer to the mean.
+func (r rankStatistics) normalP() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
 	n, ties := n1+n2, 0.0
-	for _, tied := range r.ties {
+	for _, tied := range r.tieSizes {
 		ties += float64(float64(tied) * (float64(float64(tied)*float64(tied)) - 1))
 	}
 	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))

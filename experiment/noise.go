@@ -99,7 +99,7 @@ func mannKendall(list []float64) float64 {
 		}
 	}
 	variance := count * (count - 1) * (2*count + 5) // 18 times the variance of the statistic
-	for _, ties := range rankSamples(list, nil).ties {
+	for _, ties := range rankSamples(list, nil).tieSizes {
 		t := float64(ties)
 		variance -= float64(t * (t - 1) * (float64(2*t) + 5))
 	}

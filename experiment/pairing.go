@@ -15,8 +15,8 @@ import (
 // pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
 // of equal content, and match the remaining values.
 type pairing struct {
-	second map[*graph.Value]*graph.Value // for each value of the first graph: its match
-	first  map[*graph.Value]*graph.Value // for each value of the second graph: its match
+	matchInSecond map[*graph.Value]*graph.Value // for each value of the first graph: its match
+	matchInFirst  map[*graph.Value]*graph.Value // for each value of the second graph: its match
 }
 
 // matchValues matches the values of two sorted graphs in three passes. It matches values that are computed in the same
@@ -26,35 +26,36 @@ type pairing struct {
 func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{} // shared by both graphs, so that equal contents have equal numbers
-	contents := []func(*graph.Graph, interner) map[*graph.Value]int{byComputation, byUse, byName}
+	numberings := []func(*graph.Graph, interner) map[*graph.Value]int{byComputation, byUse, byName}
 	if resized {
-		contents = []func(*graph.Graph, interner) map[*graph.Value]int{byName, byComputation, byUse}
+		numberings = []func(*graph.Graph, interner) map[*graph.Value]int{byName, byComputation, byUse}
 	}
-	for _, content := range contents {
-		contentA, contentB := content(a, ids), content(b, ids)
+	for _, number := range numberings {
+		contentA, contentB := number(a, ids), number(b, ids)
 		p.matchBy(a, b, func(v *graph.Value) string { return v.Name }, contentA, contentB)
 		p.matchBy(a, b, func(*graph.Value) string { return "" }, contentA, contentB) // under any name
 	}
 	return p
 }
 
-// matchBy matches values of equal content and equal name, in order. name returns the name that is compared. contentA
+// matchBy matches values of equal content and equal name, in order. nameKey returns the name that is compared. contentA
 // and contentB map each value to the number that identifies its content.
-func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, contentA, contentB map[*graph.Value]int) {
+func (p *pairing) matchBy(a, b *graph.Graph, nameKey func(*graph.Value) string,
+	contentA, contentB map[*graph.Value]int) {
 	type key struct {
 		content int
 		name    string
 	}
 	unmatched := map[key][]*graph.Value{}
-	for _, v := range matchable(b) {
-		if p.first[v] == nil {
-			k := key{contentB[v], name(v)}
+	for _, v := range matchableValues(b) {
+		if p.matchInFirst[v] == nil {
+			k := key{contentB[v], nameKey(v)}
 			unmatched[k] = append(unmatched[k], v)
 		}
 	}
-	for _, v := range matchable(a) {
-		k := key{contentA[v], name(v)}
-		if p.second[v] != nil || len(unmatched[k]) == 0 {
+	for _, v := range matchableValues(a) {
+		k := key{contentA[v], nameKey(v)}
+		if p.matchInSecond[v] != nil || len(unmatched[k]) == 0 {
 			continue
 		}
 		match := unmatched[k][0]
@@ -65,17 +66,17 @@ func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, con
 
 // match matches two values, and all results of their nodes.
 func (p *pairing) match(v, match *graph.Value) {
-	p.second[v], p.first[match] = match, v
+	p.matchInSecond[v], p.matchInFirst[match] = match, v
 	if v.Node == nil || match.Node == nil {
 		return
 	}
 	for i := range min(len(v.Node.Out), len(match.Node.Out)) {
-		p.second[v.Node.Out[i]], p.first[match.Node.Out[i]] = match.Node.Out[i], v.Node.Out[i]
+		p.matchInSecond[v.Node.Out[i]], p.matchInFirst[match.Node.Out[i]] = match.Node.Out[i], v.Node.Out[i]
 	}
 }
 
-// matchable lists inputs, constants, and the first result of each node, which represents all of them.
-func matchable(g *graph.Graph) []*graph.Value {
+// matchableValues lists inputs, constants, and the first result of each node, which represents all of them.
+func matchableValues(g *graph.Graph) []*graph.Value {
 	list := slices.Concat(g.Inputs, g.Constants)
 	for _, n := range g.Nodes {
 		if len(n.Out) > 0 {
@@ -89,18 +90,18 @@ func matchable(g *graph.Graph) []*graph.Value {
 type interner map[string]int
 
 // id returns the number of a text. Equal texts have equal numbers.
-func (in interner) id(text string) int {
-	if in[text] == 0 {
-		in[text] = len(in) + 1
+func (ids interner) id(text string) int {
+	if ids[text] == 0 {
+		ids[text] = len(ids) + 1
 	}
-	return in[text]
+	return ids[text]
 }
 
 // byComputation numbers values by their computation: leaves by dtype and shape, results by op, attributes and operands.
-func byComputation(g *graph.Graph, in interner) map[*graph.Value]int {
+func byComputation(g *graph.Graph, interned interner) map[*graph.Value]int {
 	ids := map[*graph.Value]int{}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		ids[v] = in.id(leafText(v))
+		ids[v] = interned.id(leafText(v))
 	}
 	for _, n := range g.Nodes {
 		var b strings.Builder
@@ -116,14 +117,14 @@ func byComputation(g *graph.Graph, in interner) map[*graph.Value]int {
 			}
 		}
 		for i, v := range n.Out {
-			ids[v] = in.id("made " + b.String() + "#" + strconv.Itoa(i))
+			ids[v] = interned.id("made " + b.String() + "#" + strconv.Itoa(i))
 		}
 	}
 	return ids
 }
 
 // byUse numbers values by their uses: the ops that read them, the operand index, and the uses of the results.
-func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
+func byUse(g *graph.Graph, interned interner) map[*graph.Value]int {
 	readers := map[*graph.Value][]string{}
 	for i, output := range g.Outputs {
 		readers[output.Value] = append(readers[output.Value], fmt.Sprintf("output %d", i))
@@ -136,9 +137,9 @@ func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
 	for _, n := range slices.Backward(g.Nodes) {
 		text := "used " + callText(n, func(*graph.Value) string { return "" })
 		for _, v := range n.Out {
-			text += " > " + strconv.Itoa(in.id(uses(v)))
+			text += " > " + strconv.Itoa(interned.id(uses(v)))
 		}
-		id := in.id(text)
+		id := interned.id(text)
 		for _, v := range n.Out {
 			ids[v] = id
 		}
@@ -149,16 +150,16 @@ func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
 		}
 	}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		ids[v] = in.id("used " + leafText(v) + " > " + uses(v))
+		ids[v] = interned.id("used " + leafText(v) + " > " + uses(v))
 	}
 	return ids
 }
 
 // byName numbers values by name and kind.
-func byName(g *graph.Graph, in interner) map[*graph.Value]int {
+func byName(g *graph.Graph, interned interner) map[*graph.Value]int {
 	ids := map[*graph.Value]int{}
-	for _, v := range matchable(g) {
-		ids[v] = in.id("called " + v.Kind() + " " + v.Name)
+	for _, v := range matchableValues(g) {
+		ids[v] = interned.id("called " + v.Kind() + " " + v.Name)
 	}
 	return ids
 }

@@ -257,7 +257,7 @@ func stepsText(steps []StepSummary) string {
 // shapes returns two maps, one for each graph: by name of a value, the shape of its match in the other graph.
 func (p *pairing) shapes() (first, second map[string][]int) {
 	first, second = map[string][]int{}, map[string][]int{}
-	for v, match := range p.second {
+	for v, match := range p.matchInSecond {
 		first[v.Name], second[match.Name] = program.NotNil(match.Meta.Shape), program.NotNil(v.Meta.Shape)
 	}
 	return first, second

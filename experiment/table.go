@@ -40,8 +40,9 @@ func (c *Comparison) Table() *Table {
 // The heading of a column has the unit of its numbers. Unknown numbers are dashes.
 func TableOf(rows []Measurement) *Table {
 	table := &Table{Rows: make([][]string, len(rows))}
-	addTexts := func(head string, right bool, cell func(*Measurement) string) {
-		table.Heads, table.Right = append(table.Heads, head), append(table.Right, right)
+	const left, right = false, true
+	addTexts := func(head string, alignRight bool, cell func(*Measurement) string) {
+		table.Heads, table.Right = append(table.Heads, head), append(table.Right, alignRight)
 		for i := range rows {
 			table.Rows[i] = append(table.Rows[i], cell(&rows[i]))
 		}
@@ -53,7 +54,7 @@ func TableOf(rows []Measurement) *Table {
 		}
 		unit, cells := units.cells(values)
 		row := -1 // addTexts visits the measurements in order
-		addTexts(head+"/"+unit, true, func(*Measurement) string { row++; return cells[row] })
+		addTexts(head+"/"+unit, right, func(*Measurement) string { row++; return cells[row] })
 	}
 	addBytes := func(head string, bytes func(*Measurement) int) {
 		addNumbers(head, byteUnits, func(measured *Measurement) *float64 { return new(float64(bytes(measured))) })
@@ -62,20 +63,20 @@ func TableOf(rows []Measurement) *Table {
 	if len(rows) > 0 {
 		base = rows[0].Name
 	}
-	addTexts("strategy", false, func(measured *Measurement) string { return measured.nameText() })
+	addTexts("strategy", left, func(measured *Measurement) string { return measured.nameText() })
 	addNumbers("cost", timeUnits, func(measured *Measurement) *float64 { return &measured.CostNS })
 	if slices.ContainsFunc(rows, func(measured Measurement) bool { return measured.Gap != nil }) {
-		addTexts("gap", true, func(measured *Measurement) string { return measured.gapText() })
+		addTexts("gap", right, func(measured *Measurement) string { return measured.gapText() })
 	}
 	addNumbers("median", timeUnits, func(measured *Measurement) *float64 { return measured.Median })
-	addTexts("±", true, func(measured *Measurement) string { return measured.halfWidthText() })
-	addTexts("vs "+base, true, func(measured *Measurement) string { return measured.changeText() })
-	addTexts("p", true, func(measured *Measurement) string { return measured.pValueText() })
-	addTexts("copies", true, func(measured *Measurement) string { return strconv.Itoa(measured.Copies) })
+	addTexts("±", right, func(measured *Measurement) string { return measured.halfWidthText() })
+	addTexts("vs "+base, right, func(measured *Measurement) string { return measured.changeText() })
+	addTexts("p", right, func(measured *Measurement) string { return measured.pValueText() })
+	addTexts("copies", right, func(measured *Measurement) string { return strconv.Itoa(measured.Copies) })
 	addBytes("copied", func(measured *Measurement) int { return measured.CopiedBytes })
 	if index := slices.IndexFunc(rows, func(measured Measurement) bool { return measured.Places != nil }); index >= 0 {
 		addCount := func(head string, count func(*report.Places) int) {
-			addTexts(head, true, func(measured *Measurement) string {
+			addTexts(head, right, func(measured *Measurement) string {
 				if measured.Places == nil {
 					return "-"
 				}

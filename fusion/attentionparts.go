@@ -15,13 +15,13 @@ import (
 // of query and key, whose result is the scores, then a row program (operations on the rows of the scores, such as a
 // softmax), and last a product with the value. The batch of a matrix product is its dimensions before the last two.
 
-// addAttention adds the parts of an attention: see [Fuser.CheckAttention]. The batch may have different shapes in
-// different parts, such as [b*h] and [b, h]. The attention uses the shape of finestBatch: merging dimensions of this
-// shape gives the shape in each part. addAttention sets the operands query, key and value, then adds the parts in
-// order, and records for each operand the shape in which the kernel views it. keep reports whether a value is read
-// outside of the attention. Last, addAttention marks the columns of the scores as the dimension that the row program
-// folds (reduces).
-func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
+// addAttention adds the parts of an attention: see [Fuser.CheckAttention]. It sets the operands query, key and value,
+// adds the parts in order, and records for each operand the shape in which the kernel views it. The batch may have
+// different shapes in different parts, such as [b*h] and [b, h]. The kernel uses the shape of finestBatch: merging
+// dimensions of this shape gives the shape in each part. isReadOutside reports whether a value is read outside of the
+// attention. Last, addAttention marks the columns of the scores as the dimension that the row program folds (reduces).
+func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
+	isReadOutside func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := checkProducts(parts); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep
 	if err := checkProductOperands(append(slices.Clone(builder.node.In), scoresArg, last.In[0])); err != nil {
 		return err
 	}
-	scores, hasFold := first.Out[0].Meta.Shape, false
+	scores := first.Out[0].Meta.Shape
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
 		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, batch)
 		if err := builder.recordView(i, viewShape, ok); err != nil {
@@ -44,31 +44,22 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep
 		}
 	}
 	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
+	hasFold := false
 	for i, part := range parts {
-		broadcastTo := part.Out[0].Meta.Shape
-		switch foldsRows, err := fuser.checkBetween(part, scores); {
-		case i == 0 || i == len(parts)-1:
-			builder.addProduct(i, part, keep)
+		if i == 0 || i == len(parts)-1 {
+			builder.addProduct(i, part, isReadOutside)
 			continue
-		case err != nil:
+		}
+		foldsRows, err := fuser.checkBetween(part, scores)
+		if err != nil {
 			return fmt.Errorf("%q %w", part.Name, err)
-		case foldsRows:
+		}
+		broadcastTo := part.Out[0].Meta.Shape
+		if foldsRows {
 			hasFold, broadcastTo = true, part.In[0].Meta().Shape
 		}
-		if err := builder.addPart(i, part, func(int) bool { return false }, keep); err != nil {
+		if err := builder.addRowPart(i, part, broadcastTo, batchAndRows, isReadOutside); err != nil {
 			return err
-		}
-		if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
-			return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
-		}
-		for _, arg := range builder.fusion.Parts[i].In {
-			if arg.Part >= 0 || arg.Number.IsSet() {
-				continue
-			}
-			viewShape, ok := rowView(builder.node.In[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
-			if err := builder.recordView(arg.Index, viewShape, ok); err != nil {
-				return err
-			}
 		}
 	}
 	if builder.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
@@ -78,6 +69,29 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node, keep
 	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, result[len(result)-2:]))
 	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
 	builder.fusion.Mask[len(batch)+1] = true
+	return nil
+}
+
+// addRowPart adds part i, a node of the row program, and records the view of each of its operands. broadcastTo is the
+// shape to which the operands are broadcast, and batchAndRows the shape of the batch, followed by the number of rows.
+func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, batchAndRows []int,
+	isReadOutside func(*graph.Value) bool) error {
+	isChannelVector := func(int) bool { return false }
+	if err := builder.addPart(i, part, isChannelVector, isReadOutside); err != nil {
+		return err
+	}
+	if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
+		return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
+	}
+	for _, arg := range builder.fusion.Parts[i].In {
+		if arg.Part >= 0 || arg.Number.IsSet() {
+			continue
+		}
+		viewShape, ok := rowView(builder.node.In[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
+		if err := builder.recordView(arg.Index, viewShape, ok); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -118,7 +132,7 @@ func checkProductOperands(values []graph.Arg) error {
 }
 
 // addProduct adds the first part (i is 0: the product of query and key) or the last part (the product with the values).
-func (builder *nodeBuilder) addProduct(i int, part *graph.Node, keep func(*graph.Value) bool) {
+func (builder *nodeBuilder) addProduct(i int, part *graph.Node, isReadOutside func(*graph.Value) bool) {
 	operands := []FusedArg{{Part: -1, Index: 0}, {Part: -1, Index: 1}} // query and key
 	if i > 0 {
 		operands[0] = FusedArg{Part: -1, Index: -1} // absent, unless a part computes the weights
@@ -127,7 +141,7 @@ func (builder *nodeBuilder) addProduct(i int, part *graph.Node, keep func(*graph
 		}
 		operands[1].Index = 2 // value
 	}
-	builder.recordOutputs(i, part, keep)
+	builder.recordOutputs(i, part, isReadOutside)
 	builder.fusion.Parts = append(builder.fusion.Parts,
 		FusedPart{Name: part.Name, Op: part.Op, Attrs: part.Attrs, In: operands, ResultCount: 1})
 }
@@ -225,10 +239,10 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 		if i == len(parts)-1 && (len(leading) == 0 || leading[len(leading)-1] != rows) {
 			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", part.Name)
 		}
-		product := 1
+		spannedRows := 1
 		for _, size := range slices.Backward(leading) {
-			if product *= size; product > rows {
-				rowCounts = append(rowCounts, product)
+			if spannedRows *= size; spannedRows > rows {
+				rowCounts = append(rowCounts, spannedRows)
 			}
 		}
 	}

@@ -176,8 +176,8 @@ type EpilogueRun struct {
 	stage      []byte           // buffer of the staged streams
 }
 
-// stageElems is the number of elements of each staged stream (see Epilogue.staged) in the buffer.
-const stageElems = 2048
+// stageElements is the number of elements of each staged stream (see Epilogue.staged) in the buffer.
+const stageElements = 2048
 
 // Bind sets the addresses of a chunk. mem has the addresses of the anchor's kernel, then the addresses of the epilogue.
 func (e *Epilogue) Bind(run *EpilogueRun, mem *graph.Mem) {
@@ -187,7 +187,7 @@ func (e *Epilogue) Bind(run *EpilogueRun, mem *graph.Mem) {
 		run.coords = make([]int, len(e.sizes))
 		bytes := 0
 		for _, i := range e.staged {
-			bytes += stageElems * e.streams[i].size
+			bytes += stageElements * e.streams[i].size
 		}
 		run.stage = tensor.NewStorage(bytes).Bytes()
 	}
@@ -297,8 +297,8 @@ func (e *Epilogue) locate(run *EpilogueRun, offset int) {
 // applyBlock applies the epilogue to rows of cols elements. run.coords has the coordinates of the first element.
 // Consecutive rows are indexStep indices apart along dimension dim.
 func (e *Epilogue) applyBlock(run *EpilogueRun, rows, dim, indexStep, cols int) {
-	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
-		e.applyParts(run, rows, dim, indexStep, cols)
+	if len(e.staged) > 0 && (cols > stageElements || rows*cols > stageElements) {
+		e.applyInParts(run, rows, dim, indexStep, cols)
 		return
 	}
 	e.setStreamAddresses(run, dim, indexStep)
@@ -331,34 +331,34 @@ const (
 
 // stageRows copies the staged streams. Before the loop it copies operands to the buffer and points all staged streams
 // to it. After the loop it copies results from the buffer.
-func (e *Epilogue) stageRows(run *EpilogueRun, rows, cols int, time staging) {
+func (e *Epilogue) stageRows(run *EpilogueRun, rows, cols int, phase staging) {
 	next := unsafe.Pointer(unsafe.SliceData(run.stage))
 	for _, i := range e.staged {
 		stream, buffer := e.streams[i], next
-		next = unsafe.Add(next, stageElems*stream.size)
+		next = unsafe.Add(next, stageElements*stream.size)
 		mover := strided.MoverOf(stream.size)
 		along := strided.Axis{N: cols, Dst: stream.size, Src: stream.strides[0]}
 		across := strided.Axis{N: rows, Dst: cols * stream.size, Src: run.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
-		case isResult && time == afterLoop:
+		case isResult && phase == afterLoop:
 			mover.CopyBlock(run.ptrs[i], buffer, along.Swapped(), across.Swapped())
 			continue
-		case !isResult && time == beforeLoop:
+		case !isResult && phase == beforeLoop:
 			mover.CopyBlock(buffer, run.ptrs[i], along, across)
 		}
 		run.ptrs[i], run.rowStrides[i] = buffer, cols*stream.size
 	}
 }
 
-// applyParts calls applyBlock for parts of a rectangle that fit in the buffer.
-func (e *Epilogue) applyParts(run *EpilogueRun, rows, dim, indexStep, cols int) {
+// applyInParts calls applyBlock for parts of a rectangle that fit in the buffer.
+func (e *Epilogue) applyInParts(run *EpilogueRun, rows, dim, indexStep, cols int) {
 	firstCoord, firstColumn := run.coords[dim], run.coords[0]
 	for row := 0; row < rows; {
-		rowCount := max(1, min(rows-row, stageElems/cols)) // 1 if a row exceeds the buffer
-		for column := 0; column < cols; column += stageElems {
+		rowCount := max(1, min(rows-row, stageElements/cols)) // 1 if a row exceeds the buffer
+		for column := 0; column < cols; column += stageElements {
 			run.coords[0] = firstColumn + column
 			run.coords[dim] += row * indexStep // dim may be 0
-			e.applyBlock(run, rowCount, dim, indexStep, min(stageElems, cols-column))
+			e.applyBlock(run, rowCount, dim, indexStep, min(stageElements, cols-column))
 			run.coords[dim] = firstCoord
 		}
 		run.coords[0] = firstColumn

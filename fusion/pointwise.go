@@ -37,7 +37,7 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	outputs, err := pointwise.Undefined(call)
+	outputs, err := pointwise.Undefined(call) // results without layouts, which the iteration then chooses
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, e
 // chunkNS is the approximate minimum time in nanoseconds of a chunk of a compiled loop: see compiledGrain.
 const chunkNS = 4e3
 
-// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two. elementNS is the time of
-// the loop per element, in nanoseconds. Expensive loops have smaller chunks. The grain does not affect results. Small
-// chunks balance the load better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal
-// stores.
+// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two from machine.CallGrain to
+// machine.MoveGrain. elementNS is the time of the loop per element, in nanoseconds. Expensive loops have smaller
+// chunks. The grain does not affect results. Small chunks balance the load better, but each chunk has a fixed cost: it
+// sets up addresses, and waits for its non-temporal stores.
 func compiledGrain(elementNS float64) int {
 	grain := machine.MoveGrain
 	for grain > machine.CallGrain && float64(grain)*elementNS > 1.5*chunkNS { // a half then takes at least 0.75*chunkNS

@@ -42,13 +42,13 @@ func (a *Attention) Sizes() (l, s, e, v int) {
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
 }
 
-// columnRows is the minimum number of queries for which scores are stored by columns. With this layout, each lane of a
-// vector register folds (reduces) a different row, so that 16 rows fill the lanes of a register.
-const columnRows = 16
+// minQueriesByColumns is the minimum number of queries for which scores are stored by columns. With this layout, each
+// lane of a vector register folds (reduces) a different row, so that 16 rows fill the lanes of a register.
+const minQueriesByColumns = 16
 
 // ByColumns reports whether scores are stored by columns. It depends on the shape only.
 func (a *Attention) ByColumns() bool {
-	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
+	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= minQueriesByColumns
 }
 
 // Entries returns the offset of each matrix of the batch in an operand or result of layout meta. Offsets count

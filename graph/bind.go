@@ -10,19 +10,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bind sets the sizes of symbolic dimensions, decodes attributes that depend on them, and infers the graph. A symbol
-// without a size in dims gets its hint ([Bounds.Hint]). Without a hint it gets the smallest size over 1 within its
-// bounds, because sizes 0 and 1 permit layouts that are invalid for larger sizes. [Graph.Assumed] lists such symbols.
-func (g *Graph) Bind(dims map[string]int) error {
-	if err := g.BindWithoutInference(dims); err != nil {
+// Bind sets the sizes of symbols, decodes attributes that depend on them, and infers the graph. sizes has the sizes by
+// symbol. A symbol without a size gets its hint ([Bounds.Hint]). Without a hint it gets the smallest size over 1 within
+// its bounds, because sizes 0 and 1 permit layouts that are invalid for larger sizes. [Graph.Assumed] lists such
+// symbols.
+func (g *Graph) Bind(sizes map[string]int) error {
+	if err := g.BindWithoutInference(sizes); err != nil {
 		return err
 	}
 	return g.Infer()
 }
 
 // BindWithoutInference is [Graph.Bind] without the inference.
-func (g *Graph) BindWithoutInference(dims map[string]int) error {
-	dims, err := g.SizesBySymbol(dims)
+func (g *Graph) BindWithoutInference(sizes map[string]int) error {
+	sizes, err := g.SizesBySymbol(sizes)
 	if err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func (g *Graph) BindWithoutInference(dims map[string]int) error {
 	g.sizes = map[string]sym.Int{}
 	for _, name := range sorted.Keys(g.Symbols) {
 		bounds := g.Symbols[name]
-		size, ok := dims[name]
+		size, ok := sizes[name]
 		if ok {
 			g.clearAssumed(name)
 		} else {

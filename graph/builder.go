@@ -171,7 +171,7 @@ func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any)
 func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, operands []any) []*Value {
 	n := &Node{Name: g.UniqueName(op)}
 	var err error
-	if n.Op, err = g.find(op); err == nil {
+	if n.Op, err = g.findOp(op); err == nil {
 		err = g.apply(n, op, attrs, operands, count, isExact)
 	}
 	if err == nil {

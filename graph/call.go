@@ -24,7 +24,7 @@ type Call struct {
 	// phase of the kernel applies it.
 	Epilogue Epilogue
 
-	fixesSizesToHints bool // Meta adds guards that unknown sizes equal their hints; set in inference for unknown sizes
+	metaFixesSizes bool // Meta adds guards that unknown sizes equal their hints; set in inference for unknown sizes
 
 	oneResult  [1]Result // buffer of NewResult and AliasResult
 	allResults []Result  // buffer of NewResults and AliasResults
@@ -117,7 +117,7 @@ func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
 	}
-	if c.fixesSizesToHints {
+	if c.metaFixesSizes {
 		c.In[i].Type().Specialize()
 	}
 	return c.In[i].Meta()

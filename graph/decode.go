@@ -38,7 +38,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 		if s.Additional == nil {
 			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
 		}
-		if err := setOther(s, out.Elem(), name, given[name], symbols); err != nil {
+		if err := setAdditional(s, out.Elem(), name, given[name], symbols); err != nil {
 			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
 		}
 	}
@@ -65,8 +65,8 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	return out.Interface(), nil
 }
 
-// setOther stores an attribute without a field of its own.
-func setOther(schema *Schema, attrs reflect.Value, name string, given any, symbols map[string]sym.Int) error {
+// setAdditional stores an attribute without a field of its own.
+func setAdditional(schema *Schema, attrs reflect.Value, name string, given any, symbols map[string]sym.Int) error {
 	var number tensor.Scalar
 	if err := setField(*schema.Additional, reflect.ValueOf(&number).Elem(), given, symbols); err != nil {
 		return schema.Additional.withExpectedType(err)

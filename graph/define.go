@@ -259,9 +259,9 @@ func (check *definer) checkPointwise(p *Pointwise) {
 	}
 }
 
-// find returns an op of the graph's catalogue, or nil without an error if the catalogue has no op of that name. It
+// findOp returns an op of the graph's catalogue, or nil without an error if the catalogue has no op of that name. It
 // fails if the graph has no catalogue, or if Define did not make the op.
-func (g *Graph) find(name string) (*Op, error) {
+func (g *Graph) findOp(name string) (*Op, error) {
 	if g.lookup == nil {
 		return nil, errors.New("the graph has no catalogue of ops: give New a Lookup")
 	}

@@ -170,7 +170,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 // rejected.
 func (d *Draft) Op(name string) (*Op, error) {
 	g := d.graph()
-	op, err := g.find(name)
+	op, err := g.findOp(name)
 	if op == nil {
 		if err == nil {
 			err = UnknownOp(name, g.lookup)

@@ -129,7 +129,7 @@ func New(name string, lookup Lookup) *Graph {
 // Op returns an op of the graph's catalogue by name. It returns nil if the catalogue has no such op, or has an op that
 // was not made by [Define].
 func (g *Graph) Op(name string) *Op {
-	op, err := g.find(name)
+	op, err := g.findOp(name)
 	if err != nil {
 		return nil
 	}

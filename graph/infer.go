@@ -61,7 +61,7 @@ func (n *Node) infer(state *inference) error {
 
 // inferSymbolic is infer for a node of a graph g with unknown sizes.
 func (n *Node) inferSymbolic(g *Graph, state *inference) error {
-	defer g.symbolicState.record(Guard{Node: n})
+	defer g.symbolicState.recordGuards(Guard{Node: n})
 	return n.inferReusing(g, state)
 }
 
@@ -100,7 +100,7 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call
-	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.fixesSizesToHints = n.In, n.Attrs, nil, n.Impl, n.Walk,
+	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.metaFixesSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
 		g.symbolicState != nil
 	var results []Result
 	var err error
@@ -333,7 +333,7 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	if err != nil {
 		return nil, err
 	}
-	call := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, fixesSizesToHints: true}
+	call := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, metaFixesSizes: true}
 	for i, a := range n.In {
 		if call.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
 			call.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}

@@ -113,7 +113,7 @@ func (inlining *inlining) inlineNode(n *Node) error {
 	}
 	body, args := n.Op.TakenBranch(n.Call())
 	if g.symbolicState != nil {
-		g.symbolicState.record(Guard{Node: n})
+		g.symbolicState.recordGuards(Guard{Node: n})
 	}
 	switch {
 	case body == nil:
@@ -274,7 +274,7 @@ func (inlining *inlining) unroll(n *Node) error {
 	g := inlining.graph
 	repetition, _ := n.Op.Repeats(n.Call())
 	if g.symbolicState != nil {
-		g.symbolicState.record(Guard{Node: n})
+		g.symbolicState.recordGuards(Guard{Node: n})
 	}
 	collectedCount := len(n.Out) - repetition.Carried
 	if repetition.Body == nil || repetition.Carried < 0 || collectedCount < 0 ||

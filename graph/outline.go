@@ -70,13 +70,13 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 	if op == nil || op.Schema == nil || op.Infer == nil {
 		return nil // the op was not made by Define
 	}
-	inference := &outlineInference{op: op, in: in, symbols: symbols}
+	inference := &outlineInference{op: op, operands: in, symbols: symbols}
 	if !inference.resolve(attrs, refs) {
 		return nil
 	}
 	var alternatives [][]PartialType
 	for _, dtype := range inference.dtypes() {
-		for rank := range inference.ranks() {
+		for rank := range inference.rankCount() {
 			if outlines := inference.infer(dtype, rank); outlines != nil {
 				alternatives = append(alternatives, outlines)
 			}
@@ -105,28 +105,28 @@ func joinOutlines(alternatives [][]PartialType) (joined []PartialType) {
 // outlineInference infers the outlines of the results of one op. It infers the op for combinations of guesses, and
 // joins the outlines from all combinations that the op accepts. There are five kinds of guesses:
 //   - a dtype for the operands of unknown dtype (dtypes);
-//   - a rank for the operands of unknown rank (ranks);
+//   - a rank for the operands of unknown rank (rankCount);
 //   - a hint for the unknown sizes (infer). Only the first hint that the op accepts is used;
 //   - the outcome of each condition on unknown sizes ([sym.Fork], in infer);
 //   - a number for the unknown elements of attributes (resolve).
 type outlineInference struct {
-	op      *Op
-	in      []OutlinedArg
-	attrs   []Attrs // the attributes, once for each number that is tried for unknown elements
-	symbols map[string]sym.Int
+	op       *Op
+	operands []OutlinedArg
+	attrs    []Attrs // the attributes, once for each number that is tried for unknown elements
+	symbols  map[string]sym.Int
 }
 
 // resolve replaces attributes that refer to values. Unknown elements become a number. Because the op may reject a
 // number, resolve makes several copies of the attributes, each with another number. It returns false if the shape of a
 // value is unknown.
 func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
-	fills := []any{nil}
+	guesses := []any{nil}
 	for _, attr := range attrs {
 		if _, ok := attr.(ValueRef); ok {
-			fills = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
+			guesses = []any{1, 3, 0, 2, -1, 1.5} // common sizes, axes and scales
 		}
 	}
-	for _, fill := range fills {
+	for _, guess := range guesses {
 		given := maps.Clone(attrs)
 		for name, attr := range attrs {
 			ref, ok := attr.(ValueRef)
@@ -136,11 +136,11 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 			if refs == nil {
 				return false
 			}
-			shape, list, ok := refs(ref.Value)
-			if !ok || len(list) > maxAttrElements || len(list) != tensor.Numel(shape) {
+			shape, elements, ok := refs(ref.Value)
+			if !ok || len(elements) > maxAttrElements || len(elements) != tensor.Numel(shape) {
 				return false
 			}
-			given[name] = filledAttr(shape, list, fill)
+			given[name] = filledAttr(shape, elements, guess)
 		}
 		inference.attrs = append(inference.attrs, given)
 	}
@@ -148,46 +148,47 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 }
 
 // filledAttr makes an attribute of the elements of a value. fill replaces unknown elements.
-func filledAttr(shape []int, list []any, fill any) any {
-	list = slices.Clone(list)
-	for i, element := range list {
+func filledAttr(shape []int, elements []any, guess any) any {
+	elements = slices.Clone(elements)
+	for i, element := range elements {
 		if element == nil {
-			list[i] = fill
+			elements[i] = guess
 		}
 	}
 	if len(shape) == 0 {
-		return list[0]
+		return elements[0]
 	}
-	return elementList(list)
+	return elementList(elements)
 }
 
 // dtypes lists the dtypes that are tried for operands of unknown dtype.
 func (inference *outlineInference) dtypes() []tensor.DType {
 	hasUnknownDType := func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.DType == tensor.Invalid }
-	if slices.ContainsFunc(inference.in, hasUnknownDType) {
+	if slices.ContainsFunc(inference.operands, hasUnknownDType) {
 		return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
 	}
 	return []tensor.DType{tensor.Invalid}
 }
 
-// ranks returns the number of ranks that are tried for operands of unknown rank.
-func (inference *outlineInference) ranks() int {
-	if slices.ContainsFunc(inference.in, func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
+// rankCount returns the number of ranks that are tried for operands of unknown rank: the ranks from 0.
+func (inference *outlineInference) rankCount() int {
+	hasUnknownRank := func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.Sizes == nil }
+	if slices.ContainsFunc(inference.operands, hasUnknownRank) {
 		return maxGuessedRank + 1
 	}
 	return 1
 }
 
-// outlineHints are hints for unknown sizes. The next hint is tried only if inference needs a size as a number and
-// rejects the current hint.
-var outlineHints = []int{3, 1, 2, 5, 64, 224}
+// sizeHints are guesses of unknown sizes. The next hint is tried only if inference needs a size as a number and rejects
+// the current hint.
+var sizeHints = []int{3, 1, 2, 5, 64, 224}
 
 // infer returns the outlines of the results if operands of unknown dtype have the given dtype, and operands of unknown
 // rank have the given rank. It returns nil if the op rejects all sizes.
 func (inference *outlineInference) infer(dtype tensor.DType, rank int) []PartialType {
-	for _, hint := range outlineHints {
+	for _, hint := range sizeHints {
 		env := sym.NewEnv()
-		call := inference.call(env, dtype, rank, hint)
+		call := inference.callFor(env, dtype, rank, hint)
 		if call == nil {
 			return nil
 		}
@@ -225,12 +226,12 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 	return nil
 }
 
-// call returns a call whose operands have symbols for their unknown sizes. It returns nil if an operand is missing or
-// too large.
-func (inference *outlineInference) call(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
-	built := &Call{In: make([]Arg, len(inference.in)), fixesSizesToHints: true}
-	for i, operand := range inference.in {
-		if built.In[i] = operand.Arg; !operand.isUnknown() {
+// callFor returns a call whose operands have symbols for their unknown sizes, with the given hint. It returns nil if an
+// operand is missing or too large.
+func (inference *outlineInference) callFor(env *sym.Env, dtype tensor.DType, rank, hint int) *Call {
+	call := &Call{In: make([]Arg, len(inference.operands)), metaFixesSizes: true}
+	for i, operand := range inference.operands {
+		if call.In[i] = operand.Arg; !operand.isUnknown() {
 			continue
 		}
 		sizes := operand.Outline.Sizes
@@ -247,15 +248,15 @@ func (inference *outlineInference) call(env *sym.Env, dtype tensor.DType, rank, 
 		if operandType.Check() != nil {
 			return nil
 		}
-		built.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Type: operandType, Meta: operandType.AtHints()}}
+		call.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Type: operandType, Meta: operandType.AtHints()}}
 	}
-	for len(built.In) > 0 && built.In[len(built.In)-1].Kind == Null {
-		built.In = built.In[:len(built.In)-1]
+	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == Null {
+		call.In = call.In[:len(call.In)-1]
 	}
-	if (&Node{Op: inference.op, In: built.In}).checkArity() != nil {
+	if (&Node{Op: inference.op, In: call.In}).checkArity() != nil {
 		return nil
 	}
-	return built
+	return call
 }
 
 // unknownSize returns a new symbol for a size.

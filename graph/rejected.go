@@ -47,10 +47,10 @@ func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
 
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
 // them. Unavailable values are inputs and constants that could not be read; unavailable maps each of them to the
-// reason. unknown lists the symbols that occur only in the sizes of unavailable inputs. Nodes with such a symbol in an
-// attribute are dropped as well. The returned errors are sorted by position in the file. There is an error for each
-// unavailable value, and for each node or output that reads an unavailable value directly.
-func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Graph, Errors) {
+// reason. unknownSymbols lists the symbols that occur only in the sizes of unavailable inputs. Nodes with such a symbol
+// in an attribute are dropped as well. The returned errors are sorted by position in the file. There is an error for
+// each unavailable value, and for each node or output that reads an unavailable value directly.
+func (g *Graph) DropValues(unavailable map[*Value]error, unknownSymbols ...string) (*Graph, Errors) {
 	var errs Errors
 	isUnavailable := map[*Value]bool{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
@@ -63,7 +63,7 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Gr
 	}
 	rejected := map[*Node]*Error{}
 	for _, n := range g.Nodes {
-		if err := n.missingDependency(isUnavailable, unknown); err != nil {
+		if err := n.missingDependency(isUnavailable, unknownSymbols); err != nil {
 			rejected[n] = g.NodeError(n, err)
 			errs = append(errs, rejected[n])
 		}
@@ -97,13 +97,13 @@ func copyIsUnavailable(g *Graph, unavailable map[*Value]bool, v *Value) bool {
 
 // missingDependency returns an error if the node reads a value in unavailable, or if an attribute depends on an unknown
 // symbol.
-func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) error {
+func (n *Node) missingDependency(unavailable map[*Value]bool, unknownSymbols []string) error {
 	for i := range n.dependencyCount() {
 		if v := n.dependency(i); unavailable[v] {
 			return unavailableError(v)
 		}
 	}
-	for _, symbol := range unknown {
+	for _, symbol := range unknownSymbols {
 		for name, attr := range n.givenAttrs() {
 			if attrDependsOn(attr, symbol) {
 				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+

@@ -23,7 +23,7 @@ func (g *Graph) UniqueName(base string) string {
 // Insert makes and infers a node with one output of the same name. The caller, a pass, adds it to Nodes. The parameter
 // why is the explanation shown to users. If Insert fails, the graph is unchanged.
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
-	found, err := g.find(op)
+	found, err := g.findOp(op)
 	switch {
 	case err != nil:
 		return nil, err

@@ -79,17 +79,17 @@ func (r *Rows) SplitsRows(shape []int) bool {
 		return false
 	}
 	length, _, ok := r.lengths(shape)
-	return ok && length <= r.maxCutLength()
+	return ok && length <= r.maxSplitLength()
 }
 
-// maxCutLength returns the maximum length, in elements, of rows that can be cut. It returns 0 if the results of pieces
-// cannot be combined.
-func (r *Rows) maxCutLength() int {
+// maxSplitLength returns the maximum length, in elements, of rows that can be cut into pieces. It returns 0 if the
+// results of pieces cannot be combined.
+func (r *Rows) maxSplitLength() int {
 	pieces, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
 	switch {
 	case err != nil:
 		return 0
-	case pieces.DependentFolds == 0:
+	case pieces.DependentFolds == 0: // no fold needs the result of another fold
 		return math.MaxInt
 	}
 	return expr.MaxCutLen
@@ -102,8 +102,8 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 		return fits, cut
 	}
 	if r.ChannelGroups != 0 {
-		parts := sym.Of(r.ChannelGroups)
-		shape = slices.Concat(shape[:1], []sym.Int{parts, shape[1].Div(parts)}, shape[2:])
+		groups := sym.Of(r.ChannelGroups)
+		shape = slices.Concat(shape[:1], []sym.Int{groups, shape[1].Div(groups)}, shape[2:])
 	}
 	length, count := sym.Of(1), sym.Of(1)
 	for dim, size := range shape {
@@ -114,7 +114,7 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 		}
 	}
 	isWithinLimits := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRowLength)))
-	if maxLength := r.maxCutLength(); maxLength > 0 {
+	if maxLength := r.maxSplitLength(); maxLength > 0 {
 		hasFewLongRows := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
 		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(isWithinLimits.Not().Or(hasFewLongRows))
 		if maxLength < math.MaxInt {

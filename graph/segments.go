@@ -169,20 +169,20 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 			segments = append(segments, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: segmenter.graph})
 		}
 	}
-	connect(segmenter.graph, segments)
+	connectSegments(segmenter.graph, segments)
 	return segments
 }
 
-// connect sets In, AttrInputs, Out and After of all segments. If several segments compute a value, a reader gets it
-// from the last of these segments before its own.
-func connect(g *Graph, segments []Segment) {
-	segmentOf, exportedFrom := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
+// connectSegments sets In, AttrInputs, Out and After of all segments. If several segments compute a value, a reader
+// gets it from the last of these segments before its own.
+func connectSegments(g *Graph, segments []Segment) {
+	segmentOf, exportingSegment := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
 	// export adds v to Out of the segment that computes it, unless it is there already. from is the index of this
 	// segment, or -1 if no segment so far computes v.
 	export := func(v *Value) (from int) {
 		from = segmentOf.At(v) - 1
-		if from >= 0 && exportedFrom.At(v) != from+1 {
-			exportedFrom.Set(v, from+1)
+		if from >= 0 && exportingSegment.At(v) != from+1 {
+			exportingSegment.Set(v, from+1)
 			segments[from].Out = append(segments[from].Out, v)
 		}
 		return from
@@ -191,7 +191,7 @@ func connect(g *Graph, segments []Segment) {
 	for i := range segments {
 		segment := &segments[i]
 		segment.readsOffsets = segment.Dynamic // a RunDynamic function may depend on offsets
-		computed, listed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
+		computed, isListed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range segment.Nodes {
 			segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
 			for k := range n.dependencyCount() {
@@ -199,10 +199,10 @@ func connect(g *Graph, segments []Segment) {
 				if k >= len(n.In) {
 					target, listIndex = &segment.AttrInputs, 1
 				}
-				if v == nil || v.Const != nil || computed[v] || listed[listIndex][v] {
+				if v == nil || v.Const != nil || computed[v] || isListed[listIndex][v] {
 					continue
 				}
-				listed[listIndex][v] = true
+				isListed[listIndex][v] = true
 				*target = append(*target, v)
 				if from := export(v); from >= 0 && lastReader[from] != i+1 {
 					lastReader[from] = i + 1

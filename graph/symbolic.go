@@ -29,9 +29,9 @@ type Symbolic struct {
 	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
 	IncompleteReason error
 
-	fixed             map[string]bool // open symbols that guards restrict to one size, the hint
+	fixedSymbols      map[string]bool // open symbols that guards restrict to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	insideFork        bool            // sym.Fork is running inference for each path: record adds no guards
+	insideFork        bool            // sym.Fork is running inference for each path: recordGuards adds no guards
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -72,7 +72,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 
 // symbolic returns a copy of the graph with open symbols, before inference.
 func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
-	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), fixed: map[string]bool{}}
+	s := &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), fixedSymbols: map[string]bool{}}
 	hints, err := g.SizesBySymbol(hints)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	copied := s.Graph
 	copied.sizes, copied.symbolicState = map[string]sym.Int{}, s
 	for _, name := range sorted.Keys(g.Symbols) {
-		size, err := s.symbol(g, name, hints)
+		size, err := s.symbolSize(g, name, hints)
 		if err != nil {
 			return nil, err
 		}
@@ -91,22 +91,22 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 			s.symbolicAttrNodes = append(s.symbolicAttrNodes, n)
 		}
 	}
-	s.decodeLater()
+	s.discardDecoded()
 	return s, nil
 }
 
-// decodeLater discards the decoded attributes that depend on symbols. Inference then decodes them again, and records
+// discardDecoded discards the decoded attributes that depend on symbols. Inference then decodes them again, and records
 // the guards of decoding for the node of the attribute.
-func (s *Symbolic) decodeLater() {
+func (s *Symbolic) discardDecoded() {
 	for _, n := range s.symbolicAttrNodes {
 		n.Attrs = nil
 	}
 }
 
-// symbol returns the size of a symbol of g. The size of a symbol with a hint, or with an assumed size in g, is a symbol
-// of Env; its hint is this hint or assumed size. The size of another symbol is a number if g has bound it, otherwise a
-// symbol of Env with the hint [Bounds].assumed.
-func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
+// symbolSize returns the size of a symbol of g. It is a number if the size was given ([Graph.Bind]) and hints does not
+// have the symbol. Otherwise it is a symbol of Env, whose hint is, in this order of preference, the size in hints, the
+// assumed size in g, or [Bounds].assumed.
+func (s *Symbolic) symbolSize(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	bounds := g.Symbols[name]
 	hint, isOpen := hints[name]
 	if !isOpen {
@@ -191,7 +191,7 @@ func (s *Symbolic) setInputs() error {
 			return s.Graph.valueError(v, err)
 		}
 		v.Type, v.Meta = t, t.AtHints()
-		s.record(Guard{Value: v})
+		s.recordGuards(Guard{Value: v})
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ const maxPaths = 8
 // inferAllPaths infers a node. Branches that do not affect its results leave no guards.
 func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
-		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, fixesSizesToHints: true}
+		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, metaFixesSizes: true}
 		return n.Op.Infer(call)
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
@@ -243,8 +243,8 @@ func sameType(a, b tensor.Type) bool {
 	return true
 }
 
-// record adds the new guards of Env to Guards, with the Node and the Value of origin.
-func (s *Symbolic) record(origin Guard) {
+// recordGuards adds the new guards of Env to Guards, with the Node and the Value of origin.
+func (s *Symbolic) recordGuards(origin Guard) {
 	if s.insideFork {
 		return
 	}
@@ -261,7 +261,7 @@ func (s *Symbolic) record(origin Guard) {
 	// symbol. If several guards fix the symbol together, Binds of the last new guard has it.
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
-		if _, isNumber := size.Known(); isNumber || s.fixed[name] {
+		if _, isNumber := size.Known(); isNumber || s.fixedSymbols[name] {
 			continue
 		}
 		cond := size.Eq(sym.Of(size.Hint()))
@@ -271,7 +271,7 @@ func (s *Symbolic) record(origin Guard) {
 				i = len(s.Guards) - first - 1
 			}
 			s.Guards[first+i].Binds = append(s.Guards[first+i].Binds, name)
-			s.fixed[name] = true
+			s.fixedSymbols[name] = true
 		}
 	}
 }
@@ -308,7 +308,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 		return single, singleErr
 	}
 	s.insideFork = false
-	s.merge(cases)
+	s.mergeClasses(cases)
 	return s, nil
 }
 
@@ -330,7 +330,7 @@ type classValue struct {
 
 // inferCase infers the graph for one class of sizes: sym.Fork calls it for each combination of branches.
 func (s *Symbolic) inferCase() (result classResult, err error) {
-	s.decodeLater()
+	s.discardDecoded()
 	if err := s.setInputs(); err != nil {
 		return classResult{err: err}, nil
 	}
@@ -354,8 +354,8 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 	return result, nil
 }
 
-// sameUpToLayout returns an error if the values of two classes differ in more than sizes, strides and offsets.
-func (c *classResult) sameUpToLayout(other *classResult) error {
+// checkMergeable returns an error if the values of two classes differ in more than sizes, strides and offsets.
+func (c *classResult) checkMergeable(other *classResult) error {
 	for i := range c.values {
 		a, b := &c.values[i], &other.values[i]
 		switch {
@@ -368,9 +368,9 @@ func (c *classResult) sameUpToLayout(other *classResult) error {
 	return nil
 }
 
-// merge sets the types of the values. The first class contains the hints. The types hold for the first class and for
-// the classes that differ from it only in sizes, strides and offsets. Guards exclude all other classes.
-func (s *Symbolic) merge(cases []sym.Case[classResult]) {
+// mergeClasses sets the types of the values. The types hold for the first class, which contains the hints, and for the
+// classes that differ from it only in sizes, strides and offsets. Guards exclude all other classes.
+func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
 	first := &cases[0].Value
 	accepted := cases[:1]
 	for _, c := range cases[1:] {
@@ -379,7 +379,7 @@ func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 		case c.Err != nil:
 			err = c.Err
 		case err == nil:
-			err = first.sameUpToLayout(&c.Value)
+			err = first.checkMergeable(&c.Value)
 		}
 		if err != nil {
 			s.Guards = append(s.Guards, Guard{Cond: c.If.Not(), Node: c.Value.node, Refusal: err})

@@ -306,18 +306,17 @@ func (n *Node) CheckProps() error {
 }
 
 // RecheckProps is [Node.CheckProps] after the layouts of some operands have changed, for a node that satisfied
-// CheckProps before. moved reports whether the layout of a value has changed. Operands whose layout has not changed are
-// not checked again.
-func (n *Node) RecheckProps(moved func(v *Value) bool) error {
+// CheckProps before. Operands for which layoutChanged returns false are not checked again.
+func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
 	}
-	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(moved)...)...)
+	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(layoutChanged)...)...)
 }
 
-// checkLaidOut checks the implementation and the pin of a node. If moved is not nil, only the operands for which moved
-// returns true are checked.
-func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
+// checkLaidOut checks the implementation and the pin of a node. If layoutChanged is not nil, only the operands for
+// which it returns true are checked.
+func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, value := range n.Out {
 		if !n.Pin.Matches(value.Meta) {
@@ -343,7 +342,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 		read = n.Impl.Read
 	}
 	for i, arg := range n.In {
-		if arg.Kind != TensorArg || moved != nil && !moved(arg.Value) {
+		if arg.Kind != TensorArg || layoutChanged != nil && !layoutChanged(arg.Value) {
 			continue
 		}
 		if err := n.checkPacked(call, i); err != nil {

@@ -13,29 +13,93 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// valueDecl is the declaration of an input or a constant.
+// readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
+// the file.
+func (l *loader) readInput(offset int) error {
+	firstErr := len(l.errs)
+	decl, ok, err := l.readDeclaration(offset, inputDecl)
+	if !ok {
+		l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErr, err)
+		return err
+	}
+	if decl.graphDecl.DType, err = tensor.ParseDType(decl.dtype); err != nil {
+		l.failAt(decl.dtypeOffset, "%w", err)
+	}
+	for _, dim := range decl.graphDecl.Dims {
+		if dim.Symbol != "" {
+			l.addSymbol(dim.Symbol)
+		}
+	}
+	if len(l.errs) == firstErr {
+		v, err := l.draft.Input(decl.name, decl.graphDecl)
+		if err == nil {
+			l.places.setValue(v, offset)
+			return nil
+		}
+		l.failAt(offset, "%w", err)
+	}
+	l.prefixErrors(firstErr, inputDecl, decl.name)
+	l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErr, nil)
+	return nil
+}
+
+// readConstant reads the declaration of a constant and adds the constant, with its data, to the graph. offset is the
+// declaration's offset in the file.
+func (l *loader) readConstant(offset int) error {
+	interrupt.Check(l.ctx)
+	firstErr := len(l.errs)
+	decl, ok, err := l.readDeclaration(offset, constantDecl)
+	if !ok {
+		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErr, err)
+		return err
+	}
+	t, mistakeOffset, err := l.constData(decl)
+	if err != nil {
+		l.failAt(mistakeOffset, "%w", err)
+		l.prefixErrors(firstErr, constantDecl, decl.name)
+		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErr, nil)
+		return nil
+	}
+	if decl.file != "" {
+		l.source.files[weak.Make(t)] = constRef{decl.file, decl.key}
+	}
+	v, err := l.draft.Constant(decl.name, decl.graphDecl.Layout, t)
+	if err != nil {
+		return err
+	}
+	l.places.setValue(v, offset)
+	return nil
+}
+
+// valueDecl is the declaration of an input or a constant, as its JSON keys state it. file and key say which array of
+// which file has the data of a constant.
 type valueDecl struct {
 	name, dtype, file, key          string
 	hasDType, hasShape              bool
-	graphDecl                       graph.Decl
-	data                            []byte // the JSON of "data"
-	offset, dtypeOffset, dataOffset int    // offsets of the declaration, the dtype and the data in the file
+	graphDecl                       graph.Decl // shape and layout, as package graph takes them
+	data                            []byte     // the JSON of "data"
+	offset, dtypeOffset, dataOffset int        // offsets of the declaration, the dtype and the data in the file
 }
 
+// declKind says what a valueDecl declares; it is the noun for messages.
+type declKind string
+
+const (
+	inputDecl    declKind = "input"
+	constantDecl declKind = "constant"
+)
+
+// The permitted keys, for messages.
 const (
 	inputKeys    = "name, dtype, shape, strides, offset, memory_format, order"
 	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
 )
 
 // readDeclaration reads the object of an input or a constant. ok is true if no mistake was found.
-func (l *loader) readDeclaration(offset int, isConstant bool) (decl *valueDecl, ok bool, err error) {
+func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErr := len(l.errs)
-	err = l.scan.object(func(key string, offset int) error { return l.readDeclarationKey(decl, key, offset, isConstant) })
-	kind := "input"
-	if isConstant {
-		kind = "constant"
-	}
+	err = l.scan.object(func(key string, offset int) error { return l.readDeclarationKey(decl, key, offset, kind) })
 	if len(l.errs) == firstErr && err == nil {
 		switch {
 		case decl.name == "":
@@ -62,14 +126,15 @@ func (l *loader) readDeclaration(offset int, isConstant bool) (decl *valueDecl, 
 
 // prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
 // l.errs[firstErr:].
-func (l *loader) prefixErrors(firstErr int, kind, name string) {
+func (l *loader) prefixErrors(firstErr int, kind declKind, name string) {
 	for _, e := range l.errs[firstErr:] {
 		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
 	}
 }
 
 // readDeclarationKey reads the value of one key of a declaration.
-func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, isConstant bool) error {
+func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, kind declKind) error {
+	isConstant := kind == constantDecl
 	switch {
 	case key == "name":
 		return l.scan.stringTo(&decl.name)
@@ -79,7 +144,7 @@ func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, isC
 	case key == "shape":
 		decl.hasShape = true
 		return l.scan.array(func(offset int) error {
-			dim, err := l.readDim(decl, "shape", offset, isConstant)
+			dim, err := l.readDim(decl, "shape", offset, kind)
 			if dim.Size < 0 {
 				l.failAt(offset, "negative size %d", dim.Size)
 			}
@@ -89,12 +154,12 @@ func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, isC
 	case key == "strides":
 		decl.graphDecl.Strides = []graph.Dim{}
 		return l.scan.array(func(offset int) error {
-			dim, err := l.readDim(decl, "strides", offset, isConstant)
+			dim, err := l.readDim(decl, "strides", offset, kind)
 			decl.graphDecl.Strides = append(decl.graphDecl.Strides, dim)
 			return err
 		})
 	case key == "offset":
-		dim, err := l.readDim(decl, "offset", l.scan.offset(), isConstant)
+		dim, err := l.readDim(decl, "offset", l.scan.offset(), kind)
 		decl.graphDecl.Offset = dim
 		return err
 	case key == "memory_format":
@@ -117,8 +182,9 @@ func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, isC
 }
 
 // readDim reads a size, a stride or an offset. key is the key of the list or of the number: shape, strides or offset.
-func (l *loader) readDim(decl *valueDecl, key string, offset int, isConstant bool) (graph.Dim, error) {
+func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind) (graph.Dim, error) {
 	var dim graph.Dim
+	isConstant := kind == constantDecl
 	if !l.scan.nextIsString() {
 		want := "an integer, a symbol or an expression"
 		if isConstant {
@@ -170,36 +236,6 @@ func (l *loader) checkExpressions() {
 	}
 }
 
-// readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
-// the file.
-func (l *loader) readInput(offset int) error {
-	firstErr := len(l.errs)
-	decl, ok, err := l.readDeclaration(offset, false)
-	if !ok {
-		l.skipValue(l.declareStandIn(decl.name, false), firstErr, err)
-		return err
-	}
-	if decl.graphDecl.DType, err = tensor.ParseDType(decl.dtype); err != nil {
-		l.failAt(decl.dtypeOffset, "%w", err)
-	}
-	for _, dim := range decl.graphDecl.Dims {
-		if dim.Symbol != "" {
-			l.addSymbol(dim.Symbol)
-		}
-	}
-	if len(l.errs) == firstErr {
-		v, err := l.draft.Input(decl.name, decl.graphDecl)
-		if err == nil {
-			l.places.setValue(v, offset)
-			return nil
-		}
-		l.failAt(offset, "%w", err)
-	}
-	l.prefixErrors(firstErr, "input", decl.name)
-	l.skipValue(l.declareStandIn(decl.name, false), firstErr, nil)
-	return nil
-}
-
 // skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
 // v as unavailable. v is nil if the declaration has no name, or if another value already has the name. It does nothing
 // after a syntax error, because the position in the file is then unknown.
@@ -213,41 +249,13 @@ func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {
 
 // declareStandIn declares a placeholder with the name of a rejected input or constant, so that its readers are not
 // rejected for an unknown name. It returns nil if the name is empty, or if another value has the name.
-func (l *loader) declareStandIn(name string, isConstant bool) (v *graph.Value) {
-	if isConstant {
+func (l *loader) declareStandIn(name string, kind declKind) (v *graph.Value) {
+	if kind == constantDecl {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
 	} else {
 		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
 	}
 	return v
-}
-
-// readConstant reads the declaration of a constant and adds the constant, with its data, to the graph. offset is the
-// declaration's offset in the file.
-func (l *loader) readConstant(offset int) error {
-	interrupt.Check(l.ctx)
-	firstErr := len(l.errs)
-	decl, ok, err := l.readDeclaration(offset, true)
-	if !ok {
-		l.skipValue(l.declareStandIn(decl.name, true), firstErr, err)
-		return err
-	}
-	t, mistakeOffset, err := l.constData(decl)
-	if err != nil {
-		l.failAt(mistakeOffset, "%w", err)
-		l.prefixErrors(firstErr, "constant", decl.name)
-		l.skipValue(l.declareStandIn(decl.name, true), firstErr, nil)
-		return nil
-	}
-	if decl.file != "" {
-		l.source.files[weak.Make(t)] = constRef{decl.file, decl.key}
-	}
-	v, err := l.draft.Constant(decl.name, decl.graphDecl.Layout, t)
-	if err != nil {
-		return err
-	}
-	l.places.setValue(v, offset)
-	return nil
 }
 
 // constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.
@@ -305,6 +313,7 @@ const (
 	freeElements    = 64
 )
 
+// checkStorageSize returns an error if a constant exceeds this limit.
 func checkStorageSize(meta tensor.Meta) error {
 	if limit := maxStorageRatio * (meta.Numel() + freeElements); meta.Extent() > limit {
 		return fmt.Errorf("%d elements need a storage of %d elements; the limit is %d", meta.Numel(), meta.Extent(), limit)

@@ -114,7 +114,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 		return nil, nil, l.errs
 	}
 	if len(l.graph.Outputs) == 0 {
-		l.draft.Warn(l.source.fail(l.outputsOffset, "%w", graph.ErrNoOutputs))
+		l.draft.Warn(l.source.errorAt(l.outputsOffset, "%w", graph.ErrNoOutputs))
 	}
 	return l.graph, append(l.skipped, l.draft.RemoveUnavailable(l.unavailable)...), nil
 }
@@ -122,6 +122,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 // maxErrors is the maximum number of mistakes that are collected from one file.
 const maxErrors = 100
 
+// asErrors returns an error of binding as a list of mistakes.
 func asErrors(err error) graph.Errors {
 	var list graph.Errors
 	var single *graph.Error

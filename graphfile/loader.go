@@ -89,7 +89,7 @@ func (l *loader) parse() {
 //
 //go:noinline
 func (l *loader) failAt(offset int, format string, args ...any) {
-	l.addError(l.source.fail(offset, format, args...))
+	l.addError(l.source.errorAt(offset, format, args...))
 }
 
 func (l *loader) addError(e *graph.Error) {

@@ -257,7 +257,8 @@ func (l *loader) resolve() {
 			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValueError(raw.value))
 		case isDuplicate && l.skipsMistakes():
 			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
-			l.skipped = append(l.skipped, l.source.fail(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
+			l.skipped = append(l.skipped,
+				l.source.errorAt(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
 			continue
 		case isDuplicate:
 			l.failAt(raw.offset, "two outputs are named %q", raw.out.Name)

@@ -14,9 +14,9 @@ import (
 
 // source describes the file of a graph. Graphs that are attributes in the file share the source.
 type source struct {
-	name   string
-	folder files.Folder // of the constants' files
-	lines  []int        // offsets of line starts
+	name       string
+	folder     files.Folder // of the constants' files
+	lineStarts []int        // offsets of line starts
 	// files maps the data of constants to their files. Copies of the graph share these data. The pointers are weak, so
 	// that a weight can be freed when no graph uses it any more.
 	files map[weak.Pointer[tensor.Tensor]]constRef
@@ -27,7 +27,7 @@ type constRef struct{ path, key string }
 
 // newSource returns the source of a graph file with the given contents.
 func newSource(name string, folder files.Folder, data []byte) *source {
-	s := &source{name: name, folder: folder, lines: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
+	s := &source{name: name, folder: folder, lineStarts: make([]int, 1, bytes.Count(data, []byte{'\n'})+1),
 		files: map[weak.Pointer[tensor.Tensor]]constRef{}}
 	for lineStart := 0; ; {
 		i := bytes.IndexByte(data[lineStart:], '\n')
@@ -35,7 +35,7 @@ func newSource(name string, folder files.Folder, data []byte) *source {
 			return s
 		}
 		lineStart += i + 1
-		s.lines = append(s.lines, lineStart)
+		s.lineStarts = append(s.lineStarts, lineStart)
 	}
 }
 
@@ -49,12 +49,12 @@ func sourceOf(g *graph.Graph) *source {
 
 // position converts an offset to line and column.
 func (s *source) position(offset int) graph.Place {
-	i := sort.SearchInts(s.lines, offset+1) - 1 // the last line that starts at or before offset
-	return graph.Place{File: s.name, Line: i + 1, Col: offset - s.lines[i] + 1}
+	i := sort.SearchInts(s.lineStarts, offset+1) - 1 // the last line that starts at or before offset
+	return graph.Place{File: s.name, Line: i + 1, Col: offset - s.lineStarts[i] + 1}
 }
 
-// fail returns an error with the position that corresponds to an offset in the file.
-func (s *source) fail(offset int, format string, args ...any) *graph.Error {
+// errorAt returns an error with the position that corresponds to an offset in the file.
+func (s *source) errorAt(offset int, format string, args ...any) *graph.Error {
 	p := s.position(offset)
 	return &graph.Error{File: p.File, Line: p.Line, Col: p.Col, Err: fmt.Errorf(format, args...)}
 }
@@ -63,10 +63,10 @@ func (s *source) fail(offset int, format string, args ...any) *graph.Error {
 // values.
 type places struct {
 	source  *source
-	nodes   []int
-	attrs   []attrsPlace // of the nodes with attributes, sorted by node number
-	values  []int        // offsets of inputs and constants by value number; -1 for other values
-	outputs map[string]int
+	nodes   []int          // offsets of nodes
+	attrs   []attrsPlace   // of the nodes with attributes, sorted by node number
+	values  []int          // offsets of inputs and constants by value number; -1 for other values
+	outputs map[string]int // offsets of outputs by name
 }
 
 // attrsPlace has the places of the attributes of one node.

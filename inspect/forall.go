@@ -50,6 +50,40 @@ const (
 	maxTried = 96 // number of planned samples after which samples in a case are skipped
 )
 
+// ForAll proves a property of plans for all sizes within the bounds of the symbols, or finds sizes that violate the
+// property. The property "no-copies" says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value
+// is in a memory format.
+//
+// The proof has three steps:
+//  1. ForAll plans samples. It ends if the plan of a sample violates the property. A sample that no case covers gives a
+//     new case: its specialization is planned again with symbols as sizes. If this symbolic plan has the property, the
+//     sizes that satisfy the guards of the symbolic plan are the case.
+//  2. Every specialization that serves sizes of a case has the property at all sizes that it serves.
+//  3. Package sym shows that the cases cover all sizes within bounds.
+//
+// The proof assumes that an implementation supports a call at all sizes that a specialization serves if it supports the
+// call at the hint of the specialization.
+func ForAll(p *graphrun.Program, text string) (*Proof, error) {
+	internal := (*program.Program)(p)
+	if _, err := internal.Compiled(); err != nil {
+		return nil, err
+	}
+	if !internal.Specializes() {
+		return nil, errors.New("there is nothing to prove for all sizes: each plan of this graph serves one set of sizes, " +
+			"because all sizes are fixed or shapes depend on data")
+	}
+	parsed, err := propertyOf(internal.Source(), text)
+	if err != nil {
+		return nil, err
+	}
+	prover := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
+		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
+	if err := prover.cover(); err != nil || prover.result.Counterexample != nil {
+		return prover.result, err
+	}
+	return prover.result, prover.conclude()
+}
+
 // property is a property of a plan: it has no copies, or a value is in a memory format.
 type property struct {
 	text   string // the property as the caller wrote it
@@ -105,40 +139,6 @@ func (p property) violation(plan *passes.Plan) string {
 	return ""
 }
 
-// ForAll proves a property of plans for all sizes within the bounds of the symbols, or finds sizes that violate the
-// property. The property "no-copies" says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value
-// is in a memory format.
-//
-// The proof has three steps:
-//  1. ForAll plans samples. It ends if the plan of a sample violates the property. A sample that no case covers gives a
-//     new case: its specialization is planned again with symbols as sizes. If this symbolic plan has the property, the
-//     sizes that satisfy the guards of the symbolic plan are the case.
-//  2. Every specialization that serves sizes of a case has the property at all sizes that it serves.
-//  3. Package sym shows that the cases cover all sizes within bounds.
-//
-// The proof assumes that an implementation supports a call at all sizes that a specialization serves if it supports the
-// call at the hint of the specialization.
-func ForAll(p *graphrun.Program, text string) (*Proof, error) {
-	internal := (*program.Program)(p)
-	if _, err := internal.Compiled(); err != nil {
-		return nil, err
-	}
-	if !internal.Specializes() {
-		return nil, errors.New("there is nothing to prove for all sizes: each plan of this graph serves one set of sizes, " +
-			"because all sizes are fixed or shapes depend on data")
-	}
-	parsed, err := propertyOf(internal.Source(), text)
-	if err != nil {
-		return nil, err
-	}
-	prover := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
-		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
-	if err := prover.cover(); err != nil || prover.result.Counterexample != nil {
-		return prover.result, err
-	}
-	return prover.result, prover.conclude()
-}
-
 // prover proves a property by cases.
 type prover struct {
 	program  *program.Program
@@ -152,16 +152,16 @@ type prover struct {
 
 // coveringCase is a case of the proof.
 type coveringCase struct {
-	conds []string                        // the conditions of the case
-	holds func(named map[string]int) bool // reports whether the sizes in named, by symbol, satisfy the conditions
+	conds []string                              // the conditions of the case
+	holds func(sizesByName map[string]int) bool // reports whether sizes satisfy the conditions
 }
 
 // cover plans the samples, and adds a case for each sample that no case covers. It stops at a sample that violates the
 // property, and sets result.Counterexample.
 func (prover *prover) cover() error {
 	for _, sizes := range prover.samples() {
-		named := prover.program.SizesByName(sizes)
-		covered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(named) })
+		sizesByName := prover.program.SizesByName(sizes)
+		covered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(sizesByName) })
 		if covered && len(prover.result.Tried) >= maxTried {
 			continue
 		}
@@ -174,10 +174,10 @@ func (prover *prover) cover() error {
 			continue
 		}
 		if why := prover.property.violation(plan); why != "" {
-			prover.result.Counterexample, prover.result.Why = named, why
+			prover.result.Counterexample, prover.result.Why = sizesByName, why
 			return nil
 		}
-		prover.result.Tried = append(prover.result.Tried, named)
+		prover.result.Tried = append(prover.result.Tried, sizesByName)
 		if !covered && spec != nil && len(prover.cases) < maxCases {
 			prover.tryCase(spec, sizes)
 		}
@@ -265,8 +265,8 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Boo
 	for _, cond := range guards {
 		newCase.conds = append(newCase.conds, cond.String())
 	}
-	newCase.holds = func(named map[string]int) bool {
-		binding := symbolic.Binding(named)
+	newCase.holds = func(sizesByName map[string]int) bool {
+		binding := symbolic.Binding(sizesByName)
 		return !slices.ContainsFunc(guards, func(cond sym.Bool) bool {
 			holds, err := cond.At(binding)
 			return err != nil || !holds

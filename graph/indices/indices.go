@@ -161,7 +161,7 @@ func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 
 // apply computes a node for all candidates by the reference of the node's op, and sets the outcome of the
 // result.
-func (s *search) apply(n *graph.Node, from *outcome, in []*tensor.Tensor) {
+func (s *search) apply(n *graph.Node, source *outcome, in []*tensor.Tensor) {
 	call := &graph.Call{Attrs: n.Attrs}
 	for i, a := range n.In {
 		if a.Kind == graph.TensorArg {
@@ -179,7 +179,7 @@ func (s *search) apply(n *graph.Node, from *outcome, in []*tensor.Tensor) {
 		[]int{len(s.candidates)}) {
 		return
 	}
-	s.outcomes[n.Out[0]] = &outcome{from.input, out[0], from.mapping}
+	s.outcomes[n.Out[0]] = &outcome{source.input, out[0], source.mapping}
 }
 
 // evaluateReference computes an op by its reference. It returns nil if the reference rejects the operands or panics:
