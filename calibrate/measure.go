@@ -60,34 +60,34 @@ type runnable struct {
 // its operands. For a probe of an inner kernel, an earlier step evicts the data in the caches. Constants and code are
 // then as cold as in a network. Further steps then bring the memory of the results back into the caches.
 func (p *probe) prepare() (*runnable, error) {
-	timed := newBuilder(p.call.Make != nil)
+	build := newBuilder(p.call.Make != nil)
 	switch {
 	case p.innerKernel != "": // a probe of an inner kernel
-		timed.evictCaches("relu", evictionBytes)
-		for _, value := range newBuilder(timed.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
-			timed.addWarmup(value.Meta)
+		build.evictCaches("relu", evictionBytes)
+		for _, value := range newBuilder(build.mayFuse).addCall(p.call) { // a separate graph gives the metas of the results
+			build.addWarmup(value.Meta)
 		}
 	case p.bytesBetweenCalls() > 0:
 		// The caches are evicted by the slow op lgamma, because it takes about as long as a network with constants of
 		// this size. Other processes then have as much time to evict data from shared caches as during a run of the
 		// network.
-		timed.evictCaches("lgamma", p.bytesBetweenCalls())
+		build.evictCaches("lgamma", p.bytesBetweenCalls())
 	}
-	values := timed.addCall(p.call)
+	values := build.addCall(p.call)
 	for range p.chainedCalls {
-		values = timed.addTimedCall(p.call, values[0])
+		values = build.addTimedCall(p.call, values[0])
 	}
-	if err := timed.graph.Err(); err != nil {
+	if err := build.graph.Err(); err != nil {
 		return nil, err
 	}
 	for i, value := range values {
 		// A copy gets no reader: passes would remove the copy, and the reader would read the original.
 		if p.innerKernel != "" && !value.Node.Op.Identity {
-			value = timed.excludeFromTiming(timed.addReader(value))
+			value = build.excludeFromTiming(build.addReader(value))
 		}
-		timed.graph.Output(fmt.Sprint("y", i), value)
+		build.graph.Output(fmt.Sprint("y", i), value)
 	}
-	return timed.runnable()
+	return build.runnable()
 }
 
 // builder builds the graph of a probe.
@@ -260,7 +260,8 @@ const minRuns = 4
 // stepNS returns the time of a step with almost no work, in nanoseconds, with cold or warm caches. It is the mean over
 // several steps with different code.
 func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float64, error) {
-	timed := newBuilder(false)
+	const mayFuse = false
+	timed := newBuilder(mayFuse)
 	if coldCaches {
 		timed.evictCaches("relu", evictionBytes)
 	}

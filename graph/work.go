@@ -146,11 +146,11 @@ func (op *Op) CountedWork(call *Call) (work Work) {
 		work.AddUnits(cmp.Or(op.FlopKernel, Flop), work.Flops)
 		return work
 	}
-	n := call.Elements()
+	elements := call.Elements()
 	perElement := op.operationsPerElement()
-	work.AddUnits(GoSimple, n*perElement.Simple)
-	work.AddUnits(GoFunction, n*perElement.Function)
-	work.Flops = n * (perElement.Simple + perElement.Function)
+	work.AddUnits(GoSimple, elements*perElement.Simple)
+	work.AddUnits(GoFunction, elements*perElement.Function)
+	work.Flops = elements * (perElement.Simple + perElement.Function)
 	return work
 }
 
@@ -159,11 +159,11 @@ func (c *Call) Elements() float64 {
 	if len(c.Out) == 0 {
 		return 0
 	}
-	n := c.Out[0].Numel()
+	elements := c.Out[0].Numel()
 	if len(c.In) > 0 {
-		n = max(n, c.Meta(0).Numel())
+		elements = max(elements, c.Meta(0).Numel())
 	}
-	return float64(n)
+	return float64(elements)
 }
 
 // functionGrain distinguishes pointwise ops that compute functions such as exp from cheaper ones. A function takes some

@@ -162,6 +162,7 @@ func (l *loader) readTopLevel() error {
 	return nil
 }
 
+// unknownKey reports a key that is not in want, and skips its value.
 func (l *loader) unknownKey(key string, offset int, want string) error {
 	similar := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
 	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(similar))

@@ -129,8 +129,9 @@ type questionKey struct {
 // maxAnswers bounds the number of cached answers.
 const maxAnswers = 1 << 16
 
-// cache stores the answer to a question.
-func (f *facts) cache(key questionKey, r reduction) {
+// storeAnswer stores the answer to a question in the cache. A reduction is the truth of the condition or, if the truth
+// is unknown, a simpler condition.
+func (f *facts) storeAnswer(key questionKey, r reduction) {
 	if f.answers == nil || len(f.answers) >= maxAnswers {
 		f.answers = map[questionKey]reduction{}
 	}

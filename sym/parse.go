@@ -36,9 +36,9 @@ type parser struct {
 	tokenEnd int // byte offset of the end of the token
 	token    string
 	depth    int // nesting depth of expressions and conditions
-	// inWhere is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
+	// whereDepth is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
 	// select it. A divisor inside may therefore be 0 for other sizes, and no guard excludes that.
-	inWhere int
+	whereDepth int
 }
 
 // maxDepth bounds the nesting of expressions, so that no text exhausts the stack.
@@ -166,9 +166,9 @@ func (p *parser) product() (Int, error) {
 			err = parserAtOp.fail("%v %s %v does not fit %d bits", left, op, right, strconv.IntSize)
 		case op == "*":
 			left = left.Mul(right)
-		case known && divisor == 0 || p.inWhere == 0 && right.Hint() == 0:
+		case known && divisor == 0 || p.whereDepth == 0 && right.Hint() == 0:
 			err = parserAtOp.fail("division by zero")
-		case known || p.inWhere == 0: // Div and Mod record the guard that the divisor is not 0
+		case known || p.whereDepth == 0: // Div and Mod record the guard that the divisor is not 0
 			left = map[string]func(a, b Int) Int{"//": Int.Div, "%": Int.Mod}[op](left, right)
 		default:
 			left = map[string]func(a, b Int) Int{"//": quotientOf, "%": remainderOf}[op](left, right)

@@ -107,9 +107,9 @@ func (p *parser) where() (Int, error) {
 	if err := p.expect(","); err != nil {
 		return Int{}, err
 	}
-	p.inWhere++
+	p.whereDepth++
 	ifTrue, ifFalse, err := p.pair()
-	if p.inWhere--; err != nil {
+	if p.whereDepth--; err != nil {
 		return Int{}, err
 	}
 	return Where(condition, ifTrue, ifFalse), p.expect(")")

@@ -43,7 +43,7 @@ func (env *Env) reduce(c *cond) reduction {
 	case env.facts.stepsLeft == 0 && !result.known:
 		return reduction{remaining: c}
 	case key.state == env.facts.state():
-		env.facts.cache(key, result)
+		env.facts.storeAnswer(key, result)
 	}
 	return result
 }

@@ -12,7 +12,7 @@ import (
 // A run needs memory for constants, and other memory: inputs, values, scratch memory of kernels. The step that needs
 // most determines the other memory of a plan. The need of a step depends on the label of its node. This file learns
 // upper bounds on these needs: a step needs at most the other memory of each examined plan in which its node has the
-// label.
+// label. A nodeLimit is a limit on the bytes of the constants of one node.
 
 // classLevel is a class of nodes, and a number of bytes of constants that such a node can read. Nodes of a class have
 // results of equal size, and labels with equal bytes and costs. Their kernels probably need equal scratch memory.
@@ -22,9 +22,9 @@ type classLevel struct {
 
 // findClasses sets the class of each node that has a choice.
 func (s *memorySearch) findClasses() {
-	s.classes = make([]int64, len(s.bytes))
+	s.classes = make([]int64, len(s.bytesByLabel))
 	known := map[string]int64{}
-	for i, bytes := range s.bytes {
+	for i, bytes := range s.bytesByLabel {
 		if bytes == nil {
 			continue
 		}
@@ -49,10 +49,10 @@ func (s *memorySearch) findClasses() {
 // are the bytes that a run of the plan needs.
 func (s *memorySearch) recordOtherMemory(plan *pricedPlan, runBytes int64) {
 	for i, bytes := range s.limitsOf(plan) {
-		if s.bytes[i] != nil {
+		if s.bytesByLabel[i] != nil {
 			key := classLevel{s.classes[i], bytes}
-			if other, known := s.otherBytes[key]; !known || runBytes-plan.bytes < other {
-				s.otherBytes[key] = runBytes - plan.bytes
+			if other, known := s.otherBytes[key]; !known || runBytes-plan.constantBytes < other {
+				s.otherBytes[key] = runBytes - plan.constantBytes
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	if other, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
 		return other
 	}
-	return s.limit - s.smallest.unused - s.smallest.bytes
+	return s.limit - s.smallest.unused - s.smallest.constantBytes
 }
 
 // measureOtherBytes examines a plan for each unknown level in the list. Each plan differs in one node from the plan
@@ -121,15 +121,15 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 		if candidate == nil || candidate.costPS >= s.leastPS || s.isExhausted() {
 			break
 		}
-		bytes, next, err := s.examine(candidate, s.leastPS)
+		bytes, fitting, err := s.examine(candidate, s.leastPS)
 		if err != nil {
 			return nil, err
 		}
 		switch fewerBytes := candidate.bytes() - 1; {
-		case next != nil && best == plan: // the first plan that fits
-			best, candidates = next, skipped
-		case next != nil:
-			best = next
+		case fitting != nil && best == plan: // the first plan that fits
+			best, candidates = fitting, skipped
+		case fitting != nil:
+			best = fitting
 		case best == plan: // no plan fits yet: reduce the bytes to a number with which a plan would fit
 			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(bytes, fewerBytes))
 			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
@@ -152,29 +152,30 @@ func removeCheapest(list *[]*combination) *combination {
 	return cheapest
 }
 
-// addCombination adds the result of [memorySearch.combination] to a list, unless the list has it.
-func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, list []nodeLimit, other,
+// addCombination adds the result of [memorySearch.cheapestCombination] to a list, unless the list has it.
+func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, list []nodeLimit, otherBytes,
 	bytes int64) []*combination {
-	added := s.combination(plan, list, other, bytes)
-	isListed := func(other *combination) bool { return slices.Equal(added.limits, other.limits) }
+	added := s.cheapestCombination(plan, list, otherBytes, bytes)
+	isListed := func(listed *combination) bool { return slices.Equal(added.limits, listed.limits) }
 	if added == nil || slices.ContainsFunc(candidates, isListed) {
 		return candidates
 	}
 	return append(candidates, added)
 }
 
-// combination returns the limits of least predicted cost whose constants have at most the given bytes, and that require
-// at most the given other memory. It returns nil if there are none.
-func (s *memorySearch) combination(plan *pricedPlan, list []nodeLimit, other, bytes int64) *combination {
-	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > other })
+// cheapestCombination returns the limits of least predicted cost whose constants have at most the given bytes, and that
+// require at most the given other memory. It returns nil if there are none.
+func (s *memorySearch) cheapestCombination(plan *pricedPlan, list []nodeLimit,
+	otherBytes, constantBytes int64) *combination {
+	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > otherBytes })
 	countNodes := func(list []nodeLimit) int {
 		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
 	}
 	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
 		return nil
 	}
-	chosen := &combination{limits: s.limitsOf(plan), costPS: plan.CostPS, otherBytes: other}
-	best := bestCombination(allowed, chosen.limits, bytes-plan.bytes)
+	chosen := &combination{limits: s.limitsOf(plan), costPS: plan.CostPS, otherBytes: otherBytes}
+	best := bestCombination(allowed, chosen.limits, constantBytes-plan.constantBytes)
 	if best == nil {
 		return nil
 	}
@@ -193,23 +194,23 @@ func (c *combination) bytes() (sum int64) {
 	return sum
 }
 
-// examine returns a plan with the limits of a combination that fits and costs less than ps picoseconds. If there is
+// examine returns a plan with the limits of a combination that fits and costs less than maxPS picoseconds. If there is
 // none, it returns the bytes of constants with which a plan would fit. It examines three orders of the limits of equal
 // nodes, because the order affects the gaps in the arena.
-func (s *memorySearch) examine(candidate *combination, ps int64) (bytes int64, fitting *pricedPlan, err error) {
+func (s *memorySearch) examine(candidate *combination, maxPS int64) (bytes int64, fitting *pricedPlan, err error) {
 	bytes = math.MinInt64
 	for _, sign := range []int{0, 1, -1} {
-		next, err := s.tryLimits(s.rearranged(candidate.limits, sign), ps)
+		tried, err := s.tryLimits(s.rearranged(candidate.limits, sign), maxPS)
 		if err != nil {
 			return 0, nil, err
 		}
-		if next == nil {
+		if tried == nil {
 			continue
 		}
-		if next.unused >= 0 {
-			return 0, next, nil
+		if tried.unused >= 0 {
+			return 0, tried, nil
 		}
-		bytes = max(bytes, next.bytes+next.unused)
+		bytes = max(bytes, tried.constantBytes+tried.unused)
 	}
 	if bytes == math.MinInt64 {
 		bytes = candidate.bytes()
@@ -225,7 +226,7 @@ func (s *memorySearch) rearranged(limits []int64, sign int) []int64 {
 		return result
 	}
 	nodesOf := map[int64][]int{} // by class: indices of its nodes
-	for i, bytes := range s.bytes {
+	for i, bytes := range s.bytesByLabel {
 		if bytes != nil {
 			nodesOf[s.classes[i]] = append(nodesOf[s.classes[i]], i)
 		}

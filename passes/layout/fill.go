@@ -100,8 +100,8 @@ func (s *memorySearch) tryLimits(limits []int64, ceilingPS int64) (*pricedPlan, 
 
 // limitsOf returns, for each node, the bytes of the constants that a plan reads.
 func (s *memorySearch) limitsOf(plan *pricedPlan) []int64 {
-	limits := make([]int64, len(s.bytes))
-	for i, bytes := range s.bytes {
+	limits := make([]int64, len(s.bytesByLabel))
+	for i, bytes := range s.bytesByLabel {
 		if bytes != nil {
 			limits[i] = bytes[plan.Labels[s.model.computedNodes[i].id]]
 		}
@@ -113,7 +113,7 @@ func (s *memorySearch) limitsOf(plan *pricedPlan) []int64 {
 // which the node itself is cheaper than with fewer bytes.
 func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error) {
 	limits := s.limitsOf(plan)
-	for i, bytes := range s.bytes {
+	for i, bytes := range s.bytesByLabel {
 		var candidates []nodeLimit
 		for label := range bytes {
 			candidates = append(candidates, nodeLimit{i, bytes[label], s.model.computedNodes[i].labels[label].leastCost()})
@@ -180,5 +180,5 @@ func (s *memorySearch) solveLimited(limits []int64) (*pricedPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pricedPlan{Outcome: outcome, bytes: s.bytesOf(found.Labels)}, nil
+	return &pricedPlan{Outcome: outcome, constantBytes: s.bytesOf(found.Labels)}, nil
 }

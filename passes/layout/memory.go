@@ -56,9 +56,9 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		return nil, err
 	}
 	bytes := m.constantBytesByLabel()
-	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytes: bytes, limit: limit, runBytes: need,
-		runBytesByLabels: map[string]int64{}, otherBytes: map[classLevel]int64{}, leastPS: knownPS, result: &Within{},
-		options: m.Problem.options()}
+	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytesByLabel: bytes, limit: limit,
+		runBytes: need, runBytesByLabels: map[string]int64{}, otherBytes: map[classLevel]int64{}, leastPS: knownPS,
+		result: &Within{}, options: m.Problem.options()}
 	search.options.Context = ctx
 	search.options.TimeLimit /= maxPrices
 	fixedBytes := m.LiveBytes() // bytes that every plan needs
@@ -68,9 +68,9 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		}
 	}
 	for i, computed := range m.computedNodes {
-		if search.bytes[i] != nil && computed.id < 0 { // a node with a single label
-			fixedBytes += search.bytes[i][0]
-			search.bytes[i] = nil
+		if search.bytesByLabel[i] != nil && computed.id < 0 { // a node with a single label
+			fixedBytes += search.bytesByLabel[i][0]
+			search.bytesByLabel[i] = nil
 		}
 	}
 	search.availableBytes = float64(limit - fixedBytes)
@@ -96,7 +96,7 @@ type memorySearch struct {
 	limit            int64
 	runBytes         func(*Outcome) (int64, error)
 	runBytesByLabels map[string]int64     // by labels: results of runBytes
-	bytes            [][]int64            // see constantBytesByLabel; nil for nodes with a single label
+	bytesByLabel     [][]int64            // see constantBytesByLabel; nil for nodes with a single label
 	classes          []int64              // by node; nodes with equal choices are in the same class
 	otherBytes       map[classLevel]int64 // by level of constants: least other memory of the examined plans
 	smallest         *pricedPlan          // the plan with the smallest constants
@@ -109,7 +109,7 @@ type memorySearch struct {
 // leastConstantBytes returns a lower bound on the bytes of the constants that depend on labels: each node reads the
 // smallest constants of its labels.
 func (s *memorySearch) leastConstantBytes() (sum int64) {
-	for _, list := range s.bytes {
+	for _, list := range s.bytesByLabel {
 		if len(list) > 0 {
 			sum += slices.Min(list)
 		}
@@ -120,9 +120,9 @@ func (s *memorySearch) leastConstantBytes() (sum int64) {
 // pricedPlan is a plan with its bytes of constants.
 type pricedPlan struct {
 	*Outcome
-	bytes      int64
-	pricedCost int64 // the cost of the plan plus the price of its bytes
-	unused     int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
+	constantBytes int64
+	pricedCost    int64 // the cost of the plan plus the price of its bytes
+	unused        int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
 }
 
 // findPrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per byte
@@ -147,15 +147,15 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	}
 	price := 0.0
 	for range maxPrices {
-		if fitting.bytes >= tooLarge.bytes || fitting.CostPS <= tooLarge.CostPS {
+		if fitting.constantBytes >= tooLarge.constantBytes || fitting.CostPS <= tooLarge.CostPS {
 			break
 		}
-		price = float64(fitting.CostPS-tooLarge.CostPS) / float64(tooLarge.bytes-fitting.bytes)
+		price = float64(fitting.CostPS-tooLarge.CostPS) / float64(tooLarge.constantBytes-fitting.constantBytes)
 		middle, err := s.solve(price)
 		if err != nil {
 			return 0, nil, err
 		}
-		if middle.bytes <= fitting.bytes || middle.bytes >= tooLarge.bytes {
+		if middle.constantBytes <= fitting.constantBytes || middle.constantBytes >= tooLarge.constantBytes {
 			break
 		}
 		fits, err := s.checkFit(middle)
@@ -175,7 +175,7 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 // so that the bytes of a plan cost at most an eighth of [wcsp.Forbidden].
 func (s *memorySearch) topPrice() float64 {
 	maxBytes := int64(1)
-	for _, list := range s.bytes {
+	for _, list := range s.bytesByLabel {
 		if len(list) > 0 {
 			maxBytes += slices.Max(list)
 		}
@@ -199,7 +199,7 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 		return err
 	}
 	for _, p := range list {
-		if p.CostPS >= s.leastPS || float64(p.bytes) > s.availableBytes {
+		if p.CostPS >= s.leastPS || float64(p.constantBytes) > s.availableBytes {
 			continue
 		}
 		if _, err := s.checkFit(p); err != nil {
@@ -246,7 +246,7 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	}
 	var plans []*pricedPlan
 	for _, found := range list {
-		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), bytes: s.bytesOf(found.Labels),
+		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), constantBytes: s.bytesOf(found.Labels),
 			pricedCost: found.Cost})
 	}
 	if price < s.topPrice() { // at the top price, rounding may exceed the bound
@@ -259,7 +259,7 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.Problem {
 	priced := *s.problem
 	priced.Factors = slices.Clone(priced.Factors)
-	for i, bytesByLabel := range s.bytes {
+	for i, bytesByLabel := range s.bytesByLabel {
 		if bytesByLabel == nil {
 			continue
 		}
@@ -282,8 +282,8 @@ func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
 // bytesOf returns the bytes of constants that labels read, except for nodes with a single label.
 func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 	for i, computed := range s.model.computedNodes {
-		if s.bytes[i] != nil {
-			sum += s.bytes[i][labels[computed.id]]
+		if s.bytesByLabel[i] != nil {
+			sum += s.bytesByLabel[i][labels[computed.id]]
 		}
 	}
 	return sum
@@ -328,7 +328,7 @@ func (m *Model) eachConstant(visit func(i, k int, v *graph.Value)) {
 	}
 }
 
-// callOf returns the call of a node with the layouts of results and constants that a label determines.
+// callOf returns the call of a node with the layouts of results that a label determines.
 func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 	call := *computed.node.Call()
 	call.Out = make([]tensor.Meta, len(computed.node.Out))

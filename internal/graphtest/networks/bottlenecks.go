@@ -18,12 +18,12 @@ func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	x := network.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},
 		graph.Dim{Symbol: "H"}, graph.Dim{Symbol: "W"})
 	weights, channels := 0, 3
-	conv := func(x *graph.Value, out, kernel, stride int) *graph.Value {
+	conv := func(x *graph.Value, outChannels, kernel, stride int) *graph.Value {
 		weights++
 		weight := network.Constant(fmt.Sprint("w", weights),
-			tensor.Zeros(tensor.Float32, out, channels, kernel, kernel))
-		bias := network.Constant(fmt.Sprint("b", weights), tensor.Zeros(tensor.Float32, out))
-		channels = out
+			tensor.Zeros(tensor.Float32, outChannels, channels, kernel, kernel))
+		bias := network.Constant(fmt.Sprint("b", weights), tensor.Zeros(tensor.Float32, outChannels))
+		channels = outChannels
 		return op.Conv2d(x, weight, bias, op.Conv2dAttrs{Stride: []int{stride, stride},
 			Padding: []int{kernel / 2, kernel / 2}})
 	}

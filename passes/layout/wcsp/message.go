@@ -53,7 +53,7 @@ func (e *elimination) message(eliminated int, functions []*function) *function {
 	if last >= 0 {
 		rowLength = e.sizes[scope[last]]
 		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
-		// At least one function depends on the last variable, so k is not negative.
+		// At least one function depends on the last variable, so firstVarying is not negative.
 		firstVarying := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
 		fixed, varying = operands[:firstVarying], operands[firstVarying:]
 	}

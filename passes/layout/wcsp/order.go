@@ -193,7 +193,8 @@ func (o *ordering) key(v int) int64 {
 			}
 		}
 	}
-	return fill<<40 + min(work, 1<<40-1) // ties of fill are broken by work
+	const workBits = 40
+	return fill<<workBits + min(work, 1<<workBits-1) // ties of fill are broken by work
 }
 
 // eliminate removes v from the graph and joins its neighbours in pairs. It returns, in ascending order, the variables

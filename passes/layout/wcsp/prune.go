@@ -18,10 +18,10 @@ type pruner struct {
 	unary     [][]int64 // by variable: function of this variable only; nil if there is none
 	edges     [][]edge  // by variable: functions of two variables
 	remaining [][]int   // by variable: remaining labels
-	list      []Pruning // prunings so far
+	prunings  []Pruning // prunings so far
 	work      int       // number of costs read so far
 
-	// For the variable of the last call of prepare:
+	// For the variable of the last call of computeCheapest:
 	cheapest [][]int // by label and edge: the neighbour's label with the least cost
 	sums     []int64 // by label: the unary cost plus these least costs
 }
@@ -72,7 +72,7 @@ func prune(problem *instance) ([][]int, []Pruning) {
 			}
 		}
 	}
-	return pruner.remaining, pruner.list
+	return pruner.remaining, pruner.prunings
 }
 
 // pruneVariable prunes the labels of v and reports whether any was removed.
@@ -81,23 +81,23 @@ func (p *pruner) pruneVariable(v int) bool {
 	if len(labels) == 1 {
 		return false
 	}
-	p.prepare(v)
-	before := len(p.list)
+	p.computeCheapest(v)
+	before := len(p.prunings)
 	for i := len(labels) - 1; i >= 0 && p.work < pruneWork; i-- {
 		for _, dominator := range labels {
 			if label := labels[i]; dominator != label && p.dominates(v, dominator, label) {
-				p.list = append(p.list, Pruning{Variable: v, Label: label, By: dominator})
+				p.prunings = append(p.prunings, Pruning{Variable: v, Label: label, By: dominator})
 				labels = slices.Delete(labels, i, i+1)
 				break
 			}
 		}
 	}
 	p.remaining[v] = labels
-	return len(p.list) > before
+	return len(p.prunings) > before
 }
 
-// prepare computes cheapest and sums for v.
-func (p *pruner) prepare(v int) {
+// computeCheapest computes cheapest and sums for v.
+func (p *pruner) computeCheapest(v int) {
 	size := p.sizes[v]
 	p.sums = slices.Grow(p.sums[:0], size)[:size]
 	for len(p.cheapest) < size {

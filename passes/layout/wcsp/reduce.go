@@ -181,5 +181,6 @@ func (order inOrder) Solve(problem *Problem, options Options) (_ *Solution, err 
 		}
 		remaining.eliminateVariable(v, largestTable)
 	}
-	return remaining.solution(problem, true)
+	const exact = true
+	return remaining.solution(problem, exact)
 }

@@ -62,13 +62,14 @@ func (in *instance) tighten(cutoff int64) *tightening {
 	for i := range tightening.functions {
 		entries += len(tightening.functions[i].table)
 	}
+	const forward, backward = true, false
 	oldBound, stalledPasses := tightening.bound(), 0
 	for pass := range min(tightenPasses, tightenWork/entries) {
 		for v := range in.problemVariables {
-			tightening.tightenVariable(v, true)
+			tightening.tightenVariable(v, forward)
 		}
 		for v := len(in.problemVariables) - 1; v >= 0; v-- {
-			tightening.tightenVariable(v, false)
+			tightening.tightenVariable(v, backward)
 		}
 		if tightening.overflow {
 			return nil
