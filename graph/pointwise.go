@@ -28,8 +28,8 @@ type Pointwise struct {
 	Grain int
 }
 
-// outputs returns the number of outputs of a call.
-func (p *Pointwise) outputs(call *Call) (int, error) {
+// outputCount returns the number of outputs of a call.
+func (p *Pointwise) outputCount(call *Call) (int, error) {
 	if p.Results == nil {
 		return max(p.Outputs, 1), nil
 	}
@@ -40,13 +40,13 @@ func (p *Pointwise) outputs(call *Call) (int, error) {
 	return n, err
 }
 
-// undefined has output operands without a layout. All calls with up to four outputs share this array, so it must not
-// be written.
+// undefinedOutputs has output operands without a layout. All calls with up to four outputs share this array, so it must
+// not be written.
 var undefinedOutputs [4]rule.Operand
 
 // Undefined returns output operands without a layout for a call. They are shared and must not be changed.
 func (p *Pointwise) Undefined(call *Call) ([]rule.Operand, error) {
-	n, err := p.outputs(call)
+	n, err := p.outputCount(call)
 	switch {
 	case err != nil:
 		return nil, err

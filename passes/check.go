@@ -281,8 +281,8 @@ func quotedList(names []string) string {
 	for i := range quoted {
 		quoted[i] = fmt.Sprintf("%q", names[i])
 	}
-	if more := len(names) - maxListed; more > 0 {
-		return fmt.Sprintf("%s and %d more outputs", strings.Join(quoted, ", "), more)
+	if omittedCount := len(names) - maxListed; omittedCount > 0 {
+		return fmt.Sprintf("%s and %d more outputs", strings.Join(quoted, ", "), omittedCount)
 	}
 	if len(names) == 1 {
 		return "output " + quoted[0]

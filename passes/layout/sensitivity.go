@@ -44,7 +44,7 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err != nil {
 		return nil, err
 	}
-	sensitivity := &Sensitivity{CopyNS: float64(cheapest.copies) / machine.PSPerNS}
+	sensitivity := &Sensitivity{CopyNS: float64(cheapest.copyCosts) / machine.PSPerNS}
 	for _, c := range cheapest.outcome.Copies {
 		sensitivity.CopiedBytes += c.Bytes
 	}
@@ -55,15 +55,16 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	return sensitivity, err
 }
 
-// line is the cost of an assignment as a function of the factor on the price of copies: otherCosts + factor * copies.
+// line is the cost of an assignment as a function of the factor on the price of copies: otherCosts +
+// factor * copyCosts.
 type line struct {
-	otherCosts, copies int64 // in picoseconds
-	outcome            *Outcome
+	otherCosts, copyCosts int64 // in picoseconds
+	outcome               *Outcome
 }
 
 // cost returns the cost at a factor, in picoseconds.
 func (l *line) cost(factor float64) float64 {
-	return float64(l.otherCosts) + float64(factor*float64(l.copies))
+	return float64(l.otherCosts) + float64(factor*float64(l.copyCosts))
 }
 
 // cheapestAt returns the line of the assignment that is cheapest at a factor.
@@ -86,7 +87,7 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 			index = index*len(m.WCSP.Variables[v].Labels) + solution.Labels[v]
 		}
 		if m.isCopyFactor[i] {
-			cheapestLine.copies += table.Costs[index]
+			cheapestLine.copyCosts += table.Costs[index]
 		} else {
 			cheapestLine.otherCosts += table.Costs[index]
 		}
@@ -147,14 +148,14 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 			return nil, err
 		}
 		// If no line is below the cheapest plan's line at this factor, this factor is the breakpoint.
-		if lineAtFactor.copies == cheapest.copies || lineAtFactor.cost(factor) >= cheapest.cost(factor) {
+		if lineAtFactor.copyCosts == cheapest.copyCosts || lineAtFactor.cost(factor) >= cheapest.cost(factor) {
 			break
 		}
-		next := float64(lineAtFactor.otherCosts-cheapest.otherCosts) / float64(cheapest.copies-lineAtFactor.copies)
-		if other != nil && (next-1)/(factor-1) >= 1-1e-9 {
+		crossing := float64(lineAtFactor.otherCosts-cheapest.otherCosts) / float64(cheapest.copyCosts-lineAtFactor.copyCosts)
+		if other != nil && (crossing-1)/(factor-1) >= 1-1e-9 {
 			break // the next crossing is at the same factor
 		}
-		other, factor = lineAtFactor, next
+		other, factor = lineAtFactor, crossing
 		if factor == 1 {
 			break // two plans cost the same at factor 1
 		}
@@ -163,15 +164,15 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		return nil, nil
 	}
 	found := &Breakpoint{Factor: factor, Change: other.outcome.ChangesSince(cheapest.outcome)}
-	bytes, ps, copies := 0, cheapest.copies, cheapest.outcome.Copies
-	if ps == 0 { // the cheapest plan has no copies
-		ps, copies = other.copies, found.Change.Added
+	bytes, copyPS, copies := 0, cheapest.copyCosts, cheapest.outcome.Copies
+	if copyPS == 0 { // the cheapest plan has no copies
+		copyPS, copies = other.copyCosts, found.Change.Added
 	}
 	for _, copied := range copies {
 		bytes += copied.Bytes
 	}
-	if ps > 0 && factor > 0 {
-		found.WasGBps = float64(bytes) / float64(ps) * machine.PSPerNS // bytes per nanosecond, which are GB/s
+	if copyPS > 0 && factor > 0 {
+		found.WasGBps = float64(bytes) / float64(copyPS) * machine.PSPerNS // bytes per nanosecond, which are GB/s
 		found.GBps = found.WasGBps / factor
 	}
 	return found, nil
