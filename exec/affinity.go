@@ -35,9 +35,9 @@ type affinity struct {
 	lastUses []lastUse
 }
 
-// workerRange returns the range of worker w's part of a storage.
-func (u *lastUse) workerRange(w, workers int) (begin, end int) {
-	return u.storageStart + u.storageBytes*w/workers, u.storageStart + u.storageBytes*(w+1)/workers
+// workerRange returns the range of a worker's part of a storage.
+func (u *lastUse) workerRange(worker, workers int) (begin, end int) {
+	return u.storageStart + u.storageBytes*worker/workers, u.storageStart + u.storageBytes*(worker+1)/workers
 }
 
 // lastUsesIn returns the last uses of the arena's bytes [start, end).
@@ -58,13 +58,13 @@ func (a *affinity) foreignBytes(start, size int) int {
 		return -1
 	}
 	placed := lastUse{storageStart: start, storageBytes: size}
-	// The bytes of an earlier use that worker w writes again are in three ranges: its part of the new storage, its part
-	// of the earlier storage, and the range [use.begin, use.end) that is left of the earlier storage.
+	// The bytes of an earlier use that the same worker writes again are in three ranges: its part of the new storage, its
+	// part of the earlier storage, and the range [use.begin, use.end) that is left of the earlier storage.
 	for _, use := range uses {
 		totalBytes += min(use.end, start+size) - max(use.begin, start)
-		for w := range a.workers {
-			from, to := placed.workerRange(w, a.workers)
-			begin, end := use.workerRange(w, a.workers)
+		for worker := range a.workers {
+			from, to := placed.workerRange(worker, a.workers)
+			begin, end := use.workerRange(worker, a.workers)
 			ownBytes += max(0, min(to, end, use.end)-max(from, begin, use.begin))
 		}
 	}

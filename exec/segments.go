@@ -54,6 +54,7 @@ func (segmented *segmentedGraph) findLastReads() {
 		seen.Set(output.Value, true)
 	}
 	for i, segment := range slices.Backward(segmented.segments) {
+		// AttrInputs are the values that the attributes of the segment's nodes mention.
 		results := segment.Out
 		if segment.Dynamic {
 			results = segment.Nodes[0].Out // all outputs of a dynamic node are stored

@@ -111,7 +111,7 @@ sum:
 	FMA (y)(AX*1), Y8, a \
 	FMA 32(y)(AX*1), Y9, b
 
-// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)
 //
 // Long columns have two sums each, so that rounding errors of thousands of terms stay small.
 TEXT DOTS(SB), NOSPLIT, $0-48
@@ -120,7 +120,7 @@ TEXT DOTS(SB), NOSPLIT, $0-48
 	MOVQ  y+16(FP), R8
 	MOVQ  ldy+24(FP), R12
 	MOVQ  out+32(FP), DX
-	MOVQ  quads+40(FP), R13
+	MOVQ  colGroups+40(FP), R13
 	MOVQ  SI, CX
 	ANDQ  $(HALF-1), CX
 	SUBQ  CX, SI

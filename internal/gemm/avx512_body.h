@@ -126,7 +126,7 @@ sum:
 	ADD d, c, c \
 	ADD c, a, a
 
-// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+// func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)
 //
 // Long columns have four sums each, so that rounding errors of thousands of terms stay as small as DOT's.
 TEXT DOTS(SB), NOSPLIT, $0-48
@@ -135,7 +135,7 @@ TEXT DOTS(SB), NOSPLIT, $0-48
 	MOVQ  y+16(FP), R8
 	MOVQ  ldy+24(FP), R12
 	MOVQ  out+32(FP), DX
-	MOVQ  quads+40(FP), R13
+	MOVQ  colGroups+40(FP), R13
 	MOVQ  SI, CX
 	ANDQ  $(HALF-1), CX
 	SUBQ  CX, SI

@@ -366,10 +366,10 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 		for j, panels := j0, 1; j < j1; j += panels * panelWidth {
 			panels = t.panelsPerCall(j, j1)
 			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(panelWidth, j1-j), panels-1)
-			if t.last {
+			if t.isLastBlock {
 				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
 			}
-			if t.record == nil {
+			if t.recordedTo == nil {
 				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
 			}
 		}
@@ -391,8 +391,8 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 		return
 	}
 	// Calls for different stacks alternate, so that a panel of A stays in the cache until all its tiles are computed.
-	if t.rows != blockEnd-blockStart || t.vectors != vectors {
-		t.rows, t.vectors = blockEnd-blockStart, vectors
+	if t.stackedRows != blockEnd-blockStart || t.stackedVectors != vectors {
+		t.stackedRows, t.stackedVectors = blockEnd-blockStart, vectors
 		t.stacks, t.stackCount = plan.stacks(blockEnd-blockStart, vectors)
 	}
 	mode, tilesDone := readDirect, [len(t.stacks)]int{} // tilesDone: by stack, the number of tiles that are computed
@@ -424,7 +424,7 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPe
 	case t.spec.CColStride != 1:
 		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.kernels.nr*t.kernels.elemBytes
 		return storeTemporary, 1
-	case t.first:
+	case t.isFirstBlock:
 		store = storeFirstBlock
 		switch t.spec.Bias {
 		case BiasRows:
@@ -456,8 +456,8 @@ func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack
 	row, count, col, cols int) {
 	plan := t.Plan
 	code := t.setTileAddresses(args, a, stack, store, mode, row, count, col, cols)
-	if t.record != nil {
-		*t.record = append(*t.record, callOf(code, args))
+	if t.recordedTo != nil {
+		*t.recordedTo = append(*t.recordedTo, callOf(code, args))
 	} else if err := code.Call(args); err != nil {
 		panic(err) // cannot happen: Call fails only if the code cannot be linked, and the plan has linked it
 	}

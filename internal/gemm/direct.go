@@ -33,7 +33,7 @@ const (
 // group of rows.
 func (p *Plan) planSimple() {
 	spec := &p.spec
-	p.path, p.maxSuperDepth = pathSimple, spec.K
+	p.path, p.maxSuperBlockTerms = pathSimple, spec.K
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = max(1, spec.M), max(1, spec.N), 1, 1
 	if spec.M == 0 || spec.N == 0 {
 		p.mTiles = 0
@@ -72,12 +72,12 @@ func (p *Plan) planThin() bool {
 		return false
 	}
 	p.tileCols = min(p.tileCols, directCols, spec.N)
-	p.maxSuperDepth, p.tileRows, p.mTiles, p.nTiles = min(spec.K, directDepth), spec.M, 1, ceilDiv(spec.N, p.tileCols)
+	p.maxSuperBlockTerms, p.tileRows, p.mTiles, p.nTiles = min(spec.K, directDepth), spec.M, 1, ceilDiv(spec.N, p.tileCols)
 	elemBytes := spec.DType.Size()
 	// The scratch of a worker: the copied rows of A, the sums (at packedB), and the sums of later super-blocks (at
 	// tempTile).
 	if spec.A.ColStride != 1 {
-		p.worker.packedB = roundUp(spec.M*p.maxSuperDepth*elemBytes, alignBytes)
+		p.worker.packedB = roundUp(spec.M*p.maxSuperBlockTerms*elemBytes, alignBytes)
 	}
 	p.joinedCols = p.tileCols
 	if p.path == pathAxpy && spec.K*spec.N*elemBytes >= machine.L2Bytes {
@@ -85,7 +85,7 @@ func (p *Plan) planThin() bool {
 	}
 	p.worker.tempTile = p.worker.packedB + roundUp(p.joinedCols*spec.M*elemBytes, alignBytes)
 	p.worker.totalBytes = p.worker.tempTile + alignBytes
-	if p.maxSuperDepth < spec.K {
+	if p.maxSuperBlockTerms < spec.K {
 		p.worker.totalBytes += p.joinedCols * spec.M * elemBytes
 	}
 	return true
@@ -98,7 +98,7 @@ func (p *Plan) JoinsTiles() bool { return p.joinedCols > p.tileCols }
 // RunRange executes tiles [begin, end) of a plan with JoinsTiles, which has one phase. See Run.
 func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
 	x := p.execution(args, worker)
-	x.superTerms, x.epilogue = p.spec.K, args.Epilogue
+	x.superBlockTerms, x.epilogue = p.spec.K, args.Epilogue
 	last := min(end*p.tileCols, p.spec.N)
 	for j0 := begin * p.tileCols; j0 < last; j0 += p.joinedCols {
 		j1 := min(j0+p.joinedCols, last)
@@ -165,8 +165,8 @@ func (x *execution) runDirect(j0, j1 int) {
 	if sumsInC {
 		sums, ldc = x.elem(x.ptrC, j0), spec.CRowStride
 	}
-	for k0 := 0; k0 < spec.K; k0 += x.maxSuperDepth {
-		depth := min(x.maxSuperDepth, spec.K-k0)
+	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms {
+		depth := min(x.maxSuperBlockTerms, spec.K-k0)
 		rows, lda := x.rowsOf(k0, depth)
 		partSums, ldPart := sums, ldc // the first sums in place, later ones in scratch
 		if k0 > 0 {
@@ -208,32 +208,32 @@ const l1PartBytes = 16 << 10
 
 // dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. lda and ldc are the
 // distances between rows of A and of the sums, in elements. It multiplies all rows of A by one part of B (l1PartBytes),
-// in groups of four columns (quads), before it reads the next part.
+// in groups of four columns, before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
 	n int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
-	quadsPerPart := max(1, l1PartBytes/(4*depth*elemBytes))
+	groupsPerPart := max(1, l1PartBytes/(4*depth*elemBytes))
 	if spec.M == 1 {
-		quadsPerPart = max(1, checkMACs/(4*depth))
+		groupsPerPart = max(1, checkMACs/(4*depth))
 	}
 	for j := 0; j < n; {
-		quads := min(quadsPerPart, (n-j)/4)
+		colGroups := min(groupsPerPart, (n-j)/4)
 		for i := range spec.M {
 			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
-			x.countMACs(depth * max(4*quads, min(n-j, 3)))
-			if quads > 0 {
-				x.kernels.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, quads)
+			x.countMACs(depth * max(4*colGroups, min(n-j, 3)))
+			if colGroups > 0 {
+				x.kernels.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, colGroups)
 				continue
 			}
 			for col := range n - j {
 				x.kernels.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
-		if quads == 0 { // the last columns, fewer than four, have been computed
+		if colGroups == 0 { // the last columns, fewer than four, have been computed
 			return
 		}
-		j += 4 * quads
+		j += 4 * colGroups
 	}
 }
 

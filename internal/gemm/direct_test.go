@@ -24,15 +24,15 @@ func compareDots[T float](t *testing.T, bound float64) {
 	}
 	for _, set := range sets {
 		for n := range 300 {
-			quads := 1 + n%3
-			columns, ld := 4*quads, n+3
+			colGroups := 1 + n%3
+			columns, ld := 4*colGroups, n+3
 			x, y := newMatrix[T](r, 1, max(n, 1), rowMajor), newMatrix[T](r, columns, ld, rowMajor)
 			want, got := make([]T, columns+1), make([]T, columns+1)
 			want[columns], got[columns] = 7, 7
 			for j := range columns {
 				set.dot(n, x.ptr(), unsafe.Pointer(&y.buf[j*ld]), unsafe.Pointer(&want[j]))
 			}
-			set.dots(n, x.ptr(), y.ptr(), ld*int(unsafe.Sizeof(T(0))), unsafe.Pointer(&got[0]), quads)
+			set.dots(n, x.ptr(), y.ptr(), ld*int(unsafe.Sizeof(T(0))), unsafe.Pointer(&got[0]), colGroups)
 			require.InDeltaSlice(t, want, got, bound*float64(n), "%s, %d terms", set.name, n)
 			require.Equal(t, T(7), got[columns])
 		}

@@ -28,9 +28,9 @@ type dotFunc func(n int, x, y, out unsafe.Pointer)
 // registers. ldb is as in axpyFunc.
 type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
-// dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·quads and quads >= 1. ldy is the
-// distance between rows of y, in bytes.
-type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+// dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·colGroups. colGroups is the number of
+// groups of four columns, at least 1. ldy is the distance between rows of y, in bytes.
+type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)
 
 // matrix is a matrix in memory. Its strides count elements.
 type matrix struct {

@@ -127,8 +127,8 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 }
 
 // goDots is a dotsFunc.
-func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int) {
-	for j := range 4 * quads {
+func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int) {
+	for j := range 4 * colGroups {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))
 	}
 }

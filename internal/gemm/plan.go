@@ -145,7 +145,7 @@ type Plan struct {
 	joinedCols           int               // with pathDot and pathAxpy: columns that RunRange computes together
 	rowsPerBlock         int               // rows of A in a block that fits L2
 	kc                   int               // depth of a block of K, in terms
-	maxSuperDepth        int               // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call
+	maxSuperBlockTerms   int               // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call
 	tileRows, tileCols   int               // rows and columns of a tile
 	mTiles, nTiles       int               // numbers of rows and columns of tiles
 	worker               workerLayout      // layout of worker scratch
@@ -293,12 +293,12 @@ func (p *Plan) planTiled(maxShared int) {
 	// room for p.tileCols elements of the bias.
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(spec.K,
 		p.kc))))
-	p.maxSuperDepth = spec.K
+	p.maxSuperBlockTerms = spec.K
 	if lanes*spec.K > maxShared { // super-blocks of as many whole blocks of K as fit, at least one
-		p.maxSuperDepth = min(spec.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
+		p.maxSuperBlockTerms = min(spec.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
-		p.sharedBytes = lanes*p.maxSuperDepth*elemBytes + alignBytes
+		p.sharedBytes = lanes*p.maxSuperBlockTerms*elemBytes + alignBytes
 	}
 	layout := &p.worker
 	alignedBytes := func(elems int) int { return roundUp(elems*elemBytes, alignBytes) }
@@ -426,7 +426,7 @@ func (p *Plan) Phases() int {
 	if !p.sharesPanels() {
 		return 1
 	}
-	return p.phasesPerBlock() * ceilDiv(p.spec.K, p.maxSuperDepth)
+	return p.phasesPerBlock() * ceilDiv(p.spec.K, p.maxSuperBlockTerms)
 }
 
 // Tiles returns the number of tiles of a phase.
@@ -434,7 +434,7 @@ func (p *Plan) Tiles(phase int) int {
 	block, work := p.phase(phase)
 	switch work {
 	case packOnly:
-		depth := p.superDepth(block)
+		depth := p.superBlockDepth(block)
 		return p.a.packTiles(depth) + p.b.packTiles(depth)
 	case computeFirstRow:
 		return ceilDiv(p.spec.N, p.firstRowCols)
@@ -458,5 +458,8 @@ func (p *Plan) tile(work phaseWork, index int) (i0, i1, j0, j1 int) {
 	return i0, min(i0+p.tileRows, p.spec.M), j0, min(j0+cols, p.spec.N)
 }
 
-// superDepth returns the depth of super-block i of K. Only the last super-block may be shorter than the others.
-func (p *Plan) superDepth(i int) int { return min(p.maxSuperDepth, p.spec.K-i*p.maxSuperDepth) }
+// superBlockDepth returns the number of terms of super-block i of K. Only the last super-block may be shorter than the
+// others.
+func (p *Plan) superBlockDepth(i int) int {
+	return min(p.maxSuperBlockTerms, p.spec.K-i*p.maxSuperBlockTerms)
+}

@@ -84,10 +84,10 @@ func (t *tileState) nextPanelOffset(j int) int {
 	switch next := j + b.panelWidth; {
 	case next < t.j1:
 		return t.k0*b.termStride + next
-	case t.k0+t.kc < t.superStart+t.superTerms:
+	case t.k0+t.kc < t.superBlockStart+t.superBlockTerms:
 		return (t.k0+t.kc)*b.termStride + t.j0
 	case next < t.spec.N:
-		return t.superStart*b.termStride + next
+		return t.superBlockStart*b.termStride + next
 	}
 	return t.k0*b.termStride + j // there is no next panel
 }

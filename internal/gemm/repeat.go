@@ -59,14 +59,14 @@ func (p *Plan) recordCalls() {
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
-	t := tileState{execution: &run, kc: spec.K, first: true} // last is false: RunReplay calls the epilogue
-	var a, b operandView                                     // read in place, hence without packed panels or PackFunc
+	t := tileState{execution: &run, kc: spec.K, isFirstBlock: true} // last is false: RunReplay calls the epilogue
+	var a, b operandView                                            // read in place: no packed panels, no PackFunc
 	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)
 	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)
 	var args jit.Args
 	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: spec.Bias != NoBias}
 	for i := range recorded.tiles {
-		t.record = &recorded.tiles[i]
+		t.recordedTo = &recorded.tiles[i]
 		i0, i1, j0, j1 := p.tile(computeAll, i)
 		t.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}

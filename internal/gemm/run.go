@@ -19,16 +19,16 @@ import (
 // vice versa.
 type execution struct {
 	*Plan
-	ptrA, ptrB, ptrC       unsafe.Pointer
-	bias                   unsafe.Pointer
-	packA, packB           PackFunc       // callbacks for operands of source Custom
-	sharedA, sharedB       unsafe.Pointer // aligned shared panels
-	worker                 unsafe.Pointer // aligned worker scratch
-	superStart, superTerms int            // first term and number of terms of the current super-block of K
-	copyPanels             bool           // whether the first register tile of each panel of B copies the panel
-	epilogue               func(i0, i1, j0, j1 int)
-	check                  func() // Args.Check, or nil
-	macsSinceCheck         int    // multiply-accumulate operations since check was called
+	ptrA, ptrB, ptrC                 unsafe.Pointer
+	bias                             unsafe.Pointer
+	packA, packB                     PackFunc       // callbacks for operands of source Custom
+	sharedA, sharedB                 unsafe.Pointer // aligned shared panels
+	worker                           unsafe.Pointer // aligned worker scratch
+	superBlockStart, superBlockTerms int            // first term and number of terms of the current super-block of K
+	copyPanels                       bool           // whether the first register tile of each panel of B copies the panel
+	epilogue                         func(i0, i1, j0, j1 int)
+	check                            func() // Args.Check, or nil
+	macsSinceCheck                   int    // multiply-accumulate operations since check was called
 }
 
 const (
@@ -58,22 +58,22 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	block, work := p.phase(phase)
 	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows
 	if p.sharesPanels() {
-		x.superStart = block * p.maxSuperDepth
-		x.superTerms = p.superDepth(block)
+		x.superBlockStart = block * p.maxSuperBlockTerms
+		x.superBlockTerms = p.superBlockDepth(block)
 		x.sharedA = aligned(args.Shared[:p.sharedBytes])
 		x.sharedB = x.sharedA
 		if p.a.packedOnce { // the panels of B follow the panels of A
-			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperDepth)
+			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperBlockTerms)
 		}
 		if work == packOnly {
 			x.runPack(tile)
 			return
 		}
 	} else {
-		x.superTerms = p.spec.K
+		x.superBlockTerms = p.spec.K
 	}
 	i0, i1, j0, j1 := p.tile(work, tile)
-	if x.superStart+x.superTerms == p.spec.K {
+	if x.superBlockStart+x.superBlockTerms == p.spec.K {
 		x.epilogue = args.Epilogue
 	}
 	switch p.path {
@@ -136,7 +136,7 @@ func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer {
 
 // runPack executes a tile of a packing phase: it packs one chunk of a shared operand for the current super-block.
 func (x *execution) runPack(tile int) {
-	if tilesOfA := x.a.packTiles(x.superTerms); tile >= tilesOfA {
+	if tilesOfA := x.a.packTiles(x.superBlockTerms); tile >= tilesOfA {
 		x.packShared(tile-tilesOfA, x.b, x.ptrB, x.packB, x.sharedB)
 		return
 	}
@@ -145,24 +145,24 @@ func (x *execution) runPack(tile int) {
 
 // packShared packs one chunk of an operand, a part of the lanes and terms of a super-block, into shared panels.
 func (x *execution) packShared(tile int, operand operandPlan, src unsafe.Pointer, pack PackFunc, dst unsafe.Pointer) {
-	panels, depth := operand.packChunk(x.superTerms)
+	panels, depth := operand.packChunk(x.superBlockTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
 	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are adjacent
-	// in memory: the panel that begins with lane l has term k of the super-block at element l*superTerms + k*panelWidth.
+	// in memory: the panel that begins with lane l has term k of the super-block at l*superBlockTerms + k*panelWidth.
 	firstLane := tile % panelGroups * panels * operand.panelWidth
 	endLane := min(firstLane+panels*operand.panelWidth, operand.extent)
 	firstTerm := tile / panelGroups * depth
-	endTerm := min(firstTerm+depth, x.superTerms)
-	if depth == x.superTerms {
+	endTerm := min(firstTerm+depth, x.superBlockTerms)
+	if depth == x.superBlockTerms {
 		// Whole panels follow one another, so one call packs the group.
-		x.pack(x.elem(dst, firstLane*x.superTerms), &operand, src, pack, x.superStart, x.superStart+x.superTerms,
-			firstLane, endLane)
+		x.pack(x.elem(dst, firstLane*x.superBlockTerms), &operand, src, pack, x.superBlockStart,
+			x.superBlockStart+x.superBlockTerms, firstLane, endLane)
 		return
 	}
 	for lane := firstLane; lane < endLane; lane += operand.panelWidth {
 		panelEnd := min(lane+operand.panelWidth, operand.extent)
-		x.pack(x.elem(dst, lane*x.superTerms+firstTerm*operand.panelWidth), &operand, src, pack,
-			x.superStart+firstTerm, x.superStart+endTerm, lane, panelEnd)
+		x.pack(x.elem(dst, lane*x.superBlockTerms+firstTerm*operand.panelWidth), &operand, src, pack,
+			x.superBlockStart+firstTerm, x.superBlockStart+endTerm, lane, panelEnd)
 	}
 }
 
@@ -208,8 +208,8 @@ func (x *execution) locate(view *operandView, operand *operandPlan, src, shared,
 	case operand.source == Prepacked:
 		view.base, view.panelStride = x.elem(src, l0*x.spec.K+k0*operand.panelWidth), operand.panelWidth*x.spec.K
 	case operand.packedOnce:
-		view.base, view.panelStride = x.elem(shared, l0*x.superTerms+(k0-x.superStart)*operand.panelWidth),
-			operand.panelWidth*x.superTerms
+		view.base, view.panelStride = x.elem(shared, l0*x.superBlockTerms+(k0-x.superBlockStart)*operand.panelWidth),
+			operand.panelWidth*x.superBlockTerms
 	default:
 		if !operand.packedByFirstRow {
 			x.pack(local, operand, src, pack, k0, k1, l0, l1)
@@ -227,7 +227,7 @@ func (p *Plan) blockRows() int {
 // of A that fit L2, panels of B that fit L1.
 func (x *execution) runTile(i0, i1, j0, j1 int) {
 	plan, spec := x.Plan, &x.spec
-	if x.superStart == 0 {
+	if x.superBlockStart == 0 {
 		x.gatherBias(i0, i1, j0, j1)
 	}
 	var args *jit.Args
@@ -236,14 +236,14 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 		defer release(args)
 	}
 	localB := unsafe.Add(x.worker, plan.worker.packedB)
-	end := x.superStart + x.superTerms
+	end := x.superBlockStart + x.superBlockTerms
 	state := tileState{execution: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
-	for k0 := x.superStart; k0 < end; k0 += plan.kc {
+	for k0 := x.superBlockStart; k0 < end; k0 += plan.kc {
 		k1 := min(k0+plan.kc, end)
 		x.locate(&a, &plan.a, x.ptrA, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
 		x.locate(&b, &plan.b, x.ptrB, x.sharedB, localB, x.packB, k0, k1, j0, j1)
-		state.k0, state.kc, state.first, state.last = k0, k1-k0, k0 == 0, k1 == spec.K
+		state.k0, state.kc, state.isFirstBlock, state.isLastBlock = k0, k1-k0, k0 == 0, k1 == spec.K
 		x.countMACs(packCost * (i1 - i0 + j1 - j0) * state.kc) // locate may have packed these rows and columns
 		if args != nil {
 			state.computePanels(args, &a, &b, i0, i1, j0, j1)
@@ -257,7 +257,7 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 				for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
 					state.micro(x.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
 				}
-				if state.last {
+				if state.isLastBlock {
 					x.runEpilogue(blockStart, blockEnd, j, j+cols)
 				}
 				x.countMACs(stripCost + (blockEnd-blockStart)*cols*state.kc)
@@ -295,12 +295,12 @@ func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 // The block has kc terms from term k0.
 type tileState struct {
 	*execution
-	i0, j0, j1, k0, kc int
-	first, last        bool         // whether the block of K is the first or the last one
-	record             *[]call      // if not nil, calls are appended to it instead of being executed
-	stacks             [4]tileStack // stacks of equal register tiles in a strip; stackCount entries are in use
-	stackCount         int
-	rows, vectors      int // rows, and vectors of columns, of the strip for which stacks was computed
+	i0, j0, j1, k0, kc          int
+	isFirstBlock, isLastBlock   bool         // whether the block of K is the first or the last one
+	recordedTo                  *[]call      // if not nil, calls are appended to it instead of being executed
+	stacks                      [4]tileStack // stacks of equal register tiles in a strip; stackCount entries are in use
+	stackCount                  int
+	stackedRows, stackedVectors int // rows, and vectors of columns, of the strip for which stacks was computed
 }
 
 // temporary returns the buffer for a register tile that the kernel cannot store in C. An example is a C without
@@ -327,7 +327,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro
 	aStep := plan.a.panelWidth * elemBytes
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
-	hasTwoInits := t.first && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
+	hasTwoInits := t.isFirstBlock && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
 		kernel(t.kc, aPanel, aStep, bPanel, sums, plan.kernels.nr*elemBytes, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
@@ -337,7 +337,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	cStride := spec.CRowStride * elemBytes
 	init, initStride := dst, cStride
 	var rowBias unsafe.Pointer
-	if t.first {
+	if t.isFirstBlock {
 		if !spec.Accumulate {
 			init, initStride = unsafe.Pointer(&zeroRow), 0
 		}
@@ -355,7 +355,7 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
 	spec := &t.spec
 	var bias matrix
-	if t.first {
+	if t.isFirstBlock {
 		switch spec.Bias {
 		case BiasRows:
 			bias = matrix{t.elem(t.biasRows(), i-t.i0), 1, 0}
@@ -363,5 +363,5 @@ func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
 			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
 		}
 	}
-	t.kernels.store(rows, cols, matrix{sums, t.kernels.nr, 1}, t.result(i, j), bias, !t.first || spec.Accumulate)
+	t.kernels.store(rows, cols, matrix{sums, t.kernels.nr, 1}, t.result(i, j), bias, !t.isFirstBlock || spec.Accumulate)
 }

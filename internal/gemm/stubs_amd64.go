@@ -4,7 +4,8 @@ package gemm
 
 import "unsafe"
 
-// The routines of avx512_body.h and avx2_body.h. Their types are axpyFunc, dotFunc, axpysFunc and dotsFunc.
+// Assembly routines for products with few rows or columns. They are defined in avx512_body.h and avx2_body.h. Their
+// types (axpyFunc, dotFunc, axpysFunc and dotsFunc in kernel.go) explain the parameters.
 
 //go:noescape
 func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
@@ -34,22 +35,22 @@ func dotAVX2F64(n int, x, y, out unsafe.Pointer)
 func axpysAVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 //go:noescape
-func dotsAVX512F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+func dotsAVX512F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)
 
 //go:noescape
 func axpysAVX2F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 //go:noescape
-func dotsAVX2F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+func dotsAVX2F32(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)
 
 //go:noescape
 func axpysAVX512F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 //go:noescape
-func dotsAVX512F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+func dotsAVX512F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)
 
 //go:noescape
 func axpysAVX2F64(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 //go:noescape
-func dotsAVX2F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
+func dotsAVX2F64(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int)

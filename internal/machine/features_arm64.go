@@ -10,7 +10,7 @@ var detected = func() (f Features) {
 	if !processor.HasASIMD {
 		return Portable
 	}
-	f = NEON | systemFeatures()
+	f = NEON | unreportedFeatures()
 	for _, extension := range []struct {
 		isPresent bool
 		feature   Features

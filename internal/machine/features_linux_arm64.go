@@ -10,8 +10,8 @@ const (
 	hwcap2BF16 = 1 << 14
 )
 
-// systemFeatures returns the features that golang.org/x/sys/cpu does not report.
-func systemFeatures() Features {
+// unreportedFeatures returns the features that golang.org/x/sys/cpu does not report.
+func unreportedFeatures() Features {
 	auxv, err := unix.Auxv()
 	if err != nil {
 		return 0

@@ -2,5 +2,5 @@
 
 package machine
 
-// systemFeatures returns no features: these systems do not report extensions of NEON.
-func systemFeatures() Features { return 0 }
+// unreportedFeatures returns no features: these systems do not report extensions of NEON.
+func unreportedFeatures() Features { return 0 }

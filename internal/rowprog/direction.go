@@ -19,19 +19,19 @@ const (
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseDirection sets p.alongColumns and p.severalRowsPerCall (see Plan). The lead operand is the operand with the
-// most elements. It is closer along the axis on which its stride is smaller.
+// chooseDirection sets p.alongColumns and p.severalRowsPerCall (see Plan). Loops usually run along the axis on which
+// the operand with the most elements has the smaller stride.
 func (p *Plan) chooseDirection(direction Direction) {
-	keptAxis, reducedAxis, lead := p.kept[0], p.reduced[0], p.leadOperand()
+	keptAxis, reducedAxis, largest := p.kept[0], p.reduced[0], p.largestOperand()
 	switch {
 	case direction != AnyDirection:
 		p.alongColumns = direction == ByColumns
-	case reducedAxis.strides[lead] <= keptAxis.strides[lead] || keptAxis.length == 1:
-		// The lead operand is closer along rows. Loops run along columns for many short rows, for transposed outputs,
-		// and for rows that consist of short contiguous runs (see splitRows).
+	case reducedAxis.strides[largest] <= keptAxis.strides[largest] || keptAxis.length == 1:
+		// The stride along rows is smaller. Loops run along columns for many short rows, for transposed outputs, and for
+		// rows that consist of short contiguous runs (see splitRows).
 		p.alongColumns = reducedAxis.length < shortRow && keptAxis.length >= reducedAxis.length && keptAxis.length > 1 ||
 			p.transposesOutputs(keptAxis) || p.hasColumnRuns()
-	default: // the lead operand is closer along columns
+	default: // the stride along columns is smaller
 		p.alongColumns = keptAxis.length >= minLoopColumns || keptAxis.length > reducedAxis.length
 	}
 	if p.rowLen == 0 {

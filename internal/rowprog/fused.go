@@ -173,8 +173,8 @@ func (p *Plan) canPipeline(group int) bool {
 // pass by one group of rows (see rowsPerGroup).
 func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for next := begin; next < end; { // each iteration: the tiles at one position along the kept axes after kept[0]
-		position := next / p.tilesAlongKept0
-		last := min(end, (position+1)*p.tilesAlongKept0) - 1
+		position := next / p.tilesAlongFirstKept
+		last := min(end, (position+1)*p.tilesAlongFirstKept) - 1
 		lastTile := p.setTile(state, last, ptrs, worker)
 		rows := (last-next)*p.tileLen + lastTile.positions
 		p.setTile(state, next, ptrs, worker)

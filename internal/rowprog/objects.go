@@ -26,10 +26,10 @@ type object struct {
 	copies, copyStride int
 }
 
-// stride returns the stride in bytes along an axis: kept0, or the index of a reduced axis.
+// stride returns the stride in bytes along an axis: firstKept, or the index of a reduced axis.
 func (o *object) stride(axisIndex int) int {
 	switch {
-	case axisIndex == kept0:
+	case axisIndex == firstKept:
 		return o.keptStride
 	case axisIndex < 0 || axisIndex >= len(o.reducedStrides):
 		return 0
@@ -162,7 +162,7 @@ func (b *builder) tileMemory(size, copies int) int {
 	stride := size
 	if b.alongColumns {
 		obj.keptStride = stride
-		stride *= b.maxLength(kept0)
+		stride *= b.maxLength(firstKept)
 	}
 	for d := range b.reduced {
 		obj.reducedStrides[d] = stride
@@ -172,7 +172,7 @@ func (b *builder) tileMemory(size, copies int) int {
 		stride = (stride + 63) &^ 63
 		if b.rowsPerGroup == 0 { // a pipeline stores one row
 			obj.keptStride = stride
-			stride *= b.maxLength(kept0)
+			stride *= b.maxLength(firstKept)
 		}
 	}
 	return b.allocate(stride, obj)
@@ -355,7 +355,7 @@ func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 		pass.folds = append(pass.folds, rowFold)
 	}
 	// Unrolling pays only if the elements of a column are far apart: see minUnrollStride.
-	step := b.reduced[0].strides[b.leadOperand()]
+	step := b.reduced[0].strides[b.largestOperand()]
 	if b.alongColumns && len(rowPass.Folds) > 0 && max(step, -step) >= minUnrollStride {
 		return b.compileUnrolled(passIndex, pass)
 	}

@@ -27,7 +27,7 @@ func (p *Plan) hasColumnRuns() bool {
 	if p.rowLen == 0 || p.program.Scans() || keptAxis.length == 1 || len(p.reduced) < 2 ||
 		reducedAxis.length > maxColumnsPerRow ||
 		p.rowLen < minElementsPerColumn*reducedAxis.length ||
-		reducedAxis.strides[p.leadOperand()] != p.metas[p.leadOperand()].DType.Size() {
+		reducedAxis.strides[p.largestOperand()] != p.metas[p.largestOperand()].DType.Size() {
 		return false
 	}
 	for i := range p.metas {

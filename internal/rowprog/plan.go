@@ -41,7 +41,7 @@ type Plan struct {
 	columnsPerRow        int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
 	severalRowsPerCall   bool // one call of a loop processes several rows: loops run along rows with one reduced axis
 	tileLen              int  // maximum number of positions along kept[0] in a tile
-	tilesAlongKept0      int  // number of tiles along kept[0], for one position along the other kept axes
+	tilesAlongFirstKept  int  // number of tiles along kept[0], for one position along the other kept axes
 	tiles                int  // number of tiles
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
@@ -60,8 +60,8 @@ type Plan struct {
 	scratchBytes int        // size of the memory that all chunks share
 }
 
-// kept0 stands for the axis kept[0] where other numbers are indices of reduced axes.
-const kept0 = -1
+// firstKept stands for the axis kept[0] where other numbers are indices of reduced axes.
+const firstKept = -1
 
 // Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
 // fewer than minChunks chunks, rows are divided into parts: at most about maxParts for all rows together.
@@ -95,7 +95,7 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 	if err != nil {
 		return nil, err
 	}
-	if err := p.axes(mask); err != nil {
+	if err := p.setAxes(mask); err != nil {
 		return nil, err
 	}
 	if p.rowLen == 1 {
@@ -130,21 +130,21 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 // numRows returns the number of rows.
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
-// axes sets the kept and reduced axes, ordered by ascending stride of the lead operand (see leadOperand), and merges
-// adjacent axes where possible.
-func (p *Plan) axes(mask []bool) error {
+// setAxes sets the kept and reduced axes, ordered by ascending stride of the largest operand, and merges adjacent axes
+// where possible.
+func (p *Plan) setAxes(mask []bool) error {
 	shape, err := fullShape(p.metas, len(mask))
 	if err != nil {
 		return err
 	}
 	p.kept, p.reduced = axesOf(shape, p.metas, mask)
 	p.rowLen = elementsOf(p.reduced)
-	lead := p.leadOperand()
+	largest := p.largestOperand()
 	distance := func(a axis) int {
-		if stride := a.strides[lead]; stride != 0 {
+		if stride := a.strides[largest]; stride != 0 {
 			return max(stride, -stride)
 		}
-		return math.MaxInt // axes along which the lead operand is broadcast are last
+		return math.MaxInt // axes along which the largest operand is broadcast are last
 	}
 	byDistance := func(a, b axis) int { return cmp.Compare(distance(a), distance(b)) }
 	sorted.Func(p.kept, byDistance)
@@ -153,16 +153,16 @@ func (p *Plan) axes(mask []bool) error {
 	return nil
 }
 
-// leadOperand returns the index in metas of the operand with the most elements, whose strides determine the order of
-// axes. It returns 0, the first output, if there are no operands.
-func (p *Plan) leadOperand() int {
-	lead, maxElements := 0, -1
+// largestOperand returns the index in metas of the operand with the most elements. Its strides determine the order of
+// axes. Without operands, largestOperand returns 0, the first output.
+func (p *Plan) largestOperand() int {
+	largest, maxElements := 0, -1
 	for i := range p.metas {
 		if count := p.elements(i); i >= p.outCount && count > maxElements {
-			lead, maxElements = i, count
+			largest, maxElements = i, count
 		}
 	}
-	return lead
+	return largest
 }
 
 // elements returns the number of distinct elements of an output or operand, given by its index in metas.
@@ -190,9 +190,9 @@ func (p *Plan) cutTiles() {
 	length := p.kept[0].length
 	// The columns of a row stay in one tile.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
-	p.tilesAlongKept0 = (length + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesAlongKept0 * p.numRows() / max(1, length) // numRows/length positions along the other kept axes
-	work := p.tileLen * max(p.rowLen, 1)                       // elements of a tile
+	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
+	p.tiles = p.tilesAlongFirstKept * p.numRows() / max(1, length) // numRows/length positions along the other kept axes
+	work := p.tileLen * max(p.rowLen, 1)                           // elements of a tile
 	p.tilesPerChunk = max(1, grain/work)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
 		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
@@ -295,7 +295,7 @@ func (p *Plan) hasStaged() bool {
 // maxLength returns the maximum number of positions along an axis in a tile.
 func (p *Plan) maxLength(axisIndex int) int {
 	switch axisIndex {
-	case kept0:
+	case firstKept:
 		return p.tileLen
 	case p.cutAxis:
 		return p.partLen
@@ -303,22 +303,22 @@ func (p *Plan) maxLength(axisIndex int) int {
 	return p.reduced[axisIndex].length
 }
 
-// innerAxis returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
+// innerAxis returns the axis of a loop's inner dimension: firstKept, or the index of a reduced axis.
 func (p *Plan) innerAxis() int {
 	if p.alongColumns {
-		return kept0
+		return firstKept
 	}
 	return 0
 }
 
-// outerAxis returns the axis of a loop's outer dimension: kept0, or the index of a reduced axis. If the index is
+// outerAxis returns the axis of a loop's outer dimension: firstKept, or the index of a reduced axis. If the index is
 // len(p.reduced), the dimension has size 1.
 func (p *Plan) outerAxis() int {
 	switch {
 	case p.alongColumns:
 		return 0
 	case p.severalRowsPerCall:
-		return kept0
+		return firstKept
 	}
 	return 1
 }

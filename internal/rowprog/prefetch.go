@@ -29,7 +29,7 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 	result := loops.Prefetch{IntoL1: b.alongColumns}
 	rows := 1 // number of consecutive rows
 	switch outer := b.outerAxis(); {
-	case outer == kept0:
+	case outer == firstKept:
 		rows = b.kept[0].length
 	case outer < len(b.reduced):
 		rows = b.maxLength(outer)
@@ -73,7 +73,7 @@ func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Pre
 		}
 		return result
 	}
-	if !b.severalRowsPerCall || b.tilesAlongKept0 == 1 || passIndex != 1 {
+	if !b.severalRowsPerCall || b.tilesAlongFirstKept == 1 || passIndex != 1 {
 		return result
 	}
 	for position, place := range in {

@@ -151,7 +151,7 @@ func (p *Plan) runLoop(state *State, loop *loops.Loop, ptrs []unsafe.Pointer, st
 
 // setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.
 func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
-	first := index % p.tilesAlongKept0 * p.tileLen
+	first := index % p.tilesAlongFirstKept * p.tileLen
 	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
 	state.tileBase = state.tileBase[:0]
 	for i := range p.objects {
@@ -162,7 +162,7 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 			continue
 		}
 		// rest is the position along the kept axes after kept[0], the first of them fastest.
-		offset, rest := first*object.keptStride, index/p.tilesAlongKept0
+		offset, rest := first*object.keptStride, index/p.tilesAlongFirstKept
 		for axisIndex := range p.kept[1:] {
 			dim := &p.kept[1+axisIndex]
 			offset += rest % dim.length * dim.strides[i]
@@ -180,7 +180,7 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 // length returns the number of positions along an axis in a tile.
 func (p *Plan) length(t tile, axisIndex int) int {
 	switch {
-	case axisIndex == kept0:
+	case axisIndex == firstKept:
 		return t.positions
 	case axisIndex >= len(p.reduced):
 		return 1

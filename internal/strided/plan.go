@@ -178,7 +178,7 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 		p.axisB = take(fastest)
 		p.cutTransposed(p.dimsBetween(rest) > 0)
 	case len(rest) > 0:
-		p.axisB = take(p.rowsAlong(rest))
+		p.axisB = take(p.selectAxisB(rest))
 		p.cutRows()
 	default:
 		p.cutRows()
@@ -231,10 +231,10 @@ func (p *Copy) addOuter(rest []Axis) {
 	}
 }
 
-// rowsAlong selects the axis b for a copy by rows, and returns its index in rest. Usually b is the axis with the
+// selectAxisB selects the axis b for a copy by rows, and returns its index in rest. Usually b is the axis with the
 // smallest stride in dst, so that dst is written in order. If rows are short, b is the longest axis for which one tile
 // can contain all of a and b. Starting a tile costs more than copying a few short rows.
-func (p *Copy) rowsAlong(rest []Axis) int {
+func (p *Copy) selectAxisB(rest []Axis) int {
 	selected := 0
 	if p.axisA.N*rest[0].N < minTileElems {
 		for i, dim := range rest {

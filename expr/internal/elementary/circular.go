@@ -85,25 +85,25 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 	return q, r, low
 }
 
-// sinOf and cosOf are the sine and the cosine of r + low. With z = r^2 and the coefficients c of their polynomials,
-// sin(r) is about r + r^3 (c[0] + z c[1] + z^2 c[2] + ...), and cos(r) is about 1 - z/2 + z^2 (c[0] + z c[1] + ...).
+// sinOf and cosOf are the sine and the cosine of r + low. With the coefficients c of their polynomials, sin(r) is about
+// r + r^3 (c[0] + c[1] r^2 + c[2] r^4 + ...), and cos(r) is about 1 - r^2/2 + r^4 (c[0] + c[1] r^2 + ...).
 func sinOf(r, low float64) float64 {
 	c := (*[6]float64)(SinPoly.F64)
-	z := r * r
-	cube := z * r
-	tail := c[1] + float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5])))))))
-	return r - ((float64(z*(float64(0.5*low)-float64(cube*tail))) - low) - float64(cube*c[0]))
+	r2 := r * r
+	cube := r2 * r
+	tail := c[1] + float64(r2*(c[2]+float64(r2*(c[3]+float64(r2*(c[4]+float64(r2*c[5])))))))
+	return r - ((float64(r2*(float64(0.5*low)-float64(cube*tail))) - low) - float64(cube*c[0]))
 }
 
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(CosPoly.F64)
-	z := r * r
+	r2 := r * r
 	// Without squareError, the error of tan would exceed 2 ulp.
-	half, squareError := float64(0.5*z), math.FMA(r, r, -z)
+	half, squareError := float64(0.5*r2), math.FMA(r, r, -r2)
 	oneMinusHalf := 1 - half
-	tail := z * (c[0] + float64(z*(c[1]+float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5]))))))))))
+	tail := r2 * (c[0] + float64(r2*(c[1]+float64(r2*(c[2]+float64(r2*(c[3]+float64(r2*(c[4]+float64(r2*c[5]))))))))))
 	return oneMinusHalf + (((1 - oneMinusHalf) - half) +
-		(float64(z*tail) - (float64(r*low) + float64(0.5*squareError))))
+		(float64(r2*tail) - (float64(r*low) + float64(0.5*squareError))))
 }
 
 func sin(x float64) float64 {

@@ -63,17 +63,17 @@ func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) 
 // sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerLimit. For |x| <= 1, the sine is a polynomial, x +
 // x^3 P(x^2) with the coefficients sinhPoly, and the cosine is sqrt(1 + sinh(x)^2).
 func sinhCosh(x float64) (sinh, cosh float64) {
-	if a := math.Abs(x); a > 1 {
-		halfExp := float64(0.5 * Exp(a))
+	if magnitude := math.Abs(x); magnitude > 1 {
+		halfExp := float64(0.5 * Exp(magnitude))
 		halfInverse := 0.25 / halfExp
 		return math.Copysign(halfExp-halfInverse, x), halfExp + halfInverse
 	}
-	c, z := &sinhPoly, x*x
-	w := z * z
-	low := c[0] + float64(z*c[1]) + float64(w*(c[2]+float64(z*c[3])))
-	high := c[4] + float64(z*c[5]) + float64(w*(c[6]+float64(z*c[7])))
-	s := x + float64(x*z*(low+float64(w*w*high)))
-	return s, math.Sqrt(1 + float64(s*s))
+	c, x2 := &sinhPoly, x*x
+	x4 := x2 * x2
+	low := c[0] + float64(x2*c[1]) + float64(x4*(c[2]+float64(x2*c[3])))
+	high := c[4] + float64(x2*c[5]) + float64(x4*(c[6]+float64(x2*c[7])))
+	sinhX := x + float64(x*x2*(low+float64(x4*x4*high)))
+	return sinhX, math.Sqrt(1 + float64(sinhX*sinhX))
 }
 
 // hyperbolicProducts returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerLimit or more, both
@@ -81,12 +81,12 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 // infinity times 0 would be NaN. The function therefore multiplies by the root of the exponential twice. Beyond 1400,
 // all nonzero products overflow.
 func hyperbolicProducts(sin, cos, y float64) (coshSin, sinhCos float64) {
-	a := math.Abs(y)
-	if a < powerLimit {
+	magnitude := math.Abs(y)
+	if magnitude < powerLimit {
 		sinh, cosh := sinhCosh(y)
 		return sin * cosh, cos * sinh
 	}
-	root := Exp(0.5 * min(a, 1400))
+	root := Exp(0.5 * min(magnitude, 1400))
 	return sin * (0.5 * root) * root, cos * math.Copysign(0.5*root, y) * root
 }
 

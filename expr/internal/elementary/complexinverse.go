@@ -23,8 +23,8 @@ func complexAsinh(z complex128) complex128 {
 		return complex(math.Copysign(logOfTwice(a, b), a), atan2(b, math.Abs(a)))
 	}
 	p, q := complexSqrt(complex(1+b, -a)), complexSqrt(complex(1-b, a))
-	y := float64(real(p)*imag(q)) - float64(real(q)*imag(p))
-	return complex(asinh(y), atan2(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
+	sinhRe := float64(real(p)*imag(q)) - float64(real(q)*imag(p))
+	return complex(asinh(sinhRe), atan2(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
 }
 
 func complexAsin(z complex128) complex128 {

@@ -19,13 +19,13 @@ var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.112837916
 
 // erfMinusX returns erf(x) - x for |x| <= 1/2: x*erfPoly(x^2). Even and odd coefficients are summed separately.
 func erfMinusX(x float64) float64 {
-	c, z := &erfPoly, x*x
-	u := z * z
-	w := u * u
-	even := (c[8] + float64(u*c[10])) + float64(w*c[12])
-	even = (c[0] + float64(u*c[2])) + float64(w*((c[4]+float64(u*c[6]))+float64(w*even)))
-	odd := (c[1] + float64(u*c[3])) + float64(w*((c[5]+float64(u*c[7]))+float64(w*(c[9]+float64(u*c[11])))))
-	return float64(x * (even + float64(z*odd)))
+	c, x2 := &erfPoly, x*x
+	x4 := x2 * x2
+	x8 := x4 * x4
+	even := (c[8] + float64(x4*c[10])) + float64(x8*c[12])
+	even = (c[0] + float64(x4*c[2])) + float64(x8*((c[4]+float64(x4*c[6]))+float64(x8*even)))
+	odd := (c[1] + float64(x4*c[3])) + float64(x8*((c[5]+float64(x4*c[7]))+float64(x8*(c[9]+float64(x4*c[11])))))
+	return float64(x * (even + float64(x2*odd)))
 }
 
 func erf(x float64) float64 {
@@ -49,11 +49,11 @@ func erfc(x float64) float64 {
 		return erfcTail(x)
 	case x > 0.5:
 		d, c := x-43.0/64, &erfcMiddlePoly
-		z := d * d
-		u := z * z
-		even := (c[8] + float64(z*c[10])) + float64(u*c[12])
-		even = (c[0] + float64(z*c[2])) + float64(u*((c[4]+float64(z*c[6]))+float64(u*even)))
-		odd := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
+		d2 := d * d
+		d4 := d2 * d2
+		even := (c[8] + float64(d2*c[10])) + float64(d4*c[12])
+		even = (c[0] + float64(d2*c[2])) + float64(d4*((c[4]+float64(d2*c[6]))+float64(d4*even)))
+		odd := (c[1] + float64(d2*c[3])) + float64(d4*((c[5]+float64(d2*c[7]))+float64(d4*(c[9]+float64(d2*c[11])))))
 		return erfcAtCenter[0] + (float64(d*(even+float64(d*odd))) + erfcAtCenter[1])
 	case x > 0.25:
 		return 0.5 - ((x - 0.5) + erfMinusX(x))
@@ -109,14 +109,14 @@ var (
 
 // eval returns the value of the function at t.
 func (function *rational) eval(t float64) float64 {
-	numCoef, denCoef, z := &function.numerator, &function.denominator, t*t
-	w := z * z
-	numerator := (numCoef[4] + float64(t*numCoef[5])) + float64(z*(numCoef[6]+float64(t*numCoef[7])))
-	numerator = ((numCoef[0] + float64(t*numCoef[1])) + float64(z*(numCoef[2]+float64(t*numCoef[3])))) +
-		float64(w*numerator)
-	denominator := (denCoef[4] + float64(t*denCoef[5])) + float64(z*(denCoef[6]+float64(t*denCoef[7])))
-	denominator = ((denCoef[0] + float64(t*denCoef[1])) + float64(z*(denCoef[2]+float64(t*denCoef[3])))) +
-		float64(w*denominator)
+	numCoef, denCoef, t2 := &function.numerator, &function.denominator, t*t
+	t4 := t2 * t2
+	numerator := (numCoef[4] + float64(t*numCoef[5])) + float64(t2*(numCoef[6]+float64(t*numCoef[7])))
+	numerator = ((numCoef[0] + float64(t*numCoef[1])) + float64(t2*(numCoef[2]+float64(t*numCoef[3])))) +
+		float64(t4*numerator)
+	denominator := (denCoef[4] + float64(t*denCoef[5])) + float64(t2*(denCoef[6]+float64(t*denCoef[7])))
+	denominator = ((denCoef[0] + float64(t*denCoef[1])) + float64(t2*(denCoef[2]+float64(t*denCoef[3])))) +
+		float64(t4*denominator)
 	return numerator / denominator
 }
 

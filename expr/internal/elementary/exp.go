@@ -43,12 +43,12 @@ func expReduced(x float64) (k uint64, r float64) {
 	return math.Float64bits(shifted), (x - float64(n*expStep)) - float64(n*expStepRest)
 }
 
-// expOfParts returns the exponential for k and r. It is s e^r, where s is 2^(k/128). With z = r^2, e^r is
-// 1 + r + z/2 + r z/6 + z^2/24 + ...
+// expOfParts returns the exponential for k and r. It is s e^r, where s is 2^(k/128). e^r is 1 + r + r^2/2 + r^3/6 + ...
 func expOfParts(k uint64, r float64) float64 {
-	e := &expPowers[k%expSteps]
-	s, z := math.Float64frombits(e.bits+k<<expStepsShift), r*r
-	return s + float64(s*(e.rest+r+float64(z*(0.5+float64(r*(1./6))))+float64(z*z*(1./24+float64(r*(1./120))))))
+	tablePower := &expPowers[k%expSteps]
+	s, r2 := math.Float64frombits(tablePower.bits+k<<expStepsShift), r*r
+	return s + float64(s*(tablePower.rest+r+float64(r2*(0.5+float64(r*(1./6))))+
+		float64(r2*r2*(1./24+float64(r*(1./120))))))
 }
 
 // Exp returns e to the power of x.
@@ -70,37 +70,37 @@ func expExtreme(x float64) float64 {
 		return 0
 	}
 	shift := math.Copysign(64, x)
-	y, low := Exp(x-float64(shift*ln2First)), float64(shift*ln2Rest)
-	return (y - float64(y*(low-float64(0.5*low*low)))) * powerOf2(int64(shift))
+	scaledExp, low := Exp(x-float64(shift*ln2First)), float64(shift*ln2Rest)
+	return (scaledExp - float64(scaledExp*(low-float64(0.5*low*low)))) * powerOf2(int64(shift))
 }
 
 // expm1Poly is (e^x-1-x-x^2/2)/x^3 for |x| <= 0.35, exact to 2^-61.
 var expm1Poly = [...]float64{1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800,
 	1. / 39916800, 1. / 479001600, 1. / 6227020800, 1. / 87178291200}
 
-// expm1 is e^x - 1. For |x| <= 0.35, it is a polynomial: even and odd have its even and odd powers, in z = x^2, w = z^2
-// and u = w^2. Otherwise, with s as in expOfParts and p = e^r - 1, it is (s-1) + s p; d is the rounded s-1.
+// expm1 is e^x - 1. For |x| <= 0.35, it is a polynomial: even and odd have its even and odd powers. Otherwise, with s
+// as in expOfParts and p = e^r - 1, it is (s-1) + s p; d is the rounded s-1.
 func expm1(x float64) float64 {
-	a := math.Abs(x)
+	magnitude := math.Abs(x)
 	switch {
-	case a < 0x1p-54:
+	case magnitude < 0x1p-54:
 		return x
-	case a <= 0.35:
-		c, z := &expm1Poly, x*x
-		w := z * z
-		u := w * w
-		even := (c[0] + float64(z*c[2])) + float64(w*(c[4]+float64(z*c[6]))) + float64(u*(c[8]+float64(z*c[10])))
-		odd := (c[1] + float64(z*c[3])) + float64(w*(c[5]+float64(z*c[7]))) + float64(u*(c[9]+float64(z*c[11])))
-		return x + (float64(0.5*z) + float64(x*z*(even+float64(x*odd))))
+	case magnitude <= 0.35:
+		c, x2 := &expm1Poly, x*x
+		x4 := x2 * x2
+		x8 := x4 * x4
+		even := (c[0] + float64(x2*c[2])) + float64(x4*(c[4]+float64(x2*c[6]))) + float64(x8*(c[8]+float64(x2*c[10])))
+		odd := (c[1] + float64(x2*c[3])) + float64(x4*(c[5]+float64(x2*c[7]))) + float64(x8*(c[9]+float64(x2*c[11])))
+		return x + (float64(0.5*x2) + float64(x*x2*(even+float64(x*odd))))
 	case x < -40: // e^x is less than half an ulp of 1
 		return -1
-	case !(a <= expLimit):
+	case !(magnitude <= expLimit):
 		return Exp(x)
 	}
 	k, r := expReduced(x)
-	e := &expPowers[k%expSteps]
-	s, z := math.Float64frombits(e.bits+k<<expStepsShift), r*r
-	p := e.rest + r + float64(z*(0.5+float64(r*(1./6)))) + float64(z*z*(1./24+float64(r*(1./120))))
+	tablePower := &expPowers[k%expSteps]
+	s, r2 := math.Float64frombits(tablePower.bits+k<<expStepsShift), r*r
+	p := tablePower.rest + r + float64(r2*(0.5+float64(r*(1./6)))) + float64(r2*r2*(1./24+float64(r*(1./120))))
 	d := s - 1
 	return d + (float64(s*p) + (s - (d + 1)))
 }

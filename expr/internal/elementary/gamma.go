@@ -18,25 +18,25 @@ const halfLogTwoPi = 0.4189385332046727 // log(2*pi)/2
 // Lgamma returns the logarithm of the absolute value of the Gamma function. It applies the reflection formula to
 // negative numbers and the recurrence to numbers below 10. As in C, the result for negative infinity is infinity.
 func Lgamma(x float64) float64 {
-	a := math.Abs(x)
+	magnitude := math.Abs(x)
 	switch {
-	case x <= -0.5 && a < 1<<52:
-		n := math.Floor(a)
-		frac := a - n
+	case x <= -0.5 && magnitude < 1<<52:
+		whole := math.Floor(magnitude)
+		frac := magnitude - whole
 		if frac == 0 {
 			return math.Inf(1)
 		}
 		if frac > 0.5 {
 			frac = 1 - frac
 		}
-		return Log(math.Pi/float64(a*sin(float64(math.Pi*frac)))) - Lgamma(a)
+		return Log(math.Pi/float64(magnitude*sin(float64(math.Pi*frac)))) - Lgamma(magnitude)
 	case !(x > -0.5 && x <= math.MaxFloat64): // also negative integers
 		if x == x {
 			return math.Inf(1)
 		}
 		return x
 	case x < 0.5:
-		return (lgammaAt2(x) - log1p(x)) - Log(a)
+		return (lgammaAt2(x) - log1p(x)) - Log(magnitude)
 	case x < 1.5:
 		return lgammaAt2(x-1) - Log(x)
 	case x < 10:
@@ -46,19 +46,19 @@ func Lgamma(x float64) float64 {
 		}
 		return lgammaAt2(x-2) + Log(product)
 	}
-	series, z := 0.0, 1/float64(x*x)
+	series, inverseSquare := 0.0, 1/float64(x*x)
 	for k := len(stirling) - 1; k >= 0; k-- {
-		series = stirling[k] + float64(z*series)
+		series = stirling[k] + float64(inverseSquare*series)
 	}
 	return float64((x-0.5)*(Log(x)-1)) + (halfLogTwoPi + series/x)
 }
 
 // lgammaAt2 returns Lgamma(2+f) for |f| <= 1/2.
 func lgammaAt2(f float64) float64 {
-	c, z := &lgammaPoly, f*f
+	c, f2 := &lgammaPoly, f*f
 	even, odd := c[20], c[21]
 	for k := 18; k >= 0; k -= 2 {
-		even, odd = c[k]+float64(z*even), c[k+1]+float64(z*odd)
+		even, odd = c[k]+float64(f2*even), c[k+1]+float64(f2*odd)
 	}
 	return float64(f * (even + float64(f*odd)))
 }

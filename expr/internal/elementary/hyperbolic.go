@@ -16,49 +16,49 @@ var sinhPoly = [...]float64{0.16666666666666666, 0.008333333333333333, 0.0001984
 	2.505210836405804e-08, 1.6059048396350562e-10, 7.646625361656657e-13, 2.8445264169895285e-15}
 
 func sinh(x float64) float64 {
-	switch a := math.Abs(x); {
-	case a <= 1:
-		c, z := &sinhPoly, x*x
+	switch magnitude := math.Abs(x); {
+	case magnitude <= 1:
+		c, x2 := &sinhPoly, x*x
 		p := c[7]
 		for k := 6; k >= 0; k-- {
-			p = c[k] + float64(z*p)
+			p = c[k] + float64(x2*p)
 		}
-		return x + float64(x*z*p)
-	case a <= negligibleExp:
+		return x + float64(x*x2*p)
+	case magnitude <= negligibleExp:
 		// t is a/log(2), and p is first e^a / 2^k and then e^a / 2. sinh(a) is p - 1/(4p).
-		t := a * math.Log2E
-		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+float64(a*Log2ERounding))
+		t := magnitude * math.Log2E
+		p, _, k := powerOfSum(t, math.FMA(magnitude, math.Log2E, -t)+float64(magnitude*Log2ERounding))
 		p = float64(p * (0.5 * powerOf2(k)))
 		return math.Copysign(p-0.25/p, x)
-	case a <= overflowThreshold:
-		return math.Copysign(0.5*Exp(a), x)
+	case magnitude <= overflowThreshold:
+		return math.Copysign(0.5*Exp(magnitude), x)
 	default:
-		return math.Copysign(Exp(a-2)*halfESquared, x)
+		return math.Copysign(Exp(magnitude-2)*halfESquared, x)
 	}
 }
 
 func cosh(x float64) float64 {
-	switch a := math.Abs(x); {
-	case a <= negligibleExp:
-		e := Exp(a)
-		return float64(0.5*e) + 0.5/e
-	case a <= overflowThreshold:
-		return 0.5 * Exp(a)
+	switch magnitude := math.Abs(x); {
+	case magnitude <= negligibleExp:
+		exp := Exp(magnitude)
+		return float64(0.5*exp) + 0.5/exp
+	case magnitude <= overflowThreshold:
+		return 0.5 * Exp(magnitude)
 	default:
-		return Exp(a-2) * halfESquared
+		return Exp(magnitude-2) * halfESquared
 	}
 }
 
 // tanh is t/(2+t) with t = expm1(2|x|), or 1 - 2/(exp(2|x|)+1) if |x| is at least 1/2.
 func tanh(x float64) float64 {
-	a := math.Abs(x)
+	magnitude := math.Abs(x)
 	y := 1.0
 	switch {
-	case a < 0.5:
-		t := expm1(2 * a)
+	case magnitude < 0.5:
+		t := expm1(2 * magnitude)
 		y = t / (2 + t)
-	case !(a > negligibleExp): // also NaN
-		y = 1 - 2/(Exp(2*a)+1)
+	case !(magnitude > negligibleExp): // also NaN
+		y = 1 - 2/(Exp(2*magnitude)+1)
 	}
 	return math.Copysign(y, x)
 }

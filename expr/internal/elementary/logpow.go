@@ -173,17 +173,17 @@ func power(a, y float64) float64 {
 	return mantissa * powerOf2(binaryExponent>>1) * powerOf2(binaryExponent-binaryExponent>>1)
 }
 
-// powerOfSum returns 2^(exponent+rest) as (p+low)*2^k, for a small rest. With the remainder r of the exponent and z =
-// r^2, 2^r - 1 is about c[0] r + z (even(z) + r odd(z)), where u is z^2.
+// powerOfSum returns 2^(exponent+rest) as (p+low)*2^k, for a small rest. With the remainder r of the exponent, 2^r - 1
+// is about c[0] r + r^2 (even(r^2) + r odd(r^2)).
 func powerOfSum(exponent, rest float64) (p, low float64, k int64) {
 	shifted := exponent + 0x1.8p52 // rounds the exponent to an integer, in the lowest bits
 	r := (exponent - (shifted - 0x1.8p52)) + rest
 	c := (*[13]float64)(Exp2Poly.F64)
-	z := r * r
-	u := z * z
-	even := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
-	odd := (c[2] + float64(z*c[4])) + float64(u*((c[6]+float64(z*c[8]))+float64(u*(c[10]+float64(z*c[12])))))
-	fraction := math.FMA(r, c[0], z*(even+float64(r*odd)))
+	r2 := r * r
+	r4 := r2 * r2
+	even := (c[1] + float64(r2*c[3])) + float64(r4*((c[5]+float64(r2*c[7]))+float64(r4*(c[9]+float64(r2*c[11])))))
+	odd := (c[2] + float64(r2*c[4])) + float64(r4*((c[6]+float64(r2*c[8]))+float64(r4*(c[10]+float64(r2*c[12])))))
+	fraction := math.FMA(r, c[0], r2*(even+float64(r*odd)))
 	p = 1 + fraction
 	return p, (1 - p) + fraction, int64(math.Float64bits(shifted)) - int64(math.Float64bits(0x1.8p52))
 }

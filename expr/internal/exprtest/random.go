@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// AllDTypes lists all dtypes.
 var AllDTypes = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64,
 	tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64,
 	tensor.Complex64, tensor.Complex128}
@@ -42,6 +43,7 @@ func RandomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 	return uint64(rng.IntN(20)-8) & mask
 }
 
+// testFuncs are the functions that random codes call.
 var testFuncs = []*expr.Func{
 	{Name: "test.lgamma", ArgCount: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
 	{Name: "test.mix", ArgCount: 3, F: func(a, b, c float64) float64 { return float64(a*b) - c }},
@@ -102,8 +104,7 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 		arg := func() expr.Value {
 			if rng.IntN(3) == 0 {
 				return builder.AddInst(expr.Inst{Op: expr.Const, DType: dtype, A: expr.None, B: expr.None, C: expr.None,
-					Imm: RandomBits(rng,
-						dtype)})
+					Imm: RandomBits(rng, dtype)})
 			}
 			return builder.Convert(dtype, operand())
 		}

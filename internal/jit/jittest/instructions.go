@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// reduceRounds is the maximum number of iterations of the loop that computes a remainder of floats. The quotient of two
-// float64 numbers has up to 2,098 bits, and an iteration removes at least 51 of them.
-const reduceRounds = 42
+// maxReductionSteps is the maximum number of iterations of the loop that computes a remainder of floats. The quotient
+// of two float64 numbers has up to 2,098 bits, and an iteration removes at least 51 of them.
+const maxReductionSteps = 42
 
 // syntax describes the loops in the listings of an architecture. The element counter is a register: the number of
 // elements of the row that are computed (CX on amd64), or that remain (X25 on arm64).
@@ -110,7 +110,7 @@ func (c *InstructionCount) count(index int) {
 	step := 0 // the number of elements of an iteration if the loop from begin to index is a loop over elements
 	for inside := begin; inside <= index; inside++ {
 		// A line with cost 0 belongs to an inner loop. On arm64, the line before the jump must advance the loop.
-		if elements, ok := c.step(c.lines[inside]); ok && c.cost[inside] > 0 &&
+		if elements, ok := c.elementsAdvanced(c.lines[inside]); ok && c.cost[inside] > 0 &&
 			(c.syntax == &amd64Syntax || inside == index-1) {
 			step = elements
 		}
@@ -121,12 +121,12 @@ func (c *InstructionCount) count(index int) {
 	// A loop inside a loop over elements does not change the counter. (The loop over rows does, and its instructions
 	// stay in their lines.)
 	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:index], "\n"), c.counter):
-		c.cost[index] = c.takeCost(begin, index+1) * rounds(c.lines[:begin], c.lines[index-1])
+		c.cost[index] = c.takeCost(begin, index+1) * innerIterations(c.lines[:begin], c.lines[index-1])
 	}
 }
 
-// step returns the number of elements of an iteration, if the line advances a loop over elements.
-func (s *syntax) step(line string) (elements int, ok bool) {
+// elementsAdvanced returns the number of elements of an iteration, if the line advances a loop over elements.
+func (s *syntax) elementsAdvanced(line string) (elements int, ok bool) {
 	line, hasPrefix := strings.CutPrefix(line, s.advances[0])
 	line, hasSuffix := strings.CutSuffix(line, s.advances[1])
 	if !hasPrefix || !hasSuffix {
@@ -163,12 +163,12 @@ func (c *InstructionCount) Max(n, rows int) int {
 	return sum * rows
 }
 
-// rounds returns the maximum number of iterations of a loop inside a loop over elements. before has the lines before
-// the loop, and last is the line before its jump. If the loop decrements AX, the number is the initial value of AX, or
-// twice this value if elements are copied in halves. Otherwise the loop reduces remainders.
-func rounds(before []string, last string) int {
+// innerIterations returns the maximum number of iterations of a loop inside a loop over elements. before has the lines
+// before the loop, and last is the line before its jump. If the loop decrements AX, the number is the initial value of
+// AX, or twice this value if elements are copied in halves. Otherwise the loop reduces remainders.
+func innerIterations(before []string, last string) int {
 	if last != "\tDECL\tAX" {
-		return reduceRounds
+		return maxReductionSteps
 	}
 	initial, factor := 0, 1
 	for index := len(before) - 1; initial == 0; index-- {

@@ -11,7 +11,7 @@ func (g *gen) integerTerm(run *Run, inOffset int) {
 		if g.rowMask(run)>>i&1 == 0 {
 			continue
 		}
-		element := g.nextElementReg()
+		element := g.nextElementRegister()
 		g.amd64.BroadcastInteger(g.rowAddr(i, inOffset), element)
 		for vector := range g.spec.Vectors {
 			if g.spec.Int8 {
@@ -21,7 +21,7 @@ func (g *gen) integerTerm(run *Run, inOffset int) {
 			}
 			product := element // the last vector may overwrite the element; the others use another register
 			for vector < last && product == element {
-				product = g.nextElementReg()
+				product = g.nextElementRegister()
 			}
 			g.amd64.DotWords(g.vectorReg(vector), element, g.sumReg(i, vector), product)
 		}

@@ -173,7 +173,7 @@ func (s *Spec) checkRuns() error {
 // register (for some specs with Int16), and the mask (unless it is in a mask register). Quantization reuses the
 // registers of the k-loop.
 func (s *Spec) minRegisters(cpu machine.Features) int {
-	count := s.sumCount() + s.termVectors() + s.zeroPointVectors()
+	count := s.sumCount() + s.vectorsPerTerm() + s.zeroPointVectors()
 	if s.Quantized != NotQuantized {
 		count = max(count, s.sumCount()+quantizedRegs-1) // the register of the broadcast element is added below
 	}
@@ -199,9 +199,9 @@ func (s *Spec) sumCount() int {
 	return s.Rows * s.Vectors
 }
 
-// termVectors returns the number of vectors that the vector operand has for one term. With Int8Matrix, an element has
-// eight bytes instead of four, so the same number of lanes takes twice as many vectors.
-func (s *Spec) termVectors() int {
+// vectorsPerTerm returns the number of vectors that the vector operand has for one term. With Int8Matrix, an element
+// has eight bytes instead of four, so the same number of lanes takes twice as many vectors.
+func (s *Spec) vectorsPerTerm() int {
 	if s.Int8Matrix {
 		return 2 * s.Vectors
 	}

@@ -31,9 +31,9 @@ func elementRegisters(cpu machine.Features) int {
 // elementsFromMemory reports whether no register is left for elements, so that multiplications read them from memory.
 func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
 
-// nextElementReg returns the register for the next load, in rotation.
-func (g *gen) nextElementReg() target.VReg {
-	reg := target.VReg(g.sumCount + g.spec.termVectors() + g.spec.zeroPointVectors() + g.elements.nextRegister)
+// nextElementRegister returns the register for the next load, in rotation.
+func (g *gen) nextElementRegister() target.VReg {
+	reg := target.VReg(g.sumCount + g.spec.vectorsPerTerm() + g.spec.zeroPointVectors() + g.elements.nextRegister)
 	g.elements.nextRegister = (g.elements.nextRegister + 1) % g.elements.registers
 	return reg
 }
@@ -60,7 +60,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 	}
 	for i := range g.spec.Rows {
 		if mask>>i&1 != 0 {
-			state.byRow[i] = target.Element{Reg: g.nextElementReg()}
+			state.byRow[i] = target.Element{Reg: g.nextElementRegister()}
 			g.LoadElements(g.rowAddr(i, inOffset), count, state.byRow[i].Reg)
 		}
 	}
@@ -76,7 +76,7 @@ func (g *gen) element(run *Run, i, inOffset int) target.Element {
 		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
 		}
-		reg := g.nextElementReg()
+		reg := g.nextElementRegister()
 		g.LoadElements(g.rowAddr(i, inOffset), count, reg)
 		for k := range count {
 			state.byRow[i+k] = target.Element{Reg: reg, Lane: k}

@@ -98,7 +98,8 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 		registerCount--
 		g.mask = target.VReg(registerCount)
 	}
-	g.elements.registers = min(elementRegisters(cpu), registerCount-g.sumCount-spec.termVectors()-spec.zeroPointVectors())
+	g.elements.registers = min(elementRegisters(cpu),
+		registerCount-g.sumCount-spec.vectorsPerTerm()-spec.zeroPointVectors())
 	return g
 }
 
@@ -154,14 +155,14 @@ func (g *gen) declare() {
 	for i := range g.sumCount {
 		g.Declare("a sum", target.VReg(i))
 	}
-	for vector := range g.spec.termVectors() {
+	for vector := range g.spec.vectorsPerTerm() {
 		g.Declare("a vector of a term", g.vectorReg(vector))
 	}
 	for vector := range g.spec.zeroPointVectors() {
 		g.Declare("zero points", g.zeroPointReg(vector))
 	}
 	for range g.elements.registers {
-		g.Declare("an element", g.nextElementReg())
+		g.Declare("an element", g.nextElementRegister())
 	}
 	if g.spec.needsVectorMask(g.cpu) {
 		g.Declare("the mask", g.mask)

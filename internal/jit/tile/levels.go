@@ -67,7 +67,7 @@ func (s *Spec) zeroPointVectors() int {
 
 // zeroPointReg returns the register with the zero points of a vector.
 func (g *gen) zeroPointReg(vector int) target.VReg {
-	return target.VReg(g.sumCount + g.spec.termVectors() + vector)
+	return target.VReg(g.sumCount + g.spec.vectorsPerTerm() + vector)
 }
 
 // loadLevelAddresses loads the addresses of the scales and zero points of the first block.
@@ -127,7 +127,7 @@ func (g *gen) endLevels() {
 		scale := g.vectorReg(vector)
 		g.Load(target.Addr{Base: levelScalesReg, Disp: vector * g.vectorBytes}, scale, false)
 		for i := range g.spec.Rows {
-			sum, total := g.sumReg(i, vector), g.nextElementReg() // total += scale*sum
+			sum, total := g.sumReg(i, vector), g.nextElementRegister() // total += scale*sum
 			g.Copy(g.blockTotal(int(sum)), total)
 			g.FMA(scale, sum, total)
 			g.Copy(total, g.blockTotal(int(sum)))

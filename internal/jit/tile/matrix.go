@@ -9,7 +9,7 @@ package tile
 // broadcast operand.
 func (g *gen) int8MatrixTerm(inOffset int) {
 	for i := 0; i < g.spec.Rows; i += 2 {
-		pair := g.nextElementReg() // the eight bytes of row i, then of row i+1
+		pair := g.nextElementRegister() // the eight bytes of row i, then of row i+1
 		if i+1 < g.spec.Rows {
 			g.neon.LoadPair(g.rowAddr(i, inOffset), g.rowAddr(i+1, inOffset), pair)
 		} else { // the last row has no partner; the sums of the other half of the register are not used

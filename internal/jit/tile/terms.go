@@ -130,7 +130,7 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 		g.loadVectors(vecOffset, packedOffset)
 	}
 	if g.spec.PrefetchDistance != 0 {
-		for offset := 0; offset < g.spec.termVectors()*g.vectorBytes; offset += lineBytes {
+		for offset := 0; offset < g.spec.vectorsPerTerm()*g.vectorBytes; offset += lineBytes {
 			g.Prefetch(1, target.Addr{Base: vecReg, Disp: vecOffset + offset + g.spec.PrefetchDistance})
 		}
 	}
@@ -166,7 +166,7 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 // loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are as
 // in term.
 func (g *gen) loadVectors(offset, packedOffset int) {
-	for vector := range g.spec.termVectors() {
+	for vector := range g.spec.vectorsPerTerm() {
 		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&
 			g.isPartial(vector))
 		if g.spec.PackedStep != 0 {

@@ -1,6 +1,7 @@
 package winograd
 
-// Form is a convolution F(m x m, 3 x 3).
+// Form is a Winograd convolution F(MxM, 3x3): a tile of outputs has M x M elements, and the window 3 x 3. Its methods
+// add the transforms of a tile to a block of operations, which is compiled later.
 type Form struct {
 	// M is the number of rows and of columns of an output tile: 2 or 4.
 	M int

@@ -73,7 +73,7 @@ func (g *gen) startCall() {
 	}
 }
 
-// advanceRow writes the code that advances all pointers to the next row.
+// advanceRow writes the code that advances all pointers to the next row, by the distances in jit.Args.Row.
 func (g *gen) advanceRow() {
 	for pointer := range g.baseOf[:g.rowCounter] {
 		register := g.loadPointer(pointer)

@@ -43,8 +43,7 @@ func (g *gen) foldTotal(fold lane.Fold) {
 	})...)
 }
 
-// accCopies returns the registers of the accumulator acc: one for each of the
-// interleaved iterations.
+// accCopies returns the registers of the accumulator acc: one for each interleaved iteration.
 func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
 	for iteration := 1; iteration < lane.FoldLanes/g.lanes; iteration++ {

@@ -12,8 +12,10 @@ import (
 // vectorBytes is the number of bytes of a vector register.
 const vectorBytes = 16
 
-// selector selects instructions for a loop. Its Builder has the row constants. In its methods, size is the size of a
-// lane in bytes, and i or p the index of a part, which is a register of a value. shape is an arrangement, such as "4s".
+// selector translates the lane operations of a loop to instructions on virtual registers (alloc.Virt), to which package
+// alloc assigns registers. A value with more lanes than a register has several parts, one for each register. In the
+// methods, size is the size of a lane in bytes, i or p the index of a part, and shape an arrangement, such as "4s".
+// Row constants are values that are computed once per row. They are in Builder.Row.
 type selector struct {
 	alloc.Builder
 	loop        *lane.Loop
@@ -36,7 +38,7 @@ func newSelector(loop *lane.Loop) *selector {
 		rowResults: map[instKey]alloc.Virt{}}
 }
 
-// selectLists selects instructions for passes of the given number of elements.
+// selectLists selects the instructions of a loop that processes the given number of elements in each iteration.
 func (s *selector) selectLists(lanes int) (*Lists, error) {
 	s.Lists = &Lists{Lanes: lanes, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
 		Store: func(mem alloc.Mem, laneType lane.Type, parts []alloc.Virt) {
