@@ -162,7 +162,7 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions i
 			k.gridStep, positions)
 	}
 	counts := group.tapCounts[:positions]
-	if clear(counts); k.mode == gridBilinear && len(k.axes) == 2 {
+	if clear(counts); k.mode != gridBicubic && len(k.axes) == 2 {
 		k.storeInnerTaps(group.points[:positions], group.taps[:], counts)
 	}
 	for i, count := range counts {
@@ -254,14 +254,17 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, posi
 // The approximate costs of listing a tap and of summing a tap of one channel, in copied elements.
 const listedTapMoves, summedTapMoves = 16, 2
 
-// The approximate costs of listing a tap, of summing a tap of one channel, and of storing a result, in graph.GoSimple
-// operations. They are fitted to five calls on an Emerald Rapids Xeon; listedTapOps to calls on an EPYC with AVX2.
-const listedTapOps, summedTapOps, sampledResultOps = 22, 4.0, 7.5
+// The approximate costs of a kernel in graph.GoSimple operations: of listing the taps of a position, which has a fixed
+// part, of summing a tap of one channel, and of storing a result. All constants below are fitted to calls of 1 to 128
+// channels, 32x32 to 224x224 samples, on an EPYC with AVX2. A price does not depend on the values of the grid: large
+// operands take 1.6 times as long for random positions as for smooth ones, and their price is between these times.
+const listedPositionOps, listedTapOps, summedTapOps, sampledResultOps = 380, 36, 4.0, 7.5
+
+// bilinearListOps and nearestListOps are the costs of storeInnerTaps for a position: images do without storeTaps.
+const bilinearListOps, nearestListOps = 110.0, 94.0
 
 // unrolledTapOps is summedTapOps for samples of four taps, which are summed without a loop.
 const unrolledTapOps = 2.6
 
-// quadTapOps and quadResultOps are summedTapOps and sampledResultOps of operands in quads, with vectors. quadResultOps
-// includes the copies. They are fitted to calls of 3 and 64 channels, 64x64 to 224x224 samples, on an EPYC with AVX2.
-// Whole blocks of 16 channels have since become faster: their price is .5 to 1.5 of the time.
-const quadTapOps, quadResultOps = .75, 7.0
+// quadTapOps and quadResultOps are summedTapOps and sampledResultOps of operands in quads, with vectors.
+const quadTapOps, quadResultOps = .8, 2.0

@@ -22,10 +22,11 @@ const (
 	minQuadPositions, quadGroups = 128, 8
 )
 
+// quadLanes returns the number of channels of an operand in quads, with those that pad the last quad.
+func quadLanes(channels int) int { return kit.DivUp(channels, quadChannels) * quadChannels }
+
 // pixelChannels returns the number of channels of a pixel that are adjacent in an operand in quads.
-func pixelChannels(channels int) int {
-	return min(maxPixelChannels, kit.DivUp(channels, quadChannels)*quadChannels)
-}
+func pixelChannels(channels int) int { return min(maxPixelChannels, quadLanes(channels)) }
 
 // copyToQuads copies a float32 operand [N,C,...] to scratch memory [N, blocks of channels, pixels + 1, channels of a
 // block]. The last pixel of a block is zero: taps outside the operand read it. The meta of the result has the operand's

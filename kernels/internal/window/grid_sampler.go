@@ -44,12 +44,8 @@ var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
 		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoop(c.Meta(0).Rank(), 0, 1)(c) }},
 	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			if c.Out[0].Numel() == 0 {
-				return &graph.Kernel{}, nil
-			}
-			return compileGridSampler(c)
-		},
+		Impls: []graph.Impl{{Name: "plain", Doc: "Lists the taps of each position once and sums them for each channel.",
+			Lower: compileGridSampler, Work: gridWork}},
 	},
 })
 
@@ -88,6 +84,9 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 // compileGridSampler returns the kernel of a call. It first copies a float32 operand to quads, unless the samples have
 // few taps for the size of the operand.
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
 	builder := copies.NewKernelBuilder(call)
 	operand, isQuads := builder.Operand(0), usesQuads(call)
 	if isQuads {
@@ -122,21 +121,40 @@ func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 	return sampling
 }
 
-// gridOperations returns the cost of a call in graph.GoSimple operations.
+// gridWork returns the work of a call. It is the same for every walk.
+func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{StartedSteps: 1, Flops: gridOperations(c)}
+	work.AddUnits(graph.GoSimple, work.Flops)
+	c.AddStreamed(&work)
+	if operand := c.Meta(0); usesQuads(c) {
+		quads := float64(operand.Numel() / operand.Shape[1] * quadLanes(operand.Shape[1]) * elemBytes)
+		// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
+		// the time of writing them.
+		work.Bytes[graph.Tiled] = float64(operand.Bytes()) + 3*quads + float64(c.Out[0].Bytes())
+	}
+	return work
+}
+
+// gridOperations returns the cost of a call in graph.GoSimple operations, without memory access.
 func gridOperations(c *graph.Call) float64 {
-	attrs, out := kit.Attrs[*gridSamplerAttrs](c), c.Out[0]
-	tapsPerSample := float64(maxTapsOf(attrs.InterpolationMode, out.Rank()-2))
-	results := float64(out.Numel())
-	// All channels share the list of taps of a position.
-	listedTapCount := tapsPerSample * results / float64(max(1, out.Shape[1]))
+	mode, out := kit.Attrs[*gridSamplerAttrs](c).InterpolationMode, c.Out[0]
+	if out.Numel() == 0 {
+		return 0
+	}
+	taps, channels := float64(maxTapsOf(mode, out.Rank()-2)), out.Shape[1]
+	positions := float64(out.Numel() / channels)
 	tapOps, resultOps := summedTapOps, sampledResultOps
 	switch {
 	case usesQuads(c):
-		tapOps, resultOps = quadTapOps, quadResultOps
-	case tapsPerSample == 4:
+		tapOps, resultOps, channels = quadTapOps, quadResultOps, quadLanes(channels)
+	case taps == 4:
 		tapOps = unrolledTapOps
 	}
-	return float64(results*(resultOps+float64(tapsPerSample*tapOps))) + float64(listedTapCount*listedTapOps)
+	listOps := float64(listedTapOps*taps) + listedPositionOps // all channels share the list of taps of a position
+	if mode != gridBicubic && out.Rank() == 4 {
+		listOps = [...]float64{gridBilinear: bilinearListOps, gridNearest: nearestListOps}[mode]
+	}
+	return positions * (listOps + float64(channels)*(resultOps+float64(taps*tapOps)))
 }
 
 // reference computes each sample of each channel separately.

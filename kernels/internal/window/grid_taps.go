@@ -147,8 +147,8 @@ func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, t
 	return count
 }
 
-// storeInnerTaps stores the four taps of each bilinear sample of an image in less than half the time of storeTaps.
-// It stores a count of 0 for a sample with a tap outside the image.
+// storeInnerTaps stores the taps of each bilinear or nearest sample of an image, four or one, in less than half the time
+// of storeTaps. It stores a count of 0 for a sample with a tap outside the image.
 func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, counts []int) {
 	rows, columns := s.axes[0], s.axes[1]
 	lastRow, lastColumn := float64(rows.size-1), float64(columns.size-1)
@@ -157,8 +157,16 @@ func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, count
 		if s.padding != padZeros {
 			y, x = s.paddedIndex(y, rows.size), s.paddedIndex(x, columns.size)
 		}
+		counts[i] = 0
+		if s.mode == gridNearest {
+			row, column := math.RoundToEven(y), math.RoundToEven(x)
+			if row >= 0 && column >= 0 && row <= lastRow && column <= lastColumn {
+				taps[i], counts[i] = gridTap{int(row)*rows.step + int(column)*columns.step, 1}, 1
+			}
+			continue
+		}
 		top, left := math.Floor(y), math.Floor(x)
-		if counts[i] = 0; !(top >= 0 && left >= 0 && top < lastRow && left < lastColumn) {
+		if !(top >= 0 && left >= 0 && top < lastRow && left < lastColumn) {
 			continue
 		}
 		lower, right := y-top, x-left // weights of the lower row and of the right column
