@@ -20,14 +20,14 @@ type rot90Attrs struct {
 var (
 	Fliplr = defineOne(graph.Semantics{
 		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,
-		Examples: kit.OneExample(kit.ExTransposed, nil),
+		Examples: kit.OneExample(kit.TransposedMatrix, nil),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 2, "Input must be >= 2-d.")
 		return s.flip(in[0], 1)
 	})
 	Flipud = defineOne(graph.Semantics{
 		Name: "flipud", Doc: "Reverses the first dimension.", Params: selfOnly,
-		Examples: kit.OneExample(kit.ExTransposed, nil),
+		Examples: kit.OneExample(kit.TransposedMatrix, nil),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 1, "Input must be >= 1-d.")
 		return s.flip(in[0], 0)
@@ -55,12 +55,12 @@ var (
 	Rot90 = defineOne(graph.Semantics{
 		Name: "rot90", Doc: "Rotates a plane of two dimensions by multiples of 90 degrees, from the first towards " +
 			"the second.",
-		Params: selfOnly, Examples: append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix,
+		Params: selfOnly, Examples: append(kit.OneExample(kit.TransposedMatrix, nil), kit.OneExample(kit.FloatMatrix,
 			graph.Attrs{"k": 2})...),
 	}, rot90)
 	NarrowCopy = defineOne(graph.Semantics{
 		Name: "narrow_copy", Doc: "Copies `length` indices of a dimension, beginning at `start`.", Params: selfOnly,
-		Examples: kit.OneExample(kit.ExMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
+		Examples: kit.OneExample(kit.FloatMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
 	}, func(s steps, a *narrowCopyAttrs, in []*graph.Arg) *graph.Arg {
 		x := s.Apply(view.Narrow, graph.Attrs{"dim": a.Dim, "start": a.Start, "length": a.Length}, in[0])
 		// If the whole dimension is copied, PyTorch's result has the layout of empty_like(self).
@@ -71,7 +71,7 @@ var (
 	})
 	Msort = defineOne(graph.Semantics{
 		Name: "msort", Doc: "Sorts along the first dimension. NaN is greater than all numbers.", Params: selfOnly,
-		Examples: kit.OneExample(kit.ExMatrix, nil),
+		Examples: kit.OneExample(kit.FloatMatrix, nil),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.ApplyMany(index.Sort, graph.Attrs{"dim": 0}, in[0])[0]
 	})
@@ -79,14 +79,14 @@ var (
 		Name: "diag_embed", Doc: "Creates matrices of two new dimensions with the last dimension on a diagonal and " +
 			"0 elsewhere.",
 		Params:   selfOnly,
-		Examples: append(kit.OneExample(kit.ExMatrix, nil), kit.OneExample(kit.ExRow, graph.Attrs{"offset": -1})...),
+		Examples: append(kit.OneExample(kit.FloatMatrix, nil), kit.OneExample(kit.FloatRow, graph.Attrs{"offset": -1})...),
 	}, func(s steps, a *diagEmbedAttrs, in []*graph.Arg) *graph.Arg {
 		return s.diagEmbed(in[0], a.Offset, a.Dim1, a.Dim2)
 	})
 	Diag = defineOne(graph.Semantics{
 		Name: "diag", Doc: "Copies a diagonal of a matrix, or creates a matrix with the vector self on a diagonal.",
 		Params:   selfOnly,
-		Examples: append(kit.OneExample(kit.ExMatrix, nil), kit.OneExample(kit.ExRow, graph.Attrs{"diagonal": 1})...),
+		Examples: append(kit.OneExample(kit.FloatMatrix, nil), kit.OneExample(kit.FloatRow, graph.Attrs{"diagonal": 1})...),
 	}, func(s steps, a *diagAttrs, in []*graph.Arg) *graph.Arg {
 		rank := len(s.shape(in[0]))
 		s.Reject(rank != 1 && rank != 2, "diag(): Supports 1D or 2D tensors. Got %dD", rank)
@@ -98,7 +98,7 @@ var (
 	Diagflat = defineOne(graph.Semantics{
 		Name: "diagflat", Doc: "Creates a matrix with the elements of self, in row-major order, on a diagonal.",
 		Params:   selfOnly,
-		Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"offset": 1}),
+		Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"offset": 1}),
 	}, func(s steps, a *offsetAttrs, in []*graph.Arg) *graph.Arg {
 		return s.diagEmbed(s.reshape(in[0], sym.Of(-1)), a.Offset, -2, -1)
 	})

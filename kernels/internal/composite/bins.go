@@ -35,18 +35,18 @@ var (
 	Histc = defineOne(graph.Semantics{
 		Name: "histc", Doc: "Counts the elements in `bins` intervals of equal width from `min` to `max`. Other elements " +
 			"and NaN are not counted. If `min` equals `max`, the range is that of the elements, which must all be finite.",
-		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"bins": 4}, kit.ExTransposed),
-			kit.Example(graph.Attrs{"bins": 3, "min": -1, "max": 1}, kit.ExMatrix)},
+		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"bins": 4}, kit.TransposedMatrix),
+			kit.Example(graph.Attrs{"bins": 3, "min": -1, "max": 1}, kit.FloatMatrix)},
 	}, histc)
 	Renorm = defineOne(graph.Semantics{
 		Name: "renorm", Doc: "Scales the slices along a dimension whose norms exceed `maxnorm` to the norm `maxnorm`.",
 		Params: selfOnly, Examples: []graph.Example{
-			kit.Example(graph.Attrs{"p": 2, "dim": 0, "maxnorm": 1}, kit.ExTransposed)},
+			kit.Example(graph.Attrs{"p": 2, "dim": 0, "maxnorm": 1}, kit.TransposedMatrix)},
 	}, renorm)
 	Logcumsumexp = defineOne(graph.Semantics{
 		Name: "logcumsumexp", Doc: "Returns the logarithms of the running sums of exponentials along a dimension.",
-		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"dim": 0}, kit.ExTransposed),
-			kit.Example(graph.Attrs{"dim": 1}, kit.ExMatrix)},
+		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"dim": 0}, kit.TransposedMatrix),
+			kit.Example(graph.Attrs{"dim": 1}, kit.FloatMatrix)},
 	}, logcumsumexp)
 )
 

@@ -25,8 +25,9 @@ const maxDifferences = 64
 
 var (
 	samples           = []graph.Param{{Name: "y"}, {Name: "x", Optional: true, Overload: "x"}}
-	trapezoidExamples = []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.ExRow),
-		kit.Example(graph.Attrs{"dx": 0.5, "dim": 0}, kit.ExMatrix)}
+	trapezoidExamples = []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(nil, kit.FloatMatrix,
+		kit.FloatRow),
+		kit.Example(graph.Attrs{"dx": 0.5, "dim": 0}, kit.FloatMatrix)}
 )
 
 // Differences and integrals along a dimension. The function of an op applies other ops (steps.go) and returns the
@@ -36,7 +37,7 @@ var (
 		Name: "diff", Doc: "Returns the `n`-th differences of consecutive elements along a dimension. First, `prepend` " +
 			"and `append` are concatenated with self.",
 		Params:   []graph.Param{kit.Self, {Name: "prepend", Optional: true}, {Name: "append", Optional: true}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.F32(2, 1))},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(nil, kit.FloatMatrix, kit.F32(2, 1))},
 	}, diff)
 	Trapezoid = defineOne(graph.Semantics{
 		Name: "trapezoid", Doc: "Integrates samples `y` at the positions `x`, or at distances of `dx`, along a " +

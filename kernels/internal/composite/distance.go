@@ -64,8 +64,8 @@ func (s steps) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
 var (
 	Normalize = defineOne(graph.Semantics{
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"p": 1, "dim": 0},
-			kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(graph.Attrs{"p": 1, "dim": 0},
+			kit.FloatMatrix)},
 	}, func(s steps, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
 		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
 		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
@@ -73,7 +73,7 @@ var (
 	CosineSimilarity = defineOne(graph.Semantics{
 		Name: "cosine_similarity", Doc: "Returns the cosine of the angle of two vectors along a dimension.",
 		Params:   []graph.Param{x1, x2},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *cosineSimilarityAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := s.commonDType(in[0], in[1])
 		s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
@@ -88,14 +88,14 @@ var (
 	PairwiseDistance = defineOne(graph.Semantics{
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
 		Params:   []graph.Param{x1, x2},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *pairwiseDistanceAttrs, in []*graph.Arg) *graph.Arg {
 		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
 		return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
 	})
 	Dist = defineOne(graph.Semantics{
 		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *distAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Norm, graph.Attrs{"p": a.P}, s.sub(in[0], in[1]))
 	})
@@ -110,7 +110,7 @@ var (
 		Name: "pdist", Doc: "Returns the `p`-norms of the differences of each pair of rows, in the order (0, 1), (0, 2), " +
 			"..., (1, 2), ...",
 		Params:   selfOnly,
-		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.ExTransposed)},
+		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.TransposedMatrix)},
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
 		return []*graph.Arg{steps{s}.pdist(s.Operands()[0], kit.Attrs[*pdistAttrs](s.Call).P)}
 	})
@@ -169,11 +169,11 @@ type lastDimAttrs struct {
 var (
 	LinalgCross = defineOne(graph.Semantics{
 		Name: "linalg_cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg { return s.cross(in, a.Dim) })
 	Cross = defineOne(graph.Semantics{
 		Name: "cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *crossAttrs, in []*graph.Arg) *graph.Arg {
 		if a.Dim != nil {
 			return s.cross(in, *a.Dim)
@@ -189,7 +189,7 @@ var (
 	Vecdot = defineOne(graph.Semantics{
 		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; `x` is conjugated.",
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
 		for _, x := range in[:2] {
 			dtype := x.Type().DType

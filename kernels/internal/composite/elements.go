@@ -47,20 +47,20 @@ var (
 	})
 	Softmin = defineOne(graph.Semantics{
 		Name: "softmin", Doc: "Returns the softmax of -self.", Params: []graph.Param{kit.Input},
-		Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"dim": 1}),
+		Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"dim": 1}),
 	}, func(s steps, a *softminAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
 	})
 	Mvlgamma = defineOne(graph.Semantics{
 		Name: "mvlgamma", Doc: "Returns the logarithm of the multivariate gamma function of dimension p.",
-		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"p": 2}),
+		Params: selfOnly, Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"p": 2}),
 	}, mvlgamma)
 	Deg2rad    = scaled("deg2rad", "Converts degrees to radians.", math.Pi/180)
 	Rad2deg    = scaled("rad2deg", "Converts radians to degrees.", 180/math.Pi)
 	FloatPower = defineOne(graph.Semantics{
 		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
-		Examples: []graph.Example{kit.ExBinary},
+		Examples: []graph.Example{kit.BinaryExample},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := tensor.Float64
 		for _, x := range in {
@@ -78,7 +78,7 @@ var (
 	})
 	Ldexp = defineOne(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
-		Examples: []graph.Example{kit.ExBinary},
+		Examples: []graph.Example{kit.BinaryExample},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.mul(in[0], s.Apply(pointwise.Pow, nil, float(2), in[1]))
 	})
@@ -90,7 +90,7 @@ var (
 	Polar = defineOne(graph.Semantics{
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		absDType, angleDType := in[0].Type().DType, in[1].Type().DType
 		for _, dtype := range []tensor.DType{absDType, angleDType} {
@@ -136,7 +136,7 @@ func frexp(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 // scaled defines the product of self and a number, which is rounded to the dtype of the result.
 func scaled(name, doc string, factor float64) *graph.Op {
 	return defineOne(graph.Semantics{
-		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.ExInts, nil), unaryExamples...),
+		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.IntMatrix, nil), unaryExamples...),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
 		return s.preserveFormat(s.mul(in[0], float(factor)), in[0])
@@ -147,19 +147,19 @@ func scaled(name, doc string, factor float64) *graph.Op {
 var (
 	Isclose = defineOne(graph.Semantics{
 		Name: "isclose", Doc: "Returns whether abs(self - other) is at most atol + rtol * abs(other).", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix),
-			kit.Example(graph.Attrs{"equal_nan": true}, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix),
+			kit.Example(graph.Attrs{"equal_nan": true}, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg { return s.isclose(in[0], in[1], a) })
 	Allclose = defineOne(graph.Semantics{
 		Name: "allclose", Doc: "Returns whether all elements of self and `other` are close, " +
 			"as isclose does.", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Every, nil, s.isclose(in[0], in[1], a))
 	})
 	Equal = defineOne(graph.Semantics{
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExMatrix)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		xType, yType := in[0].Type(), in[1].Type()
 		s.Reject(xType.DType != yType.DType, "Expected object of data type %s but got data type %s for argument 'other' "+
@@ -171,7 +171,7 @@ var (
 	})
 	Isreal = defineOne(graph.Semantics{
 		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
-		Examples: append(kit.OneExample(kit.ExComplex, nil), unaryExamples...),
+		Examples: append(kit.OneExample(kit.ComplexMatrix, nil), unaryExamples...),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		if !in[0].Type().DType.IsComplex() {
 			return s.Apply(view.OnesLike, graph.Attrs{"dtype": tensor.Bool}, in[0])
@@ -182,7 +182,7 @@ var (
 		Name: "isin", Doc: "Returns whether each element of `elements` equals an element of `test_elements`.",
 		Params: []graph.Param{{Name: "elements", AcceptsNumber: true, Attr: "element"}, {Name: "test_elements",
 			AcceptsNumber: true, Attr: "test_element"}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatRow)},
 	}, isin)
 )
 

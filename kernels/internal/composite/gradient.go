@@ -21,8 +21,9 @@ var Gradient = define(graph.Semantics{
 	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension. " +
 		"The samples have the given `spacing` or, along each dimension, the positions in a vector of `coordinates`.",
 	Params: []graph.Param{kit.Self, {Name: "coordinates", Variadic: true, Optional: true}}, VariadicResults: true,
-	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(graph.Attrs{"dim": []int{1},
-		"edge_order": 2, "spacing": 0.5}, kit.ExMatrix), kit.Example(graph.Attrs{"spacing": []any{2, 0.5}}, kit.ExMatrix),
+	Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(graph.Attrs{"dim": []int{1},
+		"edge_order": 2, "spacing": 0.5}, kit.FloatMatrix), kit.Example(graph.Attrs{"spacing": []any{2, 0.5}},
+		kit.FloatMatrix),
 		kit.Example(graph.Attrs{"dim": []int{1}, "edge_order": 2}, kit.F32(2, 4), kit.F32(4)),
 		kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Float64, 3), kit.F32(4))},
 }, gradient)

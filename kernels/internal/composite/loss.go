@@ -107,8 +107,8 @@ func loss[A any](name, doc string, params []graph.Param, examples []graph.Exampl
 var (
 	target       = graph.Param{Name: "target"}
 	lossParams   = []graph.Param{kit.Self, target}
-	lossExamples = []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed),
-		kit.Example(graph.Attrs{"reduction": 0}, kit.ExTransposed, kit.ExMatrix)}
+	lossExamples = []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix),
+		kit.Example(graph.Attrs{"reduction": 0}, kit.TransposedMatrix, kit.FloatMatrix)}
 )
 
 // The losses of a value and a target.
@@ -155,7 +155,7 @@ var (
 		})
 	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of `target` from self, which has logarithms of "+
 		"probabilities.", lossParams,
-		append(lossExamples, kit.Example(graph.Attrs{"log_target": true}, kit.ExTransposed, kit.ExMatrix)),
+		append(lossExamples, kit.Example(graph.Attrs{"log_target": true}, kit.TransposedMatrix, kit.FloatMatrix)),
 		func(s steps, a *klDivAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			for _, x := range in {
 				s.Reject(x.Type().DType.IsComplex(), "kl_div: Complex inputs not supported.")
@@ -168,7 +168,7 @@ var (
 		})
 	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of `target` under "+
 		"Poisson distributions with the expectations self.", lossParams, append(lossExamples,
-		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.ExTransposed, kit.ExMatrix)),
+		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.TransposedMatrix, kit.FloatMatrix)),
 		func(s steps, a *poissonNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			x, target := in[0], in[1]
 			var losses *graph.Arg
@@ -203,7 +203,7 @@ var (
 		"Returns the cross entropy of sigmoid(self) and `target`, times `weight`. `pos_weight` multiplies the term "+
 			"target * log(sigmoid(self)).",
 		[]graph.Param{kit.Self, target, kit.OptWeight, {Name: "pos_weight", Optional: true}},
-		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow, kit.ExRow)),
+		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow, kit.FloatRow)),
 		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			x, target := in[0], in[1]
 			// The loss is (1-target)*x + shift + log(exp(-shift) + exp(-x-shift)) with shift = max(-x, 0). The shift
@@ -234,8 +234,8 @@ var (
 		"normal distributions with the expectations self and the variances `var`. `var` has self's shape, but its last "+
 		"dimension may have size 1 or be missing. Negative variances, which PyTorch rejects, are replaced by `eps`.",
 		[]graph.Param{kit.Self, target, {Name: "var"}},
-		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
-			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.ExMatrix, kit.ExMatrix, kit.F32(2))},
+		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
+			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.FloatMatrix, kit.FloatMatrix, kit.F32(2))},
 		func(s steps, a *gaussianNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			xType, variance := in[0].Type(), in[2]
 			varianceType := variance.Type()
@@ -260,8 +260,8 @@ var (
 		})
 	MarginRankingLoss = loss("margin_ranking_loss", "Returns max(0, margin - target * (input1 - input2)).",
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
-		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
-			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.ExRow)},
+		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
+			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.FloatRow, kit.FloatRow, kit.FloatRow)},
 		func(s steps, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			difference := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
 			return s.inPlace(difference, s.atLeastZero(difference)), a.Reduction
@@ -270,8 +270,8 @@ var (
 		"Returns 1 - cos for pairs of vectors whose `target` is 1, and max(0, cos - margin) for pairs whose `target` is "+
 			"-1, where cos is the cosine of their angle.",
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
-		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.F32(2)),
-			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.ExRow, kit.ExRow, kit.F32())},
+		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.F32(2)),
+			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.FloatRow, kit.FloatRow, kit.F32())},
 		func(s steps, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			xType, yType, targetRank := in[0].Type(), in[1].Type(), in[2].Type().Rank()
 			s.Reject(targetRank > 1, "0D or 1D target tensor expected, multi-target not supported")
@@ -291,8 +291,9 @@ var (
 	TripletMarginLoss = loss("triplet_margin_loss", "Returns max(0, margin + |anchor - positive| - |anchor - "+
 		"negative|). |v| is the `p`-norm of v + eps over the last dimension.",
 		[]graph.Param{{Name: "anchor"}, {Name: "positive"}, {Name: "negative"}},
-		[]graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExTransposed, kit.ExTransposed),
-			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.ExMatrix, kit.ExMatrix, kit.ExMatrix)},
+		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
+			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.FloatMatrix, kit.FloatMatrix,
+				kit.FloatMatrix)},
 		func(s steps, a *tripletLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			anchorRank, positiveRank, negativeRank := in[0].Type().Rank(), in[1].Type().Rank(), in[2].Type().Rank()
 			s.Reject(anchorRank != positiveRank || anchorRank != negativeRank,
@@ -306,7 +307,7 @@ var (
 		})
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
 		"cross entropies of sigmoid(self) and `target`, times `weight`.", []graph.Param{kit.Self, target, kit.OptWeight},
-		append(lossExamples, kit.Example(nil, kit.ExMatrix, kit.ExMatrix, kit.ExRow)),
+		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow)),
 		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			x, target := in[0], in[1]
 			positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))

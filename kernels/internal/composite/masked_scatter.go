@@ -14,7 +14,7 @@ var MaskedScatter = defineOne(graph.Semantics{
 	Name: "masked_scatter", Doc: "Replaces the elements of self for which `mask` is true by the first elements of " +
 		"`source`, in row-major order.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},
-	Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
+	Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
 }, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	x, source := in[0], in[2]
 	s.Reject(x.Type().DType != source.Type().DType, "masked_scatter: expected self and source to have same dtypes but "+

@@ -72,7 +72,7 @@ var (
 		Name: "linalg_pinv", Doc: "Returns the pseudoinverses of matrices, the last two dimensions. " + tolerancesDoc,
 		Params: append(selfOnly[:1:1], toleranceParams("rcond")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
-			kit.ExTransposed), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
+			kit.TransposedMatrix), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
 	}, func(s steps, a *pinvAttrs, in []*graph.Arg) *graph.Arg {
 		atol, rtol := s.thresholdOf("pinv", "atol", a.Atol, in[1]), s.thresholdOf("pinv", "rtol", a.Rtol, in[2])
 		if rcond := s.thresholdOf("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
@@ -97,7 +97,7 @@ var (
 	MatrixNorm = defineOne(graph.Semantics{
 		Name: "linalg_matrix_norm", Doc: "Returns norms of matrices.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
-			kit.Example(graph.Attrs{"ord": "nuc"}, kit.ExTransposed),
+			kit.Example(graph.Attrs{"ord": "nuc"}, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"ord": -1, "dim": []int{0, 2}, "keepdim": true}, kit.F32(2, 3, 4))},
 	}, func(s steps, a *matrixNormAttrs, in []*graph.Arg) *graph.Arg {
 		return s.matrixNorm(in[0], a)
@@ -112,8 +112,9 @@ var (
 		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices. For orders that are not integers, use " +
 			"linalg_vector_norm.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
-			kit.Example(graph.Attrs{"ord": 2}, kit.ExTransposed), kit.Example(graph.Attrs{"ord": 3, "dim": 1}, kit.ExMatrix),
-			kit.Example(graph.Attrs{"ord": "-Infinity"}, kit.ExMatrix)},
+			kit.Example(graph.Attrs{"ord": 2}, kit.TransposedMatrix), kit.Example(graph.Attrs{"ord": 3, "dim": 1},
+				kit.FloatMatrix),
+			kit.Example(graph.Attrs{"ord": "-Infinity"}, kit.FloatMatrix)},
 	}, linalgNorm)
 )
 

@@ -30,8 +30,8 @@ var (
 			"adds `source` to them. If a position occurs several times, the last of its elements remains, or all are added.",
 		Params: []graph.Param{kit.Self, {Name: "index", IndexBound: func(c *graph.Call) int { return c.Meta(0).Numel() }},
 			{Name: "source"}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.I64(2), kit.F32(2)),
-			kit.Example(graph.Attrs{"accumulate": true}, kit.ExMatrix, kit.I64(2, 1), kit.F32(1, 2))},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.I64(2), kit.F32(2)),
+			kit.Example(graph.Attrs{"accumulate": true}, kit.FloatMatrix, kit.I64(2, 1), kit.F32(1, 2))},
 	}, put)
 	IndexReduce = defineOne(graph.Semantics{
 		Name: "index_reduce", Doc: "Copies self and reduces the slices of `source` into its slices along `dim`, at the " +

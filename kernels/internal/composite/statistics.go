@@ -31,15 +31,16 @@ type covAttrs struct {
 	Correction int `attr:"correction" default:"1" doc:"number subtracted from the number of observations to give the divisor"`
 }
 
-var nansumExamples = append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix,
+var nansumExamples = append(kit.OneExample(kit.TransposedMatrix, nil), kit.OneExample(kit.FloatMatrix,
 	graph.Attrs{"dim": []int{1}})...)
 
 // Statistics. The function of an op applies other ops (steps.go) and returns the results.
 var (
 	Aminmax = define(graph.Semantics{
 		Name: "aminmax", Doc: "Returns the least and the greatest elements.", Params: selfOnly,
-		Outputs:  []string{"min", "max"},
-		Examples: append(kit.OneExample(kit.ExTransposed, nil), kit.OneExample(kit.ExMatrix, graph.Attrs{"dim": 1})...),
+		Outputs: []string{"min", "max"},
+		Examples: append(kit.OneExample(kit.TransposedMatrix, nil), kit.OneExample(kit.FloatMatrix,
+			graph.Attrs{"dim": 1})...),
 	}, aminmax)
 	CountNonzero = defineOne(graph.Semantics{
 		Name: "count_nonzero", Doc: "Counts the elements that are not 0.", Params: selfOnly, Examples: nansumExamples,
@@ -62,17 +63,17 @@ var (
 		Name: "cov", Doc: "Returns the covariances of variables, the rows of self; columns are observations with the " +
 			"weights `fweights`, which are integers, and `aweights`.",
 		Params: []graph.Param{kit.Self, {Name: "fweights", Optional: true}, {Name: "aweights", Optional: true}},
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed), kit.Example(nil, kit.ExMatrix, kit.I64(3),
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(nil, kit.FloatMatrix, kit.I64(3),
 			kit.F32(3))},
 	}, func(s steps, a *covAttrs, in []*graph.Arg) *graph.Arg { return s.cov(a.Correction, in) })
 	Corrcoef = defineOne(graph.Semantics{
 		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
-		Examples: kit.OneExample(kit.ExTransposed, nil),
+		Examples: kit.OneExample(kit.TransposedMatrix, nil),
 	}, corrcoef)
 	SumToSize = compose.Define[*sizeAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "sum_to_size", Doc: "Sums over dimensions so that the result has the sizes `size`, which must broadcast to " +
 			"self's shape.",
-		Params: selfOnly, Examples: kit.OneExample(kit.ExTransposed, graph.Attrs{"size": []int{3}}),
+		Params: selfOnly, Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"size": []int{3}}),
 	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
 		return []*graph.Arg{sumToSize(steps{s}, kit.Attrs[*sizeAttrs](s.Call), s.Operands())}
 	})

@@ -28,7 +28,7 @@ var (
 	selfOnly      = []graph.Param{kit.Self}
 	pair          = []graph.Param{kit.Self, kit.Other}
 	variadic      = []graph.Param{kit.Tensors}
-	unaryExamples = []graph.Example{kit.ExUnary}
+	unaryExamples = []graph.Example{kit.UnaryExample}
 )
 
 // noLoops is [graph.Facts.Parallel] of ops without independent loops, because the sizes of their results depend on all

@@ -56,7 +56,7 @@ var (
 	})
 	Kron = defineOne(graph.Semantics{
 		Name: "kron", Doc: "Returns the Kronecker product.", Params: pair,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatRow)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		xShape, yShape := s.shape(in[0]), s.shape(in[1])
 		rank := max(len(xShape), len(yShape))
@@ -72,7 +72,7 @@ var (
 	Addmv = defineOne(graph.Semantics{
 		Name: "addmv", Doc: "Returns beta * self + alpha * (mat times vec), for a matrix and a vector.",
 		Params:   []graph.Param{kit.Self, {Name: "mat"}, {Name: "vec"}},
-		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.ExTransposed, kit.F32(3))},
+		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.TransposedMatrix, kit.F32(3))},
 	}, func(s steps, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 		selfShape, matShape, vecShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
 		s.Reject(len(matShape) != 2 || len(vecShape) != 1 || len(selfShape) > 1,
@@ -91,7 +91,7 @@ var (
 	Addr = defineOne(graph.Semantics{
 		Name: "addr", Doc: "Returns beta * self + alpha * (outer product of vec1 and vec2).",
 		Params:   []graph.Param{kit.Self, {Name: "vec1"}, {Name: "vec2"}},
-		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.ExTransposed, kit.F32(2), kit.F32(3))},
+		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.TransposedMatrix, kit.F32(2), kit.F32(3))},
 	}, addr)
 	Addbmm = defineOne(graph.Semantics{
 		Name: "addbmm", Doc: "Returns beta * self + alpha * (sum over the batch of batch1 times batch2): [b, m, k] and " +

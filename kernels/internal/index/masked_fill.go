@@ -36,10 +36,11 @@ var MaskedFill = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Name: "masked_fill",
 		Doc: "Replaces the elements of self where `mask` is true by `value`, a number or 0-dim. self and `mask` are " +
 			"broadcast.",
-		Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", AcceptsNumber: true}},
-		Infer:    kit.InferWithLayout(&maskFilling, rowMajorResult),
-		Ref:      refMaskedFill,
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, tensor.New(tensor.Bool, 3), tensor.New(tensor.Float32))},
+		Params: []graph.Param{kit.Self, {Name: "mask"}, {Name: "value", AcceptsNumber: true}},
+		Infer:  kit.InferWithLayout(&maskFilling, rowMajorResult),
+		Ref:    refMaskedFill,
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, tensor.New(tensor.Bool, 3),
+			tensor.New(tensor.Float32))},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &maskFilling},
 })

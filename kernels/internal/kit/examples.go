@@ -12,15 +12,15 @@ func I64(shape ...int) tensor.Meta { return tensor.New(tensor.Int64, shape...) }
 
 // Operands of examples, and examples of calls with these operands.
 var (
-	ExMatrix     = tensor.New(tensor.Float32, 2, 3)
-	ExRow        = tensor.New(tensor.Float32, 3)
-	ExTransposed = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
-	ExInts       = tensor.New(tensor.Int32, 2, 3)
-	ExBools      = tensor.New(tensor.Bool, 2, 3)
-	ExComplex    = tensor.New(tensor.Complex64, 2, 3)
-	ExUnary      = Example(nil, ExTransposed)
-	ExBinary     = Example(nil, ExTransposed, ExRow)
-	ExIntegers   = Example(nil, ExInts, tensor.New(tensor.Int32, 3))
+	FloatMatrix      = tensor.New(tensor.Float32, 2, 3)
+	FloatRow         = tensor.New(tensor.Float32, 3)
+	TransposedMatrix = tensor.Meta{DType: tensor.Float32, Shape: []int{2, 3}, Strides: []int{1, 2}}
+	IntMatrix        = tensor.New(tensor.Int32, 2, 3)
+	BoolMatrix       = tensor.New(tensor.Bool, 2, 3)
+	ComplexMatrix    = tensor.New(tensor.Complex64, 2, 3)
+	UnaryExample     = Example(nil, TransposedMatrix)
+	BinaryExample    = Example(nil, TransposedMatrix, FloatRow)
+	IntegersExample  = Example(nil, IntMatrix, tensor.New(tensor.Int32, 3))
 )
 
 // Example returns an example of a call with the given attributes, which may be nil, and operands.

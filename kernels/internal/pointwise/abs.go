@@ -33,7 +33,7 @@ var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}
 			return tensor.IntScalar(max(x[0].Int(), -x[0].Int())) // the least integer wraps to itself
 		})),
-		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExComplex)},
+		Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.IntMatrix), kit.Example(nil, kit.ComplexMatrix)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &magnitude},
 })

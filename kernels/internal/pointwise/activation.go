@@ -20,10 +20,11 @@ import (
 var (
 	Sigmoid = formulaOp("sigmoid", "sigmoid_cpu", "Returns 1 / (1 + exp(-x)) of each element.",
 		"1 / (1 + exp(-x))", unaryFloat, kit.Sigmoid, func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) },
-		kit.ExUnary, kit.Example(nil, kit.ExInts))
+		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 	Silu = formulaOp("silu", "silu_cpu", "Multiplies each element by its sigmoid. Supports floats and complex numbers.",
 		"x / (1 + exp(-x))", unary, func(x float64) float64 { return x / (1 + kit.Exp(-x)) },
-		func(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }, kit.ExUnary, kit.Example(nil, kit.ExComplex))
+		func(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }, kit.UnaryExample, kit.Example(nil,
+			kit.ComplexMatrix))
 )
 
 // Mish, Softplus, Hardswish and Hardsigmoid are activations on floats.
@@ -43,13 +44,13 @@ var (
 		},
 		func(a *softplusAttrs) func(float64) float64 {
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
-		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTransposed))
+		}, kit.UnaryExample, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.TransposedMatrix))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
 		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			element := x[0].Float()
 			return tensor.FloatScalar(roundTo(dtype)(element*min(max(element+3, 0), 6)) / 6) // the product is rounded too
-		}), kit.ExUnary)
+		}), kit.UnaryExample)
 	Hardsigmoid = curve("hardsigmoid", "hardsigmoid_cpu", "Returns x / 6 + 1/2 of each element, clamped to [0, 1]. "+
 		"Supports floats only.", "minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize,
 		func(x float64) float64 { return min(max(x+3, 0), 6) / 6 })
@@ -80,7 +81,7 @@ var Gelu = elementwise(graph.SchemaOf[*geluAttrs](), "gelu",
 			return floatRef(geluTanh)(c)
 		}
 		return floatRef(gelu)(c)
-	}, kit.ExUnary, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.ExTransposed))
+	}, kit.UnaryExample, kit.Example(graph.Attrs{"approximate": "tanh"}, kit.TransposedMatrix))
 
 // The factors are sqrt(1/2) and, in the approximation, sqrt(2/pi).
 var (

@@ -37,8 +37,8 @@ var Addcmul = elementwise(graph.SchemaOf[*valueAttrs](), "addcmul",
 				})(dtype, x)
 		}
 	},
-	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
-	kit.Example(nil, kit.ExInts, kit.ExInts, kit.ExInts))
+	kit.Example(graph.Attrs{"value": 0.5}, kit.TransposedMatrix, kit.FloatRow, kit.FloatMatrix),
+	kit.Example(nil, kit.IntMatrix, kit.IntMatrix, kit.IntMatrix))
 
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise(graph.SchemaOf[*valueAttrs](), "addcdiv",
@@ -54,7 +54,7 @@ var Addcdiv = elementwise(graph.SchemaOf[*valueAttrs](), "addcdiv",
 				func(x []complex128) complex128 { return x[0] + kit.MulComplex(value.Complex(), x[1])/x[2] })(dtype, x)
 		}
 	},
-	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix))
+	kit.Example(graph.Attrs{"value": 0.5}, kit.TransposedMatrix, kit.FloatRow, kit.FloatMatrix))
 
 // addcdivCheck rejects two integer tensors, as PyTorch does.
 func addcdivCheck(c *graph.Call) error {

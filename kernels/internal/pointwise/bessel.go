@@ -27,7 +27,7 @@ func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
 	}
 	return formulaOp(name, kernel, doc+".", besselText(order, isScaled), unaryFloat, func(x float64) float64 {
 		return besselReference(order, isScaled, x)
-	}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+	}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 // Modified Bessel functions of the second kind. Scaled functions have a factor of exp(x).
@@ -47,7 +47,7 @@ func besselSecond(name string, order int, isScaled bool) *graph.Op {
 	return formulaOp(name, strings.TrimPrefix(name, "special_")+"_cpu", doc+"; infinity at 0, NaN below 0.",
 		besselSecondText(order, isScaled), unaryFloat, func(x float64) float64 {
 			return besselSecondReference(order, isScaled, x)
-		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+		}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 // besselSecondText returns the formula of a Bessel function of the second kind: up to 2, a Chebyshev series in x^2 and

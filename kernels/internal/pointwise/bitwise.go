@@ -24,7 +24,7 @@ func bitwiseOp(name, doc, text string, reference func(a, b int64) int64) *graph.
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: bodyByDType(name, bodiesOf(formula(text), bools, integers))},
 		kit.ForEveryCall(kit.ByDTypeKind(func(x []int64) int64 { return reference(x[0], x[1]) }, nil, nil)),
-		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
+		kit.IntegersExample, kit.Example(nil, kit.BoolMatrix, kit.BoolMatrix))
 }
 
 // BitwiseNot flips all bits.
@@ -37,7 +37,7 @@ var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 		}
 		return tensor.IntScalar(^x[0].Int())
 	}),
-	kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
+	kit.Example(nil, kit.IntMatrix), kit.Example(nil, kit.BoolMatrix))
 
 // Shifts use the lowest 5 bits of the count, or the lowest 6 bits for int64. This is the processor's rule, which
 // PyTorch 1.13 inherits. Dtypes narrower than 32 bits are shifted as 32-bit numbers, and the lowest bits of the result
@@ -62,5 +62,5 @@ func shiftOp(name, torchKernel, doc, text string, shiftSigned func(a, b int64) i
 			func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				mask := int64(max(32, 8*dtype.Size()) - 1) // 31, or 63 for int64
 				return tensor.IntScalar(shiftSigned(x[0].Int(), x[1].Int()&mask))
-			})), kit.ExIntegers)
+			})), kit.IntegersExample)
 }

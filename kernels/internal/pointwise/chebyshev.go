@@ -62,7 +62,7 @@ func chebyshev(name string, kind rune) *graph.Op {
 				x = float64(2*x) - 1
 			}
 			return chebyshevPolynomial(kind, x, math.Trunc(n))
-		}), kit.ExBinary, kit.ExIntegers)
+		}), kit.BinaryExample, kit.IntegersExample)
 }
 
 // chebyshevPolynomial is the reference function of the polynomials. k is the degree, an integer.

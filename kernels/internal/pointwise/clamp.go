@@ -29,21 +29,22 @@ var (
 			}
 			return clampBounds{min: attrs.Min, max: attrs.Max, lowerIsOperand: c.HasOperand(1), upperIsOperand: c.HasOperand(2)}
 		},
-		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
-		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
-		kit.Example(nil, kit.ExTransposed, tensor.Meta{}, kit.ExRow))
+		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.TransposedMatrix), kit.Example(graph.Attrs{"max": 2},
+			kit.IntMatrix),
+		kit.Example(nil, kit.TransposedMatrix, kit.FloatRow, kit.FloatMatrix),
+		kit.Example(nil, kit.TransposedMatrix, tensor.Meta{}, kit.FloatRow))
 	ClampMin = clampOp(graph.SchemaOf[*clampMinAttrs](), "clamp_min",
 		"Clamps self to at least `min`.", []graph.Param{kit.Self, minParam},
 		func(c *graph.Call) clampBounds {
 			return clampBounds{min: kit.Attrs[*clampMinAttrs](c).Min, lowerIsOperand: c.HasOperand(1)}
 		},
-		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
+		kit.Example(graph.Attrs{"min": 0.5}, kit.TransposedMatrix), kit.Example(nil, kit.TransposedMatrix, kit.FloatRow))
 	ClampMax = clampOp(graph.SchemaOf[*clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most `max`.", []graph.Param{kit.Self, maxParam},
 		func(c *graph.Call) clampBounds {
 			return clampBounds{max: kit.Attrs[*clampMaxAttrs](c).Max, upperIsOperand: c.HasOperand(1)}
 		},
-		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
+		kit.Example(graph.Attrs{"max": 0.5}, kit.TransposedMatrix), kit.Example(nil, kit.TransposedMatrix, kit.FloatRow))
 )
 
 // infinityForNaN returns the bound, or the infinity with the given sign if the bound is NaN.

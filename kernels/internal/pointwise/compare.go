@@ -42,7 +42,7 @@ var (
 func comparisonOp(name, doc, text string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, bodiesWithResultDType(formula(text), toBool, bools, integers, floats, moreDTypes))},
-		kit.ForEveryCall(ref), kit.ExBinary, kit.ExIntegers)
+		kit.ForEveryCall(ref), kit.BinaryExample, kit.IntegersExample)
 }
 
 // ordered returns the ScalarFunc of a comparison by order, such as less than. ofUints is for uint64, and ofInts for

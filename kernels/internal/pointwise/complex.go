@@ -25,7 +25,7 @@ var (
 		Ref: partRef(func(z complex128) float64 {
 			return real(z)
 		}),
-		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+		Examples: []graph.Example{kit.Example(nil, kit.ComplexMatrix), kit.UnaryExample},
 	}})
 	Imag = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "imag",
@@ -44,7 +44,7 @@ var (
 		Ref: partRef(func(z complex128) float64 {
 			return imag(z)
 		}),
-		Examples: []graph.Example{kit.Example(nil, kit.ExComplex)},
+		Examples: []graph.Example{kit.Example(nil, kit.ComplexMatrix)},
 	}})
 )
 
@@ -82,7 +82,7 @@ var ConjPhysical = kit.Define[*kit.EmptyAttrs](graph.Op{
 				}
 				return x[0]
 			})),
-		Examples: []graph.Example{kit.Example(nil, kit.ExComplex), kit.ExUnary},
+		Examples: []graph.Example{kit.Example(nil, kit.ComplexMatrix), kit.UnaryExample},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
@@ -111,7 +111,7 @@ var Angle = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}
 			return tensor.FloatScalar(realAngle(x[0].Float()))
 		})),
-		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExComplex), kit.Example(nil, kit.ExInts)},
+		Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.ComplexMatrix), kit.Example(nil, kit.IntMatrix)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &angleLoop},
 })

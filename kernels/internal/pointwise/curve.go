@@ -14,7 +14,7 @@ const defaultGrain = 0
 // PyTorch's name of the kernel, for errors. grain is the number of elements per chunk.
 func curve(name, torchKernel, doc, text string, grain int, reference func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, curveOf(torchKernel, text, grain),
-		floatRef(reference), kit.ExUnary)
+		floatRef(reference), kit.UnaryExample)
 }
 
 // curveOf returns the pointwise computation of a curve. It has parameters of the function curve.

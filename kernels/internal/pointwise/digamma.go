@@ -11,7 +11,7 @@ import (
 // Digamma is torch.digamma.
 var Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivative of the gamma function of each "+
 	"element: an infinity at 0 and NaN at negative integers.", digammaText(), unaryFloat, digamma, nil,
-	kit.ExUnary, kit.Example(nil, kit.ExInts))
+	kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 
 // digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence digamma(y) =
 // digamma(y+1) - 1/y below, and the reflection digamma(1-v) - pi/tan(pi v) for negative numbers v. The variables y0 to

@@ -26,15 +26,16 @@ var Div = elementwise(graph.SchemaOf[*divAttrs](), "div",
 	"Divides self by `other`, with broadcasting. Without `rounding_mode`, integers are divided as float32; with it "+
 		"they stay integers, and a divisor of 0 is an error in the run.",
 	numberParams, &division, divRef,
-	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
-	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTransposed, kit.ExRow))
+	kit.BinaryExample, kit.IntegersExample, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.IntMatrix,
+		kit.IntMatrix),
+	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.TransposedMatrix, kit.FloatRow))
 
 // FloorDivide is self / other, rounded down.
 var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 	"Divides self by `other` and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.",
 	numberParams, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&floorDivision, c)
-	}, kit.ExBinary, kit.ExIntegers)
+	}, kit.BinaryExample, kit.IntegersExample)
 
 var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivBodies)}
 

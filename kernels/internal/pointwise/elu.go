@@ -30,7 +30,8 @@ var (
 		machine.FunctionGrain, func(a *eluAttrs) numbers {
 			return numbers{"alpha": tensor.FloatScalar(a.Alpha), "scale": tensor.FloatScalar(a.Scale),
 				"input_scale": tensor.FloatScalar(a.InputScale)}
-		}, elu, kit.ExUnary, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5}, kit.ExTransposed))
+		}, elu, kit.UnaryExample, kit.Example(graph.Attrs{"alpha": 2, "scale": 0.5, "input_scale": 1.5},
+			kit.TransposedMatrix))
 	Selu = curve("selu", "elu_cpu", "Applies elu with the constants of self-normalizing networks. "+
 		"Supports floats only.",
 		// ATen's SELU_ALPHA and SELU_SCALE.
@@ -40,7 +41,7 @@ var (
 		"- 1). Supports floats only.", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)",
 		machine.FunctionGrain, func(a *celuAttrs) numbers { return numbers{"alpha": tensor.FloatScalar(a.Alpha)} },
 		func(a *celuAttrs) func(float64) float64 { return elu(&eluAttrs{a.Alpha, 1, 1 / a.Alpha}) },
-		kit.ExUnary, kit.Example(graph.Attrs{"alpha": 0.5}, kit.ExTransposed))
+		kit.UnaryExample, kit.Example(graph.Attrs{"alpha": 0.5}, kit.TransposedMatrix))
 )
 
 func init() {

@@ -10,7 +10,7 @@ import (
 // Erfcx is torch.special.erfcx.
 var Erfcx = formulaOp("special_erfcx", "erfcx_cpu",
 	"Returns exp(x^2) * erfc(x) of each element, the scaled complementary error function.", erfcxText(), unaryFloat,
-	erfcx, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+	erfcx, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 
 // erfcxText returns the formula of erfcx. Up to 10 it is exp(x^2) * erfc(x), with the exponential corrected by the
 // rounding error of x^2. Above 10 it is the asymptotic series (DLMF 7.12.1).

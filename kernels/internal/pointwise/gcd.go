@@ -26,7 +26,7 @@ func divisorOp(name, doc string, reference func(dtype tensor.DType, a, b int64) 
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType(name, kernels)},
 		kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			return tensor.IntScalar(reference(dtype, x[0].Int(), x[1].Int()))
-		}), kit.ExIntegers)
+		}), kit.IntegersExample)
 }
 
 // mapPairs returns the kernel that computes f for each pair of elements.

@@ -47,7 +47,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 	op := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
-			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
+			Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.IntMatrix)},
 			Ref: kit.PointwiseRef(pointwise, kit.ForEveryCall(kit.WithUint64Case(
 				func(x []uint64) uint64 { return uint64(boolInt(ofFloat(float64(x[0])))) },
 				boolRef(

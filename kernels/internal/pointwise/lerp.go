@@ -32,8 +32,8 @@ var Lerp = kit.Define[*lerpAttrs](graph.Op{
 			return c.NewResult(t), err
 		},
 		Ref: kit.PointwiseRef(&interpolation, lerpRef),
-		Examples: []graph.Example{kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
-			kit.Example(graph.Attrs{"weight": 0.25}, kit.ExTransposed, kit.ExRow)},
+		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatRow, kit.FloatMatrix),
+			kit.Example(graph.Attrs{"weight": 0.25}, kit.TransposedMatrix, kit.FloatRow)},
 	},
 	Lowerings: graph.Lowerings{
 		Pointwise:  &interpolation,

@@ -28,7 +28,7 @@ func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b
 			func(x []int64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []complex128) bool { return reference(x[0] != 0, x[1] != 0) })),
-		kit.ExBinary, kit.Example(nil, kit.ExBools, kit.ExBools))
+		kit.BinaryExample, kit.Example(nil, kit.BoolMatrix, kit.BoolMatrix))
 }
 
 // LogicalNot returns whether self is 0.
@@ -39,7 +39,7 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
 		func(x []complex128) bool { return x[0] == 0 })),
-	kit.ExUnary, kit.Example(nil, kit.ExBools))
+	kit.UnaryExample, kit.Example(nil, kit.BoolMatrix))
 
 // predicateBodies returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
 // of a bool with the literal 0 would first promote the bool.

@@ -26,7 +26,7 @@ var Logit = elementwise(graph.SchemaOf[*logitAttrs](), "logit",
 			return boundedLogit(c, iteration)
 		}},
 	func(c *graph.Call) kit.ScalarFunc { return floatRef(logit(kit.Attrs[*logitAttrs](c)))(c) },
-	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTransposed))
+	kit.UnaryExample, kit.Example(graph.Attrs{"eps": 0.1}, kit.TransposedMatrix))
 
 var (
 	logitBodies  = bodiesOf(formula("log(x / (1 - x))", "x"), floats)
@@ -59,7 +59,7 @@ var LogSigmoid = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Params:   unaryParams,
 		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorLayout),
 		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.ForEveryCall(logSigmoid)),
-		Examples: []graph.Example{kit.ExUnary},
+		Examples: []graph.Example{kit.UnaryExample},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &logSigmoidLoop},
 })

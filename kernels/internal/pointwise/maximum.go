@@ -39,5 +39,5 @@ var (
 func extremumOp(name, doc string, kernels bodies, signed func(a, b int64) int64, unsigned func(a, b uint64) uint64,
 	float func(a, b float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, kernels),
-		extremumRef(signed, unsigned, float), kit.ExBinary, kit.ExIntegers)
+		extremumRef(signed, unsigned, float), kit.BinaryExample, kit.IntegersExample)
 }

@@ -14,7 +14,7 @@ var Mul = elementwise(kit.NoAttrs, "mul",
 		func(x []int64) int64 { return x[0] * x[1] },
 		func(x []float64) float64 { return x[0] * x[1] },
 		func(x []complex128) complex128 { return kit.MulComplex(x[0], x[1]) })),
-	kit.ExBinary, kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
+	kit.BinaryExample, kit.IntegersExample, kit.Example(nil, kit.BoolMatrix, kit.BoolMatrix))
 
 var mulBodies = mergeTables(bodiesOf(formula("x * y", "x", "y"), signedInts, unsignedInts, floats, complexes),
 	bodiesOf(formula("x & y", "x", "y"), bools))

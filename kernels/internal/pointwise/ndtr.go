@@ -20,7 +20,7 @@ var Ndtr = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Ref: kit.PointwiseRef(&ndtrLoop, kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
 			return math.Erfc(-x[0]*math.Sqrt2/2) / 2
 		}, nil))),
-		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
+		Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.IntMatrix)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &ndtrLoop},
 })

@@ -17,7 +17,7 @@ var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned intege
 		func(x []int64) int64 { return -x[0] },
 		func(x []float64) float64 { return -x[0] },
 		func(x []complex128) complex128 { return -x[0] })),
-	kit.ExUnary, kit.Example(nil, kit.ExInts))
+	kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 
 // Positive returns self.
 var Positive = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
@@ -29,5 +29,5 @@ var Positive = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		return c.AliasResult(c.Type(0), 0), nil
 	},
 	Ref:      func(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return in[:1], nil },
-	Examples: []graph.Example{kit.ExUnary},
+	Examples: []graph.Example{kit.UnaryExample},
 }})

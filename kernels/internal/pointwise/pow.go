@@ -20,7 +20,7 @@ var Pow = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Infer:    powInfer,
 		Ref:      kit.PointwiseRef(&power, kit.ForEveryCall(powRef)),
-		Examples: []graph.Example{kit.ExBinary, kit.ExIntegers},
+		Examples: []graph.Example{kit.BinaryExample, kit.IntegersExample},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &power},
 })
@@ -43,7 +43,7 @@ var Square = kit.Define[*kit.EmptyAttrs](graph.Op{
 			func(x []int64) int64 { return x[0] * x[0] },
 			func(x []float64) float64 { return x[0] * x[0] },
 			func(x []complex128) complex128 { return kit.MulComplex(x[0], x[0]) }))),
-		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExBools)},
+		Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.BoolMatrix)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &squaring},
 })

@@ -52,7 +52,7 @@ var Prelu = kit.Define[*kit.EmptyAttrs](graph.Op{
 			return []*tensor.Tensor{out}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3)}},
-			{In: []tensor.Meta{kit.ExTransposed, tensor.New(tensor.Float32, 1)}}},
+			{In: []tensor.Meta{kit.TransposedMatrix, tensor.New(tensor.Float32, 1)}}},
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {

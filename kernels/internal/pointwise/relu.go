@@ -22,7 +22,7 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 		kit.ByDTypeKind(
 			func(x []int64) int64 { return max(x[0], 0) },
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),
-	kit.ExUnary, kit.Example(nil, kit.ExInts))
+	kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 
 // Hardtanh clamps self to [min_val, max_val]. Relu6 clamps self to [0, 6].
 var (
@@ -32,10 +32,10 @@ var (
 			attrs := kit.Attrs[*hardtanhAttrs](c)
 			return attrs.Min, attrs.Max
 		},
-		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
+		kit.UnaryExample, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.IntMatrix))
 	Relu6 = hardtanhOp(kit.NoAttrs, "relu6", "Clamps self to [0, 6]; NaN propagates. Bools are not supported.",
 		func(*graph.Call) (low, high tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
-		kit.ExUnary, kit.Example(nil, kit.ExInts))
+		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 )
 
 // hardtanhOp defines an op that clamps self. The result has the layout of empty_like(self).
@@ -87,7 +87,7 @@ var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements b
 			}
 			return x * attrs.Slope
 		}
-	}, kit.ExUnary, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.ExTransposed))
+	}, kit.UnaryExample, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.TransposedMatrix))
 
 type thresholdAttrs struct {
 	Threshold tensor.Scalar `attr:"threshold" doc:"upper bound, inclusive, of the elements to replace"`
@@ -133,8 +133,8 @@ var Threshold = elementwise(graph.SchemaOf[*thresholdAttrs](), "threshold",
 				return x[0]
 			}, nil))
 	},
-	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.ExTransposed),
-	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.ExInts))
+	kit.Example(graph.Attrs{"threshold": 0.5, "value": -3}, kit.TransposedMatrix),
+	kit.Example(graph.Attrs{"threshold": 1, "value": 7}, kit.IntMatrix))
 
 type shrinkAttrs struct {
 	Lambd tensor.Scalar `attr:"lambd" default:"0.5" doc:"absolute value up to which elements become 0"`
@@ -151,4 +151,4 @@ var Hardshrink = attrCurve("hardshrink", "hardshrink_cpu", "Sets elements of abs
 			}
 			return x
 		}
-	}, kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1}, kit.ExTransposed))
+	}, kit.UnaryExample, kit.Example(graph.Attrs{"lambd": 1}, kit.TransposedMatrix))

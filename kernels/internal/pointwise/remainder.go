@@ -17,7 +17,7 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 	kit.ForEveryCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
 		checkedReference(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
-	kit.ExBinary, kit.ExIntegers)
+	kit.BinaryExample, kit.IntegersExample)
 
 // Fmod is C's fmod.
 var Fmod = elementwise(kit.NoAttrs, "fmod",
@@ -29,7 +29,7 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 	kit.ForEveryCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
 		checkedReference(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),
-	kit.ExBinary, kit.ExIntegers)
+	kit.BinaryExample, kit.IntegersExample)
 
 // modulus64 is Python's a % b.
 func modulus64(dividend, divisor float64) float64 {

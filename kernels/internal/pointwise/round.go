@@ -23,7 +23,7 @@ func roundingOp(name, doc string, reference func(float64) float64) *graph.Op {
 			Body: namedBody(name+"_vml_cpu", mergeTables(integerCopyBodies, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.ForEveryCall(kit.ByDTypeKind(func(x []int64) int64 { return x[0] },
 			func(x []float64) float64 { return reference(x[0]) }, nil)),
-		kit.ExUnary, kit.Example(nil, kit.ExInts))
+		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 type roundAttrs struct {
@@ -54,8 +54,8 @@ var Round = elementwise(graph.SchemaOf[*roundAttrs](), "round",
 			return tensor.FloatScalar(math.RoundToEven(x[0].Float()*scale) / scale)
 		}
 	},
-	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTransposed),
-	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTransposed))
+	kit.UnaryExample, kit.Example(nil, kit.IntMatrix), kit.Example(graph.Attrs{"decimals": 2}, kit.TransposedMatrix),
+	kit.Example(graph.Attrs{"decimals": -1}, kit.TransposedMatrix))
 
 // integerCopyBodies are the kernels for integers: copies.
 var integerCopyBodies = bodiesOf(formula("x"), integers)
@@ -95,7 +95,7 @@ func roundBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each element, with its sign. Supports "+
 	"floats only.", unaryParams,
 	&graph.Pointwise{Config: unary, Body: bodyByDType("frac", bodiesOf(formula("x - trunc(x)"), floats))},
-	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
+	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.UnaryExample)
 
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
 // rounded to the dtype of the op by the function round.

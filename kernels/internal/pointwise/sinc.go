@@ -25,7 +25,7 @@ var (
 			}
 			p := complex(math.Pi*real(z[0]), math.Pi*imag(z[0]))
 			return kit.DivComplex(complexSin(p), p)
-		})), kit.ExUnary, kit.Example(nil, kit.ExInts))
+		})), kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 	Entr = formulaOp("special_entr", "entr_cpu", "Returns -x log(x) of each element: 0 at 0, and -infinity below 0.",
 		"where(x != x, x, where(x > 0, -x * log(x), where(x == 0, 0, -inf)))", unaryFloat, func(x float64) float64 {
 			switch {
@@ -37,7 +37,7 @@ var (
 				return 0
 			}
 			return math.Inf(-1)
-		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+		}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 	SphericalBesselJ0 = formulaOp("special_spherical_bessel_j0", "spherical_bessel_j0_cpu",
 		"Returns sin(x) / x of each element, 1 at 0 and 0 at infinity.",
 		"where(isinf(x), 0, where(x == 0, 1, sin(x) / x))", unaryFloat, func(x float64) float64 {
@@ -48,7 +48,7 @@ var (
 				return 1
 			}
 			return math.Sin(x) / x
-		}, nil, kit.ExUnary, kit.Example(nil, kit.ExInts))
+		}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 	Xlog1py = elementwise(kit.NoAttrs, "special_xlog1py",
 		"Multiplies self by the logarithm of 1 + `other`; a self of 0 gives 0 unless `other` is NaN.", numberParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat, Body: bodyByDType("xlog1py",
@@ -61,5 +61,5 @@ var (
 				return 0
 			}
 			return x * math.Log1p(y)
-		}), kit.ExBinary, kit.ExIntegers)
+		}), kit.BinaryExample, kit.IntegersExample)
 )

@@ -23,7 +23,7 @@ var (
 	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
 		"closer. Supports floats only.", "where(abs(x) > l, x - copysign(l, x), x * 0)", defaultGrain,
 		func(a *softshrinkAttrs) numbers { return numbers{"l": tensor.FloatScalar(a.Lambd)} },
-		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.ExUnary)
+		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.UnaryExample)
 	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to `lambd` to 0, and moves the "+
 		"others towards 0 by `bias`. Supports floats only.", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))",
 		defaultGrain,
@@ -31,7 +31,7 @@ var (
 			return numbers{"l": tensor.FloatScalar(a.Lambd), "bias": tensor.FloatScalar(a.Bias)}
 		},
 		func(a *biasShrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Bias) },
-		kit.ExUnary, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.ExTransposed))
+		kit.UnaryExample, kit.Example(graph.Attrs{"lambd": 1, "bias": 0.25}, kit.TransposedMatrix))
 )
 
 func init() {

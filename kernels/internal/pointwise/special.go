@@ -14,20 +14,20 @@ import (
 // Functions of two real numbers. In formulas and references, x is self and y is `other`.
 var (
 	Atan2 = binaryFunction("atan2", "Returns the angle in radians of the complex number `other` + self*i.",
-		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
+		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.IntegersExample)
 	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and `other`. "+
 		"Supports floats only.", binaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType("hypot", hypotBodies)},
-		floatRef2(math.Hypot), kit.ExBinary)
+		floatRef2(math.Hypot), kit.BinaryExample)
 	Copysign = binaryFunction("copysign",
 		"Returns the absolute value of self with the sign of `other`, including the sign of -0.",
-		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherOrNumber}, binaryFloat, math.Copysign, kit.ExIntegers)
+		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherOrNumber}, binaryFloat, math.Copysign, kit.IntegersExample)
 	Nextafter = elementwise(kit.NoAttrs, "nextafter",
 		"Returns the next number of the dtype after self in the direction of `other`. Supports float32, float64 and "+
 			"bfloat16.", binaryParams,
 		&graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("nextafter",
 			bodiesOf(formula("nextafter(x, y)", "x", "y"), floats, []tensor.DType{tensor.BFloat16}))},
-		kit.ForEveryCall(nextafter), kit.ExBinary)
+		kit.ForEveryCall(nextafter), kit.BinaryExample)
 	Logaddexp = binaryFunction("logaddexp",
 		"Returns the logarithm of the sum of the exponentials of self and `other`. Supports floats only.",
 		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary, logaddexp)
@@ -37,7 +37,7 @@ var (
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
 	Xlogy = binaryFunction("xlogy", "Multiplies self by the logarithm of `other`; a self of 0 gives 0 unless "+
 		"`other` is NaN.",
-		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.ExIntegers)
+		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.IntegersExample)
 )
 
 // hypotBodies are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
@@ -53,7 +53,7 @@ func binaryFunction(name, doc, formulaText string, params []graph.Param, iterati
 	reference func(x, y float64) float64, moreExamples ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: iteration,
 		Body: bodyByDType(name, bodiesOf(formula(formulaText, "x", "y"), floats))},
-		floatRef2(reference), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
+		floatRef2(reference), append([]graph.Example{kit.BinaryExample}, moreExamples...)...)
 }
 
 // nextafter is the reference function of nextafter.
@@ -124,7 +124,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 		}
 		return tensor.IntScalar(0)
 	}),
-	kit.ExBinary, kit.ExIntegers)
+	kit.BinaryExample, kit.IntegersExample)
 
 type nanToNumAttrs struct {
 	NaN    *float64 `attr:"nan" default:"none" doc:"replacement of NaN; null: 0"`
@@ -140,8 +140,8 @@ var NanToNum = kit.Define[*nanToNumAttrs](graph.Op{
 			"supported.",
 		Params: unaryParams, Infer: kit.InferWithLayout(&nanReplacement, preservedLayout),
 		Ref: kit.PointwiseRef(&nanReplacement, replaceRef),
-		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTransposed),
-			kit.Example(nil, kit.ExInts)},
+		Examples: []graph.Example{kit.UnaryExample, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.TransposedMatrix),
+			kit.Example(nil, kit.IntMatrix)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &nanReplacement},
 })

@@ -28,7 +28,7 @@ func rootOp(name, torchKernel, doc, formulaText string, ofReal func(float64) flo
 		kit.ForEveryCall(kit.ByDTypeKind(nil,
 			func(x []float64) float64 { return ofReal(x[0]) },
 			func(x []complex128) complex128 { return ofComplex(x[0]) })),
-		kit.ExUnary, kit.Example(nil, kit.ExInts))
+		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 // inverseSqrt is the reference function of rsqrt for complex numbers.

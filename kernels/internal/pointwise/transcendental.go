@@ -13,7 +13,7 @@ import (
 func functionOp(name, torchKernel, doc string, ofReal func(float64) float64,
 	ofComplex func(complex128) complex128) *graph.Op {
 	return formulaOp(name, torchKernel, doc, name+"(x)", unaryFloat, ofReal, ofComplex,
-		kit.ExUnary, kit.Example(nil, kit.ExInts))
+		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
 // formulaOp defines a unary op by the text of its formula, by the configuration of its iteration, and by its references

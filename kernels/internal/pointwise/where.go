@@ -24,8 +24,8 @@ var Where = kit.Define[*kit.EmptyAttrs](graph.Op{
 			return x[2]
 		})),
 		Examples: []graph.Example{
-			kit.Example(nil, tensor.New(tensor.Bool, 2, 3), kit.ExTransposed, kit.ExRow),
-			kit.Example(nil, tensor.New(tensor.Bool, 3), kit.ExInts, kit.ExTransposed)},
+			kit.Example(nil, tensor.New(tensor.Bool, 2, 3), kit.TransposedMatrix, kit.FloatRow),
+			kit.Example(nil, tensor.New(tensor.Bool, 3), kit.IntMatrix, kit.TransposedMatrix)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &selection},
 })

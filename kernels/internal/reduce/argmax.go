@@ -176,6 +176,6 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 		}
 		return reference(c, in)
 	}
-	op.Examples = append(slices.Clone(op.Examples), graph.Example{In: []tensor.Meta{kit.ExTransposed, kit.ExRow}})
+	op.Examples = append(slices.Clone(op.Examples), graph.Example{In: []tensor.Meta{kit.TransposedMatrix, kit.FloatRow}})
 	return kit.Define[*argmaxAttrs](op)
 }

@@ -57,7 +57,7 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 			return []*tensor.Tensor{out}, err
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3, 4)}},
-			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"dim": 0}}},
+			{In: []tensor.Meta{kit.TransposedMatrix}, Attrs: graph.Attrs{"dim": 0}}},
 	},
 	Facts: graph.Facts{
 		FixedLayoutReason: "a row of the result is written in the order in which the row of the operand is read",

@@ -84,7 +84,7 @@ var RmsNorm = kit.Define[*rmsNormAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 3, 4)},
 			Attrs: graph.Attrs{"normalized_shape": []int{3, 4}}},
-			{In: []tensor.Meta{kit.ExTransposed}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
+			{In: []tensor.Meta{kit.TransposedMatrix}, Attrs: graph.Attrs{"normalized_shape": 3, "eps": 0.1}}},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 2}},
 	Lowerings: graph.Lowerings{
