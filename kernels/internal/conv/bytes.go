@@ -35,7 +35,7 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 				tensor.New(tensor.Int32, 9), {}, tensor.New(tensor.Uint8)}},
 		},
 	},
-	Facts: graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, WritesAnyDenseLayout: true,
+	Facts: graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, WritesAnyDenseLayout: true,
 		Flops: byteConv.flops},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{

@@ -46,7 +46,7 @@ var Conv2d = kit.Define[*conv2dAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding": "same"}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
+	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
 	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
@@ -66,7 +66,7 @@ var Conv1d = kit.Define[*conv1dAttrs](graph.Op{
 				Attrs: graph.Attrs{"groups": 3, "stride": 2}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoop(3, 0), Flops: conv1d.flops},
+	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(3, 0), Flops: conv1d.flops},
 	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
@@ -111,7 +111,7 @@ var Conv3d = kit.Define[*conv3dAttrs](graph.Op{
 				Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoop(5, 0), Flops: conv3d.flops},
+	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(5, 0), Flops: conv3d.flops},
 	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.WidenToFloat32},
 })
 

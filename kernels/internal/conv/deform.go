@@ -52,7 +52,7 @@ var DeformConv2d = kit.Define[*deformConvAttrs](graph.Op{
 		},
 	},
 	Facts: graph.Facts{
-		Parallel:          kit.BatchLoop(4, 0, 2, 3),
+		Parallel:          kit.BatchLoopForRank(4, 0, 2, 3),
 		FixedLayoutReason: "products write plane after plane",
 		Flops: func(c *graph.Call) float64 {
 			outMeta, weightMeta := c.Out[0], c.Meta(1)

@@ -25,9 +25,10 @@ const minTileCols = 16
 // and a tap is an element of the window. The input of a tile is copied to worker memory with zero padding. The copy is
 // divided into parts by the strides of the window: with strides of 2, the four parts are the even or odd rows with even
 // or odd columns. Within a part, the elements that a tap multiplies are adjacent in each row. The compiled loop treats
-// all rows of a plane's tile as one long row, and so also computes some unused pixels between rows.
+// all rows of a plane's tile as one long row, and so also computes some unused pixels between rows. A rowStream is an
+// operand of a loop: the address of its first row, and the distance between rows.
 type planeTiles struct {
-	conv                   *convShape
+	conv                   *convShape              // h and w are the axes of its window
 	elemBytes              int                     // bytes of an element
 	sum                    *tapSum                 // compiled loops that sum the taps
 	copyRow                *loops.Loop             // copies rows

@@ -158,7 +158,7 @@ func (op convolution) tapsImpl() graph.Impl {
 			if tapsOf(c) == nil {
 				return nil
 			}
-			return []graph.Walk{{}}
+			return []graph.Walk{{}} // one walk, which writes the inferred layout
 		},
 		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
 			work := graph.Work{StartedSteps: 1}

@@ -123,7 +123,7 @@ func (t *directConv) compile() error {
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
-			spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesUnit
+			spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
 			spec.SignedIn, spec.Int8Matrix = t.hasSignedBytes, t.hasByteElements && t.inElemBytes == matrixChannels
 			if t.conv.hasBias {
 				spec.InitialSum = tile.FromLanes

@@ -122,7 +122,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	conv := byteConv.bytesShape(call)
 	channels := elementChannels()
 	packed := conv.packedShape(channels)
-	if shape := packed.elementShape(channels); shape.usesUnit {
+	if shape := packed.elementShape(channels); shape.usesMatrixUnit {
 		packed.unitWork(&work, &shape)
 	} else {
 		packed.directWork(&work, rateDirectElements, directDType, false)
@@ -270,7 +270,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if direct.widenLoop != nil {
 		kernel.WorkerScratch = direct.conv.w.Size * direct.paddedChannels()
 	}
-	if direct.shape.usesUnit {
+	if direct.shape.usesMatrixUnit {
 		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
 	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
@@ -283,7 +283,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 			args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
 			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.zeroPoint])
 		}
-		if direct.shape.usesUnit {
+		if direct.shape.usesMatrixUnit {
 			args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 		}
 	}))

@@ -65,7 +65,7 @@ func TestUnitCallsAreShort(t *testing.T) {
 		s := &convShape{window: newWindow([]geometry.Axis{along(c.h), along(c.w)}), batch: 1, inChannels: c.cg * c.groups,
 			outChannels: c.o, inPerGroup: c.cg, groups: c.groups}
 		f := s.elementShape(dotChannels)
-		if !f.usesUnit {
+		if !f.usesMatrixUnit {
 			t.Skip("there is no matrix unit")
 		}
 		d := &directConv{conv: s, shape: f, elemBytes: intBytes, inElemBytes: dotChannels,

@@ -89,7 +89,7 @@ func (t *directConv) chooseOrder() {
 	}
 	pixels := conv.batch * conv.pixelsOut() / max(1, t.images*strips)
 	grain := machine.MACGrain
-	if t.shape.usesUnit {
+	if t.shape.usesMatrixUnit {
 		grain *= tile.UnitGrain
 	}
 	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), conv.termsPerOutput()), grain)

@@ -22,7 +22,7 @@ type directShape struct {
 	rows            int  // maximum number of rows of a tile; a row is an output pixel
 	elemsPerLoad    int  // maximum number of elements of the input that are loaded at once
 	tiling          directTiling
-	usesUnit        bool // whether the code uses the matrix unit
+	usesMatrixUnit  bool // whether the code uses the matrix unit
 }
 
 // directTiling is the way in which output pixels are divided into tiles.

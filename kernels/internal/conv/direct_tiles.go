@@ -8,10 +8,11 @@ import (
 )
 
 // makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. A spec describes code for
-// package tile. The rows of a tile are output pixels, and its columns are the channels of a block. The calls of a strip
-// are listed when the strip is computed (see appendCalls), so that memory does not grow with the image. In this file,
-// an input "by planes" is row-major, and other inputs are channels-last. oh and ow are the row and column of an output
-// pixel, od is its plane, and kh and kw are the row and column of a tap.
+// package tile. The rows of a tile are output pixels, and its columns are the channels of a block. In fields of specs,
+// In stands for the input, Out for the result, and Vec for the panel, the packed weight of a block. The calls of a
+// strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the image. In this
+// file, an input "by planes" is row-major, and other inputs are channels-last. oh and ow are the row and column of an
+// output pixel, od is its plane, and kh and kw are the row and column of a tap.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -72,7 +73,7 @@ func (s *convShape) channelStride(byPlanes bool) int {
 // spec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the runs.
 func (t *directConv) spec(rows int) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: t.elemBytes, Rows: rows}
-	if !t.shape.usesUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
+	if !t.shape.usesMatrixUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
 		spec.PrefetchDistance = prefetchDistance
 	}
 	return spec
@@ -80,10 +81,10 @@ func (t *directConv) spec(rows int) *tile.Spec {
 
 // maxCallMACs returns the maximum number of multiply-adds of a call, or of products of elements on the matrix unit.
 func (t *directConv) maxCallMACs() int {
-	if t.shape.usesUnit {
+	if t.shape.usesMatrixUnit {
 		return tile.UnitCallGroups
 	}
-	return directCallMACs * t.shape.lanes / 16
+	return directCallMACs * t.shape.lanes / 16 // directCallMACs is for vectors of 16 lanes
 }
 
 // maxCallTiles returns the maximum number of tiles of a call.
@@ -106,7 +107,7 @@ func (t *directConv) makePointwiseTiles() {
 	}
 	t.tiles = splitEvenly(pixels, t.maxTileRows())
 	stripMACs, depth := pointwiseStripMACs, conv.termsPerOutput()
-	if t.shape.usesUnit {
+	if t.shape.usesMatrixUnit {
 		stripMACs, depth = tile.UnitMinCallGroups, conv.unitDepth()
 	}
 	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, stripMACs)

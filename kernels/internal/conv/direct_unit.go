@@ -35,7 +35,7 @@ func (s *convShape) elementShape(channels int) directShape {
 	if channels != dotChannels || !s.usesMatrixUnit() {
 		return shape
 	}
-	shape.usesUnit = true
+	shape.usesMatrixUnit = true
 	shape.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), shape.lanes))
 	shape.rows = 2 * tile.UnitRows
 	if shape.tiling != pointwiseTiling {

@@ -16,79 +16,6 @@ import (
 
 // This file infers the types of convolutions, with PyTorch's checks, messages and memory formats.
 
-// legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
-// names.
-func legacyName(dtype tensor.DType) string {
-	if dtype == tensor.Bool || dtype == tensor.BFloat16 || dtype.IsComplex() {
-		return "CPU" + dtype.TorchName() + "Type"
-	}
-	return "torch." + dtype.TorchName() + "Tensor"
-}
-
-// suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
-func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
-	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
-		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
-		return tensor.ChannelsLast
-	}
-	return tensor.Contiguous
-}
-
-// inFormat returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
-func inFormat(t tensor.Type, format tensor.MemoryFormat) tensor.Type {
-	if t.Is(format) {
-		return t
-	}
-	return withFormat(t.DType, t.Shape, format)
-}
-
-// withFormat returns a new type in a memory format.
-func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat) tensor.Type {
-	t, err := tensor.NewTypeFormat(dtype, shape, format)
-	if err != nil {
-		panic("kernels: convolution layouts have rank 4: " + err.Error())
-	}
-	return t
-}
-
-// groupOf mirrors PyTorch's subtensor, which copies the part of a tensor that belongs to one group: a slice along dim.
-// The copy has the memory format that its strides suggest. groupOf returns the type of the first group's copy.
-func groupOf(t tensor.Type, dim, groups int) tensor.Type {
-	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
-	if err != nil {
-		panic("kernels: channels divide by groups: " + err.Error())
-	}
-	return inFormat(group, t.SuggestMemoryFormat(false))
-}
-
-// emptyBatch returns the type of a result without elements that has the shape of the input. PyTorch returns a view of
-// the input times a number, so the result has the strides of the input.
-func emptyBatch(input tensor.Type) tensor.Type {
-	isSequence := input.Rank() == 3
-	if isSequence {
-		input, _ = input.Unsqueeze(2)
-	}
-	result, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
-		rule.OperandOfType(tensor.NewType(input.DType))).Rule()
-	if err != nil {
-		panic("kernels: a product with a number can be laid out: " + err.Error())
-	}
-	out := result.Type(0)
-	if isSequence {
-		out, _ = out.Squeeze(2)
-	}
-	return out
-}
-
-// realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
-func realPart(t tensor.Type) tensor.Type {
-	strides := make([]sym.Int, len(t.Strides))
-	for d, s := range t.Strides {
-		strides[d] = s.Mul(sym.Of(2))
-	}
-	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides}
-}
-
 // infer checks a call and determines the type of its result as at::convolution does.
 func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
 	t, err := op.result(c)
@@ -137,7 +64,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 		}
 		out = params.resultType(input, weight, shape)
 	case tensor.SameSizes(shape, input.Shape):
-		out = emptyBatch(input)
+		out = emptyResultType(input)
 	default:
 		out = tensor.NewType(input.DType, shape...)
 	}
@@ -145,6 +72,79 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 		return out.Squeeze(0)
 	}
 	return out, out.Check()
+}
+
+// legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
+// names.
+func legacyName(dtype tensor.DType) string {
+	if dtype == tensor.Bool || dtype == tensor.BFloat16 || dtype.IsComplex() {
+		return "CPU" + dtype.TorchName() + "Type"
+	}
+	return "torch." + dtype.TorchName() + "Tensor"
+}
+
+// suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
+func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
+	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
+		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		return tensor.ChannelsLast
+	}
+	return tensor.Contiguous
+}
+
+// convertedTo returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
+func convertedTo(t tensor.Type, format tensor.MemoryFormat) tensor.Type {
+	if t.Is(format) {
+		return t
+	}
+	return withFormat(t.DType, t.Shape, format)
+}
+
+// withFormat returns a new type in a memory format.
+func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat) tensor.Type {
+	t, err := tensor.NewTypeFormat(dtype, shape, format)
+	if err != nil {
+		panic("kernels: convolution layouts have rank 4: " + err.Error())
+	}
+	return t
+}
+
+// groupCopyType returns the type of PyTorch's copy of the first group, a slice along dim (subtensor). The copy has the
+// memory format that the strides of the tensor suggest.
+func groupCopyType(t tensor.Type, dim, groups int) tensor.Type {
+	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
+	if err != nil {
+		panic("kernels: channels divide by groups: " + err.Error())
+	}
+	return convertedTo(group, t.SuggestMemoryFormat(false))
+}
+
+// emptyResultType returns the type of a result without elements that has the shape of the input. PyTorch returns a view
+// of the input times a number, so the result has the strides of the input.
+func emptyResultType(input tensor.Type) tensor.Type {
+	isSequence := input.Rank() == 3
+	if isSequence {
+		input, _ = input.Unsqueeze(2)
+	}
+	result, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
+		rule.OperandOfType(tensor.NewType(input.DType))).Rule()
+	if err != nil {
+		panic("kernels: a product with a number can be laid out: " + err.Error())
+	}
+	out := result.Type(0)
+	if isSequence {
+		out, _ = out.Squeeze(2)
+	}
+	return out
+}
+
+// realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
+func realPart(t tensor.Type) tensor.Type {
+	strides := make([]sym.Int, len(t.Strides))
+	for d, s := range t.Strides {
+		strides[d] = s.Mul(sym.Of(2))
+	}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides}
 }
 
 // checkShapes makes the checks of aten's check_shape_forward that ordinary and transposed convolutions share. shape is
@@ -318,8 +318,8 @@ func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this choice if there
-// are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread, with its numbers. The layout of the result depends on this
+// choice if there are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
 func (params convParams) usesMKLDNN(input, weight tensor.Type) bool {
 	if input.DType != tensor.Float32 {
 		return input.DType == tensor.BFloat16
@@ -368,12 +368,12 @@ func (params convParams) resultType(input, weight tensor.Type, shape []sym.Int) 
 // isOneCall is set if PyTorch computes all groups in one call.
 func (params convParams) resultType2d(input, weight tensor.Type, shape []sym.Int, isOneCall bool) tensor.Type {
 	format := suggestedFormat(input, weight)
-	input, weight = inFormat(input, format), inFormat(weight, format)
+	input, weight = convertedTo(input, format), convertedTo(weight, format)
 	if isOneCall {
 		return withFormat(input.DType, shape, suggestedFormat(input, weight))
 	}
 	// Other kernels compute each group separately. Concatenation of the results keeps their format.
-	inputGroup, weightGroup := groupOf(input, 1, params.groups), groupOf(weight, 0, params.groups)
+	inputGroup, weightGroup := groupCopyType(input, 1, params.groups), groupCopyType(weight, 0, params.groups)
 	groupShape := []sym.Int{shape[0], shape[1].Div(sym.Of(params.groups)), shape[2], shape[3]}
 	groupResult := withFormat(input.DType, groupShape, suggestedFormat(inputGroup, weightGroup))
 	return withFormat(input.DType, shape, groupResult.SuggestMemoryFormat(false))

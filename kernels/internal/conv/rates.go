@@ -10,9 +10,10 @@ import (
 )
 
 // Rates lists the rates of convolutions. A rate is the time of one unit of work. Package calibrate runs the calls of a
-// rate to measure it: calls in which the unit takes a large part of the time.
+// rate to measure it: calls in which the unit takes a large part of the time. The first numbers of a call are the
+// stride, the groups and the size of the window (see convCall).
 func Rates() []graph.Rate {
-	conv := convRate
+	conv := convCall
 	return slices.Concat(depthwiseRates(), winogradRates(), []graph.Rate{
 		{Name: multiply.RatePackWindow, Unit: "an element of a window that is packed",
 			Calls: []graph.RateCall{conv("nhwc", 1, 1, 3, kit.NHWC(1, 64, 28, 28), 32),
@@ -36,8 +37,8 @@ func Rates() []graph.Rate {
 				conv("direct_planes", 2, 1, 7, kit.F32(1, 3, 112, 112), 64)}},
 		{Name: rateDirectElements,
 			Unit: "a dot product of four bytes, or two words, in a direct convolution",
-			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
-				bytesRate(2, 1, 3, 128, 28, 64)}},
+			Calls: []graph.RateCall{bytesCall(1, 1, 3, 64, 28, 64), bytesCall(1, 1, 1, 256, 14, 64),
+				bytesCall(2, 1, 3, 128, 28, 64)}},
 		{Name: rateDirectStart, Unit: "the start of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 96, 1, 1), 8),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 1, 1), 72),
@@ -52,17 +53,17 @@ func Rates() []graph.Rate {
 	})
 }
 
-// convRate returns a call of an implementation of conv2d with a constant weight, and with padding that keeps the size
+// convCall returns a call of an implementation of conv2d with a constant weight, and with padding that keeps the size
 // of the image if stride is 1. size is the width and height of the window, and out the number of output channels.
-func convRate(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
+func convCall(impl string, stride, groups, size int, image tensor.Meta, out int) graph.RateCall {
 	weight := kit.F32(out, image.Shape[1]/groups, size, size)
 	return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"stride": stride, "padding": size / 2, "groups": groups},
 		In: []tensor.Meta{image, weight}, Constant: []int{1}, Impl: impl}
 }
 
-// bytesRate returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image. size is
+// bytesCall returns a call of conv2d_bytes, direct or depthwise, whose operands are constant except the image. size is
 // the width and height of the window, and side the width and height of the image.
-func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
+func bytesCall(stride, groups, size, channels, side, out int) graph.RateCall {
 	impl := "direct_nhwc"
 	if groups > 1 {
 		impl = "depthwise_nhwc"
@@ -77,7 +78,7 @@ func bytesRate(stride, groups, size, channels, side, out int) graph.RateCall {
 
 // depthwiseRates lists the rates of depthwise convolutions.
 func depthwiseRates() []graph.Rate {
-	conv := convRate
+	conv := convCall
 	// Windows have 3 x 3 taps except in fiveByFive; c is the number of channels and groups, and side the number of rows.
 	planes := func(stride, c, side int) graph.RateCall {
 		return conv("depthwise_planes", stride, c, 3, kit.F32(1, c, side, side), c)
@@ -88,7 +89,7 @@ func depthwiseRates() []graph.Rate {
 	fiveByFive := func(stride, c int) graph.RateCall {
 		return conv("depthwise_nhwc", stride, c, 5, kit.NHWC(1, c, 14, 14), c)
 	}
-	bytes := func(stride, size, c, side int) graph.RateCall { return bytesRate(stride, c, size, c, side, c) }
+	bytes := func(stride, size, c, side int) graph.RateCall { return bytesCall(stride, c, size, c, side, c) }
 	severalOutputs := graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1, "groups": 32}, Constant: []int{1},
 		In: []tensor.Meta{kit.NHWC(1, 32, 28, 28), kit.F32(64, 1, 3, 3)}, Impl: "depthwise_nhwc"}
 	// Integers have no machine code.

@@ -63,7 +63,7 @@ func convTransposeOp(name string, dims int, inputDoc, weightDoc, resultDoc, size
 			},
 		},
 		Facts: graph.Facts{
-			Parallel: kit.BatchLoop(dims+2, 0),
+			Parallel: kit.BatchLoopForRank(dims+2, 0),
 			Flops: func(c *graph.Call) float64 {
 				weight := c.Meta(1)
 				if weight.Numel() == 0 {
@@ -137,7 +137,7 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	}
 	resultType := tensor.NewType(input.DType, out...)
 	if !isUnbatched && kit.SizeIs(out[0], 0) && tensor.SameSizes(out, input.Shape) {
-		resultType = emptyBatch(input)
+		resultType = emptyResultType(input)
 	}
 	return resultType, resultType.Check()
 }

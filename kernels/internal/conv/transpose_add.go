@@ -105,11 +105,11 @@ func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[
 // result.
 type tapTarget struct{ phase, shift, first, end int }
 
-// targetOf returns the target of tap k.
-func targetOf(a *geometry.Axis, k int) tapTarget {
-	position := a.Position(0, k)
+// targetOf returns the target of a tap along an axis.
+func targetOf(a *geometry.Axis, tap int) tapTarget {
+	position := a.Position(0, tap)
 	phase := (position%a.Stride + a.Stride) % a.Stride
-	first, end := a.ResultsOf(k)
+	first, end := a.ResultsOf(tap)
 	return tapTarget{phase: phase, shift: (position - phase) / a.Stride, first: first, end: max(first, end)}
 }
 

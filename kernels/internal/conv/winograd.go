@@ -37,8 +37,8 @@ type winogradConv struct {
 	stripTiles             int // maximum number of tiles of a strip
 }
 
-// tileSpan is a range of n of the batch's tiles, which are numbered in the order of images, rows and columns.
-type tileSpan struct{ first, n int }
+// tileSpan is a range of the batch's tiles, which are numbered in the order of images, rows and columns.
+type tileSpan struct{ first, count int }
 
 const (
 	floatBytes = 4 // all elements are float32
@@ -178,10 +178,10 @@ type spans struct {
 	n     int
 }
 
-// at returns span i.
-func (s spans) at(i int) tileSpan {
-	first := i * s.whole.n / s.n
-	return tileSpan{s.whole.first + first, (i+1)*s.whole.n/s.n - first}
+// span returns span i.
+func (s spans) span(i int) tileSpan {
+	first := i * s.whole.count / s.n
+	return tileSpan{s.whole.first + first, (i+1)*s.whole.count/s.n - first}
 }
 
 // maxTiles returns the number of tiles of the largest span.
@@ -189,11 +189,11 @@ func (s spans) maxTiles() int {
 	if s.n == 0 {
 		return 0
 	}
-	return kit.DivUp(s.whole.n, s.n)
+	return kit.DivUp(s.whole.count, s.n)
 }
 
-// limit divides tiles into the fewest spans of at most maxTiles tiles.
-func (t tileSpan) limit(maxTiles int) spans { return t.divide(kit.DivUp(t.n, maxTiles)) }
+// splitBySize divides tiles into the fewest spans of at most maxTiles tiles.
+func (t tileSpan) splitBySize(maxTiles int) spans { return t.divide(kit.DivUp(t.count, maxTiles)) }
 
 // divide divides tiles into count spans.
 func (t tileSpan) divide(count int) spans { return spans{t, count} }

@@ -124,7 +124,7 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 		return append(list, r.chunkPhase())
 	}
 	for i := range r.sections.n {
-		section := r.sections.at(i)
+		section := r.sections.span(i)
 		list = append(list, r.transformPhase(section))
 		if r.schedule == pointSchedule {
 			list = append(list, r.pointsPhase(section), r.inversePhase(section))
@@ -140,10 +140,10 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	minStrips := math.MaxInt
 	for i := range r.sections.n {
-		parts, strips := r.parts(r.sections.at(i)), 0
+		parts, strips := r.parts(r.sections.span(i)), 0
 		partTiles = max(partTiles, parts.maxTiles())
 		for k := range parts.n {
-			strips += r.strips(parts.at(k)).n
+			strips += r.strips(parts.span(k)).n
 		}
 		minStrips = min(minStrips, strips)
 	}
@@ -164,11 +164,11 @@ func (r *winogradRun) compile() error {
 		}
 	}
 	for i := range r.sections.n {
-		parts := r.parts(r.sections.at(i))
+		parts := r.parts(r.sections.span(i))
 		for k := range parts.n {
-			strips := r.strips(parts.at(k))
+			strips := r.strips(parts.span(k))
 			for strip := range strips.n {
-				tiles := strips.at(strip).n
+				tiles := strips.span(strip).count
 				if err := generateOnce(r.productCodes, tiles, func() (*jit.Func, error) { return r.product(tiles) }); err != nil {
 					return err
 				}
@@ -268,7 +268,7 @@ func (r *winogradRun) channels(block int) int {
 }
 
 // strips divides tiles into the strips that register tiles of the product hold.
-func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
+func (w *winogradConv) strips(t tileSpan) spans { return t.splitBySize(w.stripTiles) }
 
 // parts divides a section into the parts that chunks multiply. With blockSchedule and a block of weights that stays in
 // the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights are loaded once.

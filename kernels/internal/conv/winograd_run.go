@@ -26,7 +26,7 @@ func (r *winogradRun) packPhase() graph.Phase {
 
 // transformPhase returns the phase that transforms the tiles of a section.
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
+	division := machine.DivideUnits(section.count, r.form.Points()*r.tileStride, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
@@ -45,42 +45,44 @@ type tileRun struct {
 
 // eachRun visits the tiles of a span, run by run (see tileRun).
 func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
-	for span.n > 0 {
+	for span.count > 0 {
 		row := span.first / r.tilesAcross
-		run := tileRun{tileSpan: tileSpan{first: span.first, n: 1}, image: row / r.tilesDown, tileRow: row % r.tilesDown,
+		run := tileRun{tileSpan: tileSpan{first: span.first, count: 1}, image: row / r.tilesDown,
+			tileRow: row % r.tilesDown,
 			tileCol: span.first % r.tilesAcross}
-		inside, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
-		for run.n < span.n && run.tileCol+run.n < r.tilesAcross && r.tilePart(run.tileRow, run.tileCol+run.n) == inside &&
-			r.resultCode(run.tileRow, run.tileCol+run.n, 0) == result {
-			run.n++
+		inputPart, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
+		for run.count < span.count && run.tileCol+run.count < r.tilesAcross && r.tilePart(run.tileRow,
+			run.tileCol+run.count) == inputPart &&
+			r.resultCode(run.tileRow, run.tileCol+run.count, 0) == result {
+			run.count++
 		}
 		if err := visit(run); err != nil {
 			return err
 		}
-		span.first += run.n
-		span.n -= run.n
+		span.first += run.count
+		span.count -= run.count
 	}
 	return nil
 }
 
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
-	conv, inside := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
+	conv, inputPart := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
 	first := tiles.image * conv.inStride.n
-	if inside.RowEnd > 0 {
-		row := tiles.tileRow*r.form.M - conv.h.Before + inside.Row
-		col := tiles.tileCol*r.form.M - conv.w.Before + inside.Col
+	if inputPart.RowEnd > 0 {
+		row := tiles.tileRow*r.form.M - conv.h.Before + inputPart.Row
+		col := tiles.tileCol*r.form.M - conv.w.Before + inputPart.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
-	from := r.pixels(m.Ptrs[1], first, conv.inStride)
+	from := r.pixelArray(m.Ptrs[1], first, conv.inStride)
 	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), floatBytes*index*r.tileStride),
 		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
-	return r.inputTransforms[inside].Run(args, to, from, nil, conv.inChannels, tiles.n)
+	return r.inputTransforms[inputPart].Run(args, to, from, nil, conv.inChannels, tiles.count)
 }
 
-// pixels describes a row of tiles of an image at address p. The first pixel of the first tile has the given offset, in
-// elements.
-func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
+// pixelArray describes a row of tiles of an image at address p. The first pixel of the first tile has the given offset,
+// in elements.
+func (r *winogradRun) pixelArray(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
 	return winograd.TileArray{Ptr: unsafe.Add(p, floatBytes*offset), Row: floatBytes * strides.h,
 		Col: floatBytes * strides.w, Tile: floatBytes * r.form.M * strides.w}
 }
@@ -106,7 +108,7 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 // weights. Otherwise they use the same part.
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
-	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.n
+	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.count
 	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
@@ -115,7 +117,7 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 		if byBlock {
 			part, block = chunk%parts.n, chunk/parts.n
 		}
-		return r.computePart(m, args, section, parts.at(part), block, prefetchShare{part, parts.n})
+		return r.computePart(m, args, section, parts.span(part), block, prefetchShare{part, parts.n})
 	}}
 }
 
@@ -125,7 +127,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(mem *graph.Mem, chunk int) error {
 		args := r.workers.Get(mem)
 		defer args.release()
-		section := r.sections.at(chunk)
+		section := r.sections.span(chunk)
 		if err := r.eachRun(section, func(t tileRun) error {
 			return r.transform(mem, &args.transform, t, t.first-section.first)
 		}); err != nil {
@@ -134,7 +136,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 		r.epilogue.setOperands(&args.transform, &args.epilogue, mem)
 		parts := r.parts(section)
 		for i := range parts.n {
-			part := parts.at(i)
+			part := parts.span(i)
 			for block := range r.blocks {
 				if err := r.computePart(mem, args, section, part, block, prefetchShare{0, 1}); err != nil {
 					return err
@@ -172,7 +174,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 		args.Rows = min(pointsPerCall, points-point)
 		args.Row[tile.Vec] = point * matrixBytes
 		for i := range strips.n {
-			strip := strips.at(i)
+			strip := strips.span(i)
 			args.Row[tile.In] = point*r.pointStride + floatBytes*(strip.first-part.first+index)*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + floatBytes*(strip.first-part.first)*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
@@ -180,7 +182,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 			if strips.n == 1 { // prefetch this part's share of the next block
 				args.Row[tile.Prefetched] = points*matrixBytes + (points*share.index+point)*matrixBytes/share.count
 			}
-			if err := r.productCodes[strip.n].Call(args); err != nil {
+			if err := r.productCodes[strip.count].Call(args); err != nil {
 				return err
 			}
 		}
@@ -190,7 +192,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 
 // pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
+	division := machine.DivideUnits(r.form.Points(), section.count*r.blocks*r.pointWeights(), pointMACs)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
@@ -218,12 +220,12 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 			next = (point + 1) % points * matrixBytes
 		}
 		for i := range strips.n {
-			strip := strips.at(i)
+			strip := strips.span(i)
 			indexInSection := strip.first - section.first
 			args.Row[tile.In] = point*r.pointStride + floatBytes*indexInSection*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + floatBytes*indexInSection*r.blockChannels
 			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
-			if err := r.productCodes[strip.n].Call(args); err != nil {
+			if err := r.productCodes[strip.count].Call(args); err != nil {
 				return err
 			}
 		}
@@ -233,7 +235,7 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 
 // inversePhase returns the phase that transforms the products of a section back to pixels.
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
+	division := machine.DivideUnits(section.count, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
@@ -264,7 +266,7 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	conv, channel := r.conv, block*r.blockChannels
 	row, col := tiles.tileRow*r.form.M, tiles.tileCol*r.form.M
 	first := tiles.image*conv.outStride.n + row*conv.outStride.h + col*conv.outStride.w + channel
-	to := r.pixels(m.Ptrs[0], first, conv.outStride)
+	to := r.pixelArray(m.Ptrs[0], first, conv.outStride)
 	from := winograd.TileArray{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+floatBytes*index*r.blockChannels),
 		Row: r.form.N() * r.productStride, Col: r.productStride, Tile: floatBytes * r.blockChannels}
 	var bias unsafe.Pointer
@@ -273,12 +275,13 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	}
 	code := r.resultCode(tiles.tileRow, tiles.tileCol, block)
 	r.epilogue.SetOffsets(&args.transform, floatBytes*first, floatBytes*channel)
-	if err := r.inverseTransforms[code].Run(&args.transform, to, from, bias, r.channels(block), tiles.n); err != nil {
+	if err := r.inverseTransforms[code].Run(&args.transform, to, from, bias, r.channels(block), tiles.count); err != nil {
 		return err
 	}
 	if r.epilogue.strips != nil {
 		for row := range code.rows {
-			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, (tiles.n-1)*r.form.M+code.cols, conv.outStride.w,
+			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, (tiles.count-1)*r.form.M+code.cols,
+				conv.outStride.w,
 				r.channels(block), 1)
 		}
 	}

@@ -58,7 +58,7 @@ const (
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != chunkSchedule {
-		tiles = w.sections().at(0).n
+		tiles = w.sections().span(0).count
 	}
 	strips := kit.DivUp(tiles, w.stripTiles)
 	bytes := 2 * floatBytes * float64(w.transformedWeights()) / float64(1+strips)

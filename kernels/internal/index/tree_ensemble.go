@@ -42,7 +42,7 @@ var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 	},
 	Facts: graph.Facts{
 		WritesAnyDenseLayout: true,
-		Parallel:             kit.BatchLoop(2, treeSelf),
+		Parallel:             kit.BatchLoopForRank(2, treeSelf),
 		Flops: func(c *graph.Call) float64 {
 			nodes, trees := c.Meta(treeFeatures).Numel(), max(1, c.Meta(treeRoots).Numel())
 			depth := math.Log2(float64(max(2, nodes/trees)))

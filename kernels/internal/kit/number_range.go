@@ -41,14 +41,14 @@ func CheckNumberFits(number tensor.Scalar, dtype tensor.DType) error {
 	if dtype.IsComplex() {
 		parts = append(parts, imag(number.Complex()))
 	}
-	limit, bounded := limits[dtype.ToReal()]
+	limit, hasLimit := limits[dtype.ToReal()]
 	// Negative floats do not wrap.
 	if !dtype.IsSigned() && !number.DType().IsIntegral(true) {
 		limit[0] = 0
 	}
 	for _, part := range parts {
 		switch {
-		case !bounded: // every number fits
+		case !hasLimit: // every number fits
 		case math.IsNaN(part) || math.IsInf(part, 0):
 			outOfRange = outOfRange || dtype.IsIntegral(false)
 		default:
@@ -63,11 +63,11 @@ func CheckNumberFits(number tensor.Scalar, dtype tensor.DType) error {
 
 // InRange reports whether an integer is between the least and the greatest finite number of a real dtype.
 func InRange(n int, dtype tensor.DType) bool {
-	limit, bounded := limits[dtype]
+	limit, hasLimit := limits[dtype]
 	switch {
 	case dtype == tensor.Bool:
 		return n == 0 || n == 1
-	case !bounded || dtype == tensor.Int64:
+	case !hasLimit || dtype == tensor.Int64:
 		return true
 	case dtype == tensor.Uint64:
 		return n >= 0
@@ -83,8 +83,8 @@ func NumberOrSizeFits(n graph.NumberOrSize, dtype tensor.DType) error {
 	if n.Number.IsSet() {
 		return CheckNumberFits(n.Number, dtype)
 	}
-	limit, bounded := limits[dtype.ToReal()]
-	if !bounded || limit[1] >= math.MaxInt64 || dtype == tensor.Bool {
+	limit, hasLimit := limits[dtype.ToReal()]
+	if !hasLimit || limit[1] >= math.MaxInt64 || dtype == tensor.Bool {
 		return nil
 	}
 	if n.Size.Ge(sym.Of(int(limit[0]))).Holds() && n.Size.Le(sym.Of(int(limit[1]))).Holds() {

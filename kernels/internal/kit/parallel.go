@@ -32,9 +32,9 @@ func LoopsExceptDims(dims ...int) parallel {
 // three; a greater n counts as 3.
 func LoopsExceptLast(n int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...) }
 
-// BatchLoop returns the parallel loop over the batch, which is dimension 0 of the results and of the given operands.
-// There is a batch only if operand 0 has the given rank.
-func BatchLoop(rank int, operands ...int) parallel {
+// BatchLoopForRank returns the parallel loop over the batch, which is dimension 0 of the results and of the given
+// operands. There is a batch only if operand 0 has the given rank.
+func BatchLoopForRank(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {
 			return nil

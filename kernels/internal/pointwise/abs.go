@@ -46,5 +46,5 @@ var magnitude = graph.Pointwise{
 		}
 		return unary(c, outs)
 	},
-	Body: bodyByDType("abs", bodiesWithResultDType(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
+	Body: bodyByDType("abs", kernelsWithResultDType(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

@@ -72,9 +72,9 @@ var Gelu = elementwise(graph.SchemaOf[*geluAttrs](), "gelu",
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[*geluAttrs](c).Approximate == "tanh" {
-				return geluTanhBodies.kernelNamed("GeluKernelImpl", iteration)
+				return geluTanhKernels.kernelNamed("GeluKernelImpl", iteration)
 			}
-			return geluBodies.kernelNamed("GeluKernelImpl", iteration)
+			return geluKernels.kernelNamed("GeluKernelImpl", iteration)
 		}},
 	func(c *graph.Call) kit.ScalarFunc {
 		if kit.Attrs[*geluAttrs](c).Approximate == "tanh" {
@@ -85,8 +85,8 @@ var Gelu = elementwise(graph.SchemaOf[*geluAttrs](), "gelu",
 
 // The factors are sqrt(1/2) and, in the approximation, sqrt(2/pi).
 var (
-	geluBodies     = bodiesOf(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)
-	geluTanhBodies = bodiesOf(
+	geluKernels     = kernelsOf(formula("0.5 * x * (1 + erf(x * 0.7071067811865476))", "x"), floats)
+	geluTanhKernels = kernelsOf(
 		formula("0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))", "x"), floats)
 )
 

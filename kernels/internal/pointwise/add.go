@@ -75,8 +75,8 @@ var (
 			body, err := subtraction.Body(c, iteration)
 			return body.Exchange(0, 1), err
 		}}
-	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
-	subtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools), Body: addBody(subBodies, -1)}
+	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addKernels, 1)}
+	subtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools), Body: addBody(subKernels, -1)}
 )
 
 // binaryWithoutBools is binary, but rejects bools as aten's sub_check does: subtraction does not support them.
@@ -120,9 +120,9 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 }
 
 var (
-	addBodies = mergeTables(bodiesOf(formula("x + y", "x", "y"), signedInts, unsignedInts, floats, complexes),
-		bodiesOf(formula("x | y", "x", "y"), bools))
-	subBodies    = bodiesOf(formula("x - y", "x", "y"), signedInts, unsignedInts, floats, complexes)
+	addKernels = mergeKernels(kernelsOf(formula("x + y", "x", "y"), signedInts, unsignedInts, floats, complexes),
+		kernelsOf(formula("x | y", "x", "y"), bools))
+	subKernels   = kernelsOf(formula("x - y", "x", "y"), signedInts, unsignedInts, floats, complexes)
 	scaledSum    = formula("x + alpha * y", "x", "y")
 	firstOperand = formula("x", "x", "y")
 )
@@ -130,7 +130,7 @@ var (
 // addBody returns the Body function of add or sub. sign is 1 for add and -1 for sub. If alpha is 1, plain has the
 // kernels. Otherwise the kernel multiplies the second operand by sign*alpha. For bools, which only add supports, any
 // alpha except 0 is like 1, and 0 selects the first operand.
-func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+func addBody(plain kernelTable, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[*addAttrs](c).Alpha
 		body, err := plain.kernelFor("add", iteration) // aten's sub also runs the kernel of add

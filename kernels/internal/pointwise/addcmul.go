@@ -14,12 +14,12 @@ type valueAttrs struct {
 	Value tensor.Scalar `attr:"value" default:"1" doc:"factor of the product or quotient"`
 }
 
-// addcParams are the operands of addcmul and addcdiv.
-var addcParams = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
+// scaledParams are the operands of addcmul and addcdiv.
+var scaledParams = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
 var Addcmul = elementwise(graph.SchemaOf[*valueAttrs](), "addcmul",
-	"Returns self + value * tensor1 * tensor2, with broadcasting.", addcParams,
+	"Returns self + value * tensor1 * tensor2, with broadcasting.", scaledParams,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
@@ -42,7 +42,7 @@ var Addcmul = elementwise(graph.SchemaOf[*valueAttrs](), "addcmul",
 
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise(graph.SchemaOf[*valueAttrs](), "addcdiv",
-	"Returns self + value * tensor1 / tensor2, with broadcasting. Two integer tensors are not supported.", addcParams,
+	"Returns self + value * tensor1 / tensor2, with broadcasting. Two integer tensors are not supported.", scaledParams,
 	&graph.Pointwise{Config: withCheck(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
@@ -71,9 +71,9 @@ func addcdivCheck(c *graph.Call) error {
 
 // scaledTernary returns the Body function of a formula that uses the attribute value. Every operation is rounded, as in
 // PyTorch's portable loops. PyTorch's AVX2 loops instead fuse the last product of addcmul with the sum.
-func scaledTernary(torchKernel, text string, dtypes ...[]tensor.DType) func(*graph.Call,
+func scaledTernary(torchKernel, formulaText string, dtypes ...[]tensor.DType) func(*graph.Call,
 	*rule.Rule) (rule.Kernel, error) {
-	scaledFormula, supported := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
+	scaledFormula, supported := formula(formulaText, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		value := kit.Attrs[*valueAttrs](c).Value
 		if err := kit.CheckNumberFits(value, iteration.CommonDType()); err != nil {

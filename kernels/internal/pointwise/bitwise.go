@@ -19,10 +19,10 @@ var (
 		func(a, b int64) int64 { return a ^ b })
 )
 
-// bitwiseOp defines an op by its formula, text, and a reference function.
-func bitwiseOp(name, doc, text string, reference func(a, b int64) int64) *graph.Op {
+// bitwiseOp defines an op by its formula and a reference function.
+func bitwiseOp(name, doc, formulaText string, reference func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
-		Body: bodyByDType(name, bodiesOf(formula(text), bools, integers))},
+		Body: bodyByDType(name, kernelsOf(formula(formulaText), bools, integers))},
 		kit.ForEveryCall(kit.ByDTypeKind(func(x []int64) int64 { return reference(x[0], x[1]) }, nil, nil)),
 		kit.IntegersExample, kit.Example(nil, kit.BoolMatrix, kit.BoolMatrix))
 }
@@ -30,7 +30,7 @@ func bitwiseOp(name, doc, text string, reference func(a, b int64) int64) *graph.
 // BitwiseNot flips all bits.
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	"Flips the bits of self; for bools it is the logical not.", unaryParams,
-	&graph.Pointwise{Config: unary, Body: bodyByDType("bitwise_not", bodiesOf(formula("~x"), bools, integers))},
+	&graph.Pointwise{Config: unary, Body: bodyByDType("bitwise_not", kernelsOf(formula("~x"), bools, integers))},
 	kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if dtype == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
@@ -54,10 +54,10 @@ var (
 )
 
 // shiftOp defines a shift of a by b bits. The references are shiftSigned and, for uint64, shiftUnsigned.
-func shiftOp(name, torchKernel, doc, text string, shiftSigned func(a, b int64) int64,
+func shiftOp(name, torchKernel, doc, formulaText string, shiftSigned func(a, b int64) int64,
 	shiftUnsigned func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
-		Body: namedBody(torchKernel, bodiesOf(formula(text), integers))},
+		Body: namedBody(torchKernel, kernelsOf(formula(formulaText), integers))},
 		kit.ForEveryCall(kit.WithUint64Case(func(x []uint64) uint64 { return shiftUnsigned(x[0], x[1]&63) },
 			func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				mask := int64(max(32, 8*dtype.Size()) - 1) // 31, or 63 for int64

@@ -56,7 +56,7 @@ func chebyshev(name string, kind rune) *graph.Op {
 		"Where |"+argumentText+"| < 1, degrees above 2^31 give NaN, because the angle k acos(x) has too few digits.",
 		[]graph.Param{{Name: "x", AcceptsNumber: true}, {Name: "n", AcceptsNumber: true}},
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat,
-			Body: bodyByDType(name, bodiesOf(formula(text, "x", "n"), floats))},
+			Body: bodyByDType(name, kernelsOf(formula(text, "x", "n"), floats))},
 		floatRef2(func(x, n float64) float64 {
 			if isShifted {
 				x = float64(2*x) - 1

@@ -67,11 +67,11 @@ func (bounds clampBounds) config(call *graph.Call, outs []rule.Operand) (rule.Co
 func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, error) {
 	switch {
 	case bounds.lowerIsOperand && bounds.upperIsOperand:
-		return clampBodies.kernelFor(name, iteration)
+		return clampKernels.kernelFor(name, iteration)
 	case bounds.lowerIsOperand:
-		return maximumBodies.kernelFor(name, iteration)
+		return maximumKernels.kernelFor(name, iteration)
 	case bounds.upperIsOperand:
-		return minimumBodies.kernelFor(name, iteration)
+		return minimumKernels.kernelFor(name, iteration)
 	}
 	if iteration.DType(1) == tensor.Bool && iteration.DType(0) == tensor.Int64 {
 		return clampKernel(iteration, bounds.min, bounds.max), nil
@@ -80,7 +80,7 @@ func (bounds clampBounds) body(name string, iteration *rule.Rule) (rule.Kernel, 
 }
 
 var (
-	clampBodies       = bodiesOf(formula("minimum(maximum(x, y), z)"), integers, floats)
+	clampKernels      = kernelsOf(formula("minimum(maximum(x, y), z)"), integers, floats)
 	clampFormula      = formula("minimum(maximum(x, lo), hi)", "x")
 	lowerClampFormula = formula("maximum(x, lo)", "x")
 	upperClampFormula = formula("minimum(x, hi)", "x")

@@ -37,11 +37,12 @@ var (
 			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
-// comparisonOp defines a comparison. The op supports bools, integers, real floats and moreDTypes. text is the formula,
-// and ref computes one element in the reference. The last two arguments of elementwise are examples of operands.
-func comparisonOp(name, doc, text string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
+// comparisonOp defines a comparison. The op supports bools, integers, real floats and moreDTypes. formulaText is the
+// formula, and ref computes one element in the reference. The last two arguments of elementwise are examples of
+// operands.
+func comparisonOp(name, doc, formulaText string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
-		Body: bodyByDType(name, bodiesWithResultDType(formula(text), toBool, bools, integers, floats, moreDTypes))},
+		Body: bodyByDType(name, kernelsWithResultDType(formula(formulaText), toBool, bools, integers, floats, moreDTypes))},
 		kit.ForEveryCall(ref), kit.BinaryExample, kit.IntegersExample)
 }
 

@@ -90,7 +90,7 @@ var ConjPhysical = kit.Define[*kit.EmptyAttrs](graph.Op{
 	},
 })
 
-var conjugation = &graph.Pointwise{Config: unary, Body: bodyByDType("conj", bodiesOf(formula("conj(x)"), complexes))}
+var conjugation = &graph.Pointwise{Config: unary, Body: bodyByDType("conj", kernelsOf(formula("conj(x)"), complexes))}
 
 // Angle returns the argument of complex numbers: the angle in the complex plane.
 var Angle = kit.Define[*kit.EmptyAttrs](graph.Op{
@@ -123,7 +123,7 @@ var angleLoop = graph.Pointwise{
 		}
 		return unaryFloat(c, outputs)
 	},
-	Body: bodyByDType("angle", bodiesWithResultDType(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
+	Body: bodyByDType("angle", kernelsWithResultDType(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
 // realAngle is the reference function of angle for real numbers. NaN propagates.

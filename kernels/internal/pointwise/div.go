@@ -37,7 +37,7 @@ var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 		return floorRef(&floorDivision, c)
 	}, kit.BinaryExample, kit.IntegersExample)
 
-var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivBodies)}
+var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivKernels)}
 
 var division = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -54,19 +54,19 @@ var division = graph.Pointwise{
 	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		switch kit.Attrs[*divAttrs](c).mode() {
 		case "floor":
-			return floorDivBodies.kernelFor("div_floor", iteration)
+			return floorDivKernels.kernelFor("div_floor", iteration)
 		case "trunc":
-			return truncDivBodies.kernelFor("div_trunc", iteration)
+			return truncDivKernels.kernelFor("div_trunc", iteration)
 		}
-		return trueDivBodies.kernelFor("div_true", iteration)
+		return trueDivKernels.kernelFor("div_true", iteration)
 	},
 }
 
 var (
-	trueDivBodies  = bodiesOf(formula("x / y"), floats, complexes)
-	truncDivBodies = mergeTables(bodiesOf(formula("trunc_divide(x, y)"), floats, halfFloats),
+	trueDivKernels  = kernelsOf(formula("x / y"), floats, complexes)
+	truncDivKernels = mergeKernels(kernelsOf(formula("trunc_divide(x, y)"), floats, halfFloats),
 		integerDivision(divisionFormulas{signed: "trunc_divide(x, y)", unsigned: "trunc_divide(x, y)"}))
-	floorDivBodies = mergeTables(bodiesOf(formula("x // y"), floats, halfFloats),
+	floorDivKernels = mergeKernels(kernelsOf(formula("x // y"), floats, halfFloats),
 		integerDivision(divisionFormulas{signed: "x // y", unsigned: "trunc_divide(x, y)"}))
 )
 

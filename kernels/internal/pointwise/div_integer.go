@@ -15,9 +15,9 @@ import (
 type divisionFormulas struct{ signed, unsigned string }
 
 // integerDivision returns the kernels of an integer division or remainder. A kernel first checks for a divisor of 0.
-func integerDivision(formulas divisionFormulas) (table bodies) {
-	table = mergeTables(bodiesOf(formula(formulas.signed), signedInts),
-		bodiesOf(formula(formulas.unsigned), unsignedInts))
+func integerDivision(formulas divisionFormulas) (table kernelTable) {
+	table = mergeKernels(kernelsOf(formula(formulas.signed), signedInts),
+		kernelsOf(formula(formulas.unsigned), unsignedInts))
 	table[tensor.Int8] = rejectZeros[int8](table[tensor.Int8])
 	table[tensor.Int16] = rejectZeros[int16](table[tensor.Int16])
 	table[tensor.Int32] = rejectZeros[int32](table[tensor.Int32])

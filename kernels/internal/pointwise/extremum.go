@@ -8,7 +8,7 @@ import (
 // This file has the parts that maximum, minimum, fmax and fmin share with other ops.
 
 // extremumPointwise returns the computation of an extremum with the given kernels.
-func extremumPointwise(name string, kernels bodies) *graph.Pointwise {
+func extremumPointwise(name string, kernels kernelTable) *graph.Pointwise {
 	return &graph.Pointwise{Config: rejectComplex(binary, name+" not implemented for complex tensors."),
 		Body: bodyByDType(name, kernels)}
 }
@@ -24,8 +24,10 @@ func extremumRef(ofInts func(a, b int64) int64, ofUints func(a, b uint64) uint64
 }
 
 var (
-	maximumBodies = mergeTables(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))
-	minimumBodies = mergeTables(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), bools))
+	maximumKernels = mergeKernels(kernelsOf(formula("maximum(x, y)"), integers, floats), kernelsOf(formula("x | y"),
+		bools))
+	minimumKernels = mergeKernels(kernelsOf(formula("minimum(x, y)"), integers, floats), kernelsOf(formula("x & y"),
+		bools))
 )
 
 // maxPropagatingNaN returns a if a is NaN or a > b, else b ([expr.Max]). minPropagatingNaN returns a if a is NaN or a <

@@ -27,17 +27,17 @@ var (
 	bools        = []tensor.DType{tensor.Bool}
 )
 
-// bodiesOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a
+// kernelsOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a
 // kernel have the same dtype.
-func bodiesOf(expression *expr.Formula, dtypes ...[]tensor.DType) bodies {
-	return bodiesWithResultDType(expression, func(dtype tensor.DType) tensor.DType { return dtype }, dtypes...)
+func kernelsOf(expression *expr.Formula, dtypes ...[]tensor.DType) kernelTable {
+	return kernelsWithResultDType(expression, func(dtype tensor.DType) tensor.DType { return dtype }, dtypes...)
 }
 
-// bodiesWithResultDType is bodiesOf for an op whose result has another dtype than the operands. result maps the dtype
+// kernelsWithResultDType is kernelsOf for an op whose result has another dtype than the operands. result maps the dtype
 // of the operands to the dtype of the result.
-func bodiesWithResultDType(expression *expr.Formula, result func(tensor.DType) tensor.DType,
-	dtypes ...[]tensor.DType) bodies {
-	return bodiesWithDTypes(expression, func(dtype tensor.DType) []tensor.DType {
+func kernelsWithResultDType(expression *expr.Formula, result func(tensor.DType) tensor.DType,
+	dtypes ...[]tensor.DType) kernelTable {
+	return kernelsWithDTypes(expression, func(dtype tensor.DType) []tensor.DType {
 		types := []tensor.DType{result(dtype)}
 		for range expression.Params() {
 			types = append(types, dtype)
@@ -46,10 +46,10 @@ func bodiesWithResultDType(expression *expr.Formula, result func(tensor.DType) t
 	}, dtypes...)
 }
 
-// bodiesWithDTypes is bodiesOf for operands with different dtypes. For a dtype, the index in the table, types returns
+// kernelsWithDTypes is kernelsOf for operands with different dtypes. For a dtype, the index in the table, types returns
 // the dtype of the result, followed by the dtypes of the operands.
-func bodiesWithDTypes(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
-	dtypes ...[]tensor.DType) (table bodies) {
+func kernelsWithDTypes(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
+	dtypes ...[]tensor.DType) (table kernelTable) {
 	for _, list := range dtypes {
 		for _, dtype := range list {
 			const results = 1

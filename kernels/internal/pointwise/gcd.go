@@ -12,16 +12,17 @@ import (
 // The greatest common divisor and the least common multiple. They are loops in Go, because expressions have no loops.
 var (
 	Gcd = divisorOp("gcd", "Returns the greatest common divisor of self and `other`. Supports integers.", gcdRef,
-		bodies{tensor.Int8: mapPairs(gcd[int8]), tensor.Int16: mapPairs(gcd[int16]), tensor.Int32: mapPairs(gcd[int32]),
+		kernelTable{tensor.Int8: mapPairs(gcd[int8]), tensor.Int16: mapPairs(gcd[int16]),
+			tensor.Int32: mapPairs(gcd[int32]),
 			tensor.Int64: mapPairs(gcd[int64]), tensor.Uint8: mapPairs(gcd[uint8])})
 	Lcm = divisorOp("lcm", "Returns the least common multiple of self and `other`, 0 if one of them is 0. Supports "+
-		"integers.", lcmRef, bodies{tensor.Int8: mapPairs(lcm[int8, int32]), tensor.Int16: mapPairs(lcm[int16, int32]),
+		"integers.", lcmRef, kernelTable{tensor.Int8: mapPairs(lcm[int8, int32]), tensor.Int16: mapPairs(lcm[int16, int32]),
 		tensor.Int32: mapPairs(lcm[int32, int32]), tensor.Int64: mapPairs(lcm[int64, int64]),
 		tensor.Uint8: mapPairs(lcm[uint8, int32])})
 )
 
 // divisorOp defines an op on pairs of integers by its kernels and its reference function. Overflow wraps.
-func divisorOp(name, doc string, reference func(dtype tensor.DType, a, b int64) int64, kernels bodies) *graph.Op {
+func divisorOp(name, doc string, reference func(dtype tensor.DType, a, b int64) int64, kernels kernelTable) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType(name, kernels)},
 		kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {

@@ -34,10 +34,10 @@ var (
 // determines it.
 func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), ofFloat func(float64) bool,
 	ofComplex func(complex128) bool) *graph.Op {
-	cfg, table := unaryWithResult(tensor.Bool), bodiesWithResultDType(formula(text), toBool, bools, integers, floats)
+	cfg, table := unaryWithResult(tensor.Bool), kernelsWithResultDType(formula(text), toBool, bools, integers, floats)
 	switch {
 	case ofComplex != nil:
-		table = mergeTables(table, bodiesWithResultDType(formula(text), toBool, complexes))
+		table = mergeKernels(table, kernelsWithResultDType(formula(text), toBool, complexes))
 	case name == "signbit":
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:

@@ -75,7 +75,7 @@ func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 
 // Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp).
 var (
-	lerpBodies    = bodiesOf(formula("lerp(x, y, z)"), floats, complexes)
+	lerpKernels   = kernelsOf(formula("lerp(x, y, z)"), floats, complexes)
 	lerpFromStart = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
 	lerpFromEnd   = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
@@ -84,7 +84,7 @@ var (
 func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	weight := kit.Attrs[*lerpAttrs](c).Weight
 	if !weight.IsSet() {
-		return lerpBodies.kernelNamed("lerp_kernel_tensor", iteration)
+		return lerpKernels.kernelNamed("lerp_kernel_tensor", iteration)
 	}
 	if err := kit.CheckNumberFits(weight, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err

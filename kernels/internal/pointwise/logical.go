@@ -23,7 +23,7 @@ var (
 // [graph.Semantics.Ref].
 func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
-		Body: bodyByDType(name, predicateBodies(numberFormula, boolFormula))},
+		Body: bodyByDType(name, predicateKernels(numberFormula, boolFormula))},
 		kit.ForEveryCall(boolRef(
 			func(x []int64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return reference(x[0] != 0, x[1] != 0) },
@@ -34,16 +34,16 @@ func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b
 // LogicalNot returns whether self is 0.
 var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unaryParams,
 	&graph.Pointwise{Config: unaryWithResult(tensor.Bool),
-		Body: bodyByDType("logical_not", predicateBodies("x == 0", "not x"))},
+		Body: bodyByDType("logical_not", predicateKernels("x == 0", "not x"))},
 	kit.ForEveryCall(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
 		func(x []complex128) bool { return x[0] == 0 })),
 	kit.UnaryExample, kit.Example(nil, kit.BoolMatrix))
 
-// predicateBodies returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
+// predicateKernels returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
 // of a bool with the literal 0 would first promote the bool.
-func predicateBodies(numberFormula, boolFormula string) bodies {
-	return mergeTables(bodiesWithResultDType(formula(numberFormula), toBool, integers, floats, complexes),
-		bodiesOf(formula(boolFormula), bools))
+func predicateKernels(numberFormula, boolFormula string) kernelTable {
+	return mergeKernels(kernelsWithResultDType(formula(numberFormula), toBool, integers, floats, complexes),
+		kernelsOf(formula(boolFormula), bools))
 }

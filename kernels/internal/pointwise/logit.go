@@ -21,7 +21,7 @@ var Logit = elementwise(graph.SchemaOf[*logitAttrs](), "logit",
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 		Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[*logitAttrs](c).Eps == nil {
-				return logitBodies.kernelFor("logit", iteration)
+				return logitKernels.kernelFor("logit", iteration)
 			}
 			return boundedLogit(c, iteration)
 		}},
@@ -29,7 +29,7 @@ var Logit = elementwise(graph.SchemaOf[*logitAttrs](), "logit",
 	kit.UnaryExample, kit.Example(graph.Attrs{"eps": 0.1}, kit.TransposedMatrix))
 
 var (
-	logitBodies  = bodiesOf(formula("log(x / (1 - x))", "x"), floats)
+	logitKernels = kernelsOf(formula("log(x / (1 - x))", "x"), floats)
 	boundedLogit = attrCurveBody("logit_cpu",
 		formula("t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", "x"),
 		func(a *logitAttrs) numbers { return numbers{"eps": tensor.FloatScalar(*a.Eps)} })
@@ -65,7 +65,7 @@ var LogSigmoid = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 var logSigmoidLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-	Body: bodyByDType("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
+	Body: bodyByDType("log_sigmoid", kernelsOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
 // logSigmoid is the reference function of log_sigmoid. As in the kernel, the logarithm is rounded to the dtype before
 // the subtraction.

@@ -6,18 +6,18 @@ import (
 )
 
 // The ops of this file return the greater or the lesser of two numbers. Maximum and minimum propagate NaN; fmax and
-// fmin ignore NaN. If both numbers are zeros, fmax and fmin return self. The tables maximumBodies and minimumBodies
+// fmin ignore NaN. If both numbers are zeros, fmax and fmin return self. The tables maximumKernels and minimumKernels
 // have the kernels of maximum and minimum by dtype.
 var (
 	Maximum = extremumOp("maximum", "Returns the greater of self and `other`. NaN propagates.",
-		maximumBodies,
+		maximumKernels,
 		maxPropagatingNaN[int64], maxPropagatingNaN[uint64], maxPropagatingNaN[float64])
 	Minimum = extremumOp("minimum", "Returns the lesser of self and `other`. NaN propagates.",
-		minimumBodies,
+		minimumKernels,
 		minPropagatingNaN[int64], minPropagatingNaN[uint64], minPropagatingNaN[float64])
 	Fmax = extremumOp("fmax", "Returns the greater of self and `other`. A NaN is ignored if the other element is a "+
 		"number.",
-		mergeTables(maximumBodies, bodiesOf(formula("where(y > x or x != x, y, x)"), floats)),
+		mergeKernels(maximumKernels, kernelsOf(formula("where(y > x or x != x, y, x)"), floats)),
 		maxPropagatingNaN[int64], maxPropagatingNaN[uint64], func(a, b float64) float64 {
 			if b > a || a != a {
 				return b
@@ -26,7 +26,7 @@ var (
 		})
 	Fmin = extremumOp("fmin", "Returns the lesser of self and `other`. A NaN is ignored if the other element is a "+
 		"number.",
-		mergeTables(minimumBodies, bodiesOf(formula("where(y < x or x != x, y, x)"), floats)),
+		mergeKernels(minimumKernels, kernelsOf(formula("where(y < x or x != x, y, x)"), floats)),
 		minPropagatingNaN[int64], minPropagatingNaN[uint64], func(a, b float64) float64 {
 			if b < a || a != a {
 				return b
@@ -36,7 +36,7 @@ var (
 )
 
 // extremumOp defines an op by its kernels by dtype, and by its references for signed integers, uint64 and floats.
-func extremumOp(name, doc string, kernels bodies, signed func(a, b int64) int64, unsigned func(a, b uint64) uint64,
+func extremumOp(name, doc string, kernels kernelTable, signed func(a, b int64) int64, unsigned func(a, b uint64) uint64,
 	float func(a, b float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, kernels),
 		extremumRef(signed, unsigned, float), kit.BinaryExample, kit.IntegersExample)

@@ -26,7 +26,7 @@ var Ndtr = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 var ndtrLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
-	Body: namedBody("erf_vml_cpu", bodiesOf(formula(
+	Body: namedBody("erf_vml_cpu", kernelsOf(formula(
 		"t = x * 0.70710678118654752440; where(t < -1, 0.5 * erfc(-t), 0.5 * (1 + erf(t)))", "x"), floats))}
 
 // ndtrLayout returns the layout of (1 + erf(self / sqrt(2))) * 0.5, which PyTorch computes in four steps.

@@ -12,7 +12,7 @@ var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned intege
 	&graph.Pointwise{Config: withCheck(unary,
 		boolCheck("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "+
 			"the `~` or `logical_not()` operator instead.")),
-		Body: bodyByDType("neg", bodiesOf(formula("-x"), integers, floats, complexes))},
+		Body: bodyByDType("neg", kernelsOf(formula("-x"), integers, floats, complexes))},
 	kit.ForEveryCall(kit.ByDTypeKind(
 		func(x []int64) int64 { return -x[0] },
 		func(x []float64) float64 { return -x[0] },

@@ -61,8 +61,8 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: bodyByDType("pow", mergeTables(squareBodies,
-			bodiesWithResultDType(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, bools))),
+		Body: bodyByDType("pow", mergeKernels(squareKernels,
+			kernelsWithResultDType(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, bools))),
 	}
 )
 
@@ -98,7 +98,7 @@ func powInfer(call *graph.Call) ([]graph.Result, error) {
 // powBody returns the kernel of pow. A plain exponent is the constant e of the formula. Exponents such as 2 and 0.5
 // have cheaper formulas (pow_tensor_scalar_optimized_kernel), and powers of integers are repeated multiplications.
 func powBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
-	body, err := powBodies.kernelNamed("pow", iteration)
+	body, err := powKernels.kernelNamed("pow", iteration)
 	exponent := c.In[1]
 	if err != nil || exponent.Kind != graph.NumberArg {
 		return body, err

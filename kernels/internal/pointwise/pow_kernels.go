@@ -6,14 +6,14 @@ import (
 )
 
 var (
-	powBodies     = mergeTables(bodiesOf(formula("x ** y"), floats, complexes), powInts)
+	powKernels    = mergeKernels(kernelsOf(formula("x ** y"), floats, complexes), powIntKernels)
 	constantPower = formula("x ** e", "x", "y") // e is the plain exponent
-	squareBodies  = bodiesOf(formula("x * x"), integers, floats, complexes)
+	squareKernels = kernelsOf(formula("x * x"), integers, floats, complexes)
 )
 
-// powInts are the kernels for integers. They are loops in Go, because expressions have no loops, and unrolled code
-// would test every bit of an exponent.
-var powInts = func() (table bodies) {
+// powIntKernels are the kernels for integers. They are loops in Go, because expressions have no loops, and unrolled
+// code would test every bit of an exponent.
+var powIntKernels = func() (table kernelTable) {
 	table[tensor.Int8], table[tensor.Int16] = iter.Slice2(powSlice[int8]), iter.Slice2(powSlice[int16])
 	table[tensor.Int32], table[tensor.Int64] = iter.Slice2(powSlice[int32]), iter.Slice2(powSlice[int64])
 	table[tensor.Uint8], table[tensor.Uint16] = iter.Slice2(powSlice[uint8]), iter.Slice2(powSlice[uint16])

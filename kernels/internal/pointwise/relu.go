@@ -16,7 +16,7 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 	&graph.Pointwise{
 		Config: withCheck(rejectComplex(unary, "clamp is not supported for complex types"),
 			boolCheck("Boolean inputs not supported for relu")),
-		Body: bodyByDType("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signedInts, unsignedInts, floats)),
+		Body: bodyByDType("clamp_min", kernelsOf(formula("maximum(x, 0)", "x"), signedInts, unsignedInts, floats)),
 	},
 	kit.ForEveryCall(kit.WithUint64Case(func(x []uint64) uint64 { return x[0] },
 		kit.ByDTypeKind(

@@ -12,7 +12,7 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 	"Returns the remainder of self divided by `other`, with the sign of `other` (Python's %). For integers a "+
 		"divisor of 0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("remainder",
-		mergeTables(bodiesOf(formula("x % y"), floats),
+		mergeKernels(kernelsOf(formula("x % y"), floats),
 			integerDivision(divisionFormulas{signed: "x % y", unsigned: "fmod(x, y)"})))},
 	kit.ForEveryCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
 		checkedReference(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
@@ -24,7 +24,7 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 	"Returns the remainder of self divided by `other`, with the sign of self (C's fmod). For integers a divisor of "+
 		"0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("fmod",
-		mergeTables(bodiesOf(formula("fmod(x, y)"), floats),
+		mergeKernels(kernelsOf(formula("fmod(x, y)"), floats),
 			integerDivision(divisionFormulas{signed: "fmod(x, y)", unsigned: "fmod(x, y)"})))},
 	kit.ForEveryCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
 		checkedReference(func(a, b int64) int64 { return a % b }),

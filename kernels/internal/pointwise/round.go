@@ -20,7 +20,7 @@ var (
 func roundingOp(name, doc string, reference func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Config: rejectComplex(unary, name+" is not supported for complex inputs"),
-			Body: namedBody(name+"_vml_cpu", mergeTables(integerCopyBodies, bodiesOf(formula(name+"(x)"), floats)))},
+			Body: namedBody(name+"_vml_cpu", mergeKernels(integerCopyKernels, kernelsOf(formula(name+"(x)"), floats)))},
 		kit.ForEveryCall(kit.ByDTypeKind(func(x []int64) int64 { return x[0] },
 			func(x []float64) float64 { return reference(x[0]) }, nil)),
 		kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
@@ -57,8 +57,8 @@ var Round = elementwise(graph.SchemaOf[*roundAttrs](), "round",
 	kit.UnaryExample, kit.Example(nil, kit.IntMatrix), kit.Example(graph.Attrs{"decimals": 2}, kit.TransposedMatrix),
 	kit.Example(graph.Attrs{"decimals": -1}, kit.TransposedMatrix))
 
-// integerCopyBodies are the kernels for integers: copies.
-var integerCopyBodies = bodiesOf(formula("x"), integers)
+// integerCopyKernels are the kernels for integers: copies.
+var integerCopyKernels = kernelsOf(formula("x"), integers)
 
 // roundConfig is unary with one exception: if decimals is not 0, 16-bit floats are not converted to float32, because
 // PyTorch rounds the scaled numbers to the 16-bit dtype.
@@ -68,7 +68,7 @@ func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 }
 
 var (
-	roundBodies = mergeTables(integerCopyBodies, bodiesOf(formula("rint(x)"), floats))
+	roundKernels = mergeKernels(integerCopyKernels, kernelsOf(formula("rint(x)"), floats))
 	// As in native::round_decimals, the scaled number is rounded to the dtype of x.
 	roundToDecimals = attrBody("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
 		func(c *graph.Call) numbers {
@@ -88,13 +88,13 @@ func roundBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	case decimals < 0:
 		return roundToTens(c, iteration)
 	}
-	return roundBodies.kernelNamed("round_vml_cpu", iteration)
+	return roundKernels.kernelNamed("round_vml_cpu", iteration)
 }
 
 // Frac is self minus trunc(self).
 var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each element, with its sign. Supports "+
 	"floats only.", unaryParams,
-	&graph.Pointwise{Config: unary, Body: bodyByDType("frac", bodiesOf(formula("x - trunc(x)"), floats))},
+	&graph.Pointwise{Config: unary, Body: bodyByDType("frac", kernelsOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.UnaryExample)
 
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first

@@ -13,20 +13,20 @@ var Sign = elementwise(kit.NoAttrs, "sign",
 	"Returns -1, 0 or 1 for the sign of each element; 0 for NaN. Complex numbers "+
 		"are not supported.", unaryParams,
 	&graph.Pointwise{Config: rejectComplex(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. "+
-		"Please use torch.sgn instead."), Body: bodyByDType("sign", signBodies)},
+		"Please use torch.sgn instead."), Body: bodyByDType("sign", signKernels)},
 	kit.ForEveryCall(signRef), kit.UnaryExample, kit.Example(nil, kit.IntMatrix), kit.Example(nil, kit.BoolMatrix))
 
 // Sgn returns the sign of a real number, and z / abs(z) for a complex number z.
 var Sgn = elementwise(kit.NoAttrs, "sgn",
 	"Returns the sign of each element; for complex elements, the number of absolute value "+
 		"1 in the same direction.", unaryParams,
-	&graph.Pointwise{Config: unary, Body: bodyByDType("sgn", mergeTables(signBodies,
-		bodiesOf(formula("sgn(x)"), complexes)))},
+	&graph.Pointwise{Config: unary, Body: bodyByDType("sgn", mergeKernels(signKernels,
+		kernelsOf(formula("sgn(x)"), complexes)))},
 	kit.ForEveryCall(signRef), kit.UnaryExample, kit.Example(nil, kit.ComplexMatrix))
 
-var signBodies = mergeTables(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signedInts),
-	bodiesOf(formula("minimum(x, 1)"), unsignedInts), bodiesOf(formula("sign(x)"), floats),
-	bodiesOf(formula("x"), bools))
+var signKernels = mergeKernels(kernelsOf(formula("minimum(maximum(x, -1), 1)"), signedInts),
+	kernelsOf(formula("minimum(x, 1)"), unsignedInts), kernelsOf(formula("sign(x)"), floats),
+	kernelsOf(formula("x"), bools))
 
 // complexSign returns z / abs(z). abs(z) is first rounded to the dtype of z's parts, as in kernels.
 func complexSign(dtype tensor.DType, z complex128) complex128 {

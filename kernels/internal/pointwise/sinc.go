@@ -11,9 +11,9 @@ import (
 // The ops of this file are functions of torch.special that are composed of elementary functions.
 var (
 	Sinc = elementwise(kit.NoAttrs, "sinc", "Returns sin(pi x) / (pi x) of each element, 1 at 0.", unaryParams,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: bodyByDType("sinc", mergeTables(
-			bodiesOf(formula("p = pi * float64(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), floats),
-			bodiesOf(formula("p = pi * complex128(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), complexes)))},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: bodyByDType("sinc", mergeKernels(
+			kernelsOf(formula("p = pi * float64(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), floats),
+			kernelsOf(formula("p = pi * complex128(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), complexes)))},
 		kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
 			if x[0] == 0 {
 				return 1
@@ -52,7 +52,7 @@ var (
 	Xlog1py = elementwise(kit.NoAttrs, "special_xlog1py",
 		"Multiplies self by the logarithm of 1 + `other`; a self of 0 gives 0 unless `other` is NaN.", numberParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binaryFloat, Body: bodyByDType("xlog1py",
-			bodiesOf(formula("where(y != y, y, where(x == 0, 0, x * log1p(y)))", "x", "y"), floats))},
+			kernelsOf(formula("where(y != y, y, where(x == 0, 0, x * log1p(y)))", "x", "y"), floats))},
 		floatRef2(func(x, y float64) float64 {
 			switch {
 			case y != y:

@@ -18,7 +18,8 @@ type biasShrinkAttrs struct {
 	Bias  float64 `attr:"bias" default:"0" doc:"amount by which the absolute values of other elements shrink"`
 }
 
-// Softshrink reduces absolute values by lambd. Shrink is ONNX's operator. It generalizes softshrink and hardshrink.
+// Softshrink reduces absolute values by lambd. Shrink is ONNX's operator. It generalizes softshrink and hardshrink. The
+// formulas read the numbers that the first function returns. The second function returns the reference.
 var (
 	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
 		"closer. Supports floats only.", "where(abs(x) > l, x - copysign(l, x), x * 0)", defaultGrain,

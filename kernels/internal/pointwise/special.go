@@ -17,7 +17,7 @@ var (
 		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.IntegersExample)
 	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and `other`. "+
 		"Supports floats only.", binaryParams,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType("hypot", hypotBodies)},
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType("hypot", hypotKernels)},
 		floatRef2(math.Hypot), kit.BinaryExample)
 	Copysign = binaryFunction("copysign",
 		"Returns the absolute value of self with the sign of `other`, including the sign of -0.",
@@ -26,7 +26,7 @@ var (
 		"Returns the next number of the dtype after self in the direction of `other`. Supports float32, float64 and "+
 			"bfloat16.", binaryParams,
 		&graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("nextafter",
-			bodiesOf(formula("nextafter(x, y)", "x", "y"), floats, []tensor.DType{tensor.BFloat16}))},
+			kernelsOf(formula("nextafter(x, y)", "x", "y"), floats, []tensor.DType{tensor.BFloat16}))},
 		kit.ForEveryCall(nextafter), kit.BinaryExample)
 	Logaddexp = binaryFunction("logaddexp",
 		"Returns the logarithm of the sum of the exponentials of self and `other`. Supports floats only.",
@@ -40,19 +40,19 @@ var (
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.IntegersExample)
 )
 
-// hypotBodies are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
+// hypotKernels are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
 // numbers do not overflow.
-var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); "+
+var hypotKernels = mergeKernels(kernelsOf(formula("a = float64(x); b = float64(y); "+
 	"r = sqrt(a * a + b * b); float32(where(isnan(r), where(isinf(a) or isinf(b), inf, r), r))", "x", "y"),
 	[]tensor.DType{tensor.Float32}),
-	bodiesOf(formula("hypot(x, y)", "x", "y"), []tensor.DType{tensor.Float64}))
+	kernelsOf(formula("hypot(x, y)", "x", "y"), []tensor.DType{tensor.Float64}))
 
 // binaryFunction defines a binary op on floats by the text of its formula, by the configuration of its iteration, and
 // by its reference function.
 func binaryFunction(name, doc, formulaText string, params []graph.Param, iteration config,
 	reference func(x, y float64) float64, moreExamples ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: iteration,
-		Body: bodyByDType(name, bodiesOf(formula(formulaText, "x", "y"), floats))},
+		Body: bodyByDType(name, kernelsOf(formula(formulaText, "x", "y"), floats))},
 		floatRef2(reference), append([]graph.Example{kit.BinaryExample}, moreExamples...)...)
 }
 
@@ -113,7 +113,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 				return nil
 			}),
 		Body: bodyByDType("heaviside",
-			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))),
+			mergeKernels(kernelsOf(formula("heaviside(x, y)"), integers, floats), kernelsOf(formula("x | y"), bools))),
 	},
 	kit.ForEveryCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -150,7 +150,7 @@ var nanReplacement = graph.Pointwise{
 	Config: unary,
 	Body: func(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		if !iteration.DType(1).IsFloat() {
-			return copyBodies.kernelNamed("nan_to_num", iteration)
+			return copyKernels.kernelNamed("nan_to_num", iteration)
 		}
 		byClass := replacements(c, iteration.Type(0).DType)
 		return kernelWith(replaceFormula, iteration, numbers{"n": tensor.FloatScalar(byClass[0]),
@@ -159,7 +159,7 @@ var nanReplacement = graph.Pointwise{
 }
 
 var (
-	copyBodies     = bodiesOf(formula("x"), bools, integers)
+	copyKernels    = kernelsOf(formula("x"), bools, integers)
 	replaceFormula = formula("nan_to_num(x, n, up, down)", "x")
 )
 

@@ -24,7 +24,7 @@ var (
 func rootOp(name, torchKernel, doc, formulaText string, ofReal func(float64) float64,
 	ofComplex func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
-		Body: namedBody(torchKernel, bodiesOf(formula(formulaText), floats, complexes))},
+		Body: namedBody(torchKernel, kernelsOf(formula(formulaText), floats, complexes))},
 		kit.ForEveryCall(kit.ByDTypeKind(nil,
 			func(x []float64) float64 { return ofReal(x[0]) },
 			func(x []complex128) complex128 { return ofComplex(x[0]) })),

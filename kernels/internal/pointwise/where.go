@@ -84,28 +84,28 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.FirstResultType(cfg)
 }
 
-// byteConditionBodies has the kernels for a condition of one byte, by the dtype of the condition.
-// convertedConditionBodies has the kernels for a condition that is converted to the dtype of self and other. A value of
-// type bodies has a kernel for each dtype of the result.
+// byteConditionKernels has the kernels for a condition of one byte, by the dtype of the condition.
+// convertedConditionKernels has the kernels for a condition that is converted to the dtype of self and other. A value
+// of kernelTable has a kernel for each dtype of the result.
 var (
-	selectFormula       = formula("where(c, x, y)", "c", "x", "y")
-	allDTypes           = [][]tensor.DType{bools, integers, halfFloats, floats, complexes}
-	byteConditionBodies = map[tensor.DType]bodies{tensor.Bool: selectBodies(tensor.Bool),
-		tensor.Uint8: selectBodies(tensor.Uint8)}
-	convertedConditionBodies = bodiesOf(selectFormula, allDTypes...)
+	selectFormula        = formula("where(c, x, y)", "c", "x", "y")
+	allDTypes            = [][]tensor.DType{bools, integers, halfFloats, floats, complexes}
+	byteConditionKernels = map[tensor.DType]kernelTable{tensor.Bool: selectKernels(tensor.Bool),
+		tensor.Uint8: selectKernels(tensor.Uint8)}
+	convertedConditionKernels = kernelsOf(selectFormula, allDTypes...)
 )
 
-// selectBodies returns the kernels for a condition of the given dtype.
-func selectBodies(condition tensor.DType) bodies {
+// selectKernels returns the kernels for a condition of the given dtype.
+func selectKernels(condition tensor.DType) kernelTable {
 	types := func(dtype tensor.DType) []tensor.DType { return []tensor.DType{dtype, condition, dtype, dtype} }
-	return bodiesWithDTypes(selectFormula, types, allDTypes...)
+	return kernelsWithDTypes(selectFormula, types, allDTypes...)
 }
 
 // whereBody returns the kernel for the dtypes of the iteration.
 func whereBody(_ *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	result, condition := iteration.DType(0), iteration.DType(1)
 	if condition == result {
-		return convertedConditionBodies[result], nil
+		return convertedConditionKernels[result], nil
 	}
-	return byteConditionBodies[condition][result], nil
+	return byteConditionKernels[condition][result], nil
 }

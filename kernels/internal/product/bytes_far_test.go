@@ -13,7 +13,7 @@ import (
 // unitShape returns the shape of a product on the matrix unit.
 func unitShape() byteShape {
 	return byteShape{m: 40, n: 100, k: 64, groupBytes: 4, groupElements: 4, groups: 16, lanes: 16, vectors: 2,
-		height: 2 * tile.UnitRows, usesUnit: true}
+		height: 2 * tile.UnitRows, usesMatrixUnit: true}
 }
 
 // TestFarRowsLeaveTheMatrixUnit checks that vector instructions multiply, with the same panels, if rows of the result
@@ -24,7 +24,7 @@ func TestFarRowsLeaveTheMatrixUnit(t *testing.T) {
 		t.Errorf("rows within reach: %+v becomes %+v", near, s)
 	}
 	for _, row := range []int{maxUnitRowStep/sumBytes + 1, 1 << 30, 1 << 45} {
-		if s := near.forRowStride(row); s.usesUnit || s.formatName() != near.formatName() || s.height < 1 ||
+		if s := near.forRowStride(row); s.usesMatrixUnit || s.formatName() != near.formatName() || s.height < 1 ||
 			s.height > tile.DynamicRows {
 			t.Errorf("rows %d elements apart: %+v becomes %+v", row, near, s)
 		}

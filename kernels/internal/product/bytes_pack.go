@@ -27,7 +27,7 @@ const signBit = 0x80
 type bytePacker struct {
 	byteShape
 	isSigned      bool        // whether elements are int8
-	join          *loops.Loop // joins the elements of a group
+	joinCode      *loops.Loop // joins the elements of a group
 	ones          []byte      // a packed row of ones; the product of this row and a panel is the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
@@ -47,7 +47,7 @@ func newBytePacker(shape byteShape, isSigned bool) (*bytePacker, error) {
 		packer.ones[i*shape.groupBytes/shape.groupElements] = 1 // the low byte of element i
 	}
 	var err error
-	if packer.join, err = shape.joinLoop(isSigned); err != nil {
+	if packer.joinCode, err = shape.joinLoop(isSigned); err != nil {
 		return nil, err
 	}
 	spec := shape.tileSpec(tile.ReadsSigned(machine.HostFeatures(), true))
@@ -69,31 +69,31 @@ func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	names := strings.Split("abcdefgh", "")[:shape.groupElements]
 	types := make([]tensor.DType, shape.groupElements)
-	bits, offset, dtype := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
+	elementBits, offset, loadDType := 8*shape.groupBytes/shape.groupElements, 0, tensor.Uint8
 	if shape.usesWords() && isSigned {
-		dtype = tensor.Int8
+		loadDType = tensor.Int8
 	} else if shape.usesWords() {
 		offset = signBit
 	}
-	group := tensor.Int32
+	groupDType := tensor.Int32
 	if shape.groupBytes == 8 {
-		group = tensor.Int64
+		groupDType = tensor.Int64
 	}
 	var shifted []string // the formulas of the elements at their places in the group
 	for i, name := range names {
-		types[i] = dtype
-		term := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", group, name, offset, 1<<bits-1, i*bits)
+		types[i] = loadDType
+		term := fmt.Sprintf("((%v(%s) - %d) & %d) << %d", groupDType, name, offset, 1<<elementBits-1, i*elementBits)
 		if offset == 0 && !shape.usesWords() {
-			term = fmt.Sprintf("%v(%s) << %d", group, name, i*bits)
+			term = fmt.Sprintf("%v(%s) << %d", groupDType, name, i*elementBits)
 		}
 		shifted = append(shifted, "("+term+")")
 	}
 	formula := strings.Join(shifted, " | ")
 	if !shape.usesWords() && !isSigned {
 		signBits := int64(-0x7f7f7f7f7f7f7f80) >> (64 - 8*shape.groupBytes) // 0x80 in each byte of a group
-		formula = fmt.Sprintf("(%s) ^ %v(%d)", formula, group, signBits)
+		formula = fmt.Sprintf("(%s) ^ %v(%d)", formula, groupDType, signBits)
 	}
-	return kit.FormulaLoop(formula, names, types, nil, group)
+	return kit.FormulaLoop(formula, names, types, nil, groupDType)
 }
 
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
@@ -137,7 +137,7 @@ func (p *bytePacker) joinGroups(worker *byteRun, panel, src unsafe.Pointer, rowS
 	for i := range p.groupElements {
 		ptrs[1+i], strides[1+i] = unsafe.Add(src, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
 	}
-	p.join.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], columns, groupCount)
+	p.joinCode.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], columns, groupCount)
 }
 
 // columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the

@@ -40,7 +40,7 @@ func newByteRows(shape byteShape, product *contraction, isSigned, sumsRows bool)
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := isSigned != copier.readsSigned
 	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
-		shape.usesUnit && product.a.row > maxUnitRowStep // tiles on the matrix unit cannot read such distant rows
+		shape.usesMatrixUnit && product.a.row > maxUnitRowStep // tiles on the matrix unit cannot read such distant rows
 	formula, out := "", tensor.Uint8 // x is the element as uint8, so that x ^ 128 is an int8 element plus 128
 	switch {
 	case shape.usesWords() && isSigned:

@@ -9,23 +9,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the phases of a product of byte matrices. A block is the range of columns of one register tile, and a
+// This file runs the two phases of a product of byte matrices (see [byteTiles]). Operand a has m rows of depth k, and
+// operand b has n columns. A block is the range of columns of one register tile, and a
 // panel is a packed block of operand b. A group is the sequence of four or eight bytes along the depth that one
 // instruction multiplies. A strip is the part of the result in a range of rows and in one block. An entry is one
 // product of a batch.
-
-// operandAddress returns a function that returns the address of an operand, or nil if the operand is omitted.
-func operandAddress(c *graph.Call, operand int) func(mem *graph.Mem) unsafe.Pointer {
-	if !c.HasOperand(operand) {
-		return func(*graph.Mem) unsafe.Pointer { return nil }
-	}
-	return func(mem *graph.Mem) unsafe.Pointer { return mem.Ptrs[1+operand] }
-}
-
-// scratch returns the address at an offset in scratch memory, in bytes.
-func scratch(mem *graph.Mem, offset int) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Scratch)), offset)
-}
 
 // prepare returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks are,
 // in this order: one for the zero points of single rows, if there are any; chunks of rows of operand a; chunks of
@@ -56,9 +44,9 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		defer worker.state.Release()
 		switch {
 		case chunk < zeroPointChunks:
-			list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeros, t.m)
-			for i := range list {
-				list[i] = t.zeroPoints.zeroPoint(bytesA, aZero(mem), i)
+			rowZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowZeros, t.m)
+			for i := range rowZeroPoints {
+				rowZeroPoints[i] = t.zeroPoints.zeroPoint(bytesA, aZero(mem), i)
 			}
 		case chunk < firstColumnChunk:
 			rowChunk := chunk - zeroPointChunks
@@ -85,7 +73,7 @@ func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 	if t.isPacked {
 		return unsafe.Add(mem.Ptrs[1+bytesB], offset)
 	}
-	return scratch(mem, t.scratchOffsets.panels+offset)
+	return scratchAddress(mem, t.scratchOffsets.panels+offset)
 }
 
 // prepareRows copies and sums a chunk of the rows of a matrix, if necessary. zeroPoints is the address of operand a's
@@ -93,13 +81,13 @@ func (t *byteTiles) panels(mem *graph.Mem, matrix int) unsafe.Pointer {
 func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteRun, matrix, chunk int, zeroPoints unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
-		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
+		rowSums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.rowSums+matrix*t.m*sumBytes, t.m)
 		sum = func(row int, total int32) {
-			list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
+			rowSums[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zeroPoints, row) - total
 		}
 	}
 	firstRow := chunk * t.rowCopier.rowsPerChunk
-	t.rowCopier.copyRows(&worker.state, scratch(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
+	t.rowCopier.copyRows(&worker.state, scratchAddress(mem, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[matrix]),
 		firstRow, min(t.m, firstRow+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)), sum)
 }
@@ -126,9 +114,9 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZ
 		}
 	}
 	if t.conversion.AddsProduct && matrix == 0 {
-		list := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes, columns)
-		for column := range list {
-			list[column] = t.zeroPoints.zeroPoint(bytesB, bZero, firstColumn+column)
+		columnZeroPoints := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.columnZeros+firstColumn*sumBytes, columns)
+		for column := range columnZeroPoints {
+			columnZeroPoints[column] = t.zeroPoints.zeroPoint(bytesB, bZero, firstColumn+column)
 		}
 	}
 }
@@ -141,7 +129,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		args := &worker.args
 		t.epilogue.SetOperands(args, mem, &worker.lanes)
 		if t.hasInitialSums {
-			args.Ptr[tile.Bias] = scratch(mem, t.scratchOffsets.initialSums)
+			args.Ptr[tile.Bias] = scratchAddress(mem, t.scratchOffsets.initialSums)
 		}
 		t.setUnitArgs(mem, worker, scale, zero)
 		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
@@ -189,7 +177,7 @@ func (t *byteTiles) outStride() int {
 
 // setUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles.
 func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
-	if !t.usesUnit {
+	if !t.usesMatrixUnit {
 		return
 	}
 	scratchOffset := 0
@@ -222,7 +210,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	args, matrix := &worker.args, t.bIndex[entry]
 	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.rowCopier.copiesRows {
-		args.Ptr[tile.In] = scratch(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
+		args.Ptr[tile.In] = scratchAddress(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), sums
 	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), sumStride
@@ -239,7 +227,7 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	if t.hasInitialSums {
 		initialSum = tile.FromLanes
 	}
-	if t.usesUnit {
+	if t.usesMatrixUnit {
 		maxCallWork = tile.UnitCallGroups
 	}
 	for group := 0; group < t.groups; group += callGroups {
@@ -264,6 +252,19 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	return nil
 }
 
+// operandAddress returns a function that returns the address of an operand, or nil if the operand is omitted.
+func operandAddress(c *graph.Call, operand int) func(mem *graph.Mem) unsafe.Pointer {
+	if !c.HasOperand(operand) {
+		return func(*graph.Mem) unsafe.Pointer { return nil }
+	}
+	return func(mem *graph.Mem) unsafe.Pointer { return mem.Ptrs[1+operand] }
+}
+
+// scratchAddress returns the address at an offset in scratch memory, in bytes.
+func scratchAddress(mem *graph.Mem, offset int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Scratch)), offset)
+}
+
 // convertStrip converts the sums of a strip to results. The sums are at address sums, with sumStride bytes between
 // rows. The operands are in the order of [multiply.SumConversion].
 func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, firstRow, rows int,
@@ -279,11 +280,11 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 	addOperand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), t.outRowStride*t.resultDType.Size())
 	addOperand(sums, sumStride)
 	if t.conversion.AddsProduct {
-		addOperand(scratch(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+firstRow)*sumBytes), sumBytes)
-		addOperand(scratch(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+firstRow)*sumBytes), sumBytes)
+		addOperand(scratchAddress(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {
-		addOperand(scratch(mem, t.scratchOffsets.rowZeros+firstRow*sumBytes), sumBytes)
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowZeros+firstRow*sumBytes), sumBytes)
 		addOperand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
 	}
 	if t.conversion.Scaled {

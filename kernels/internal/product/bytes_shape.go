@@ -26,14 +26,14 @@ func MultipliesBytes() bool {
 // columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding
 // or subtracting 128. Their zero points are converted in the same way, so that the results do not change.
 type byteShape struct {
-	m, n, k       int  // rows of the result, columns of the result, depth
-	groupBytes    int  // size of a group in bytes: 4, or 8 for products of byte matrices
-	groupElements int  // number of elements of a group: groupBytes, or 2 if they are words
-	groups        int  // number of groups along the depth
-	lanes         int  // number of columns of a vector
-	vectors       int  // number of vectors of a block
-	height        int  // maximum number of rows of a tile
-	usesUnit      bool // whether the matrix unit is used
+	m, n, k        int  // rows of the result, columns of the result, depth
+	groupBytes     int  // size of a group in bytes: 4, or 8 for products of byte matrices
+	groupElements  int  // number of elements of a group: groupBytes, or 2 if they are words
+	groups         int  // number of groups along the depth
+	lanes          int  // number of columns of a vector
+	vectors        int  // number of vectors of a block
+	height         int  // maximum number of rows of a tile
+	usesMatrixUnit bool // whether the matrix unit is used
 }
 
 const (
@@ -68,7 +68,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 	shape.groups = kit.DivUp(k, shape.groupElements)
 	if shape.groupElements == 4 && rows >= minUnitRows && max(n, k)*sumBytes <= maxUnitRowStep &&
 		machine.HostWithUnit().Has(machine.MatrixUnit) {
-		shape.usesUnit, shape.height = true, 2*tile.UnitRows
+		shape.usesMatrixUnit, shape.height = true, 2*tile.UnitRows
 		shape.vectors = min(tile.UnitVectors, kit.DivUp(n, shape.lanes))
 		return shape
 	}
@@ -102,9 +102,9 @@ func newByteShape(m, n, k, rows int) byteShape {
 // the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
 // valid for both shapes.
 func (shape byteShape) forRowStride(stride int) byteShape {
-	if shape.usesUnit && stride > maxUnitRowStep/sumBytes {
+	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
-		shape.usesUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
+		shape.usesMatrixUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
 	}
 	return shape
 }
@@ -143,7 +143,8 @@ func bytesContraction(call *graph.Call) (product *contraction, shape byteShape, 
 	if sharesMatrix {
 		rows *= product.entries()
 	}
-	// If each row of an entry has its own zero point, entries are not merged, because zero points have no batch dimension.
+	// If each row of an entry has its own zero point, entries are not merged, because zero points have no batch
+	// dimension.
 	if sharesMatrix && product.n > 1 && vectorStride(call, bytesAZero) == 0 {
 		product.mergeBatch()
 	}
@@ -195,7 +196,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	multiply.ReclassifyPanels(&work, call, bytesB, shape.m)
 	work.AddUnits(multiply.RateStartStep, 1)
 	work.AddUnits(multiply.RateStartProduct, entries)
-	if shape.usesUnit {
+	if shape.usesMatrixUnit {
 		work.AddUnits(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(shape.m, shape.n,
 			kit.DivUp(shape.groups, tile.UnitTerms)))
 	} else {

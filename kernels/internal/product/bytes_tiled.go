@@ -117,7 +117,7 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.usesUnit && t.requantizer != nil && t.groups <= callGroups {
+	if t.usesMatrixUnit && t.requantizer != nil && t.groups <= callGroups {
 		t.requantizer, t.tileConversion = nil, tile.Unsigned
 		if t.resultDType == tensor.Int8 {
 			t.tileConversion = tile.Signed
@@ -185,7 +185,7 @@ func (t *byteTiles) listEntries(call *graph.Call, product *contraction) {
 func (t *byteTiles) chooseOrder() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStripSums
-	if t.usesUnit {
+	if t.usesMatrixUnit {
 		// A call should have UnitMinCallGroups products of groups. A sum has t.groups of them.
 		sums = min(tile.UnitMinCallGroups/t.groups, maxUnitStripSums)
 	}
@@ -198,7 +198,7 @@ func (t *byteTiles) chooseOrder() {
 	t.order = multiply.StripOrder{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
 		BandStrips: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), bandRowBytes))}
 	grain := byteGrain
-	if t.usesUnit {
+	if t.usesMatrixUnit {
 		grain *= tile.UnitGrain
 	}
 	t.order.Cut(t.stripRows*t.width()*t.k, grain)
@@ -268,7 +268,7 @@ func (t *byteTiles) compileTiles(height int, starts []tile.InitialSum) (err erro
 
 // code identifies the machine code of tiles that multiply the given number of groups.
 func (t *byteTiles) code(height int, isLastBlock bool, start tile.InitialSum, groups int) byteCode {
-	if !t.usesUnit {
+	if !t.usesMatrixUnit {
 		groups = 0
 	}
 	return byteCode{height: height, isLastBlock: isLastBlock, start: start, groups: groups}
@@ -278,7 +278,7 @@ func (t *byteTiles) code(height int, isLastBlock bool, start tile.InitialSum, gr
 func (t *byteTiles) spec(code byteCode) *tile.Spec {
 	spec := t.tileSpec(t.rowCopier.readsSigned)
 	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = code.height, t.epilogue.Steps, t.vectors, code.start
-	if t.usesUnit {
+	if t.usesMatrixUnit {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
 		spec.Runs[0].Terms = code.groups
 		for i := range code.height {
@@ -313,7 +313,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
-	if t.usesUnit {
+	if t.usesMatrixUnit {
 		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
 	if t.storesSums() {
@@ -336,8 +336,13 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 		for _, isLastBlock := range []bool{false, true} {
 			for _, start := range []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult} {
 				if code := t.codes[t.code(height, isLastBlock, start, min(t.groups, callGroups))]; code != nil {
-					name := fmt.Sprintf("tiles of %d rows%s%s", height, map[bool]string{true: ", last columns"}[isLastBlock],
-						map[bool]string{true: ", later terms"}[start == tile.FromResult])
+					name := fmt.Sprintf("tiles of %d rows", height)
+					if isLastBlock {
+						name += ", last columns"
+					}
+					if start == tile.FromResult {
+						name += ", later terms"
+					}
 					list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
 				}
 			}
@@ -353,7 +358,7 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 		list = append(list, t.rowCopier.loop.Listing("rows"))
 	}
 	if !t.isPacked {
-		list = append(list, t.packer.join.Listing("panels"))
+		list = append(list, t.packer.joinCode.Listing("panels"))
 	}
 	return list
 }

@@ -48,7 +48,7 @@ var Einsum = kit.Define[*einsumAttrs](graph.Op{
 			Lower: func(c *graph.Call) (*graph.Kernel, error) {
 				return copies.CompileInDType(c, multiply.ComputationDType(c), compileEinsum)
 			},
-			Pack: multiply.PackFunc(nil)}},
+			Pack: multiply.PackFunc(nil)}}, // constants are only converted to the dtype of the computation
 		Rewrite: rewriteEinsum,
 	},
 })
@@ -80,8 +80,8 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	dtype := results[0].Type.DType
-	out := tensor.Zeros(dtype, parsed.shape(parsed.out)...)
-	labels := slices.Clone(parsed.out)
+	out := tensor.Zeros(dtype, parsed.shape(parsed.resultLabels)...)
+	labels := slices.Clone(parsed.resultLabels)
 	for _, term := range parsed.terms {
 		for _, label := range term.labels {
 			if !slices.Contains(labels, label) {
@@ -101,7 +101,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				Offset: in[i].Offset + offset})).At()
 			product, intProduct = kit.MulComplex(product, element.Complex()), intProduct*element.Int()
 		}
-		key := fmt.Sprint(index[:len(parsed.out)])
+		key := fmt.Sprint(index[:len(parsed.resultLabels)])
 		sums[key] += product
 		intSums[key] += intProduct
 	})

@@ -42,7 +42,7 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 			return nil, err
 		}
 	}
-	if product, err = plan.sum(product, einsum.out); err != nil {
+	if product, err = plan.sum(product, einsum.resultLabels); err != nil {
 		return nil, err
 	}
 	if product.buffer.IsPtr(0) { // the last product wrote the result
@@ -50,8 +50,8 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 	}
 	out := kit.OutBuffer(call, 0)
 	src := product.buffer
-	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.Meta.Shape, Strides: make([]int, len(einsum.out))}
-	for i, label := range einsum.out {
+	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.Meta.Shape, Strides: make([]int, len(einsum.resultLabels))}
+	for i, label := range einsum.resultLabels {
 		src.Meta.Strides[i] = product.stride(label)
 	}
 	plan.copy(out, src)
@@ -77,7 +77,7 @@ func (plan *einsumPlan) allLabels() []int {
 // keptLabels returns the labels that must not be summed before term i: the labels of the result and of the terms from i
 // on.
 func (plan *einsumPlan) keptLabels(i int) []int {
-	all := slices.Clone(plan.einsum.out)
+	all := slices.Clone(plan.einsum.resultLabels)
 	for _, term := range plan.einsum.terms[i:] {
 		all = append(all, term.labels...)
 	}
@@ -166,7 +166,7 @@ func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) 
 // directly if it has all labels of the result, and if the strides of the result permit the merges for the product.
 func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (einsumTerm, error) {
 	var batch, rows, cols, summed []int
-	order := slices.Clone(plan.einsum.out)
+	order := slices.Clone(plan.einsum.resultLabels)
 	for _, label := range slices.Concat(a.labels, b.labels) {
 		if !slices.Contains(order, label) {
 			order = append(order, label)
@@ -191,9 +191,9 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (eins
 	}
 	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed
 	result := plan.newTerm(slices.Concat(batch, rows, cols))
-	if isLast && len(result.labels) == len(plan.einsum.out) {
+	if isLast && len(result.labels) == len(plan.einsum.resultLabels) {
 		out := plan.call.Out[0]
-		direct := einsumTerm{labels: plan.einsum.out, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
+		direct := einsumTerm{labels: plan.einsum.resultLabels, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
 		_, rowsMerge := plan.mergedStride(&direct, rows)
 		_, colsMerge := plan.mergedStride(&direct, cols)
 		if rowsMerge && colsMerge {

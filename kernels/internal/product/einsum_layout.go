@@ -22,6 +22,55 @@ type einsumTypes struct {
 	counts   []int // for each dimension, the number of remaining terms in which its size is not 1
 }
 
+// layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
+func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
+	var onStack [2][8]int
+	einsum := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
+	for range einsum.order {
+		einsum.counts = append(einsum.counts, 0)
+	}
+	for i, operand := range types {
+		var err error
+		if types[i], err = einsum.align(operand, e.operandLabels[i]); err != nil {
+			return operand, false, err
+		}
+	}
+	out, err := einsum.multiplyTerms(types)
+	if err != nil {
+		return out, false, err
+	}
+	isView := len(types) == 1 && len(einsum.order) == len(e.resultLabels)
+	hasSizes := len(out.Shape) == len(e.resultLabels) // whether the shape has the sizes of the result's labels
+	for i := 0; hasSizes && i < len(e.resultLabels); i++ {
+		size := e.size(e.resultLabels[i])
+		hasSizes = size.Same(out.Shape[i]) || size.Eq(out.Shape[i]).Holds()
+	}
+	switch {
+	case !hasSizes: // possible only if there are no elements
+		shape := make([]sym.Int, len(e.resultLabels))
+		for i, label := range e.resultLabels {
+			shape[i] = e.size(label)
+		}
+		out, err = kit.FreshType(out.DType, shape)
+	case !isView:
+		err = tensor.CheckSizes(out.DType, out.Shape)
+	}
+	return out, isView, err
+}
+
+// order appends the labels of the equation to list in the order of at::einsum: the labels of the result, the labels of
+// a summed ellipsis, capital letters, small letters.
+func (e *equation) order(list []int) []int {
+	list = append(list, e.resultLabels...)
+	for _, label := range e.labels {
+		if !slices.Contains(e.resultLabels, label) {
+			list = append(list, label)
+		}
+	}
+	sorted.Ints(list[len(e.resultLabels):])
+	return list
+}
+
 // align returns the type of an operand with a dimension for each label in types.order. It takes the diagonal of
 // dimensions with the same label. labels are the operand's labels. It also counts the operand in types.counts.
 func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, error) {
@@ -60,7 +109,7 @@ func (types *einsumTypes) align(term tensor.Type, labels []int) (tensor.Type, er
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
 func (types *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	resultRank, rank := len(types.equation.out), len(types.counts)
+	resultRank, rank := len(types.equation.resultLabels), len(types.counts)
 	product := terms[0]
 	var err error
 	for _, term := range terms[1:] {
@@ -86,7 +135,7 @@ func (types *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summed := onStack[:0] // dimensions that the product sums
 	var sumA, sumB []int  // dimensions over which a or b is summed before the product
-	for dim := len(types.equation.out); dim < len(types.counts); dim++ {
+	for dim := len(types.equation.resultLabels); dim < len(types.counts); dim++ {
 		isInA, isInB := a.Shape[dim].Ne(sym.Of(1)).Holds(), b.Shape[dim].Ne(sym.Of(1)).Holds()
 		switch {
 		case isInA && isInB:
@@ -176,53 +225,4 @@ func summedType(term tensor.Type, dims []int, keepdim bool) (tensor.Type, error)
 		return term, err
 	}
 	return kit.InferredType(reduce.Sum, attrs, term)
-}
-
-// layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
-func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
-	var onStack [2][8]int
-	einsum := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
-	for range einsum.order {
-		einsum.counts = append(einsum.counts, 0)
-	}
-	for i, operand := range types {
-		var err error
-		if types[i], err = einsum.align(operand, e.operandLabels[i]); err != nil {
-			return operand, false, err
-		}
-	}
-	out, err := einsum.multiplyTerms(types)
-	if err != nil {
-		return out, false, err
-	}
-	isView := len(types) == 1 && len(einsum.order) == len(e.out)
-	hasSizes := len(out.Shape) == len(e.out) // whether the shape has the sizes of the result's labels
-	for i := 0; hasSizes && i < len(e.out); i++ {
-		size := e.size(e.out[i])
-		hasSizes = size.Same(out.Shape[i]) || size.Eq(out.Shape[i]).Holds()
-	}
-	switch {
-	case !hasSizes: // possible only if there are no elements
-		shape := make([]sym.Int, len(e.out))
-		for i, label := range e.out {
-			shape[i] = e.size(label)
-		}
-		out, err = kit.FreshType(out.DType, shape)
-	case !isView:
-		err = tensor.CheckSizes(out.DType, out.Shape)
-	}
-	return out, isView, err
-}
-
-// order appends the labels of the equation to list in the order of at::einsum: the labels of the result, the labels of
-// a summed ellipsis, capital letters, small letters.
-func (e *equation) order(list []int) []int {
-	list = append(list, e.out...)
-	for _, label := range e.labels {
-		if !slices.Contains(e.out, label) {
-			list = append(list, label)
-		}
-	}
-	sorted.Ints(list[len(e.out):])
-	return list
 }

@@ -42,8 +42,8 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 	lastRow := len(labels.rows) - 1
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
-	// b has no dimensions for the labels in rows except the last, so dimensions of size 1 are added. If there are no batch
-	// labels, they would be the first dimensions, which matmul adds itself.
+	// b has no dimensions for the labels in rows except the last, so dimensions of size 1 are added. If there are no
+	// batch labels, they would be the first dimensions, which matmul adds itself.
 	addedDims := lastRow
 	if len(labels.batch) == 0 {
 		addedDims = 0
@@ -52,7 +52,7 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 		b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
 	}
 	result := addPermute(builder, builder.Add(Matmul, nil, a, b), slices.Concat(labels.batch, labels.rows,
-		[]int{labels.col}), equation.out)
+		[]int{labels.col}), equation.resultLabels)
 	rewrite.Why = "its labels are those of a product of matrices"
 	rewrite.Results, err = builder.Result(result)
 	return rewrite, err
@@ -78,7 +78,7 @@ func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
 	var sums, cols []int
 	for _, label := range e.labels {
 		dimA, dimB := slices.Index(a, label), slices.Index(b, label)
-		switch isInResult := slices.Contains(e.out, label); {
+		switch isInResult := slices.Contains(e.resultLabels, label); {
 		case dimA >= 0 && slices.Contains(a[dimA+1:], label), dimB >= 0 && slices.Contains(b[dimB+1:], label):
 			return classes, false
 		case dimA >= 0 && dimB >= 0 && !in[0].Type().Shape[dimA].Same(in[1].Type().Shape[dimB]):
@@ -92,7 +92,7 @@ func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
 			cols = append(cols, label)
 		}
 	}
-	for _, label := range e.out {
+	for _, label := range e.resultLabels {
 		switch {
 		case !slices.Contains(a, label): // in cols
 		case slices.Contains(b, label):
@@ -105,7 +105,7 @@ func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
 		return classes, false
 	}
 	classes.sum, classes.col = sums[0], cols[0]
-	if a[len(a)-1] == classes.sum && !endsWith(e.out, slices.Concat(classes.rows, []int{classes.col})) {
+	if a[len(a)-1] == classes.sum && !endsWith(e.resultLabels, slices.Concat(classes.rows, []int{classes.col})) {
 		// The rows have the order of the first operand, so that it needs no copy. The result is permuted anyway.
 		classes.rows = slices.DeleteFunc(slices.Clone(a),
 			func(label int) bool { return label == classes.sum || slices.Contains(classes.batch, label) })

@@ -36,7 +36,7 @@ func (term *einsumTerm) stride(label int) int {
 // before it is ellipsisLabel-1, and so on.
 type equation struct {
 	operandLabels [][]int   // labels of each operand, as written in the equation
-	out           []int     // labels of the result
+	resultLabels  []int     // labels of the result
 	labels        []int     // distinct labels of the operands
 	sizes         []sym.Int // by index in labels
 }
@@ -49,9 +49,9 @@ func (e *equation) size(label int) sym.Int { return e.sizes[slices.Index(e.label
 
 // einsum is an equation with known sizes, for kernels and the reference.
 type einsum struct {
-	terms []einsumTerm // operands
-	out   []int        // labels of the result
-	sizes map[int]int  // by label
+	terms        []einsumTerm // operands
+	resultLabels []int        // labels of the result
+	sizes        map[int]int  // by label
 }
 
 // shape returns the sizes of labels.
@@ -73,7 +73,7 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &einsum{out: parsed.out, sizes: map[int]int{}}
+	result := &einsum{resultLabels: parsed.resultLabels, sizes: map[int]int{}}
 	for i, label := range parsed.labels {
 		result.sizes[label], _ = parsed.sizes[i].Known()
 	}
@@ -83,9 +83,9 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 	return result, nil
 }
 
-// einsumLabels parses text, the labels of one operand or of the result. ellipsisRank is the number of dimensions that
+// parseLabels parses text, the labels of one operand or of the result. ellipsisRank is the number of dimensions that
 // an ellipsis in the text stands for.
-func einsumLabels(text string, ellipsisRank int) ([]int, error) {
+func parseLabels(text string, ellipsisRank int) ([]int, error) {
 	labels := make([]int, 0, len(text)+ellipsisRank)
 	hasEllipsis := false
 	for i := 0; i < len(text); i++ {
@@ -126,7 +126,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 				"dimensions (%d) for operand %d", types[i].Rank()-ellipsisRank, types[i].Rank(), i)
 		}
 		maxEllipsisRank = max(maxEllipsisRank, ellipsisRank)
-		labels, err := einsumLabels(part, ellipsisRank)
+		labels, err := parseLabels(part, ellipsisRank)
 		if err != nil {
 			return nil, err
 		}
@@ -136,18 +136,18 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 		}
 	}
 	if !isExplicit {
-		parsed.implicitOut(left, maxEllipsisRank)
+		parsed.setImplicitResult(left, maxEllipsisRank)
 		return parsed, nil
 	}
 	if strings.Contains(right, ">") || strings.Contains(right, "-") {
 		return nil, errors.New("einsum(): invalid subscript in the output")
 	}
 	var err error
-	if parsed.out, err = einsumLabels(right, maxEllipsisRank); err != nil {
+	if parsed.resultLabels, err = parseLabels(right, maxEllipsisRank); err != nil {
 		return nil, err
 	}
-	for i, label := range parsed.out {
-		if slices.Contains(parsed.out[:i], label) {
+	for i, label := range parsed.resultLabels {
+		if slices.Contains(parsed.resultLabels[:i], label) {
 			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(label))
 		}
 		if !slices.Contains(parsed.labels, label) {
@@ -204,17 +204,17 @@ func (e *einsum) addTerm(labels []int, meta tensor.Meta, operand int) {
 	e.terms = append(e.terms, term)
 }
 
-// implicitOut sets the labels of the result of an equation without "->": the labels of the ellipsis, and the letters
-// that occur exactly once in left, the text of the operands.
-func (e *equation) implicitOut(left string, ellipsisRank int) {
+// setImplicitResult sets the labels of the result of an equation without "->": the labels of the ellipsis, and the
+// letters that occur exactly once in left, the text of the operands.
+func (e *equation) setImplicitResult(left string, ellipsisRank int) {
 	for k := ellipsisRank - 1; k >= 0; k-- {
-		e.out = append(e.out, ellipsisLabel-k)
+		e.resultLabels = append(e.resultLabels, ellipsisLabel-k)
 	}
 	// PyTorch's order of labels: capitals first, as in ASCII.
 	for letter := int('A'); letter <= 'z'; letter++ {
 		if letter >= 'A' && letter <= 'Z' || letter >= 'a' {
 			if strings.Count(left, string(rune(letter))) == 1 {
-				e.out = append(e.out, letter)
+				e.resultLabels = append(e.resultLabels, letter)
 			}
 		}
 	}

@@ -253,7 +253,7 @@ func (p *levelProduct) packPhase(call *graph.Call) graph.Phase {
 	return graph.Phase{Chunks: len(p.operandsToPack) * panels, Run: func(mem *graph.Mem, chunk int) error {
 		operand := p.operandsToPack[chunk/panels]
 		meta := call.Meta(operand)
-		p.pack(operand, chunk%panels, scratch(mem, p.offsets[operand]), mem.Ptrs[1+operand], meta)
+		p.pack(operand, chunk%panels, scratchAddress(mem, p.offsets[operand]), mem.Ptrs[1+operand], meta)
 		mem.CheckContextAfter(p.panelBytes(operand))
 		return nil
 	}}
@@ -266,7 +266,7 @@ func (p *levelProduct) panel(mem *graph.Mem, operand, panel int) unsafe.Pointer 
 	}
 	for _, packedHere := range p.operandsToPack {
 		if packedHere == operand {
-			return scratch(mem, p.offsets[operand]+panel*p.panelBytes(operand))
+			return scratchAddress(mem, p.offsets[operand]+panel*p.panelBytes(operand))
 		}
 	}
 	return unsafe.Add(mem.Ptrs[1+operand], panel*p.panelBytes(operand))

@@ -3,7 +3,6 @@ package view
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -20,7 +19,7 @@ var (
 func atLeastOp(name, doc string, rank int) *graph.Op {
 	return viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Examples: []graph.Example{kit.Example(nil, kit.F32()), kit.Example(nil, kit.F32(2))},
-	}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(_ *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 		return withRankAtLeast(self, rank)
 	})
 }

@@ -17,7 +17,7 @@ var Expand = viewOp(graph.SchemaOf[*expandAttrs](), graph.Op{Semantics: graph.Se
 	Name:     "expand",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, with strides of 0.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, -1, 4}}),
-}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	return self.Expand(kit.Attrs[*expandAttrs](c).Size)
 })
 
@@ -30,7 +30,7 @@ var BroadcastTo = viewOp(graph.SchemaOf[*broadcastToAttrs](), graph.Op{Semantics
 	Name:     "broadcast_to",
 	Doc:      "Expands dimensions of size 1 and adds leading dimensions, as `expand` does.",
 	Examples: kit.OneExample(kit.F32(3, 1), graph.Attrs{"size": []int{2, 3, 4}}),
-}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}, Facts: graph.Facts{SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	return self.Expand(kit.Attrs[*broadcastToAttrs](c).Size)
 })
 
@@ -40,6 +40,6 @@ var ExpandAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Expands self to the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1), kit.F32(2, 3, 4)}}},
-}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	return self.Expand(c.Type(1).Shape)
 })

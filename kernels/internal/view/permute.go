@@ -38,7 +38,7 @@ var Permute = permuteOp(graph.SchemaOf[*permuteAttrs](), graph.Op{Semantics: gra
 	Name:     "permute",
 	Doc:      "Reorders the dimensions of self.",
 	Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"dims": []int{2, 0, 1}}),
-}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	return self.Permute(kit.Attrs[*permuteAttrs](c).Dims)
 })
 
@@ -68,14 +68,14 @@ var (
 		Name:     "swapaxes",
 		Doc:      "Swaps two dimensions of self, as transpose does.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"axis0": 0, "axis1": 1}),
-	}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 		attrs := kit.Attrs[*swapaxesAttrs](c)
 		return self.Transpose(attrs.Axis0, attrs.Axis1)
 	})
 )
 
 // swapDims returns the type of the view of transpose.
-func swapDims(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+func swapDims(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*transposeAttrs](c)
 	return self.Transpose(attrs.Dim0, attrs.Dim1)
 }
@@ -85,7 +85,7 @@ var T = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name:     "t",
 	Doc:      "Transposes a matrix; a value of rank 0 or 1 is unchanged.",
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
-}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(_ *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	if self.Rank() > 2 {
 		return self, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", self.Rank())
 	}
@@ -109,7 +109,7 @@ func movedimOp(name string) *graph.Op {
 		Name:     name,
 		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), graph.Attrs{"source": 0, "destination": -1}),
-	}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 		attrs := kit.Attrs[*movedimAttrs](c)
 		return self.MoveDim(attrs.Source, attrs.Destination)
 	})
@@ -121,7 +121,7 @@ var (
 		Name:     "numpy_T",
 		Doc:      "Reverses the order of the dimensions.",
 		Examples: kit.OneExample(kit.F32(2, 3, 4), nil),
-	}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(_ *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 		dims := make([]int, self.Rank())
 		for d := range dims {
 			dims[d] = len(dims) - 1 - d
@@ -130,7 +130,7 @@ var (
 	})
 	MT = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 		Name: "mT", Doc: "Transposes matrices: swaps the last two dimensions.", Examples: kit.OneExample(kit.F32(2, 3), nil),
-	}}, func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+	}}, func(_ *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 		switch self.Rank() {
 		case 0:
 			return self, nil

@@ -138,7 +138,7 @@ var Unflatten = viewOp(graph.SchemaOf[*unflattenAttrs](), graph.Op{Semantics: gr
 	Name:     "unflatten",
 	Doc:      "Splits one dimension into several.",
 	Examples: kit.OneExample(kit.F32(2, 12), graph.Attrs{"dim": 1, "sizes": []int{3, -1}}),
-}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*unflattenAttrs](c)
 	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
 	switch {

@@ -78,7 +78,7 @@ func RolledType(self tensor.Type, d int, start sym.Int) (tensor.Type, error) {
 	return tensor.NewTypeFormat(self.DType, self.Shape, joinFormat([]tensor.Type{first, second}))
 }
 
-// rollDim returns the dimension as a non-negative number.
+// rollDim returns a dimension as a non-negative number.
 func rollDim(dim, rank int) (int, error) {
 	d, err := tensor.WrapDim(dim, rank)
 	if err == nil && rank == 0 {

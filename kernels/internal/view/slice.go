@@ -22,7 +22,7 @@ var Slice = viewOp(graph.SchemaOf[*sliceAttrs](), graph.Op{
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 1, "end": -1, "step": 2}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving}, // a part of an image is an image
-}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*sliceAttrs](c)
 	return self.Slice(attrs.Dim, attrs.Start, attrs.End, attrs.Step)
 })
@@ -37,7 +37,7 @@ var Select = viewOp(graph.SchemaOf[*selectAttrs](), graph.Op{Semantics: graph.Se
 	Name:     "select",
 	Doc:      "Takes one index of a dimension and removes the dimension.",
 	Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 0, "index": -1}),
-}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*selectAttrs](c)
 	return self.Select(attrs.Dim, attrs.Index)
 })
@@ -56,7 +56,7 @@ var Narrow = viewOp(graph.SchemaOf[*narrowAttrs](), graph.Op{
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"dim": 1, "start": 2, "length": 3}),
 	},
 	Facts: graph.Facts{ImageRole: graph.ImagePreserving}, // a part of an image is an image
-}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*narrowAttrs](c)
 	return self.Narrow(attrs.Dim, attrs.Start, attrs.Length)
 })

@@ -18,7 +18,7 @@ var Unfold = viewOp(graph.SchemaOf[*unfoldAttrs](), graph.Op{Semantics: graph.Se
 	Name:     "unfold",
 	Doc:      "Divides a dimension into windows, whose elements form a new last dimension.",
 	Examples: kit.OneExample(kit.F32(2, 7), graph.Attrs{"dimension": 1, "size": 3, "step": 2}),
-}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*unfoldAttrs](c)
 	return self.Unfold(attrs.Dimension, attrs.Size, attrs.Step)
 })
@@ -34,7 +34,7 @@ var Diagonal = viewOp(graph.SchemaOf[*diagonalAttrs](), graph.Op{Semantics: grap
 	Name:     "diagonal",
 	Doc:      "Takes the elements where the indices of two dimensions differ by `offset`, as a new last dimension.",
 	Examples: kit.OneExample(kit.F32(4, 5), graph.Attrs{"offset": 1}),
-}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*diagonalAttrs](c)
 	return self.Diagonal(attrs.Offset, attrs.Dim1, attrs.Dim2)
 })

@@ -25,7 +25,7 @@ var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semant
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, func(c *graph.Call, self tensor.Type,
-	_ sym.Int) (tensor.Type, error) {
+	_ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*viewAttrs](c)
 	switch {
 	case (attrs.Size == nil) == (attrs.DType == tensor.Invalid):
@@ -90,7 +90,7 @@ var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Doc:      "Views self in the shape of `other`.",
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.F32(2, 12)}}},
-}, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) {
+}, Facts: graph.Facts{Reshapes: true}}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	return self.View(c.Type(1).Shape)
 })
 
@@ -106,7 +106,7 @@ func selfViewOp(name, doc string) *graph.Op {
 		Semantics: graph.Semantics{Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil)},
 		Facts:     graph.Facts{Identity: true},
 	},
-		func(_ *graph.Call, self tensor.Type, _ sym.Int) (tensor.Type, error) { return self, nil })
+		func(_ *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) { return self, nil })
 }
 
 type asStridedAttrs struct {

@@ -11,9 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// viewTypeFunc maps the type of an operand to the type of its view. storage is the size of the operand's storage in
-// elements. Only ops with [graph.Op.ReadsStorage] depend on it.
-type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
+// viewTypeFunc maps the type of an operand to the type of its view. Only ops with [graph.Op.ReadsStorage] depend on the
+// size of the operand's storage.
+type viewTypeFunc func(c *graph.Call, t tensor.Type, storage storageSize) (tensor.Type, error)
+
+// storageSize is the size of an operand's storage, in elements.
+type storageSize = sym.Int
 
 // viewOp defines a view: an op with a result that shares the storage of its first operand. viewType returns the type of
 // the result.

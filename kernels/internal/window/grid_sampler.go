@@ -42,7 +42,7 @@ var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
-		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoop(c.Meta(0).Rank(), 0, 1)(c) }},
+		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoopForRank(c.Meta(0).Rank(), 0, 1)(c) }},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Lists the taps of each position once and sums them for each channel.",
 			Lower: compileGridSampler, Work: gridWork}},

@@ -74,7 +74,7 @@ var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 6, 5), kit.F32(2, 5)},
 			Attrs: graph.Attrs{"pooled_height": 2, "pooled_width": 3, "aligned": true}}},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoop(4, 1, 2), WritesAnyDenseLayout: true},
+	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 1, 2), WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 

@@ -8,15 +8,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bodies is a table of the kernels of an op, indexed by the dtype in which the op computes. The zero Kernel stands for
+// kernelTable has the kernels of an op, indexed by the dtype in which the op computes. The zero Kernel stands for
 // an unsupported dtype. Most ops have no kernels for 16-bit floats, because they convert 16-bit floats to float32
 // before they compute (rule.Config.OpMath).
-type bodies [tensor.Complex128 + 1]rule.Kernel
+type kernelTable [tensor.Complex128 + 1]rule.Kernel
 
-// mergeTables merges tables. If several tables have a kernel for a dtype, the last of them applies.
+// mergeKernels merges tables. If several tables have a kernel for a dtype, the last of them applies.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func mergeTables(tables ...bodies) (out bodies) {
+func mergeKernels(tables ...kernelTable) (out kernelTable) {
 	for _, table := range tables {
 		for dtype, kernel := range table {
 			if !kernel.IsZero() {
@@ -29,12 +29,12 @@ func mergeTables(tables ...bodies) (out bodies) {
 
 // kernelFor returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it
 // returns PyTorch's error, which names the kernel name_cpu.
-func (t *bodies) kernelFor(name string, iteration *rule.Rule) (rule.Kernel, error) {
+func (t *kernelTable) kernelFor(name string, iteration *rule.Rule) (rule.Kernel, error) {
 	return t.kernelNamed(name+"_cpu", iteration)
 }
 
 // kernelNamed is kernelFor with the full name of PyTorch's kernel, torchKernel.
-func (t *bodies) kernelNamed(torchKernel string, iteration *rule.Rule) (rule.Kernel, error) {
+func (t *kernelTable) kernelNamed(torchKernel string, iteration *rule.Rule) (rule.Kernel, error) {
 	if kernel := t[iteration.DType(iteration.NumOutputs())]; !kernel.IsZero() {
 		return kernel, nil
 	}
@@ -43,14 +43,14 @@ func (t *bodies) kernelNamed(torchKernel string, iteration *rule.Rule) (rule.Ker
 
 // bodyByDType returns the function [graph.Pointwise.Body] of an op whose kernels do not depend on
 // attributes.
-func bodyByDType(name string, kernels bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+func bodyByDType(name string, kernels kernelTable) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return namedBody(name+"_cpu", kernels)
 }
 
 // namedBody is bodyByDType with the full name of PyTorch's kernel, torchKernel.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func namedBody(torchKernel string, kernels bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+func namedBody(torchKernel string, kernels kernelTable) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(_ *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 		return kernels.kernelNamed(torchKernel, iteration)
 	}
