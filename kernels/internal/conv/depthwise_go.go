@@ -62,8 +62,8 @@ func depthwiseRows(rows, macs int, run func(mem *graph.Mem, row int)) graph.Phas
 	}}
 }
 
-// depthwisePlanes makes the kernel of the implementation by planes. Its operands may have any strides.
-func depthwisePlanes(conv *convShape) (*graph.Kernel, error) {
+// depthwiseKernelByPlanes makes the kernel of the implementation by planes. Its operands may have any strides.
+func depthwiseKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	dtype := conv.call.Out[0].DType
 	if tiles, err := newPlaneTiles(conv, dtype); err != nil {
 		return nil, err
@@ -154,9 +154,9 @@ func addTap[T number](conv *convShape, out, in unsafe.Pointer, weight T, tap, be
 	}
 }
 
-// depthwiseNHWC makes the kernel of the implementation by pixels. The kernel computes all channels of a pixel at a
-// time. The weight is packed in the order (kh, kw, channel).
-func depthwiseNHWC(conv *convShape) (*graph.Kernel, error) {
+// depthwiseKernelByPixels makes the kernel of the implementation by pixels. The kernel computes all channels of a pixel
+// at a time. The weight is packed in the order (kh, kw, channel).
+func depthwiseKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	dtype := conv.call.Out[0].DType
 	if hasWindowCode(conv, dtype) {
 		return depthwiseWindows(conv, dtype)

@@ -43,7 +43,7 @@ type directConv struct {
 	inPixelBytes    int              // stride of the input's pixels, in bytes
 	outPixelStride  int              // stride of the pixels of a row of the result, in elements
 	outElemBytes    int              // bytes of an element of the result
-	requantize      tile.Quantized   // requantization of sums, if operands are quantized
+	requantization  tile.Quantized   // requantization of sums, if operands are quantized
 	hasByteElements bool             // whether operands are bytes; an element then has four or eight bytes
 	hasSignedBytes  bool             // whether bytes of the input are signed
 	hasWordElements bool             // whether operands are 16-bit words; an element is then a pair of words
@@ -122,7 +122,7 @@ func (t *directConv) compile() error {
 			spec := *wholeSpec
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
-			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
+			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantization
 			spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
 			spec.SignedIn, spec.Int8Matrix = t.hasSignedBytes, t.hasByteElements && t.inElemBytes == matrixChannels
 			if t.conv.hasBias {
@@ -196,7 +196,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 		codes = t.codes[1]
 	}
 	args.Row[tile.Bias] = channel
-	if t.requantize != tile.NotQuantized {
+	if t.requantization != tile.NotQuantized {
 		args.Row[tile.Scales] = channel
 	}
 	args.Row[tile.Prefetched] = prefetched

@@ -191,7 +191,7 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	elementBytes := t.elementChannels * channelSize(t.elementChannels)
 	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
 		termBytes: shape.blockChannels() * elementBytes, images: packed.batch,
-		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantize: tile.Unsigned,
+		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantization: tile.Unsigned,
 		outElemBytes: 1}
 	if conv.spansPixels(t.elementChannels) {
 		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
@@ -201,9 +201,9 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
 	switch call.Out[0].DType {
 	case tensor.Int8:
-		t.requantize = tile.Signed
+		t.requantization = tile.Signed
 	case tensor.Int32:
-		t.requantize, t.outElemBytes = tile.NotQuantized, intBytes
+		t.requantization, t.outElemBytes = tile.NotQuantized, intBytes
 	}
 	return t
 }
@@ -240,7 +240,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	direct := newDirectBytes(call)
-	if direct.requantize == tile.NotQuantized {
+	if direct.requantization == tile.NotQuantized {
 		direct.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), direct.conv.outChannels, tile.FirstEpilogueOperand)
 	}
 	direct.makeTiles()
@@ -279,7 +279,7 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 			args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.images])
 		}
 		args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.sums])
-		if direct.requantize != tile.NotQuantized {
+		if direct.requantization != tile.NotQuantized {
 			args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
 			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.zeroPoint])
 		}
@@ -307,7 +307,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 			for o := range sums {
 				sums[o] = initialSum(o)
 			}
-			if t.requantize != tile.NotQuantized {
+			if t.requantization != tile.NotQuantized {
 				kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(mem, conv.call.Out[0].DType)
 			}
 			return nil

@@ -38,9 +38,9 @@ func (a convAlgorithm) isDepthwise() bool { return a == depthwiseByPixels || a =
 func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
 	switch algorithm {
 	case depthwiseByPixels:
-		return depthwiseNHWC(conv)
+		return depthwiseKernelByPixels(conv)
 	case depthwiseByPlanes:
-		return depthwisePlanes(conv)
+		return depthwiseKernelByPlanes(conv)
 	case productByPixels:
 		return productKernelByPixels(conv)
 	case directByPixels, directFromPlanes:
@@ -184,14 +184,14 @@ func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, resultOrd
 	return isConstant
 }
 
-// writesSlice reports whether an algorithm writes a result of layout m. The result may be a slice of a larger image
-// along its channels. Machine code requires contiguous channels and a constant distance between pixels.
-func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, m tensor.Meta) bool {
+// writesSlice reports whether an algorithm writes a result of the given layout. The result may be a slice of a larger
+// image along its channels. Machine code requires contiguous channels and a constant distance between pixels.
+func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, layout tensor.Meta) bool {
 	sliced := *call
-	sliced.Out = []tensor.Meta{m}
+	sliced.Out = []tensor.Meta{layout}
 	conv := op.shape(&sliced)
 	dtype := multiply.ComputationDType(call)
-	if dtype != m.DType || algorithm == depthwiseByPixels && !hasWindowCode(conv, dtype) ||
+	if dtype != layout.DType || algorithm == depthwiseByPixels && !hasWindowCode(conv, dtype) ||
 		algorithm == depthwiseByPlanes {
 		return false
 	}
@@ -199,23 +199,23 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, m t
 	switch {
 	case algorithm.isDirect() || algorithm == depthwiseByPixels:
 		return conv.outStride.c == 1 && conv.outPixelStride() > 0 &&
-			kit.BoundedProduct(conv.pixelsOut(), conv.outPixelStride(), m.DType.Size()) < maxReach
+			kit.BoundedProduct(conv.pixelsOut(), conv.outPixelStride(), layout.DType.Size()) < maxReach
 	case conv.pixelsOut() == 1: // one pixel: a single row
 		return true
 	}
 	return isConstant
 }
 
-// readsSlice reports whether machine code by pixels reads an input of layout m. The input may be a slice of a larger
-// image along its channels. The code requires contiguous channels and a constant distance between pixels.
-func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, m tensor.Meta) bool {
-	size, stride := sizesAndStrides(m, op.dims)
-	if multiply.ComputationDType(call) != m.DType || algorithm == depthwiseByPixels &&
-		!hasWindowCode(op.shape(call), m.DType) {
+// readsSlice reports whether machine code by pixels reads an input of the given layout. The input may be a slice of a
+// larger image along its channels. The code requires contiguous channels and a constant distance between pixels.
+func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, layout tensor.Meta) bool {
+	size, stride := sizesAndStrides(layout, op.dims)
+	if multiply.ComputationDType(call) != layout.DType || algorithm == depthwiseByPixels &&
+		!hasWindowCode(op.shape(call), layout.DType) {
 		return false
 	}
 	pixel := pixelDistance(size, stride)
-	return stride.c == 1 && pixel >= size.c && op.shape(call).inputReach(pixel, m.DType.Size()) < maxReach
+	return stride.c == 1 && pixel >= size.c && op.shape(call).inputReach(pixel, layout.DType.Size()) < maxReach
 }
 
 // outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
@@ -242,23 +242,24 @@ func (op convolution) isChannelsLast(m tensor.Meta) bool {
 	return denseChannelsLast(sizesAndStrides(m, op.dims))
 }
 
-// read reports whether an algorithm reads operand i in layout m without a copy. Images must have the layout of the
-// algorithm. Sequences and volumes by planes may have any strides.
-func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, m tensor.Meta) (work graph.Work, ok bool) {
+// read reports whether an algorithm reads operand i in the given layout without a copy. Images must have the layout of
+// the algorithm. Sequences and volumes by planes may have any strides.
+func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, layout tensor.Meta) (work graph.Work,
+	ok bool) {
 	switch {
 	case i > 0: // weight and bias are packed, a constant weight once
 		return work, true
 	case algorithm == directFromPlanes:
-		return work, m.IsContiguous()
-	case (algorithm == directByPixels || algorithm == depthwiseByPixels) && op.readsSlice(call, algorithm, m):
+		return work, layout.IsContiguous()
+	case (algorithm == directByPixels || algorithm == depthwiseByPixels) && op.readsSlice(call, algorithm, layout):
 		return work, true
 	case algorithm.writesChannelsLast():
-		return work, op.isChannelsLast(m)
+		return work, op.isChannelsLast(layout)
 	case op.dims == 2:
-		return work, m.IsContiguous()
+		return work, layout.IsContiguous()
 	}
 	// Packing strided elements costs more than packing contiguous elements.
-	if last := m.Rank() - 1; algorithm == productByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
+	if last := layout.Rank() - 1; algorithm == productByPlanes && layout.Strides[last] != 1 && layout.Shape[last] != 1 {
 		conv := op.shape(call)
 		if conv.w.Stride == 1 { // convolution.work has counted contiguous elements
 			elements := conv.windowElements()

@@ -79,22 +79,22 @@ func (op transposedConv) phaseShapes(call *graph.Call, dtype tensor.DType, byPla
 	if call.Meta(0).Rank() != op.dims+2 || phases > maxPhases || reach >= maxReach {
 		return nil, false
 	}
-	list := make([]*convShape, phases)
-	for i := range list {
-		list[i] = op.phaseShape(call, windows, i)
-		if !hasDirectCode(list[i], dtype) {
+	phaseConvs := make([]*convShape, phases)
+	for i := range phaseConvs {
+		phaseConvs[i] = op.phaseShape(call, windows, i)
+		if !hasDirectCode(phaseConvs[i], dtype) {
 			return nil, false
 		}
 	}
-	vectors, terms := newDirectShape(list[0], dtype, byPlanes).vectors, 0
-	for _, conv := range list {
+	vectors, terms := newDirectShape(phaseConvs[0], dtype, byPlanes).vectors, 0
+	for _, conv := range phaseConvs {
 		conv.phase.vectors, conv.phase.firstTerm = vectors, terms
 		terms += conv.termsPerOutput()
 	}
-	for _, conv := range list {
+	for _, conv := range phaseConvs {
 		conv.phase.panelTerms = terms
 	}
-	return list, true
+	return phaseConvs, true
 }
 
 // phaseShape returns phase number `phase` of a call as a convolution.
@@ -128,9 +128,9 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 }
 
 // phasePanels returns the panels of the weight. A panel has the terms of all phases, phase by phase.
-func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, dtype tensor.DType,
+func (op transposedConv) phasePanels(c *graph.Call, phaseConvs []*convShape, dtype tensor.DType,
 	byPlanes bool) *multiply.Panels {
-	params, conv := op.params(c, op.dims), list[0]
+	params, conv := op.params(c, op.dims), phaseConvs[0]
 	order, terms := conv.tapNames()+",c", (*convShape).channelsLastTerms
 	if byPlanes {
 		order, terms = "c,"+conv.tapNames(), (*convShape).channelsFirstTerms
@@ -138,7 +138,7 @@ func (op transposedConv) phasePanels(c *graph.Call, list []*convShape, dtype ten
 	shape := newDirectShape(conv, dtype, byPlanes)
 	panels := conv.weightPanels(dtype, shape.blockChannels(), fmt.Sprintf("phases of %s, stride %v, "+
 		"padding %v, dilation %v", order, params.stride, params.padding, params.dilation), func() (all []int) {
-		for _, phase := range list {
+		for _, phase := range phaseConvs {
 			all = append(all, terms(phase)...)
 		}
 		return all
@@ -234,13 +234,13 @@ func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kerne
 	}
 	conv := list[0]
 	var parts []graph.Phase
-	var codes []*directConv
+	var directConvs []*directConv
 	for _, phase := range list {
 		direct, err := newDirect(phase, dtype, byPlanes)
 		if err != nil {
 			return nil, err
 		}
-		codes, parts = append(codes, direct), append(parts, direct.phase(func(args *jit.Args, mem *graph.Mem) {
+		directConvs, parts = append(directConvs, direct), append(parts, direct.phase(func(args *jit.Args, mem *graph.Mem) {
 			args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1], weight.address(mem)
 			args.Ptr[tile.Bias] = phase.denseBias(mem, dtype.Size())
 		}))
@@ -248,7 +248,7 @@ func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kerne
 	compute := joinChunks(parts)
 	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
 		WorkerScratch: conv.denseBiasBytes(dtype.Size()), Code: func() (all []expr.Listing) {
-			for i, direct := range codes {
+			for i, direct := range directConvs {
 				for _, listing := range direct.listings() {
 					listing.Name = fmt.Sprintf("phase %d, %s", i, listing.Name)
 					all = append(all, listing)

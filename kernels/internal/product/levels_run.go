@@ -58,7 +58,7 @@ type levelCode struct {
 type levelRun struct {
 	state loops.State
 	args  jit.Args
-	lanes multiply.EpilogueLanes
+	lanes multiply.EpilogueLanes // operands of the epilogue
 }
 
 const (
@@ -302,10 +302,10 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 // listings returns the code of the tiles and of the loops that convert levels.
 func (p *levelProduct) listings() (list []expr.Listing) {
 	for height := p.height; height > 0; height-- {
-		for code, f := range p.codes {
+		for code, function := range p.codes {
 			if code.rows == height && code.isLast && code.start != tile.FromResult &&
 				(code.terms == 0 || code.terms == p.blockElements) {
-				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: f.Listing})
+				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: function.Listing})
 			}
 		}
 	}

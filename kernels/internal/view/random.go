@@ -16,28 +16,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// normalScalar converts random words to a normally distributed number of the given dtype, by the Box-Muller transform.
-// The two parts of a complex number have variance 1/2 each.
-func normalScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
-	// radial is in (0, 1], so that its logarithm is finite. angle is in [0, 2 pi). Both have 53 random bits.
-	radial := (float64((uint64(words[0])<<32|uint64(words[1]))>>11) + 1) * 0x1p-53
-	angle := 2 * math.Pi * (float64((uint64(words[2])<<32|uint64(words[3]))>>11) * 0x1p-53)
-	if dtype.IsComplex() {
-		radius := math.Sqrt(-math.Log(radial))
-		return tensor.ComplexScalar(complex(radius*math.Cos(angle), radius*math.Sin(angle)))
-	}
-	return tensor.FloatScalar(math.Sqrt(-2*math.Log(radial)) * math.Cos(angle))
-}
-
-// uniformScalar converts random words to a number of the given dtype whose parts are uniformly distributed in [0, 1).
-func uniformScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
-	if !dtype.IsComplex() {
-		return tensor.FloatScalar(uniform(words, dtype))
-	}
-	part := dtype.ToReal()
-	return tensor.ComplexScalar(complex(uniform(words, part), uniform([4]uint32{words[2], words[3]}, part)))
-}
-
 type randAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
@@ -91,6 +69,18 @@ var (
 	})
 )
 
+// draw converts the random words of an element ([philox]) to its value in a dtype. kernel is the name of PyTorch's
+// kernel in errors about dtypes.
+type draw struct {
+	kernel string
+	scalar func(words [4]uint32, dtype tensor.DType) tensor.Scalar
+}
+
+var (
+	uniformDraw = draw{"check_uniform_bounds", uniformScalar}
+	normalDraw  = draw{"normal_kernel_cpu", normalScalar}
+)
+
 // check fails if the range is empty, or if the dtype cannot hold its bounds.
 func (attrs *randintAttrs) check() error {
 	switch {
@@ -105,18 +95,6 @@ func (attrs *randintAttrs) check() error {
 	}
 	return nil
 }
-
-// draw converts the random words of an element ([philox]) to its value in a dtype. kernel is the name of PyTorch's
-// kernel in errors about dtypes.
-type draw struct {
-	kernel string
-	scalar func(words [4]uint32, dtype tensor.DType) tensor.Scalar
-}
-
-var (
-	uniformDraw = draw{"check_uniform_bounds", uniformScalar}
-	normalDraw  = draw{"normal_kernel_cpu", normalScalar}
-)
 
 // randOp defines an op that creates random floats or complex numbers.
 func randOp(name, doc string, d draw) *graph.Op {
@@ -174,6 +152,28 @@ func (d draw) check(dtype tensor.DType) error {
 // elements returns the function from row-major indices to elements.
 func (d draw) elements(dtype tensor.DType, seed int) func(int) tensor.Scalar {
 	return func(i int) tensor.Scalar { return d.scalar(philox(uint64(i), uint64(seed)), dtype) }
+}
+
+// normalScalar converts random words to a normally distributed number of the given dtype, by the Box-Muller transform.
+// The two parts of a complex number have variance 1/2 each.
+func normalScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
+	// radial is in (0, 1], so that its logarithm is finite. angle is in [0, 2 pi). Both have 53 random bits.
+	radial := (float64((uint64(words[0])<<32|uint64(words[1]))>>11) + 1) * 0x1p-53
+	angle := 2 * math.Pi * (float64((uint64(words[2])<<32|uint64(words[3]))>>11) * 0x1p-53)
+	if dtype.IsComplex() {
+		radius := math.Sqrt(-math.Log(radial))
+		return tensor.ComplexScalar(complex(radius*math.Cos(angle), radius*math.Sin(angle)))
+	}
+	return tensor.FloatScalar(math.Sqrt(-2*math.Log(radial)) * math.Cos(angle))
+}
+
+// uniformScalar converts random words to a number of the given dtype whose parts are uniformly distributed in [0, 1).
+func uniformScalar(words [4]uint32, dtype tensor.DType) tensor.Scalar {
+	if !dtype.IsComplex() {
+		return tensor.FloatScalar(uniform(words, dtype))
+	}
+	part := dtype.ToReal()
+	return tensor.ComplexScalar(complex(uniform(words, part), uniform([4]uint32{words[2], words[3]}, part)))
 }
 
 // Bernoulli draws ones and zeros with given probabilities.
