@@ -48,9 +48,9 @@ func bytesResult(call *graph.Call) (result tensor.Type, err error) {
 			return result, kit.NotImplemented(name, dtype)
 		}
 	}
-	for i, want := range []tensor.DType{input.DType, tensor.Int8, tensor.Int32, tensor.Float32, input.DType} {
-		if got := call.Type(i).DType; got != want && (i != bytesScale || call.HasOperand(i)) {
-			return result, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, want, got)
+	for i, wantedDType := range []tensor.DType{input.DType, tensor.Int8, tensor.Int32, tensor.Float32, input.DType} {
+		if got := call.Type(i).DType; got != wantedDType && (i != bytesScale || call.HasOperand(i)) {
+			return result, fmt.Errorf("%s: expected operand %d to be %v, but got %v", name, i, wantedDType, got)
 		}
 	}
 	weight := call.Type(bytesWeight)

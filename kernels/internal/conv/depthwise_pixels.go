@@ -123,7 +123,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	if strips <= fewStrips && t.blocks > 1 {
 		order.BandStrips = strips
 	}
-	order.Cut(t.work(strips), windowGrain)
+	order.Cut(t.stripCost(strips), windowGrain)
 	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		worker := t.workers.Get(m)
@@ -144,9 +144,9 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	}}
 }
 
-// work returns the cost of a strip, in multiply-adds, if an image is divided into the given number of strips. If
+// stripCost returns the cost of a strip, in multiply-adds, if an image is divided into the given number of strips. If
 // windows do not overlap, moving their input takes longer than the multiply-adds.
-func (t *depthwiseWindow) work(strips int) int {
+func (t *depthwiseWindow) stripCost(strips int) int {
 	conv := t.conv
 	results := kit.DivUp(conv.h.Results, strips) * conv.w.Results * t.blockVectors * t.lanes
 	return results * max(conv.termsPerOutput(), movedElementMACs*(1+conv.h.Stride*conv.w.Stride))

@@ -57,9 +57,9 @@ type windowShape struct {
 // newWindowShape chooses the tiles. elemBytes is the number of bytes of an element. It returns false if the channels do
 // not fill the shortest vector, or if groups have several channels and a vector would not hold several whole groups.
 func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool) {
-	registers, longest := depthwise.Registers(machine.HostFeatures())
-	shape.elemBytes, shape.vectorBytes = elemBytes, longest
-	avx512, manyRegisters := longest == 64, registers > 16
+	registers, maxVectorBytes := depthwise.Registers(machine.HostFeatures())
+	shape.elemBytes, shape.vectorBytes = elemBytes, maxVectorBytes
+	avx512, manyRegisters := maxVectorBytes == 64, registers > 16
 	for shape.vectorBytes > 16 && conv.inChannels*elemBytes < shape.vectorBytes {
 		shape.vectorBytes /= 2
 	}

@@ -138,7 +138,7 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 	for blockVectors := min(2, groupVectors); blockVectors <= most && fits(blockVectors); blockVectors++ {
 		instructions := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(blockVectors, registers)).kinds() {
-			rows := kind.n / kind.count         // output pixels of a tile
+			rows := kind.total / kind.count     // output pixels of a tile
 			tileCost := func(vectors int) int { // instructions for elemsPerLoad terms
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
@@ -154,9 +154,9 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 	return best
 }
 
-// pieces is a division of n into count pieces, the longer pieces first. The sizes of pieces differ by at most 1. count
-// is 0 if n is 0.
-type pieces struct{ n, count int }
+// pieces is a division of total into count pieces, the longer pieces first. The sizes of pieces differ by at most 1.
+// count is 0 if total is 0.
+type pieces struct{ total, count int }
 
 // splitEvenly divides n into pieces of at most maxSize.
 func splitEvenly(n, maxSize int) pieces { return pieces{n, kit.DivUp(n, maxSize)} }
@@ -166,19 +166,19 @@ func (p pieces) start(i int) int {
 	if p.count == 0 {
 		return 0
 	}
-	return i*(p.n/p.count) + min(i, p.n%p.count)
+	return i*(p.total/p.count) + min(i, p.total%p.count)
 }
 
 // size returns the size of piece i.
 func (p pieces) size(i int) int { return p.start(i+1) - p.start(i) }
 
 // kinds returns the set of the longer pieces, if any, and the set of the shorter pieces. All pieces of a set have the
-// size n/count.
+// size total/count.
 func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil
 	}
-	shortSize, longerCount := p.n/p.count, p.n%p.count
+	shortSize, longerCount := p.total/p.count, p.total%p.count
 	if longerCount > 0 {
 		list = append(list, pieces{longerCount * (shortSize + 1), longerCount})
 	}
@@ -217,7 +217,7 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	add := func(tilesOfImage pieces, images, taps float64) {
 		wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
 		for _, kind := range tilesOfImage.kinds() {
-			rows := kind.n / kind.count
+			rows := kind.total / kind.count
 			addBlocks := func(blocks, channels int) {
 				vectors := kit.DivUp(channels, shape.lanes)
 				tileCount := float64(images * float64(kind.count*blocks))

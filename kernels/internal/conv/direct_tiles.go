@@ -113,7 +113,7 @@ func (t *directConv) makePointwiseTiles() {
 	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, stripMACs)
 	t.strips = t.stripRanges.Chunks
 	for _, kind := range t.tiles.kinds() {
-		t.specs = append(t.specs, t.pointwiseSpec(kind.n/kind.count))
+		t.specs = append(t.specs, t.pointwiseSpec(kind.total/kind.count))
 	}
 }
 
@@ -121,7 +121,7 @@ func (t *directConv) makePointwiseTiles() {
 // any.
 func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.ChunkRange(strip)
-	longerTiles := t.tiles.n % t.tiles.count // number of longer tiles; all tiles count as longer if their sizes are equal
+	longerTiles := t.tiles.total % t.tiles.count // all tiles count as longer if their sizes are equal
 	if longerTiles == 0 {
 		longerTiles = t.tiles.count
 	}

@@ -59,7 +59,7 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 		for _, kind := range splitEvenly(pixels, rows).kinds() {
 			// A pair of rows takes 3 instructions to load its elements, 2*vectors to multiply, and the weights 2*vectors to
 			// load. The second and third line are for the last block of the group, if it has fewer vectors.
-			pairs := kit.DivUp(kind.n/kind.count, 2)
+			pairs := kit.DivUp(kind.total/kind.count, 2)
 			instructions += kind.count * (groupVectors/vectors*(pairs*(2*vectors+3)+2*vectors) +
 				min(groupVectors%vectors, 1)*pairs*3 +
 				groupVectors%vectors*(2*pairs+2))
@@ -106,7 +106,7 @@ func (t *directConv) makeBandTiles() {
 	for _, rows := range []int{band, conv.h.Results % band} {
 		for _, kind := range t.tiles.kinds() {
 			if rows > 0 {
-				t.specs = append(t.specs, t.bandSpec(rows, kind.n/kind.count))
+				t.specs = append(t.specs, t.bandSpec(rows, kind.total/kind.count))
 			}
 		}
 	}

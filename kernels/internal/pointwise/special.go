@@ -152,9 +152,9 @@ var nanReplacement = graph.Pointwise{
 		if !iteration.DType(1).IsFloat() {
 			return copyKernels.kernelNamed("nan_to_num", iteration)
 		}
-		byClass := replacements(c, iteration.Type(0).DType)
-		return kernelWith(replaceFormula, iteration, numbers{"n": tensor.FloatScalar(byClass[0]),
-			"up": tensor.FloatScalar(byClass[1]), "down": tensor.FloatScalar(byClass[2])}), nil
+		ofNaN, ofInf, ofNegInf := replacements(c, iteration.Type(0).DType)
+		return kernelWith(replaceFormula, iteration, numbers{"n": tensor.FloatScalar(ofNaN),
+			"up": tensor.FloatScalar(ofInf), "down": tensor.FloatScalar(ofNegInf)}), nil
 	},
 }
 
@@ -165,32 +165,32 @@ var (
 
 // replaceRef returns the reference of nan_to_num.
 func replaceRef(c *graph.Call) kit.ScalarFunc {
-	byClass := replacements(c, c.Type(0).DType)
+	ofNaN, ofInf, ofNegInf := replacements(c, c.Type(0).DType)
 	return kit.ByDTypeKind(
 		func(x []int64) int64 { return x[0] },
 		func(x []float64) float64 {
 			switch {
 			case x[0] != x[0]:
-				return byClass[0]
+				return ofNaN
 			case math.IsInf(x[0], 1):
-				return byClass[1]
+				return ofInf
 			case math.IsInf(x[0], -1):
-				return byClass[2]
+				return ofNegInf
 			}
 			return x[0]
 		}, nil)
 }
 
 // replacements returns the replacements of NaN, infinity and negative infinity in a dtype.
-func replacements(c *graph.Call, dtype tensor.DType) (byClass [3]float64) {
+func replacements(c *graph.Call, dtype tensor.DType) (ofNaN, ofInf, ofNegInf float64) {
 	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
 		tensor.Float64: math.MaxFloat64}[dtype]
-	byClass = [3]float64{0, limit, -limit}
-	attrs := kit.Attrs[*nanToNumAttrs](c)
-	for i, given := range []*float64{attrs.NaN, attrs.PosInf, attrs.NegInf} {
-		if given != nil {
-			byClass[i] = *given
+	given := func(attr *float64, defaultNumber float64) float64 {
+		if attr != nil {
+			return *attr
 		}
+		return defaultNumber
 	}
-	return byClass
+	attrs := kit.Attrs[*nanToNumAttrs](c)
+	return given(attrs.NaN, 0), given(attrs.PosInf, limit), given(attrs.NegInf, -limit)
 }
