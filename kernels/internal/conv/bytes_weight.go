@@ -118,11 +118,11 @@ func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int3
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
-// inputZeroPoint returns the zero point of the input bytes after their exclusive or with signMask. signed is set if the
-// resulting bytes are signed.
-func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
+// inputZeroPoint returns the zero point of the input bytes after their exclusive or with signMask. isSigned is set if
+// the resulting bytes are signed.
+func inputZeroPoint(m *graph.Mem, signMask uint8, isSigned bool) int32 {
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask
-	if signed {
+	if isSigned {
 		return int32(int8(zero))
 	}
 	return int32(zero)

@@ -44,8 +44,7 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 	}
 	laidOut := *call // the call with the result's layout in the walk
 	laidOut.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
-	conv, dtype := op.shape(&laidOut), call.Out[0].DType
-	pixels := conv.batch * conv.pixelsOut()
+	conv := op.shape(&laidOut)
 	if algorithm == depthwiseByPixels || algorithm == depthwiseByPlanes {
 		conv.tapWork(&work, algorithm, call.Out[0].Numel(), multiply.ComputationDType(call))
 		return work
@@ -54,45 +53,56 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 		conv.directWork(&work, rateDirectTaps, multiply.ComputationDType(call), algorithm == directFromPlanes)
 		return work
 	}
-	elements := conv.windowElements()
 	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)
-	multiply.ReclassifyPanels(&work, call, 1, pixels)
+	multiply.ReclassifyPanels(&work, call, 1, conv.batch*conv.pixelsOut())
 	if !call.IsConstant(1) {
 		work.AddUnits(multiply.RatePackRow, float64(call.Meta(1).Numel()))
 	}
 	if algorithm == productByPixels {
-		multiply.AddProduct(&work, dtype, float64(conv.groups), pixels, conv.outPerGroup(), conv.termsPerOutput())
-		work.AddUnits(multiply.RateStartProduct, float64(conv.groups))
-		if conv.outStride.c != 1 {
-			multiply.AddScatteredStores(&work, call.Out[0].Numel(), conv.termsPerOutput())
-		}
-		if conv.isPointwise() {
-			work.AddUnits(multiply.RatePackRow, elements)
-			return work
-		}
-		runLength, _ := pixelRun(conv)
-		work.AddUnits(multiply.RatePackWindow, elements)
-		work.AddUnits(multiply.RatePackRun, elements/float64(runLength))
-		return work
+		conv.addPixelProduct(&work, call.Out[0])
+	} else {
+		conv.addPlaneProducts(&work, call.Out[0])
 	}
-	multiply.AddProduct(&work, dtype, float64(conv.batch*conv.groups), conv.outPerGroup(), conv.pixelsOut(),
-		conv.termsPerOutput())
-	work.AddUnits(multiply.RateStartProduct, float64(conv.batch*conv.groups))
-	if pixel, _ := conv.pixelStride(); pixel != 1 {
-		multiply.AddScatteredStores(&work, call.Out[0].Numel(), conv.termsPerOutput())
+	return work
+}
+
+// addPixelProduct adds the cost of productByPixels: one product for each group, and the packing of windows.
+func (s *convShape) addPixelProduct(work *graph.Work, out tensor.Meta) {
+	multiply.AddProduct(work, out.DType, float64(s.groups), s.batch*s.pixelsOut(), s.outPerGroup(), s.termsPerOutput())
+	work.AddUnits(multiply.RateStartProduct, float64(s.groups))
+	if s.outStride.c != 1 {
+		multiply.AddScatteredStores(work, out.Numel(), s.termsPerOutput())
 	}
+	elements := s.windowElements()
+	if s.isPointwise() {
+		work.AddUnits(multiply.RatePackRow, elements)
+		return
+	}
+	runLength, _ := pixelRun(s)
+	work.AddUnits(multiply.RatePackWindow, elements)
+	work.AddUnits(multiply.RatePackRun, elements/float64(runLength))
+}
+
+// addPlaneProducts adds the cost of productByPlanes: one product for each group of each image, and the packing of
+// windows.
+func (s *convShape) addPlaneProducts(work *graph.Work, out tensor.Meta) {
+	multiply.AddProduct(work, out.DType, float64(s.batch*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
+	work.AddUnits(multiply.RateStartProduct, float64(s.batch*s.groups))
+	if pixel, _ := s.pixelStride(); pixel != 1 {
+		multiply.AddScatteredStores(work, out.Numel(), s.termsPerOutput())
+	}
+	elements := s.windowElements()
 	switch {
-	case conv.isPointwise():
+	case s.isPointwise():
 		work.AddUnits(multiply.RatePackCol, elements)
-		return work
-	case conv.w.Stride != 1:
+		return
+	case s.w.Stride != 1:
 		work.AddUnits(multiply.RatePackStep, elements)
 	default:
 		work.AddUnits(multiply.RatePackTap, elements)
 	}
-	work.AddUnits(multiply.RatePackMove, elements/float64(min(conv.w.Results, rowPixels)))
-	return work
+	work.AddUnits(multiply.RatePackMove, elements/float64(min(s.w.Results, rowPixels)))
 }
 
 // windowElements returns the number of elements in the windows of all results and groups.
