@@ -186,10 +186,10 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()
-	listBytes := t.blocks() * t.blockChannels() * 4 // size of the initial sums, and of the scales
+	channelListBytes := t.blocks() * t.blockChannels() * 4 // size of the initial sums, and of the scales
 	t.scratchOffsets.sums = weight.scratchBytes()
-	t.scratchOffsets.scales = t.scratchOffsets.sums + listBytes
-	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + listBytes
+	t.scratchOffsets.scales = t.scratchOffsets.sums + channelListBytes
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + channelListBytes
 	kernel := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copiesInput {

@@ -19,7 +19,8 @@ import (
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
 	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
-		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights()), m.Ptrs[2], r.conv.call.Meta(1).Strides, block)
+		r.packBlock(kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights()), m.Ptrs[2], r.conv.call.Meta(1).Strides,
+			block)
 		return nil
 	}}
 }

@@ -27,7 +27,7 @@ func (w *winogradConv) packing() graph.Packing {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformedWeights())
 			for block := range w.blocks {
 				interrupt.Check(ctx)
-				w.fill(to, src.Pointer(), src.Strides, block)
+				w.packBlock(to, src.Pointer(), src.Strides, block)
 			}
 		},
 	}
@@ -75,8 +75,8 @@ func weightLoops(form winograd.Form) ([]weightLoop, error) {
 	return list, nil
 }
 
-// weightLoopsOf holds the loops by m, compiled on first use.
-var weightLoopsOf = map[int]func() []weightLoop{2: loopsOnce(2), 4: loopsOnce(4)}
+// weightLoopsBySize holds the loops by m, compiled on first use.
+var weightLoopsBySize = map[int]func() []weightLoop{2: loopsOnce(2), 4: loopsOnce(4)}
 
 // loopsOnce returns a function that compiles the loops of F(m x m, 3 x 3) in its first call.
 func loopsOnce(m int) func() []weightLoop {
@@ -93,9 +93,10 @@ func loopsOnce(m int) func() []weightLoop {
 // and one block of output channels stay in the L1 cache.
 const weightDepth = 32
 
-// fill transforms the weights of a block of output channels. to has the transformed weights of all blocks. from is the
-// address of the weight, and strides are its strides in elements. Channels of the last block that do not exist are 0.
-func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, block int) {
+// packBlock transforms the weights of a block of output channels. to has the transformed weights of all blocks. from is
+// the address of the weight, and strides are its strides in elements. Channels of the last block that do not exist are
+// 0.
+func (w *winogradConv) packBlock(to []float32, from unsafe.Pointer, strides []int, block int) {
 	blockWeights := w.form.Points() * w.pointWeights()
 	to = to[block*blockWeights:][:blockWeights]
 	first := block * w.blockChannels
@@ -105,14 +106,15 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 	}
 	transposed := make([]float32, 9*weightDepth*w.blockChannels)
 	for channel := 0; channel < w.conv.inChannels; channel += weightDepth {
-		w.fillPart(to, kit.AddressOf[float32](from, first*strides[0]+channel*strides[1]), strides, channel, lanes, transposed)
+		w.packChannels(to, kit.AddressOf[float32](from, first*strides[0]+channel*strides[1]), strides, channel, lanes,
+			transposed)
 	}
 }
 
-// fillPart transforms the weights of a block, to, for up to weightDepth input channels, from the given input channel
-// on. from is the address of the weights of the block's first output channel and of this input channel. lanes is the
-// number of output channels. transposed is temporary memory.
-func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int, channel, lanes int,
+// packChannels transforms the weights of a block, to, for up to weightDepth input channels, from the given input
+// channel on. from is the address of the weights of the block's first output channel and of this input channel. lanes
+// is the number of output channels. transposed is temporary memory.
+func (w *winogradConv) packChannels(to []float32, from unsafe.Pointer, strides []int, channel, lanes int,
 	transposed []float32) {
 	const size = floatBytes
 	depth := min(weightDepth, w.conv.inChannels-channel)
@@ -124,7 +126,7 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 	var state loops.State
 	var ptrs [expr.MaxOperands]unsafe.Pointer
 	var rowStrides [expr.MaxOperands]int
-	for _, loop := range weightLoopsOf[w.form.M]() {
+	for _, loop := range weightLoopsBySize[w.form.M]() {
 		operands := 0 // first the results, then the elements of the window
 		for point := range loop.points {
 			offset := (loop.first+point)*w.pointWeights() + channel*w.blockChannels
@@ -145,8 +147,8 @@ func (w *winogradConv) weightIsPacked() (bool, error) {
 	if packed == nil {
 		return false, nil
 	}
-	if want := w.packing().Format; packed.Format != want {
-		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", packed.Format, want)
+	if wantedFormat := w.packing().Format; packed.Format != wantedFormat {
+		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", packed.Format, wantedFormat)
 	}
 	return true, nil
 }
