@@ -165,32 +165,10 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	spec := product.spec(dtype)
 	multiplier.A, multiplier.B = product.a.offsets(product.batch), product.b.offsets(product.batch)
 	multiplier.C = product.c.offsets(product.batch)
-
-	const isA, isB = true, false
-	panelsA, panelsB := product.panels(isA, dtype), product.panels(isB, dtype)
-	if packed, err := multiply.IsPackedIn(call, product.aOperand, panelsA); err != nil {
+	if err := product.readPacked(call, multiplier, &spec); err != nil {
 		return nil, err
-	} else if packed {
-		spec.A.Source, multiplier.A = gemm.Prepacked, panelsA.PackedOffsets(multiplier.A)
 	}
-	if packed, err := multiply.IsPackedIn(call, product.bOperand, panelsB); err != nil {
-		return nil, err
-	} else if packed {
-		spec.B.Source, spec.B.Panel, multiplier.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(multiplier.B)
-	}
-
-	bias, stride, isVector := product.vectorBias()
-	if isVector {
-		spec.Bias, spec.BiasStride = bias, stride
-		multiplier.Bias = product.add.offsets(product.batch)
-	} else if product.hasAdd || product.alpha.Complex() != 1 {
-		multiplier.Add = product.add.offsets(product.batch)
-		applyAffine := affineLoops[dtype](&affine{alpha: product.alpha, beta: product.beta, c: product.c, add: product.add,
-			hasAdd: product.hasAdd})
-		multiplier.Prepare = func(job *multiply.Job) {
-			job.Args.Epilogue = func(i0, i1, j0, j1 int) { applyAffine(job.Args.C, job.EntryAdd, i0, i1, j0, j1) }
-		}
-	}
+	isVector := product.addAddend(multiplier, &spec)
 	// Indices in Mem.Ptrs, where the result precedes the operands.
 	aOperand, bOperand, addOperand, hasAdd := 1+product.aOperand, 1+product.bOperand, 1+product.addOperand, product.hasAdd
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
@@ -209,6 +187,40 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	kernel := &graph.Kernel{Code: multiplier.Listings}
 	kernel.Phases, kernel.Scratch, kernel.WorkerScratch = multiplier.Phases(0)
 	return kernel, nil
+}
+
+// readPacked sets the sources and the offsets of the matrices that were packed when the graph was planned.
+func (product *contraction) readPacked(call *graph.Call, multiplier *multiply.Multiplier, spec *gemm.Spec) error {
+	const isA, isB = true, false
+	panelsA, panelsB := product.panels(isA, spec.DType), product.panels(isB, spec.DType)
+	if packed, err := multiply.IsPackedIn(call, product.aOperand, panelsA); err != nil {
+		return err
+	} else if packed {
+		spec.A.Source, multiplier.A = gemm.Prepacked, panelsA.PackedOffsets(multiplier.A)
+	}
+	packed, err := multiply.IsPackedIn(call, product.bOperand, panelsB)
+	if packed && err == nil {
+		spec.B.Source, spec.B.Panel, multiplier.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(multiplier.B)
+	}
+	return err
+}
+
+// addAddend makes the multiplier add the addend, as the bias of the product or by an affine loop. It reports whether
+// the addend is a bias.
+func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gemm.Spec) (isVector bool) {
+	bias, stride, isVector := product.vectorBias()
+	if isVector {
+		spec.Bias, spec.BiasStride = bias, stride
+		multiplier.Bias = product.add.offsets(product.batch)
+	} else if product.hasAdd || product.alpha.Complex() != 1 {
+		multiplier.Add = product.add.offsets(product.batch)
+		applyAffine := affineLoops[spec.DType](&affine{alpha: product.alpha, beta: product.beta, c: product.c,
+			add: product.add, hasAdd: product.hasAdd})
+		multiplier.Prepare = func(job *multiply.Job) {
+			job.Args.Epilogue = func(i0, i1, j0, j1 int) { applyAffine(job.Args.C, job.EntryAdd, i0, i1, j0, j1) }
+		}
+	}
+	return isVector
 }
 
 // formOf describes the contraction of a call for compilers of devices.

@@ -13,20 +13,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// viewsOf returns a view of each tensor with the shape and layout of the corresponding type.
-func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
-	var out []*tensor.Tensor
-	for i, viewType := range types {
-		meta, _ := viewType.Meta()
-		viewed, err := in[i].View(meta)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, viewed)
-	}
-	return out, nil
-}
-
 // Outer is torch.outer, the product of a column and a row.
 var Outer = composite(graph.Op{
 	Semantics: graph.Semantics{
@@ -106,6 +92,20 @@ func composite(op graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.
 		return base.Ref(inner, in)
 	}
 	return kit.DefineWith(kit.NoAttrs, op)
+}
+
+// viewsOf returns a view of each tensor with the shape and layout of the corresponding type.
+func viewsOf(in []*tensor.Tensor, types ...tensor.Type) ([]*tensor.Tensor, error) {
+	var out []*tensor.Tensor
+	for i, viewType := range types {
+		meta, _ := viewType.Meta()
+		viewed, err := in[i].View(meta)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, viewed)
+	}
+	return out, nil
 }
 
 // Numel is torch.numel: the number of elements, as a tensor.
