@@ -85,13 +85,14 @@ func (op transposedConv) impls() []graph.Impl {
 	if op.dims == 3 {
 		names = [2]string{"direct_ndhwc", "direct_ncdhw"}
 	}
+	const byPixels, byPlanes = false, true
 	return []graph.Impl{
 		{Name: "spread", Doc: "Multiplies the weight by the input, and adds the resulting windows to the result.",
 			Work: op.work, Lower: op.compile, Pack: op.pack},
 		op.directImpl(names[0], "Multiplies pixels in place by the packed weight, one convolution with stride 1 for each "+
-			"remainder of positions modulo the stride; channels last.", false),
+			"remainder of positions modulo the stride; channels last.", byPixels),
 		op.directImpl(names[1], "Multiplies pixels of planes in place by the packed weight, one convolution with stride 1 "+
-			"for each remainder of positions modulo the stride; the result is channels-last.", true),
+			"for each remainder of positions modulo the stride; the result is channels-last.", byPlanes),
 	}
 }
 

@@ -9,13 +9,16 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// Values of isScaled.
+const unscaled, scaled = false, true
+
 // Modified Bessel functions of the first kind. The suffix e stands for a factor of exp(-|x|). As in PyTorch, I0 and I1
 // of infinities are NaN.
 var (
-	I0  = bessel("i0", "i0", 0, false)
-	I0e = bessel("special_i0e", "i0e", 0, true)
-	I1  = bessel("special_i1", "i1", 1, false)
-	I1e = bessel("special_i1e", "i1e", 1, true)
+	I0  = bessel("i0", "i0", 0, unscaled)
+	I0e = bessel("special_i0e", "i0e", 0, scaled)
+	I1  = bessel("special_i1", "i1", 1, unscaled)
+	I1e = bessel("special_i1e", "i1e", 1, scaled)
 )
 
 // bessel defines a modified Bessel function. isScaled is set for a factor of exp(-|x|). kernel is PyTorch's name of the
@@ -32,10 +35,10 @@ func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
 
 // Modified Bessel functions of the second kind. Scaled functions have a factor of exp(x).
 var (
-	BesselK0       = besselSecond("special_modified_bessel_k0", 0, false)
-	BesselK1       = besselSecond("special_modified_bessel_k1", 1, false)
-	ScaledBesselK0 = besselSecond("special_scaled_modified_bessel_k0", 0, true)
-	ScaledBesselK1 = besselSecond("special_scaled_modified_bessel_k1", 1, true)
+	BesselK0       = besselSecond("special_modified_bessel_k0", 0, unscaled)
+	BesselK1       = besselSecond("special_modified_bessel_k1", 1, unscaled)
+	ScaledBesselK0 = besselSecond("special_scaled_modified_bessel_k0", 0, scaled)
+	ScaledBesselK1 = besselSecond("special_scaled_modified_bessel_k1", 1, scaled)
 )
 
 // besselSecond defines a modified Bessel function of the second kind. isScaled is set for a factor of exp(x).
@@ -74,7 +77,7 @@ func besselSecondText(order int, isScaled bool) string {
 // whose error decreases exponentially with the number of steps. Below 1e-8, the other terms of the power series are
 // less than a rounding.
 func besselSecondReference(order int, isScaled bool, x float64) float64 {
-	scaled := 0.0
+	scaledResult := 0.0
 	switch {
 	case x == 0:
 		return math.Inf(1)
@@ -88,23 +91,23 @@ func besselSecondReference(order int, isScaled bool, x float64) float64 {
 	case x > 30:
 		term, mu := 1.0, float64(4*order*order)
 		for k := 1; k <= 20; k++ {
-			scaled += term
+			scaledResult += term
 			odd := float64(2*k - 1)
 			term = float64(term * (mu - float64(odd*odd)) / (float64(k) * 8 * x))
 		}
-		scaled *= math.Sqrt(math.Pi/2) / math.Sqrt(x)
+		scaledResult *= math.Sqrt(math.Pi/2) / math.Sqrt(x)
 	default:
 		const step = 1.0 / 8
-		scaled = step / 2
+		scaledResult = step / 2
 		for t := step; t < 30; t += step {
 			half := math.Sinh(t / 2) // 2*sinh(t/2)^2 is cosh(t)-1
-			scaled += float64(step * math.Exp(-2*x*half*half) * math.Cosh(float64(order)*t))
+			scaledResult += float64(step * math.Exp(-2*x*half*half) * math.Cosh(float64(order)*t))
 		}
 	}
 	if isScaled {
-		return scaled
+		return scaledResult
 	}
-	return math.Exp(-x) * scaled
+	return math.Exp(-x) * scaledResult
 }
 
 // besselText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| up to 8, and one in

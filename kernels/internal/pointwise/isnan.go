@@ -32,12 +32,14 @@ var (
 // predicateOp defines a predicate. ofFloat and ofComplex are the references for real and complex numbers. ofComplex is
 // nil if complex numbers are not supported. layout returns the layout of the result. If layout is nil, the iteration
 // determines it.
-func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), ofFloat func(float64) bool,
+func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor.Type, error),
+	ofFloat func(float64) bool,
 	ofComplex func(complex128) bool) *graph.Op {
-	cfg, table := unaryWithResult(tensor.Bool), kernelsWithResultDType(formula(text), toBool, bools, integers, floats)
+	cfg, table := unaryWithResult(tensor.Bool), kernelsWithResultDType(formula(formulaText), toBool, bools, integers,
+		floats)
 	switch {
 	case ofComplex != nil:
-		table = mergeKernels(table, kernelsWithResultDType(formula(text), toBool, complexes))
+		table = mergeKernels(table, kernelsWithResultDType(formula(formulaText), toBool, complexes))
 	case name == "signbit":
 		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:

@@ -47,19 +47,23 @@ type shuffle struct {
 	copiesSelf bool
 }
 
+// The orders of the parts of a channel index: a channel, and a position in a block.
+const channelFirst, positionFirst = false, true
+
 // PixelShuffle, PixelUnshuffle, DepthToSpace and SpaceToDepth convert between channels and blocks of pixels.
 // ChannelShuffle reorders channels.
 var (
 	PixelShuffle = shuffleOp(graph.SchemaOf[*pixelShuffleAttrs](), "pixel_shuffle",
 		"Converts channels to blocks of pixels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
-			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[*pixelShuffleAttrs](c).UpscaleFactor, false)
+			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[*pixelShuffleAttrs](c).UpscaleFactor, channelFirst)
 		})
 	PixelUnshuffle = shuffleOp(graph.SchemaOf[*pixelUnshuffleAttrs](), "pixel_unshuffle",
 		"Converts blocks of pixels to channels: [..., c, "+
 			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			result, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[*pixelUnshuffleAttrs](c).DownscaleFactor, false)
+			result, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[*pixelUnshuffleAttrs](c).DownscaleFactor,
+				channelFirst)
 			result.copiesSelf = kit.IsEmpty(c.Type(0))
 			return result, err
 		})
@@ -72,7 +76,7 @@ var (
 	SpaceToDepth = shuffleOp(graph.SchemaOf[*spaceToDepthAttrs](), "space_to_depth",
 		"Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[*spaceToDepthAttrs](c).BlockSize, true)
+			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[*spaceToDepthAttrs](c).BlockSize, positionFirst)
 		})
 	ChannelShuffle = shuffleOp(graph.SchemaOf[*channelShuffleAttrs](), "channel_shuffle",
 		"Interleaves groups of channels: channel j of group i becomes channel i of group j.",
@@ -164,9 +168,9 @@ func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
 // toBlocks returns the shuffle that converts factor*factor channels to a block of factor by factor pixels. A channel
-// index of self combines the position in the block with a channel of the result. If blocksFirst is set, the index is
-// position*channels + channel, else channel*factor*factor + position. op is the name in errors.
-func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (result shuffle, err error) {
+// index of self combines the position in the block with a channel of the result. If isPositionFirst is set, the index
+// is position*channels + channel, else channel*factor*factor + position. op is the name in errors.
+func toBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
 	case rank < 3:
@@ -190,7 +194,7 @@ func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (result
 	// In both orders, the split dimensions are reordered to [..., channels, height, side, width, side].
 	result.split = append(slices.Clone(batch), channels, side, side, height, width)
 	result.perm = append(result.perm, batchRank, batchRank+3, batchRank+1, batchRank+4, batchRank+2)
-	if blocksFirst {
+	if isPositionFirst {
 		result.split = append(slices.Clone(batch), side, side, channels, height, width)
 		result.perm = append(result.perm[:batchRank], batchRank+2, batchRank+3, batchRank, batchRank+4, batchRank+1)
 	}
@@ -200,7 +204,7 @@ func toBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (result
 
 // fromBlocks returns the shuffle that converts a block of factor by factor pixels to factor*factor channels. It is the
 // inverse of toBlocks.
-func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (result shuffle, err error) {
+func fromBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
 	case rank < 3:
@@ -225,7 +229,7 @@ func fromBlocks(op string, self tensor.Type, factor int, blocksFirst bool) (resu
 		result.perm[d] = d
 	}
 	result.split = append(slices.Clone(batch), channels, height, side, width, side)
-	if blocksFirst { // [..., side, side, channels, height, width], else [..., channels, side, side, height, width]
+	if isPositionFirst { // [..., side, side, channels, height, width], else [..., channels, side, side, height, width]
 		result.perm = append(result.perm, batchRank+2, batchRank+4, batchRank, batchRank+1, batchRank+3)
 	} else {
 		result.perm = append(result.perm, batchRank, batchRank+2, batchRank+4, batchRank+1, batchRank+3)
