@@ -24,6 +24,8 @@ type builtin struct {
 var builtins map[string]builtin
 
 func init() {
+	const sameOrder, swapOperands = false, true // a > b is b < a
+	// The fields of a builtin are minOperands, maxOperands, apply and resultHasDType.
 	builtins = map[string]builtin{
 		"+": {2, 2, add, false}, "-": {2, 2, sub, false}, "*": {2, 2, mul, false}, "/": {2, 2, div, false},
 		"**": {2, 2, pow, false}, "pow": {2, 2, pow, false},
@@ -33,9 +35,9 @@ func init() {
 		"&": {2, 2, bitwise(And), false}, "|": {2, 2, bitwise(Or), false}, "^": {2, 2, bitwise(Xor), false},
 		"<<": {2, 2, shift(Shl), false}, ">>": {2, 2, shift(Shr), false},
 		"and": {2, 2, logical(And), false}, "or": {2, 2, logical(Or), false},
-		"==": {2, 2, compare(Eq, false), false}, "!=": {2, 2, compare(Ne, false), false},
-		"<": {2, 2, compare(Lt, false), false}, "<=": {2, 2, compare(Le, false), false},
-		">": {2, 2, compare(Lt, true), false}, ">=": {2, 2, compare(Le, true), false},
+		"==": {2, 2, compare(Eq, sameOrder), false}, "!=": {2, 2, compare(Ne, sameOrder), false},
+		"<": {2, 2, compare(Lt, sameOrder), false}, "<=": {2, 2, compare(Le, sameOrder), false},
+		">": {2, 2, compare(Lt, swapOperands), false}, ">=": {2, 2, compare(Le, swapOperands), false},
 		"where": {3, 3, where, false}, "abs": {1, 1, abs, false}, "fma": {3, 3, fma, false},
 		"min": {2, 2, extremum(Min, And), false}, "minimum": {2, 2, extremum(Min, And), false},
 		"max": {2, 2, extremum(Max, Or), false}, "maximum": {2, 2, extremum(Max, Or), false},

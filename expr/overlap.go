@@ -105,25 +105,25 @@ func (joiner *passJoiner) build(loadFrom func(place Place, dtype tensor.DType, p
 
 // load returns a part of the operand at a place, and adds the operand to the code if necessary.
 func (joiner *passJoiner) load(place Place, dtype tensor.DType, part int) Value {
-	n := slices.Index(joiner.in, place)
-	if n < 0 {
-		n = len(joiner.in)
+	operand := slices.Index(joiner.in, place)
+	if operand < 0 {
+		operand = len(joiner.in)
 		joiner.in, joiner.builder.code.In = append(joiner.in, place), append(joiner.builder.code.In, dtype)
 	}
-	return joiner.builder.load(n, uint64(part))
+	return joiner.builder.load(operand, uint64(part))
 }
 
 // loadOrCompute returns a part of the value at a place. If the value is computed once per row, loadOrCompute adds the
 // computation to the code, once for each Element that uses the value.
 func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part int) Value {
-	k, n := joiner.computedAfter(place)
+	passIndex, resultIndex := joiner.computedAfter(place)
 	if place.Kind == AtOperand && joiner.isConstant(place.N) {
 		place.Element = 0
 	}
-	if n < 0 {
+	if resultIndex < 0 {
 		return joiner.load(place, dtype, part)
 	}
-	pass, key := &joiner.program.Passes[k], Place{N: k, Element: place.Element}
+	pass, key := &joiner.program.Passes[passIndex], Place{N: passIndex, Element: place.Element}
 	if joiner.numbers[key] == nil {
 		joiner.numbers[key] = joiner.builder.Inline(pass.PerRow, func(n, part int) Value {
 			source := pass.PerRowIn[n]
@@ -131,12 +131,12 @@ func (joiner *passJoiner) loadOrCompute(place Place, dtype tensor.DType, part in
 			return joiner.loadOrCompute(source, pass.PerRow.In[n], part)
 		})
 	}
-	return joiner.numbers[key][n].Re
+	return joiner.numbers[key][resultIndex].Re
 }
 
-// computedAfter returns the pass k after which the number at a place is computed, and its index n among the results of
-// that computation. If no such computation has the number, n is -1.
-func (joiner *passJoiner) computedAfter(place Place) (k, n int) {
+// computedAfter returns the pass after which the number at a place is computed, and its index among the results of that
+// computation. If no such computation has the number, both results are -1.
+func (joiner *passJoiner) computedAfter(place Place) (passIndex, resultIndex int) {
 	if place.Kind == AtNumber {
 		for k := range joiner.program.Passes {
 			if n := slices.Index(joiner.program.Passes[k].PerRowOut, Place{Kind: AtNumber, N: place.N}); n >= 0 {

@@ -85,7 +85,7 @@ func (c *Code) RowProgram(uniform, perElement []bool) (*RowProgram, error) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
 	}
 	split := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, PerElement: perElement}, code: c}
-	split.setLevels()
+	split.assignPasses()
 	split.scanRows()
 	for output := range c.Out {
 		if !perElement[output] && split.outputVaries(output) {
@@ -113,9 +113,9 @@ type splitter struct {
 	*RowProgram
 	code        *Code
 	variesInRow []bool // indexed by value: whether it varies within the row; otherwise it is a number
-	// level[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which
-	// the number is computed, or -1 if the number depends on no pass.
-	level          []int
+	// passOf[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which the
+	// number is computed, or -1 if the number depends on no pass.
+	passOf         []int
 	numberIndex    []int     // indexed by value: its index in Numbers, or -1
 	rowIndex       []int     // indexed by value: its index in Rows, or -1
 	writerPass     []int     // indexed by row: the pass that writes it
@@ -124,17 +124,17 @@ type splitter struct {
 	numbersAfter   [][]Value // indexed by pass: the numbers that are computed after it
 }
 
-// setLevels sets variesInRow and level of each value. A [Scan] is available one pass after the pass that computes its
-// operand, because the row is scanned between passes.
-func (s *splitter) setLevels() {
+// assignPasses sets variesInRow and passOf of each value. A [Scan] is available one pass after the pass that computes
+// its operand, because the row is scanned between passes.
+func (s *splitter) assignPasses() {
 	values := len(s.code.Insts)
-	s.variesInRow, s.level, s.numberIndex, s.rowIndex = make([]bool, values), make([]int, values), make([]int, values),
+	s.variesInRow, s.passOf, s.numberIndex, s.rowIndex = make([]bool, values), make([]int, values), make([]int, values),
 		make([]int, values)
 	for v, inst := range s.code.Insts {
-		s.numberIndex[v], s.rowIndex[v], s.level[v] = -1, -1, -1
+		s.numberIndex[v], s.rowIndex[v], s.passOf[v] = -1, -1, -1
 		if inst.Op == Load {
 			if s.variesInRow[v] = !s.Uniform[inst.A]; s.variesInRow[v] {
-				s.level[v] = 0
+				s.passOf[v] = 0
 			}
 			continue
 		}
@@ -142,13 +142,13 @@ func (s *splitter) setLevels() {
 			s.variesInRow[v] = s.variesInRow[v] || s.variesInRow[operand]
 		}
 		for _, operand := range inst.Operands() {
-			s.level[v] = max(s.level[v], s.firstPass(operand, s.variesInRow[v] || inst.Op == Reduce))
+			s.passOf[v] = max(s.passOf[v], s.firstPass(operand, s.variesInRow[v] || inst.Op == Reduce))
 		}
 		switch inst.Op {
 		case Reduce:
-			s.variesInRow[v], s.level[v] = false, max(s.level[v], 0)
+			s.variesInRow[v], s.passOf[v] = false, max(s.passOf[v], 0)
 		case Scan:
-			s.variesInRow[v], s.level[v] = true, max(s.firstPass(inst.A, true), 0)+1
+			s.variesInRow[v], s.passOf[v] = true, max(s.firstPass(inst.A, true), 0)+1
 		}
 	}
 }
@@ -162,13 +162,13 @@ func (s *splitter) scanRows() {
 		}
 		s.rowIndex[v] = len(s.Rows)
 		row := Row{DType: inst.DType, Out: -1, Scan: Op(inst.Imm)}
-		for o, out := range s.code.Out {
-			if out.Re == Value(v) && out.Im == None && s.PerElement[o] && row.Out < 0 {
-				row.Out, s.inOutputMemory[o] = o, true
+		for output, out := range s.code.Out {
+			if out.Re == Value(v) && out.Im == None && s.PerElement[output] && row.Out < 0 {
+				row.Out, s.inOutputMemory[output] = output, true
 			}
 		}
 		s.Rows = append(s.Rows, row)
-		s.writerPass, s.lastReader = append(s.writerPass, s.level[v]-1), append(s.lastReader, s.level[v]-1)
+		s.writerPass, s.lastReader = append(s.writerPass, s.passOf[v]-1), append(s.lastReader, s.passOf[v]-1)
 	}
 }
 
@@ -176,27 +176,27 @@ func (s *splitter) scanRows() {
 // firstPass returns the pass after which the number is known.
 func (s *splitter) firstPass(v Value, inLoop bool) int {
 	if inLoop && !s.variesInRow[v] {
-		return s.level[v] + 1
+		return s.passOf[v] + 1
 	}
-	return s.level[v]
+	return s.passOf[v]
 }
 
-// outputVaries reports whether output o varies within the row.
-func (s *splitter) outputVaries(o int) bool {
-	out := s.code.Out[o]
+// outputVaries reports whether an output varies within the row.
+func (s *splitter) outputVaries(output int) bool {
+	out := s.code.Out[output]
 	return s.variesInRow[out.Re] || out.Im != None && s.variesInRow[out.Im]
 }
 
-// outputPass returns the pass that writes output o. For an output with one element for each row, it returns the pass
+// outputPass returns the pass that writes an output. For an output with one element for each row, it returns the pass
 // after which the output is written.
-func (s *splitter) outputPass(o int) int {
-	out := s.code.Out[o]
-	if s.inOutputMemory[o] {
-		return s.level[out.Re] - 1
+func (s *splitter) outputPass(output int) int {
+	out := s.code.Out[output]
+	if s.inOutputMemory[output] {
+		return s.passOf[out.Re] - 1
 	}
-	pass := s.firstPass(out.Re, s.PerElement[o])
+	pass := s.firstPass(out.Re, s.PerElement[output])
 	if out.Im != None {
-		pass = max(pass, s.firstPass(out.Im, s.PerElement[o]))
+		pass = max(pass, s.firstPass(out.Im, s.PerElement[output]))
 	}
 	return max(pass, 0)
 }
@@ -204,15 +204,15 @@ func (s *splitter) outputPass(o int) int {
 // countPasses returns the number of passes over a row that the outputs, folds and scans need.
 func (s *splitter) countPasses() int {
 	passes := 0
-	for o := range s.code.Out {
-		passes = max(passes, s.outputPass(o)+1)
+	for output := range s.code.Out {
+		passes = max(passes, s.outputPass(output)+1)
 	}
 	for v, inst := range s.code.Insts {
 		switch inst.Op {
 		case Reduce:
-			passes = max(passes, s.level[v]+1)
+			passes = max(passes, s.passOf[v]+1)
 		case Scan:
-			passes = max(passes, s.level[v])
+			passes = max(passes, s.passOf[v])
 		}
 	}
 	return passes
@@ -224,7 +224,7 @@ func (s *splitter) placeOfNumber(v Value) Place {
 		s.numberIndex[v] = len(s.Numbers)
 		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
 		if s.code.Insts[v].Op != Reduce {
-			s.numbersAfter[s.level[v]] = append(s.numbersAfter[s.level[v]], v)
+			s.numbersAfter[s.passOf[v]] = append(s.numbersAfter[s.passOf[v]], v)
 		}
 	}
 	return Place{Kind: AtNumber, N: s.numberIndex[v]}
@@ -312,17 +312,17 @@ func (e *emitter) emit() valueMap {
 func (s *splitter) buildAfter(pass int) error {
 	codeEmitter := s.newEmitter(func(v Value) (Place, bool) {
 		inst := s.code.Insts[v]
-		if inst.Op == Reduce || s.level[v] >= 0 && s.level[v] < pass {
+		if inst.Op == Reduce || s.passOf[v] >= 0 && s.passOf[v] < pass {
 			return s.placeOfNumber(v), true
 		}
 		return Place{}, false
 	})
 	var outputs []Output
 	var places []Place
-	for o, out := range s.code.Out {
-		if !s.PerElement[o] && s.outputPass(o) == pass {
+	for output, out := range s.code.Out {
+		if !s.PerElement[output] && s.outputPass(output) == pass {
 			codeEmitter.mark(out.Re, out.Im)
-			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: o})
+			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
 		}
 	}
 	for _, v := range s.numbersAfter[pass] {
@@ -343,9 +343,9 @@ func (s *splitter) buildAfter(pass int) error {
 
 // passOutputs returns the values that a pass stores, and their places.
 func (s *splitter) passOutputs(pass int) (outputs []Output, places []Place) {
-	for o, out := range s.code.Out {
-		if s.PerElement[o] && s.outputPass(o) == pass && !s.inOutputMemory[o] {
-			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: o})
+	for output, out := range s.code.Out {
+		if s.PerElement[output] && s.outputPass(output) == pass && !s.inOutputMemory[output] {
+			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
 		}
 	}
 	for row, writer := range s.writerPass {
@@ -368,7 +368,7 @@ func (s *splitter) buildPass(pass int) error {
 	outputs, places := s.passOutputs(pass)
 	rowPass, storedCount := &s.Passes[pass], len(outputs)
 	for v, inst := range s.code.Insts {
-		if inst.Op == Reduce && s.level[v] == pass {
+		if inst.Op == Reduce && s.passOf[v] == pass {
 			outputs, places = append(outputs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
 			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
 			rowPass.FoldResults = append(rowPass.FoldResults, s.placeOfNumber(Value(v)).N)
@@ -397,7 +397,7 @@ func (s *splitter) buildPass(pass int) error {
 // loadPlace returns the place from which a pass loads a value. It returns false if the pass computes the value.
 func (s *splitter) loadPlace(v Value, pass int) (Place, bool) {
 	if !s.variesInRow[v] {
-		if s.level[v] < 0 {
+		if s.passOf[v] < 0 {
 			return Place{}, false
 		}
 		return s.placeOfNumber(v), true
@@ -429,13 +429,13 @@ func (s *splitter) reuseOutputMemory() {
 		}
 	}
 	for row := range s.Rows {
-		for o, out := range s.code.Out {
+		for output, out := range s.code.Out {
 			if s.Rows[row].Out >= 0 {
 				break
 			}
-			if s.PerElement[o] && !isUsed[o] && s.outputPass(o) >= s.lastReader[row] &&
+			if s.PerElement[output] && !isUsed[output] && s.outputPass(output) >= s.lastReader[row] &&
 				out.DType.Size() == s.Rows[row].DType.Size() {
-				s.Rows[row].Out, isUsed[o] = o, true
+				s.Rows[row].Out, isUsed[output] = output, true
 			}
 		}
 	}

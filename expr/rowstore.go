@@ -9,8 +9,8 @@ import (
 )
 
 // A row program runs several passes over a row. This file decides which values a pass stores for a later pass: a stored
-// value is loaded there instead of being computed again. splitter (rowprogram.go) builds the passes. Its level has the
-// pass that computes each value, and its rowIndex the stored row of each value, or -1.
+// value is loaded there instead of being computed again. splitter (rowprogram.go) builds the passes. Its field
+// passOf has the pass that computes each value, and rowIndex the stored row of each value, or -1.
 
 // recomputeCost is the maximum cost of recomputing an element in a later pass, in simple operations. It is about the
 // cost of storing and loading the element.
@@ -32,7 +32,7 @@ func (s *splitter) storeRows(pass int, roots ...Value) {
 		if !seen[v] || !s.variesInRow[v] {
 			continue
 		}
-		if s.level[v] < pass {
+		if s.passOf[v] < pass {
 			s.store(Value(v), pass)
 			continue
 		}
@@ -74,11 +74,11 @@ func (s *splitter) store(v Value, pass int) {
 	s.Rows = append(s.Rows, Row{DType: dtype, Out: -1})
 	for output, out := range s.code.Out {
 		if out.Re == v && out.Im == None && out.DType == dtype && s.PerElement[output] &&
-			s.outputPass(output) == s.level[v] {
+			s.outputPass(output) == s.passOf[v] {
 			s.Rows[len(s.Rows)-1].Out = output
 		}
 	}
-	s.writerPass, s.lastReader = append(s.writerPass, s.level[v]), append(s.lastReader, pass)
+	s.writerPass, s.lastReader = append(s.writerPass, s.passOf[v]), append(s.lastReader, pass)
 }
 
 // useCount returns the number of values and outputs that use v.

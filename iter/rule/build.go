@@ -34,8 +34,7 @@ func (c Config) Resolve(r *Rule) error {
 	for i := range r.operands {
 		if operand := &r.operands[i]; !operand.setMeta(&metas[i]) {
 			return fmt.Errorf("iter: %s, %v, has a symbolic size: all sizes must be numbers in an iteration that runs",
-				r.Place(i),
-				operand.memoryType())
+				r.Place(i), operand.memoryType())
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // is in a mask register with AVX-512, otherwise in a vector register.
 
 // selectInst selects machine instructions for one instruction of the loop, whose operands are already selected.
-func (g *gen) selectInst(inst *lane.Inst) *laneValue {
+func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 	dtype := inst.Type.DType
 	switch inst.Op {
 	case lane.Const:
@@ -61,7 +61,7 @@ func convertsThroughInt32(dtype tensor.DType) bool {
 }
 
 // constOf returns a constant of any dtype.
-func (g *gen) constOf(dtype tensor.DType, imm uint64) *laneValue {
+func (g *generator) constOf(dtype tensor.DType, imm uint64) *laneValue {
 	value := &laneValue{dtype: dtype}
 	switch {
 	case dtype == tensor.Bool && g.avx512:
@@ -81,7 +81,7 @@ func (g *gen) constOf(dtype tensor.DType, imm uint64) *laneValue {
 }
 
 // apply selects instructions for an operation on values of a dtype. b is nil if the operation has one operand.
-func (g *gen) apply(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
+func (g *generator) apply(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
 	switch {
 	case dtype == tensor.Bool:
 		return &laneValue{reg: g.boolOp(op, a.reg, b), dtype: dtype}
@@ -96,7 +96,7 @@ func (g *gen) apply(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue 
 }
 
 // floatOp selects instructions for an operation on floats. b is 0 if the operation has one operand.
-func (g *gen) floatOp(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) floatOp(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	suffix := floatSuffix(laneBytes)
 	switch op {
 	case lane.Add:
@@ -142,7 +142,7 @@ const truncate = 11
 var roundingModes = map[lane.Op]int64{lane.Rint: 8, lane.Floor: 9, lane.Ceil: 10, lane.Trunc: truncate}
 
 // round selects a rounding to an integer, without floating-point exceptions.
-func (g *gen) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
+func (g *generator) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 	name := "VROUND"
 	if g.avx512 {
 		name = "VRNDSCALE"
@@ -158,7 +158,7 @@ func (g *gen) round(op lane.Op, laneBytes int, a alloc.Virt) alloc.Virt {
 // machine instruction returns its second operand, in Intel's order, if an operand is NaN or if both operands are zeros.
 // The operand order a, b is therefore correct if a is never NaN. The order b, a is correct if b is neither NaN nor a
 // zero. The arguments of binaryOp are in the opposite order.
-func (g *gen) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) extremum(op lane.Op, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, laneBytes)
 	if number, ok := g.constantFloat(a, laneBytes); ok && !math.IsNaN(number) {
 		return g.binaryOp(name, laneBytes, b, a)
@@ -190,7 +190,7 @@ func extremumName(op lane.Op, laneBytes int) string {
 }
 
 // constantFloat returns the number in v if v is a constant float whose lanes have the given size in bytes.
-func (g *gen) constantFloat(v alloc.Virt, laneBytes int) (float64, bool) {
+func (g *generator) constantFloat(v alloc.Virt, laneBytes int) (float64, bool) {
 	reload := g.Values[v].Reload
 	if reload == nil || reload.Mem.Space != alloc.Constant {
 		return 0, false
@@ -227,7 +227,7 @@ const (
 )
 
 // compareFloats compares float a with float b by a predicate.
-func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) alloc.Virt {
+func (g *generator) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) alloc.Virt {
 	dst := g.boolRegister()
 	if !g.avx512 {
 		dst = alloc.Value{Bytes: g.Values[a].Bytes}
@@ -238,7 +238,7 @@ func (g *gen) compareFloats(laneBytes int, predicate int64, a, b alloc.Virt) all
 
 // blend returns ifSet in lanes whose mask is set, and ifClear in other lanes. Without AVX-512, the lanes of the mask
 // must be as wide as the lanes of the values.
-func (g *gen) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
+func (g *generator) blend(laneBytes int, mask, ifSet, ifClear alloc.Virt) alloc.Virt {
 	dst := g.newVectorLike(ifSet)
 	if g.avx512 {
 		if masked, ok := g.maskableArithmetic(ifSet, laneBytes); ok {
@@ -258,7 +258,7 @@ const recentInsts = 8
 // maskableArithmetic returns the instruction that computes v, and reports whether a masked copy of this instruction can
 // replace a blend. The copy saves the blend; if v has no other use, it also saves the original instruction. Only
 // recently selected instructions are searched.
-func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
+func (g *generator) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recentInsts); k-- {
 		if inst := g.Body[k]; inst.Dst == v {
 			ok := inst.Name == "VADD"+floatSuffix(laneBytes) || inst.Name == "VSUB"+floatSuffix(laneBytes) ||
@@ -270,7 +270,7 @@ func (g *gen) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool)
 }
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
-func (g *gen) fma(inst *lane.Inst) alloc.Virt {
+func (g *generator) fma(inst *lane.Inst) alloc.Virt {
 	laneBytes := laneSize(inst.Type.DType)
 	negateProduct, negateAddend := false, false
 	withoutNeg := func(v lane.Value, negated *bool) alloc.Virt {
@@ -295,7 +295,7 @@ func (g *gen) fma(inst *lane.Inst) alloc.Virt {
 
 // multiplyAdd selects the multiply-add a*b + c, or one with other signs: -(a*b) + c for the name VFNMADD, a*b - c for
 // VFMSUB, -(a*b) - c for VFNMSUB.
-func (g *gen) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
+func (g *generator) multiplyAdd(name string, laneBytes int, a, b, c alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Forms: multiplyAddForms[name+floatSuffix(laneBytes)], Src: alloc.Sources(a, b, c),
 		Dst: g.newVectorLike(a), BroadcastBytes: uint8(laneBytes)})
 }
@@ -321,7 +321,7 @@ var boolNames = map[lane.Op][2]string{lane.And: {"KANDW", "VPAND"}, lane.Or: {"K
 	lane.Xor: {"KXORW", "VPXOR"}, lane.Ne: {"KXORW", "VPXOR"}}
 
 // boolOp selects instructions for an operation on bools. b is nil for Not.
-func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
+func (g *generator) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 	if op == lane.Not {
 		if g.avx512 {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: alloc.Sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
@@ -337,7 +337,7 @@ func (g *gen) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 }
 
 // maskOp selects an operation on masks. names[0] is the instruction with AVX-512, and names[1] the one without.
-func (g *gen) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
+func (g *generator) maskOp(names [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		return g.Add(alloc.Inst{Name: names[0], Src: alloc.Sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 			FoldableSource: noFoldableSource})
@@ -352,7 +352,7 @@ var (
 )
 
 // compare selects a comparison, whose result is a bool.
-func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
+func (g *generator) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	dtype := x.dtype
 	switch {
 	case dtype == tensor.Bool:
@@ -389,7 +389,7 @@ func (g *gen) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 }
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
-func (g *gen) less(laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.Virt {
+func (g *generator) less(laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.Virt {
 	if isUnsigned {
 		sign := g.constLanes(laneBytes, signBit(laneBytes))
 		a, b = g.xor(laneBytes, a, sign), g.xor(laneBytes, b, sign)
@@ -398,7 +398,7 @@ func (g *gen) less(laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.Virt {
 }
 
 // compareBools selects a comparison of bools, where false is less than true.
-func (g *gen) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
+func (g *generator) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
 	switch op {
 	case lane.Ne:
 		return g.maskOp([2]string{"KXORW", "VPXOR"}, a, b)
@@ -411,7 +411,7 @@ func (g *gen) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
 }
 
 // widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
-func (g *gen) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 || laneBytes == g.boolLaneBytes() {
 		return mask
 	}
@@ -419,7 +419,7 @@ func (g *gen) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 }
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
-func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
+func (g *generator) narrowMask(mask alloc.Virt) alloc.Virt {
 	if g.boolLaneBytes() == 4 {
 		return mask
 	}
@@ -427,14 +427,14 @@ func (g *gen) narrowMask(mask alloc.Virt) alloc.Virt {
 }
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
-func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
+func (g *generator) lowHalves(x alloc.Virt) alloc.Virt {
 	const evenElements = 0x88
 	src := []alloc.Arg{{Imm: evenElements}, {Virt: g.upperHalf(x)}, {Virt: x, Bytes: 16}}
 	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: src, Dst: g.newVector(16), FoldableSource: noFoldableSource})
 }
 
 // laneMask returns a bool as a mask for lanes of the given size in bytes.
-func (g *gen) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 || laneBytes == g.boolLaneBytes() {
 		return mask
 	}
@@ -442,7 +442,7 @@ func (g *gen) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 }
 
 // selectLanes returns ifTrue in lanes where condition is true, and ifFalse in other lanes.
-func (g *gen) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
+func (g *generator) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValue {
 	dtype := ifTrue.dtype
 	if dtype == tensor.Bool {
 		if !g.avx512 {

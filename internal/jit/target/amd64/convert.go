@@ -12,7 +12,7 @@ import (
 // integers, which are then composed of several instructions.
 
 // convert selects instructions for a conversion to a dtype. Each result equals the result of tensor.Converter on amd64.
-func (g *gen) convert(dtype tensor.DType, x *laneValue) *laneValue {
+func (g *generator) convert(dtype tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype
 	switch {
 	case from == dtype:
@@ -44,7 +44,7 @@ func (g *gen) convert(dtype tensor.DType, x *laneValue) *laneValue {
 }
 
 // notZero returns the bools x != 0, which are true for NaN.
-func (g *gen) notZero(x *laneValue) alloc.Virt {
+func (g *generator) notZero(x *laneValue) alloc.Virt {
 	zero := &laneValue{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
 		x = &laneValue{reg: g.and(4, g.unpackedReg(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
@@ -54,7 +54,7 @@ func (g *gen) notZero(x *laneValue) alloc.Virt {
 }
 
 // boolToNumber converts a bool to 1 or 0 in a dtype.
-func (g *gen) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue {
+func (g *generator) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue {
 	laneBytes := laneSize(dtype)
 	v := g.constLanes(laneBytes, lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1}))
 	if g.avx512 {
@@ -67,7 +67,7 @@ func (g *gen) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue {
 }
 
 // widenToFloat32 widens a 16-bit float.
-func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
+func (g *generator) widenToFloat32(x *laneValue) alloc.Virt {
 	width := g.width(4)
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
@@ -82,7 +82,7 @@ func (g *gen) widenToFloat32(x *laneValue) alloc.Virt {
 }
 
 // pack16 packs 32-bit lanes into 16-bit elements.
-func (g *gen) pack16(x alloc.Virt) alloc.Virt {
+func (g *generator) pack16(x alloc.Virt) alloc.Virt {
 	width := g.Values[x].Bytes
 	if g.avx512 {
 		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: alloc.Sources(x), Dst: g.newVector(max(width/2, 16)),
@@ -99,7 +99,7 @@ func (g *gen) pack16(x alloc.Virt) alloc.Virt {
 
 // roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16, or the quiet NaN 0x7fc0 for a NaN.
 // The hardware instruction flushes subnormal numbers to 0.
-func (g *gen) roundToBFloat16(x alloc.Virt) alloc.Virt {
+func (g *generator) roundToBFloat16(x alloc.Virt) alloc.Virt {
 	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
 	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
 	return g.blend(4, g.compareFloats(4, cmpUnordered, x, x), g.constLanes(4, 0x7fc0), g.immediateOp("VPSRLD", 16, sum))
@@ -107,7 +107,7 @@ func (g *gen) roundToBFloat16(x alloc.Virt) alloc.Virt {
 
 // convertWidth selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of
 // conversions from 256 to 128 bits end in Y.
-func (g *gen) convertWidth(name string, laneBytes int, width uint8, x alloc.Virt) alloc.Virt {
+func (g *generator) convertWidth(name string, laneBytes int, width uint8, x alloc.Virt) alloc.Virt {
 	if g.Values[x].Bytes == 32 && width == 16 {
 		name += "Y"
 	}
@@ -115,7 +115,7 @@ func (g *gen) convertWidth(name string, laneBytes int, width uint8, x alloc.Virt
 }
 
 // floatToFloat converts between float32 and float64.
-func (g *gen) floatToFloat(dtype tensor.DType, x alloc.Virt) alloc.Virt {
+func (g *generator) floatToFloat(dtype tensor.DType, x alloc.Virt) alloc.Virt {
 	if dtype == tensor.Float64 {
 		return g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
@@ -123,7 +123,7 @@ func (g *gen) floatToFloat(dtype tensor.DType, x alloc.Virt) alloc.Virt {
 }
 
 // intToFloat converts integers to float32 or float64, with one rounding.
-func (g *gen) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
+func (g *generator) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
 	source := x.dtype
 	extended := g.extendedReg(x)
 	width := g.width(laneSize(dtype))
@@ -154,7 +154,7 @@ func (g *gen) intToFloat(dtype tensor.DType, x *laneValue) alloc.Virt {
 const twoTo52Bits = 0x4330000000000000
 
 // smallIntToFloat64 converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
-func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
+func (g *generator) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 	exponent := g.constLanes(8, twoTo52Bits)
 	return g.binaryOp("VSUBPD", 8, exponent, g.or(8, v, exponent))
 }
@@ -162,7 +162,7 @@ func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 // int64ToFloat64 converts 64-bit integers to float64, without AVX-512. Each half of an integer becomes the low bits of
 // the significand of a float with a large exponent. The powers of 2 that these exponents add are subtracted again. Only
 // the last addition rounds.
-func (g *gen) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
+func (g *generator) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
 	// The upper half n of an unsigned integer becomes 2^84 + n*2^32. The upper half n of a signed integer becomes 2^84
 	// + 2^63 + n*2^32, which also represents a negative n.
 	bias, biasSum := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
@@ -176,7 +176,7 @@ func (g *gen) int64ToFloat64(v alloc.Virt, isUnsigned bool) alloc.Virt {
 
 // roundToOdd replaces each 64-bit integer that may be inexact in float64 by an odd multiple of 2^11, without AVX-512.
 // The replacement is exact in float64 and rounds to the same float32 as the integer.
-func (g *gen) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
+func (g *generator) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
 	lowBits, zero := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
 	exactLanes := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, lowBits), zero)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
@@ -190,7 +190,7 @@ func (g *gen) roundToOdd(v alloc.Virt, isUnsigned bool) alloc.Virt {
 
 // floatToInt rounds toward zero. For values out of range, it returns the lower bits of the processor's conversion to 64
 // bits (for uint8, uint32 and 64-bit integers) or to 32 bits (for other dtypes), as Go does.
-func (g *gen) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
+func (g *generator) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from, laneBytes := x.dtype, laneSize(x.dtype)
 	result := func(truncated alloc.Virt) *laneValue {
 		return &laneValue{reg: truncated, dtype: dtype, hasUndefinedHighBits: dtype.Size() < 4}
@@ -216,10 +216,10 @@ func (g *gen) floatToInt(dtype tensor.DType, x *laneValue) *laneValue {
 }
 
 // float64Const returns a float64 constant in all lanes.
-func (g *gen) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
+func (g *generator) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
 
 // floatConst returns a float constant in lanes of the given size in bytes.
-func (g *gen) floatConst(laneBytes int, x float64) alloc.Virt {
+func (g *generator) floatConst(laneBytes int, x float64) alloc.Virt {
 	if laneBytes == 8 {
 		return g.float64Const(x)
 	}
@@ -227,7 +227,7 @@ func (g *gen) floatConst(laneBytes int, x float64) alloc.Virt {
 }
 
 // inInt64Range returns the mask of lanes with an absolute value below 2^63.
-func (g *gen) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
 	magnitude := g.and(laneBytes, x, g.constLanes(laneBytes, signBit(laneBytes)-1))
 	return g.compareFloats(laneBytes, cmpLess, magnitude, g.floatConst(laneBytes, 1<<63))
 }
@@ -235,7 +235,7 @@ func (g *gen) inInt64Range(x alloc.Virt, laneBytes int) alloc.Virt {
 // floatToUint32 returns the lower 32 bits of the conversion to 64 bits, which are 0 for values out of range. The code
 // computes the remainder modulo 2^32 that is nearest to 0, which is exact, and converts the remainder to int32. A
 // remainder of 2^31 becomes -2^31, which has the same bits.
-func (g *gen) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
 	truncated := g.round(lane.Trunc, laneBytes, x)
 	quotient := g.round(lane.Rint, laneBytes, g.commutativeOp("VMUL"+floatSuffix(laneBytes), laneBytes, truncated,
 		g.floatConst(laneBytes, 1./(1<<32))))
@@ -254,7 +254,7 @@ func (g *gen) floatToUint32(x alloc.Virt, laneBytes int) alloc.Virt {
 
 // floatToInt64 converts floats in lanes of the given size in bytes to int64. Without AVX-512, it splits the truncated
 // number into upper*2^32 + lower, converts both parts, and joins them. Numbers out of range, and NaN, give -2^63.
-func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if g.avx512 {
 		return g.convertOp("VCVTT"+floatSuffix(laneBytes)+"2QQ", g.width(8), laneBytes, x)
 	}
@@ -273,7 +273,7 @@ func (g *gen) floatToInt64(x alloc.Virt, laneBytes int) alloc.Virt {
 
 // floatToUint64 converts to uint64 as Go does. If a number is at least 2^63 or NaN, 2^63 is subtracted before the
 // conversion to int64, and the highest bit is set afterwards.
-func (g *gen) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 	if !g.avx512 && laneBytes == 4 {
 		x, laneBytes = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
@@ -286,7 +286,7 @@ func (g *gen) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 
 // intToInt converts integers to a dtype that may be narrower, which keeps the lower bits, or wider. The extension to a
 // wider dtype repeats the sign bit if the source dtype is signed, else it adds zeros.
-func (g *gen) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
+func (g *generator) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype
 	result := &laneValue{dtype: dtype}
 	switch {

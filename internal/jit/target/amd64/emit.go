@@ -11,7 +11,7 @@ import (
 
 // emit writes the code. For each row, the code computes row constants, runs the full iterations, and then computes the
 // tail.
-func (g *gen) emit() error {
+func (g *generator) emit() error {
 	if err := g.layOutFrame(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (g *gen) emit() error {
 
 // startCall writes the code that runs once per call: it computes the start of the spill area, and loads the pointers,
 // the number of rows, and the constants in permanent registers.
-func (g *gen) startCall() {
+func (g *generator) startCall() {
 	emit := g.asm.Emit
 	// The spill area starts at the next multiple of 64.
 	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
@@ -74,7 +74,7 @@ func (g *gen) startCall() {
 }
 
 // advanceRow writes the code that advances all pointers to the next row, by the distances in jit.Args.Row.
-func (g *gen) advanceRow() {
+func (g *generator) advanceRow() {
 	for pointer := range g.baseOf[:g.rowCounter] {
 		register := g.loadPointer(pointer)
 		g.asm.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*pointer)}, register)
@@ -84,10 +84,10 @@ func (g *gen) advanceRow() {
 
 // executedCount returns a bound on the number of instructions that the code so far executes if each loop over elements
 // has one iteration.
-func (g *gen) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
+func (g *generator) executedCount() int { return g.asm.Instructions() + g.extraExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
-func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
+func (g *generator) pointerRegister(k int, fallback asm.Reg) asm.Reg {
 	if base := g.baseOf[k]; base >= 0 {
 		return bases[base]
 	}
@@ -95,10 +95,10 @@ func (g *gen) pointerRegister(k int, fallback asm.Reg) asm.Reg {
 }
 
 // pointerWord returns the word of the spill area that holds pointer k.
-func (g *gen) pointerWord(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
+func (g *generator) pointerWord(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
 // loadPointer returns a register with pointer k. If the pointer is in the spill area, loadPointer loads it to regTemp.
-func (g *gen) loadPointer(k int) asm.Reg {
+func (g *generator) loadPointer(k int) asm.Reg {
 	reg := g.pointerRegister(k, regTemp)
 	if g.baseOf[k] < 0 {
 		g.asm.Emit("MOVQ", g.pointerWord(k), reg)
@@ -107,20 +107,20 @@ func (g *gen) loadPointer(k int) asm.Reg {
 }
 
 // savePointer stores pointer k from a register, if the pointer is in the spill area.
-func (g *gen) savePointer(k int, register asm.Reg) {
+func (g *generator) savePointer(k int, register asm.Reg) {
 	if g.baseOf[k] < 0 {
 		g.asm.Emit("MOVQ", register, g.pointerWord(k))
 	}
 }
 
 // hasNonTemporalStores reports whether the body has non-temporal stores.
-func (g *gen) hasNonTemporalStores() bool {
+func (g *generator) hasNonTemporalStores() bool {
 	return slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool { return inst.NonTemporal != "" })
 }
 
 // fullIterations writes the loop over full iterations of a row. With non-temporal stores, it writes a second loop, with
 // ordinary stores, for rows that are not aligned.
-func (g *gen) fullIterations() {
+func (g *generator) fullIterations() {
 	emit, assembler := g.asm.Emit, g.asm
 	step := g.lanes * g.unroll
 	end := assembler.NewLabel()
@@ -155,7 +155,7 @@ func (g *gen) fullIterations() {
 
 // checkAlignment writes a check that jumps to the label `otherwise` unless the addresses of all outputs with
 // non-temporal stores are multiples of 64: the low bits of all addresses, combined by OR, must be 0.
-func (g *gen) checkAlignment(otherwise asm.Label) {
+func (g *generator) checkAlignment(otherwise asm.Label) {
 	isFirst := true
 	for k := range g.outputCount {
 		if !slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool {
@@ -180,7 +180,7 @@ func (g *gen) checkAlignment(otherwise asm.Label) {
 }
 
 // iterationLoop writes the main loop. Each trip computes step elements.
-func (g *gen) iterationLoop(step int) {
+func (g *generator) iterationLoop(step int) {
 	loop, executedBefore := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
@@ -197,7 +197,7 @@ func (g *gen) iterationLoop(step int) {
 }
 
 // writePrefetches writes prefetches of the cache lines at the requested distance from the operands of a trip.
-func (g *gen) writePrefetches() {
+func (g *generator) writePrefetches() {
 	bytes, name := g.options.Prefetch.Bytes, "PREFETCHT1"
 	if g.options.Prefetch.IntoL1 {
 		name = "PREFETCHT0"
@@ -214,7 +214,7 @@ func (g *gen) writePrefetches() {
 }
 
 // advance writes the increment of the element index by a number of elements.
-func (g *gen) advance(elements int) {
+func (g *generator) advance(elements int) {
 	g.asm.Emit("ADDQ", asm.Imm(elements), regIndex)
 	if g.hasWideElements {
 		g.asm.Emit("ADDQ", asm.Imm(2*elements), regDoubleIndex)
@@ -222,7 +222,7 @@ func (g *gen) advance(elements int) {
 }
 
 // tailLoop writes the loop over the tail of a row, in masked iterations.
-func (g *gen) tailLoop() {
+func (g *generator) tailLoop() {
 	emit, assembler := g.asm.Emit, g.asm
 	loop, done, executedBefore := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
 	assembler.Bind(loop)
@@ -259,7 +259,7 @@ func (g *gen) tailLoop() {
 // tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex
 // elements fill two vectors of g.lanes lanes. The two masks after tailMask select the parts in the first and in the
 // second of these vectors.
-func (g *gen) tailMasks() {
+func (g *generator) tailMasks() {
 	emit := g.asm.Emit
 	emit("MOVQ", asm.Imm(-1), regTemp)
 	emit("BZHIQ", regLimit, regTemp, regTemp)
@@ -280,7 +280,7 @@ func (g *gen) tailMasks() {
 }
 
 // tailVectors sets the tail masks without AVX-512, in vector registers: lane k is all ones if k < regLimit, else 0.
-func (g *gen) tailVectors() {
+func (g *generator) tailVectors() {
 	emit := g.asm.Emit
 	mask32 := vectorRegister(wideTailMask, g.width(4)) // in lanes of 32 bits
 	if g.has64Bits {
@@ -300,7 +300,7 @@ func (g *gen) tailVectors() {
 
 // copyTailIn writes copies of the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot
 // load with a mask.
-func (g *gen) copyTailIn() {
+func (g *generator) copyTailIn() {
 	for k, ptr := range g.loop.Ptrs {
 		if _, ok := g.bounceVectors[k]; ok && ptr.Kind == lane.Operand {
 			g.copyTail(k, ptr.DType.Size(), intoBuffer)
@@ -310,7 +310,7 @@ func (g *gen) copyTailIn() {
 }
 
 // copyTailOut writes copies of the results of a tail from bounce buffers to outputs.
-func (g *gen) copyTailOut() {
+func (g *generator) copyTailOut() {
 	hasBounced := false
 	for k := range g.outputCount {
 		if _, ok := g.bounceVectors[k]; ok {
@@ -331,7 +331,7 @@ func (g *gen) copyTailOut() {
 }
 
 // restoreDoubleIndex writes the computation of regDoubleIndex after copyTail has changed it.
-func (g *gen) restoreDoubleIndex() {
+func (g *generator) restoreDoubleIndex() {
 	if g.hasWideElements {
 		g.asm.Emit("LEAQ", asm.Mem{Base: regIndex, Index: regIndex, Scale: 1}, regDoubleIndex)
 	}
@@ -348,7 +348,7 @@ const (
 // copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
 // element at a time. size is the size of an element in bytes; 16 bytes are copied as two pieces of 8. The loop changes
 // regDoubleIndex, which has the address of the first element, and regTemp.
-func (g *gen) copyTail(k, size int, direction copyDirection) {
+func (g *generator) copyTail(k, size int, direction copyDirection) {
 	emit, assembler := g.asm.Emit, g.asm
 	base := g.loadPointer(k)
 	piece := min(size, 8)
@@ -379,7 +379,7 @@ func (g *gen) copyTail(k, size int, direction copyDirection) {
 }
 
 // copyPiece writes the copy of 1, 2 or 8 bytes through a free vector register. size is the number of bytes.
-func (g *gen) copyPiece(from, to asm.Mem, size int) {
+func (g *generator) copyPiece(from, to asm.Mem, size int) {
 	emit := g.asm.Emit
 	scratch := asm.X(g.scratchVector())
 	switch size {
@@ -396,7 +396,7 @@ func (g *gen) copyPiece(from, to asm.Mem, size int) {
 }
 
 // scratchVector returns a vector register that is free in tails.
-func (g *gen) scratchVector() int {
+func (g *generator) scratchVector() int {
 	n := 31
 	for g.tailRegisters.Pool[alloc.Vectors]>>n&1 == 0 {
 		n--

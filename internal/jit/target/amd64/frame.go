@@ -41,7 +41,7 @@ type frame struct {
 	accSets         int                // number of sets of accumulator registers; successive iterations use different sets
 	unroll          int                // number of iterations in one trip of the main loop
 	accsInRegisters bool               // accumulators are in registers during the main loop
-	accRegisters    []int              // by index in gen.accs: its register in the first set
+	accRegisters    []int              // by index in generator.accs: its register in the first set
 	bodyInsts       [2][]alloc.Inst    // by foldsInRegisters or foldsInMemory: the body with these folds
 	interleaved     int                // number of interleaved iterations in each list of bodyInsts
 	hasWideElements bool               // an operand or output has elements of 16 bytes
@@ -78,7 +78,7 @@ const minPool = 4
 const spillSlots = jit.SpillBytes / 64
 
 // layOutFrame assigns registers and memory, and chooses the numbers of iterations that are interleaved and unrolled.
-func (g *gen) layOutFrame() error {
+func (g *generator) layOutFrame() error {
 	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
 		g.accSets = lane.FoldLanes / g.lanes
@@ -117,7 +117,7 @@ func (g *gen) layOutFrame() error {
 // Each attempt uses about an eighth fewer permanent registers than the previous one. The search ends after three
 // attempts without improvement. The first `slots` vectors of the spill area are in use. ok is false if every attempt
 // failed.
-func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
+func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
 	withoutGain := 0 // number of attempts since the cheapest one
@@ -141,7 +141,7 @@ func (g *gen) searchAllocation(rowConstants []alloc.Virt, slots int) (bestCost f
 }
 
 // layOutPointers assigns registers to pointers, first to the pointers that advance along rows.
-func (g *gen) layOutPointers() {
+func (g *generator) layOutPointers() {
 	g.rowCounter = len(g.loop.Ptrs)
 	pointerCount := g.rowCounter + 1
 	g.baseOf = make([]int, pointerCount)
@@ -170,7 +170,8 @@ func (g *gen) layOutPointers() {
 // tryAllocation allocates registers. The row constants in `permanent` get permanent registers. Other rowConstants
 // get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
 // allocation failed or its cost is not below limit.
-func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64, ok bool) {
+func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64,
+	ok bool) {
 	valueCount := len(g.Values)
 	registers := alloc.RegisterFile{Permanent: make([]int8, valueCount),
 		PermanentSlot: make([]int16, valueCount), FoldLoads: true}
@@ -228,7 +229,7 @@ func (g *gen) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, lim
 // placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
 // values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
 // registers. Row constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
-func (g *gen) placeAccs(rowConstRegs, numRegs, lastMask int) {
+func (g *generator) placeAccs(rowConstRegs, numRegs, lastMask int) {
 	accVectors, accMasks := 0, 0
 	for _, acc := range g.accs {
 		if g.Values[acc.Virt].Class == alloc.Masks {
@@ -243,7 +244,7 @@ func (g *gen) placeAccs(rowConstRegs, numRegs, lastMask int) {
 
 // reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. firstFree is the
 // first vector register after the registers of row constants.
-func (g *gen) reserveAccs(firstFree int) {
+func (g *generator) reserveAccs(firstFree int) {
 	g.accRegisters = make([]int, len(g.accs))
 	lastMask := 0 // the last mask register of the pool; accumulators take mask registers from there down
 	for g.bodyRegisters.Pool[alloc.Masks]>>(lastMask+1) != 0 {
@@ -264,7 +265,7 @@ func (g *gen) reserveAccs(firstFree int) {
 }
 
 // reserveTailMasks removes the registers of tail masks from the pool for tails.
-func (g *gen) reserveTailMasks() {
+func (g *generator) reserveTailMasks() {
 	if g.tailLanes != 0 {
 		g.tailRegisters.Permanent = slices.Clone(g.tailRegisters.Permanent)
 		g.tailRegisters.Permanent[g.tailLanes] = wideTailMask
@@ -283,7 +284,7 @@ func (g *gen) reserveTailMasks() {
 }
 
 // hasComplex reports whether an output or an operand that advances along rows is complex.
-func (g *gen) hasComplex() bool {
+func (g *generator) hasComplex() bool {
 	for k, ptr := range g.loop.Ptrs {
 		if ptr.DType.IsComplex() && g.advances[k] {
 			return true
@@ -294,7 +295,7 @@ func (g *gen) hasComplex() bool {
 
 // allocateAll allocates the registers of all instructions of the loop. rowConstants are computed by the row code.
 // allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below limit.
-func (g *gen) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bool) {
+func (g *generator) allocateAll(rowConstants []alloc.Virt, limit float64) (float64, bool) {
 	body := g.bodyInsts[foldsInMemory]
 	if g.accsInRegisters {
 		body = g.bodyInsts[foldsInRegisters]
@@ -333,7 +334,7 @@ func (f *frame) free() {
 
 // chooseUnroll sets the number of iterations in one trip of the main loop. Short bodies are unrolled, to reduce the
 // overhead of the loop. length is the number of instructions of one iteration.
-func (g *gen) chooseUnroll(length int) {
+func (g *generator) chooseUnroll(length int) {
 	g.unroll = 1
 	switch {
 	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
@@ -349,7 +350,7 @@ func (g *gen) chooseUnroll(length int) {
 // per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
 // accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four iterations. cost
 // and length are the cost and the number of instructions of one iteration.
-func (g *gen) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
+func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
 	maxIterations := 4
 	switch {
 	case length > longBody || len(g.bounceVectors) > 0:

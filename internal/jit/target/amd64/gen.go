@@ -34,10 +34,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// gen generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
+// generator generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
 // methods, laneBytes is the size of a lane and width is the size of a vector, both in bytes. In the methods that add an
 // instruction, laneBytes is also the size of an element that a memory operand may broadcast.
-type gen struct {
+type generator struct {
 	alloc.Builder
 	loop        *lane.Loop
 	options     target.LoopOptions
@@ -69,7 +69,7 @@ type gen struct {
 	frame
 }
 
-// Indices of gen.foldInsts.
+// Indices of generator.foldInsts.
 const (
 	foldsInRegisters = iota // full iterations with accumulators in registers
 	foldsInMemory           // full iterations with accumulators in memory
@@ -99,7 +99,7 @@ type laneValue struct {
 // Compile compiles a loop. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
 // there are.
 func Compile(loop *lane.Loop, cpu machine.Features, options target.LoopOptions, withListing bool) (jit.Code, error) {
-	g := newGen(loop, cpu, options)
+	g := newGenerator(loop, cpu, options)
 	if err := g.lower(); err != nil {
 		return jit.Code{}, err
 	}
@@ -113,9 +113,9 @@ func Compile(loop *lane.Loop, cpu machine.Features, options target.LoopOptions, 
 	return code, err
 }
 
-// newGen chooses the number of elements of an iteration.
-func newGen(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *gen {
-	g := &gen{loop: loop, options: options, avx512: cpu.Has(machine.Vector512),
+// newGenerator chooses the number of elements of an iteration.
+func newGenerator(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *generator {
+	g := &generator{loop: loop, options: options, avx512: cpu.Has(machine.Vector512),
 		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
 		bitMasks: map[bitKey]alloc.Virt{},
 		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}}
@@ -150,7 +150,7 @@ func newGen(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *
 }
 
 // fail records the first error.
-func (g *gen) fail(format string, args ...any) {
+func (g *generator) fail(format string, args ...any) {
 	if g.err == nil {
 		g.err = target.Unsupported(format, args...)
 	}
@@ -165,10 +165,10 @@ func laneSize(dtype tensor.DType) int {
 }
 
 // width returns the size in bytes of a register with g.lanes lanes of the given size.
-func (g *gen) width(laneBytes int) uint8 { return uint8(max(g.lanes*laneBytes, 16)) }
+func (g *generator) width(laneBytes int) uint8 { return uint8(max(g.lanes*laneBytes, 16)) }
 
 // boolLaneBytes returns the size in bytes of the lanes of a bool, without AVX-512.
-func (g *gen) boolLaneBytes() int {
+func (g *generator) boolLaneBytes() int {
 	if g.has64Bits {
 		return 8
 	}
@@ -176,7 +176,7 @@ func (g *gen) boolLaneBytes() int {
 }
 
 // boolRegister returns the description of a virtual register that holds bools.
-func (g *gen) boolRegister() alloc.Value {
+func (g *generator) boolRegister() alloc.Value {
 	if g.avx512 {
 		return alloc.Value{Class: alloc.Masks}
 	}
@@ -187,10 +187,10 @@ func (g *gen) boolRegister() alloc.Value {
 // the many callers.
 //
 //go:noinline
-func (g *gen) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes: width}) }
+func (g *generator) newVector(width uint8) alloc.Virt { return g.New(alloc.Value{Bytes: width}) }
 
 // newVectorLike adds a virtual register for a vector as wide as v.
-func (g *gen) newVectorLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
+func (g *generator) newVectorLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
 
 // withImmediate returns an immediate and values as the sources of an instruction.
 func withImmediate(imm int64, values ...alloc.Virt) []alloc.Arg {
@@ -198,37 +198,37 @@ func withImmediate(imm int64, values ...alloc.Virt) []alloc.Arg {
 }
 
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
-func (g *gen) binaryOp(name string, laneBytes int, b, a alloc.Virt) alloc.Virt {
+func (g *generator) binaryOp(name string, laneBytes int, b, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(b, a), Dst: g.newVectorLike(a),
 		BroadcastBytes: uint8(laneBytes)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
-func (g *gen) commutativeOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) commutativeOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(b, a), Dst: g.newVectorLike(a),
 		Commutative: true, BroadcastBytes: uint8(laneBytes)})
 }
 
 // unaryOp adds an operation on one vector.
-func (g *gen) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
+func (g *generator) unaryOp(name string, laneBytes int, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(a), Dst: g.newVectorLike(a),
 		BroadcastBytes: uint8(laneBytes)})
 }
 
 // immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
 // encoding have no memory operand.
-func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
+func (g *generator) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: withImmediate(imm, a), Dst: g.newVectorLike(a),
 		FoldableSource: noFoldableSource})
 }
 
 // convertOp adds an operation on one vector. Its result has the given width in bytes.
-func (g *gen) convertOp(name string, width uint8, laneBytes int, a alloc.Virt) alloc.Virt {
+func (g *generator) convertOp(name string, width uint8, laneBytes int, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: alloc.Sources(a), Dst: g.newVector(width), BroadcastBytes: uint8(laneBytes)})
 }
 
 // constLanes returns a constant with x in all lanes.
-func (g *gen) constLanes(laneBytes int, x uint64) alloc.Virt {
+func (g *generator) constLanes(laneBytes int, x uint64) alloc.Virt {
 	element := binary.LittleEndian.AppendUint64(nil, x)[:laneBytes]
 	width := g.width(laneBytes)
 	if g.avx512 {
@@ -243,7 +243,7 @@ func (g *gen) constLanes(laneBytes int, x uint64) alloc.Virt {
 
 // constant returns a constant of the given width, which the instruction with the given name loads from data. Unless
 // laneBytes is noBroadcast, data is one element, which the instruction broadcasts.
-func (g *gen) constant(name string, width uint8, laneBytes int, data string) alloc.Virt {
+func (g *generator) constant(name string, width uint8, laneBytes int, data string) alloc.Virt {
 	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(width)}
 	if v, ok := g.constants[key]; ok {
 		return v
@@ -256,7 +256,7 @@ func (g *gen) constant(name string, width uint8, laneBytes int, data string) all
 }
 
 // constantVector returns a constant vector with the given bytes.
-func (g *gen) constantVector(data []byte) alloc.Virt {
+func (g *generator) constantVector(data []byte) alloc.Virt {
 	return g.constant("VMOVUPS", uint8(len(data)), noBroadcast, string(data))
 }
 
@@ -277,11 +277,11 @@ func intSuffix(laneBytes int) string {
 }
 
 // selectedValue returns the register of a value of the loop.
-func (g *gen) selectedValue(v lane.Value) *laneValue { return g.selected[v] }
+func (g *generator) selectedValue(v lane.Value) *laneValue { return g.selected[v] }
 
 // extendedReg returns the register of a value, with the bits above its dtype sign- or zero-extended. It records the
 // register in the value, so that the extension is done once.
-func (g *gen) extendedReg(value *laneValue) alloc.Virt {
+func (g *generator) extendedReg(value *laneValue) alloc.Virt {
 	if !value.hasUndefinedHighBits {
 		return g.unpackedReg(value)
 	}
@@ -298,7 +298,7 @@ func (g *gen) extendedReg(value *laneValue) alloc.Virt {
 
 // unpackedReg returns the register `reg` of a value. If only the register `packed` exists, it adds the instruction that
 // unpacks that register.
-func (g *gen) unpackedReg(value *laneValue) alloc.Virt {
+func (g *generator) unpackedReg(value *laneValue) alloc.Virt {
 	if value.reg == 0 && value.packed != 0 {
 		value.reg = g.convertOp("VPMOVZXWD", g.width(4), noBroadcast, value.packed)
 	}
@@ -306,21 +306,21 @@ func (g *gen) unpackedReg(value *laneValue) alloc.Virt {
 }
 
 // logicOp adds a bitwise operation. With AVX-512, its name has a suffix for the size of the lanes.
-func (g *gen) logicOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) logicOp(name string, laneBytes int, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name += intSuffix(laneBytes)
 	}
 	return g.commutativeOp(name, laneBytes, a, b)
 }
 
-func (g *gen) and(laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) and(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.logicOp("VPAND", laneBytes, a, b)
 }
 
-func (g *gen) or(laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) or(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.logicOp("VPOR", laneBytes, a, b)
 }
 
-func (g *gen) xor(laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) xor(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	return g.logicOp("VPXOR", laneBytes, a, b)
 }

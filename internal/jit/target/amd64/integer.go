@@ -13,7 +13,7 @@ import (
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
-func (g *gen) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
+func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
 	laneBytes := laneSize(dtype)
 	suffix := intSuffix(laneBytes)
 	const extended, notExtended = false, true // values of highUndefined
@@ -60,7 +60,7 @@ func (g *gen) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneVa
 
 // orConjunction returns a | b. If b is a recently selected conjunction (&), as in the copy of a sign, one instruction
 // of AVX-512 computes both operations.
-func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(laneBytes)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-recentInsts); k-- {
 		if inst := g.Body[k]; inst.Dst == b && inst.Name == name {
@@ -75,7 +75,7 @@ func (g *gen) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 }
 
 // multiply returns the low bits of products.
-func (g *gen) multiply(laneBytes int, a, b alloc.Virt) alloc.Virt {
+func (g *generator) multiply(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	switch {
 	case laneBytes == 4:
 		return g.commutativeOp("VPMULLD", 4, a, b)
@@ -90,7 +90,7 @@ func (g *gen) multiply(laneBytes int, a, b alloc.Virt) alloc.Virt {
 }
 
 // abs returns absolute values of signed integers.
-func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
+func (g *generator) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 	if g.avx512 || laneBytes == 4 {
 		return g.unaryOp("VPABS"+intSuffix(laneBytes), laneBytes, a)
 	}
@@ -99,7 +99,7 @@ func (g *gen) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 }
 
 // intExtremum selects Min or Max of integers.
-func (g *gen) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
+func (g *generator) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
 	laneBytes := laneSize(dtype)
 	isUnsigned := !dtype.IsSigned() && dtype.Size() >= 4
 	if !g.avx512 && laneBytes == 8 {
@@ -120,7 +120,7 @@ func (g *gen) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc
 
 // shiftCount returns a shift distance, modulo the number of bits of dtype. If the distance is a constant, shiftCount
 // returns the constant and no register (0). Otherwise it returns 0 and the register with the distances.
-func (g *gen) shiftCount(dtype tensor.DType, b *laneValue) (int64, alloc.Virt) {
+func (g *generator) shiftCount(dtype tensor.DType, b *laneValue) (int64, alloc.Virt) {
 	bits := uint64(8 * dtype.Size())
 	if reload := g.Values[b.reg].Reload; reload != nil && reload.Mem.Space == alloc.Constant {
 		return int64(uint64(reload.Mem.Data[0]) & (bits - 1)), 0
@@ -129,7 +129,7 @@ func (g *gen) shiftCount(dtype tensor.DType, b *laneValue) (int64, alloc.Virt) {
 }
 
 // shift selects instructions for a shift. name is the instruction without its suffix.
-func (g *gen) shift(name string, dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
+func (g *generator) shift(name string, dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
 	laneBytes := laneSize(dtype)
 	constant, distance := g.shiftCount(dtype, b)
 	if distance == 0 {
@@ -139,7 +139,7 @@ func (g *gen) shift(name string, dtype tensor.DType, a alloc.Virt, b *laneValue)
 }
 
 // shiftSigned selects an arithmetic shift to the right.
-func (g *gen) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
+func (g *generator) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.Virt {
 	if laneBytes := laneSize(dtype); g.avx512 || laneBytes == 4 {
 		return g.shift("VPSRA", dtype, a, b)
 	}
@@ -152,7 +152,7 @@ func (g *gen) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) alloc.
 // divide divides integers through floats, because amd64 has no vector division of integers. The significands of the
 // floats have more bits than the integers. A quotient that is not an integer therefore differs from each integer by
 // more than the rounding error, so truncation gives the right quotient.
-func (g *gen) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
+func (g *generator) divide(dtype tensor.DType, a, b *laneValue) *laneValue {
 	float := tensor.Float64
 	switch dtype.Size() {
 	case 1, 2:

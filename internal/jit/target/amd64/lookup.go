@@ -11,7 +11,7 @@ import (
 )
 
 // loadTableRow is a pseudo-instruction that loads a row of a combined table. Lane k of the first source is the byte
-// offset of the row. The other sources are k < 4 and the index of the combined table in gen.tables.
+// offset of the row. The other sources are k < 4 and the index of the combined table in generator.tables.
 const loadTableRow = "row"
 
 // Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
@@ -31,7 +31,7 @@ type lookupKey struct {
 // selectLookup selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
 // permutations. If several tables have the same indices, as in a piecewise polynomial, the code instead loads a row of
 // all tables for each lane and transposes the rows, which takes half of the time for six tables (Zen 3).
-func (g *gen) selectLookup(inst *lane.Inst) alloc.Virt {
+func (g *generator) selectLookup(inst *lane.Inst) alloc.Virt {
 	indices := g.selectedValue(inst.A).reg
 	if found, ok := g.lookups[lookupKey{inst.Table, indices}]; ok {
 		return found
@@ -52,7 +52,7 @@ func isLong(table *[32]float32) bool {
 
 // lookupRows selects instructions for several lookups with the same indices. The instructions load a row for each lane
 // and transpose the rows.
-func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
+func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0]))
 	for k, entries := range group {
 		for row, entry := range entries {
@@ -94,7 +94,7 @@ func (g *gen) lookupRows(group []*[32]float32, indices alloc.Virt) {
 
 // rowOffsets returns the byte offsets of rows of a combined table. The lowest 5 bits of the lanes of `indices` are the
 // indices of the rows.
-func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
+func (g *generator) rowOffsets(indices alloc.Virt) alloc.Virt {
 	offsets, ok := g.tableOffsets[indices]
 	if !ok {
 		const (
@@ -108,7 +108,7 @@ func (g *gen) rowOffsets(indices alloc.Virt) alloc.Virt {
 }
 
 // writeTableRow writes the instructions of loadTableRow. args are its sources and the result.
-func (g *gen) writeTableRow(args []asm.Arg) {
+func (g *generator) writeTableRow(args []asm.Arg) {
 	emit := g.asm.Emit
 	offsets, lane, table := args[0].(asm.Vec).X(), args[1].(asm.Imm), args[2].(asm.Imm)
 	if lane == 0 {

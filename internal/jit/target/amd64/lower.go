@@ -12,7 +12,7 @@ import (
 // of a row). In the name FoldableSource, "foldable" has another meaning: the source may be an operand in memory.
 
 // lower selects instructions for the whole loop.
-func (g *gen) lower() error {
+func (g *generator) lower() error {
 	for k := range g.loop.Insts {
 		switch inst := &g.loop.Insts[k]; {
 		case inst.Op != lane.Store:
@@ -34,7 +34,7 @@ func (g *gen) lower() error {
 // lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
 // before the loop and stores after it. In tails, accumulators are in memory. If CombinesLanes is set, each fold reduces
 // a row to one number; its accumulators then stay in registers also in tails.
-func (g *gen) lowerFolds() {
+func (g *generator) lowerFolds() {
 	for _, fold := range g.loop.Folds {
 		if folded := g.selectedValue(fold.Value); fold.Op == lane.Min || fold.Op == lane.Max {
 			g.extendedReg(folded) // folded keeps the extended register, for accumulators in registers and in memory
@@ -56,13 +56,13 @@ func (g *gen) lowerFolds() {
 }
 
 // accMemory returns the memory of the accumulators of a fold.
-func (g *gen) accMemory(fold lane.Fold) alloc.Mem {
+func (g *generator) accMemory(fold lane.Fold) alloc.Mem {
 	return alloc.Mem{Space: alloc.AccumulatorMemory, Index: fold.Ptr,
 		Step: int32(g.lanes * g.loop.Ptrs[fold.Ptr].DType.Size())}
 }
 
 // foldInMemory selects instructions for a fold with accumulators in memory, for the body and for tails.
-func (g *gen) foldInMemory(fold lane.Fold) {
+func (g *generator) foldInMemory(fold lane.Fold) {
 	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	for _, kind := range []int{foldsInMemory, foldsInTail} {
 		var store alloc.Inst
@@ -79,7 +79,7 @@ func (g *gen) foldInMemory(fold lane.Fold) {
 }
 
 // newAcc adds an accumulator and returns its virtual register. value describes the register; newAcc sets value.Acc.
-func (g *gen) newAcc(value alloc.Value) alloc.Virt {
+func (g *generator) newAcc(value alloc.Value) alloc.Virt {
 	value.Acc = &alloc.Acc{Index: len(g.accs)}
 	v := g.New(value)
 	value.Acc.Virt = v
@@ -88,7 +88,7 @@ func (g *gen) newAcc(value alloc.Value) alloc.Virt {
 }
 
 // foldInRegisters selects instructions for a fold in the body with accumulators in registers.
-func (g *gen) foldInRegisters(fold lane.Fold) {
+func (g *generator) foldInRegisters(fold lane.Fold) {
 	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
@@ -123,13 +123,13 @@ func (g *gen) foldInRegisters(fold lane.Fold) {
 
 // mayLoseNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold
 // also has a mask of the lanes without NaN, whose computation is off the critical path.
-func (g *gen) mayLoseNaN(op lane.Op, dtype tensor.DType) bool {
+func (g *generator) mayLoseNaN(op lane.Op, dtype tensor.DType) bool {
 	return g.avx512 && dtype.IsFloat() && (op == lane.Min || op == lane.Max)
 }
 
 // foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
 // seen no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
-func (g *gen) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
+func (g *generator) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(laneBytes),

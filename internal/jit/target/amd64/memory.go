@@ -12,7 +12,7 @@ import (
 )
 
 // load returns the operand at a pointer or, if it is complex, its real part (part is 0) or imaginary part (part is 1).
-func (g *gen) load(pointer, part int) *laneValue {
+func (g *generator) load(pointer, part int) *laneValue {
 	dtype := g.loop.Ptrs[pointer].DType
 	if dtype.IsComplex() {
 		return &laneValue{reg: g.complexParts(pointer)[part], dtype: dtype.ToReal()}
@@ -31,13 +31,13 @@ const (
 
 // loadFrom returns a value of the given width in bytes, which the instruction with the given name loads from memory. If
 // canFold is foldable, the memory may be an operand of the instructions that use the value.
-func (g *gen) loadFrom(width uint8, name string, canFold bool, mem alloc.Mem) alloc.Virt {
+func (g *generator) loadFrom(width uint8, name string, canFold bool, mem alloc.Mem) alloc.Virt {
 	reload := &alloc.Reload{Name: name, Mem: mem, Foldable: canFold}
 	return g.New(alloc.Value{Bytes: width, Invariant: mem.Space == alloc.PerRow, Reload: reload})
 }
 
 // loadVector returns the contiguous elements of an iteration.
-func (g *gen) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
+func (g *generator) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 	value := &laneValue{dtype: dtype}
 	mem.ElementBytes = uint8(dtype.Size())
 	width := g.width(laneSize(dtype))
@@ -64,7 +64,7 @@ func (g *gen) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 }
 
 // packedMove returns the instruction that loads or stores g.lanes elements of 2 bytes.
-func (g *gen) packedMove() string {
+func (g *generator) packedMove() string {
 	switch {
 	case g.lanes == 4:
 		return "VMOVQ"
@@ -75,7 +75,7 @@ func (g *gen) packedMove() string {
 }
 
 // loadBool returns the mask of nonzero elements.
-func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
+func (g *generator) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
 		laneBytes := g.boolLaneBytes()
 		x := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
@@ -92,7 +92,7 @@ func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 }
 
 // widenBytesName returns, without AVX-512, the instruction that zero-extends bytes to the lanes of bools.
-func (g *gen) widenBytesName() string {
+func (g *generator) widenBytesName() string {
 	if g.boolLaneBytes() == 8 {
 		return "VPMOVZXBQ"
 	}
@@ -100,7 +100,7 @@ func (g *gen) widenBytesName() string {
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `offset` bytes after the pointer.
-func (g *gen) loadScalar(pointer int, offset int32, dtype tensor.DType) *laneValue {
+func (g *generator) loadScalar(pointer int, offset int32, dtype tensor.DType) *laneValue {
 	mem := alloc.Mem{Space: alloc.PerRow, Index: pointer, Offset: offset}
 	value := &laneValue{dtype: dtype}
 	width := g.width(laneSize(dtype))
@@ -139,7 +139,7 @@ func (g *gen) loadScalar(pointer int, offset int32, dtype tensor.DType) *laneVal
 }
 
 // complexParts returns the real and the imaginary parts of the complex operand at a pointer.
-func (g *gen) complexParts(pointer int) [2]alloc.Virt {
+func (g *generator) complexParts(pointer int) [2]alloc.Virt {
 	parts, ok := g.complexOperands[pointer]
 	if ok {
 		return parts
@@ -156,7 +156,7 @@ func (g *gen) complexParts(pointer int) [2]alloc.Virt {
 
 // loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
 // bytes.
-func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
+func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 	width := g.width(size)
 	var halves [2]alloc.Virt
 	for k := range halves {
@@ -186,7 +186,7 @@ func (g *gen) loadComplex(pointer, size int) [2]alloc.Virt {
 
 // halfMemory returns the memory of the first half (k is 0) or the second half (k is 1) of the complex elements of an
 // iteration. size is the size of a real part in bytes.
-func (g *gen) halfMemory(pointer, k, size int) alloc.Mem {
+func (g *generator) halfMemory(pointer, k, size int) alloc.Mem {
 	width := g.lanes * size
 	return alloc.Mem{Space: alloc.AlongRow, Index: pointer, Offset: int32(k * width), Step: int32(2 * width),
 		Part: uint8(1 + k), ElementBytes: uint8(size)}
@@ -203,7 +203,7 @@ func partIndices(n, part int) []int {
 }
 
 // permute2 selects elements of two vectors by constant indices.
-func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt {
+func (g *generator) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt {
 	var data []byte
 	for _, x := range indices {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
@@ -213,7 +213,7 @@ func (g *gen) permute2(a, b alloc.Virt, laneBytes int, indices []int) alloc.Virt
 }
 
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `indices` are the indices.
-func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
+func (g *generator) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(laneBytes), Src: alloc.Sources(b, indices), Tied: a,
 		Dst: g.newVectorLike(a), FoldableSource: 0})
 }
@@ -221,7 +221,7 @@ func (g *gen) permute2By(a, b, indices alloc.Virt, laneBytes int) alloc.Virt {
 // lookup selects instructions that look up elements of a table. The lowest bits of the lanes of `indices` are the
 // indices. If the two halves of a table are equal, only the first half is used. If a table is too large for one
 // instruction, elements of both halves are looked up, and the highest bit of the index selects one.
-func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
+func (g *generator) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
 	case len(table) == lanes:
@@ -239,7 +239,7 @@ func (g *gen) lookup(table []float32, indices alloc.Virt) alloc.Virt {
 }
 
 // float32Vector returns a constant vector.
-func (g *gen) float32Vector(lanes []float32) alloc.Virt {
+func (g *generator) float32Vector(lanes []float32) alloc.Virt {
 	var data []byte
 	for _, x := range lanes {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
@@ -255,7 +255,7 @@ type bitKey struct {
 
 // bitMask returns the mask of the lanes of `indices` in which a bit is set. The argument `bit` is the value of this
 // bit, a power of two.
-func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
+func (g *generator) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 	key := bitKey{indices, bit}
 	mask, ok := g.bitMasks[key]
 	if !ok {
@@ -272,13 +272,13 @@ func (g *gen) bitMask(indices alloc.Virt, bit int) alloc.Virt {
 }
 
 // shuffle adds an operation on an immediate and the vectors a and b. Only b may be a memory operand (source 1).
-func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
+func (g *generator) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: name, Src: withImmediate(imm, b, a), Dst: g.newVectorLike(a),
 		FoldableSource: 1})
 }
 
 // upperHalf returns the upper half of a vector of 32 bytes.
-func (g *gen) upperHalf(x alloc.Virt) alloc.Virt {
+func (g *generator) upperHalf(x alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: withImmediate(1, x), Dst: g.newVector(16),
 		FoldableSource: noFoldableSource})
 }
@@ -286,7 +286,7 @@ func (g *gen) upperHalf(x alloc.Virt) alloc.Virt {
 // newStore returns a store of v to mem. nonTemporal is the name of the store's non-temporal form, or empty. An output
 // may share the memory of an operand. Therefore, if there are several outputs, a Move loads an operand that is stored
 // unchanged before any store.
-func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
+func (g *generator) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if reload := g.Values[v].Reload; reload != nil && reload.Mem.Space == alloc.AlongRow && g.outputCount > 1 {
 		v = g.Add(alloc.Inst{Name: alloc.Move, Src: alloc.Sources(v), Dst: g.newVectorLike(v),
 			FoldableSource: noFoldableSource})
@@ -299,12 +299,12 @@ func (g *gen) newStore(name, nonTemporal string, mem alloc.Mem, v alloc.Virt) al
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
-func (g *gen) isNonTemporal(mem alloc.Mem) bool {
+func (g *generator) isNonTemporal(mem alloc.Mem) bool {
 	return g.options.NonTemporal && mem.Space == alloc.AlongRow && g.options.CachedOutputs>>mem.Index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
-func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
+func (g *generator) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 	dtype := value.dtype
 	mem.ElementBytes = uint8(dtype.Size())
 	switch dtype.Size() {
@@ -333,7 +333,7 @@ func (g *gen) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 
 // nonTemporalName returns the instruction for a non-temporal store of g.lanes elements of 1 or 2 bytes, or "" if there
 // is none.
-func (g *gen) nonTemporalName(size int) string {
+func (g *generator) nonTemporalName(size int) string {
 	if g.lanes*size < 16 {
 		return ""
 	}
@@ -342,7 +342,7 @@ func (g *gen) nonTemporalName(size int) string {
 
 // storePacked512 returns the store of lanes as elements of 1 or 2 bytes, with AVX-512. An ordinary store instruction
 // packs the lanes itself. Before a non-temporal store, another instruction packs them.
-func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
+func (g *generator) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	name, move := "VPMOVDB", "VMOVDQU8"
 	if size == 2 {
 		name, move = "VPMOVDW", "VMOVDQU16"
@@ -357,7 +357,7 @@ func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 }
 
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
-func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
+func (g *generator) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 	size := value.dtype.Size()
 	x := g.unpackedReg(value)
 	if value.dtype == tensor.Bool {
@@ -386,7 +386,7 @@ func (g *gen) storePacked256(mem alloc.Mem, value *laneValue) alloc.Inst {
 }
 
 // storeComplex returns the stores of complex numbers with parts re and im.
-func (g *gen) storeComplex(pointer int, dtype tensor.DType, re, im alloc.Virt) []alloc.Inst {
+func (g *generator) storeComplex(pointer int, dtype tensor.DType, re, im alloc.Virt) []alloc.Inst {
 	size := dtype.ToReal().Size()
 	var halves [2]alloc.Virt
 	switch width := g.Values[re].Bytes; {

@@ -22,7 +22,7 @@ const completeRemainder = "completeRemainder"
 // remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
 // (float64), so one step is nearly always enough. The loop of writeRemainderLoop runs only if an element of the vector
 // needs more steps.
-func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
+func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	suffix := floatSuffix(laneBytes)
 	dividend, divisor := g.floatOp(lane.Abs, laneBytes, x, 0), g.floatOp(lane.Abs, laneBytes, y, 0)
 	quotient := g.round(lane.Trunc, laneBytes, g.binaryOp("VDIV"+suffix, laneBytes, divisor, dividend))
@@ -50,7 +50,7 @@ func (g *gen) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 
 // remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
 type remainderLoop struct {
-	g           *gen
+	g           *generator
 	laneBytes   int
 	remainder   asm.Arg // at first, the remainder after one division
 	dividend    asm.Arg // absolute value of the dividend
@@ -74,7 +74,7 @@ type remainderLoop struct {
 //	}
 //
 // The remainder may become negative. An infinite divisor leaves the dividend unchanged.
-func (g *gen) writeRemainderLoop(args []asm.Arg) {
+func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	laneBytes := int(args[2].(asm.Imm))
 	r := &remainderLoop{g: g, laneBytes: laneBytes, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
 		absRemainder: args[3], multiple: args[4], temp: args[5], mask: args[6], suffix: floatSuffix(laneBytes)}
@@ -182,7 +182,7 @@ func (r *remainderLoop) constant(x uint64) asm.Arg {
 // divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is
 // less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
 // divided in the same way. The error of this second quotient comes only from rounding to nearest.
-func (g *gen) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
+func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }
 	bitsAs := func(dtype tensor.DType, x *laneValue) *laneValue { return &laneValue{reg: x.reg, dtype: dtype} }

@@ -11,7 +11,7 @@ import (
 // foldTotal selects instructions for a fold of a loop that folds each row into one number (lane.Loop.CombinesLanes).
 // Accumulators stay in registers and start as the neutral element. The neutral element also replaces the missing
 // elements of a tail. After the tail, the registers are combined pairwise into one element.
-func (g *gen) foldTotal(fold lane.Fold) {
+func (g *generator) foldTotal(fold lane.Fold) {
 	value := g.selectedValue(fold.Value)
 	dtype := value.dtype
 	description := alloc.Value{Bytes: g.width(laneSize(dtype))}
@@ -44,7 +44,7 @@ func (g *gen) foldTotal(fold lane.Fold) {
 }
 
 // accCopies returns the registers of the accumulator acc: one for each interleaved iteration.
-func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
+func (g *generator) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
 	for iteration := 1; iteration < lane.FoldLanes/g.lanes; iteration++ {
 		value := g.Values[acc]
@@ -68,7 +68,7 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
 // noNaN is 0, or an accumulator with the mask of the lanes that have seen no NaN. If a lane has seen a NaN, the result
 // is NaN.
-func (g *gen) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
+func (g *generator) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {
 		return g.apply(op, dtype, &laneValue{reg: a, dtype: dtype}, &laneValue{reg: b, dtype: dtype}).reg
@@ -97,7 +97,7 @@ func (g *gen) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) all
 }
 
 // storeFirstLane returns the store of the first lane of v. No source may be a memory operand (noFoldableSource).
-func (g *gen) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) alloc.Inst {
+func (g *generator) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) alloc.Inst {
 	lane, vector := alloc.Arg{Imm: 0}, alloc.Arg{Virt: v, Bytes: 16}
 	switch dtype.Size() {
 	case 1:
@@ -112,7 +112,7 @@ func (g *gen) storeFirstLane(mem alloc.Mem, dtype tensor.DType, v alloc.Virt) al
 
 // shiftDown returns a vector that starts with bytes n to 2n-1 of v. The other bytes of the result are arbitrary. n is a
 // power of 2 from 4 to 32.
-func (g *gen) shiftDown(n int, v alloc.Virt) alloc.Virt {
+func (g *generator) shiftDown(n int, v alloc.Virt) alloc.Virt {
 	const (
 		swapPairs     = 0x4e // quarters 2, 3, 0, 1
 		swapNeighbors = 0xb1 // quarters 1, 0, 3, 2

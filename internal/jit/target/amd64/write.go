@@ -27,7 +27,7 @@ const (
 // In the main loop, `iteration` is the index of the iteration to which the list belongs, within a trip (one execution
 // of the unrolled loop). For loads and stores of accumulators, it is the index of the accumulator set. Otherwise it is
 // 0.
-func (g *gen) writeInsts(list []alloc.Allocated, iteration int) {
+func (g *generator) writeInsts(list []alloc.Allocated, iteration int) {
 	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
 		inst := &list[k]
@@ -68,7 +68,7 @@ func moveName(class alloc.Class) string {
 }
 
 // writeLoad writes a load from mem. In a tail, the load of an operand is masked.
-func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
+func (g *generator) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	switch {
 	case mem.Space == alloc.Slot:
 		class := alloc.Vectors
@@ -89,7 +89,7 @@ func (g *gen) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 // writeTailStore writes a store in a tail. Without AVX-512, the stores that usesBounceBuffer selects are not masked.
 // Stores to outputs then write all lanes to a bounce buffer. Stores to accumulators in memory write all lanes, too:
 // foldInMemory has selected the old values for lanes without elements.
-func (g *gen) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
+func (g *generator) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {
 	case g.avx512:
@@ -114,7 +114,7 @@ func maskedName(name string, mem *alloc.Mem) string {
 }
 
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
-func (g *gen) tailVector(laneBytes int) asm.Vec {
+func (g *generator) tailVector(laneBytes int) asm.Vec {
 	if laneBytes == g.boolLaneBytes() {
 		return vectorRegister(wideTailMask, g.width(laneBytes))
 	}
@@ -124,10 +124,12 @@ func (g *gen) tailVector(laneBytes int) asm.Vec {
 // usesBounceBuffer reports whether, without AVX-512, tail elements are copied through the spill area. AVX2 has masked
 // loads and stores only for elements of 4 and 8 bytes, and there are no mask vectors for the two halves of complex
 // elements (Part).
-func (g *gen) usesBounceBuffer(mem *alloc.Mem) bool { return mem.ElementBytes < 4 || mem.Part != 0 }
+func (g *generator) usesBounceBuffer(mem *alloc.Mem) bool {
+	return mem.ElementBytes < 4 || mem.Part != 0
+}
 
 // arg returns an operand of an instruction. iteration is as in writeInsts.
-func (g *gen) arg(operand *alloc.Operand, iteration int) asm.Arg {
+func (g *generator) arg(operand *alloc.Operand, iteration int) asm.Arg {
 	number := int(operand.Reg)
 	switch operand.Kind {
 	case alloc.Immediate:
@@ -163,7 +165,7 @@ func vectorRegister(number int, bytes uint8) asm.Vec {
 
 // address returns the address of a memory operand; iteration is as in writeInsts. It may write code that changes
 // regTemp.
-func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
+func (g *generator) address(mem *alloc.Mem, iteration int) asm.Mem {
 	disp := mem.Offset + int32(iteration)*mem.Step
 	switch mem.Space {
 	case alloc.Constant:
@@ -192,7 +194,7 @@ func (g *gen) address(mem *alloc.Mem, iteration int) asm.Mem {
 // accAddress returns the address of accumulators in memory. There are lane.FoldLanes of them for a fold, so the address
 // repeats after lane.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
 // regLimit.
-func (g *gen) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
+func (g *generator) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
 	base := g.loadPointer(mem.Index)
 	if !g.inTail {
 		period := int32(lane.FoldLanes * int(mem.ElementBytes))
