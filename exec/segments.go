@@ -253,8 +253,11 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			out[i], isComputed[output.Name] = result, true // copyRemaining copies it to the caller's tensor
 			continue
 		}
-		if !output.Pin.Matches(result.Meta) {
-			meta, err := output.Pin.Apply(result.Meta)
+		meta := result.Meta
+		// The caller must not get the graph's own data.
+		mustCopy := output.Value.Const != nil || run.sharedConstants[result.Storage()]
+		if !output.Pin.Matches(meta) {
+			meta, err = output.Pin.Apply(meta)
 			if err != nil && run.keepGoing {
 				run.failed = append(run.failed, run.graph.OutputError(output, err))
 				continue
@@ -262,14 +265,10 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("output %q: %w", output.Name, err)
 			}
+			mustCopy = true
+		}
+		if mustCopy {
 			meta.Offset = 0
-			if result, err = pooledCopy(run.ctx, run.runner.options.Pool, result, meta, run.runner.options.Threads); err != nil {
-				return nil, err
-			}
-		} else if output.Value.Const != nil || run.sharedConstants[result.Storage()] {
-			meta := result.Meta
-			meta.Offset = 0
-			// The caller must not get the graph's own data.
 			if result, err = pooledCopy(run.ctx, run.runner.options.Pool, result, meta, run.runner.options.Threads); err != nil {
 				return nil, err
 			}
