@@ -62,13 +62,13 @@ func meshgrid(s steps, a *meshgridAttrs, in []*graph.Arg) []*graph.Arg {
 	if swapsFirstTwo {
 		in[0], in[1] = in[1], in[0]
 	}
-	var grid []sym.Int
+	var gridShape []sym.Int
 	for _, x := range in {
-		grid = append(grid, x.Type().Numel())
+		gridShape = append(gridShape, x.Type().Numel())
 	}
 	for i, x := range in {
-		line := s.reshape(x, append(append(padOnes(nil, i), grid[i]), padOnes(nil, len(in)-1-i)...)...)
-		in[i] = s.Apply(view.Expand, graph.Attrs{"size": grid}, line)
+		line := s.reshape(x, append(append(padOnes(nil, i), gridShape[i]), padOnes(nil, len(in)-1-i)...)...)
+		in[i] = s.Apply(view.Expand, graph.Attrs{"size": gridShape}, line)
 	}
 	if swapsFirstTwo {
 		in[0], in[1] = in[1], in[0]

@@ -42,10 +42,10 @@ var (
 )
 
 // targetClasses is an operand with indices of classes.
-var targetClasses = graph.Param{Name: "target", IndexBound: classCount}
+var targetClasses = graph.Param{Name: "target", IndexBound: classIndexBound}
 
-// classCount returns the number of classes: the size of the last dimension of self.
-func classCount(call *graph.Call) int {
+// classIndexBound returns the bound on indices of classes: the size of the last dimension of self.
+func classIndexBound(call *graph.Call) int {
 	shape := call.Meta(0).Shape
 	if len(shape) == 0 {
 		return 1

@@ -364,10 +364,10 @@ func (s steps) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), name+"Expected a floating point or complex tensor as input. Got %s",
 		dtype.TorchName())
 	p, word := s.order(a.Ord)
-	bySingularValues := word == "nuc" || math.Abs(p) == 2
-	s.Reject(dtype.IsReducedFloat() && bySingularValues, name+"Low precision dtypes not supported. Got %s",
+	usesSingularValues := word == "nuc" || math.Abs(p) == 2
+	s.Reject(dtype.IsReducedFloat() && usesSingularValues, name+"Low precision dtypes not supported. Got %s",
 		dtype.TorchName())
-	s.Reject(word == "" && !bySingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
+	s.Reject(word == "" && !usesSingularValues && math.Abs(p) != 1 && !math.IsInf(p, 0), name+"Order %v not supported.", p)
 	s.Reject(len(a.Dim) != 2, name+"dim must be a 2-tuple. Got %v", a.Dim)
 	rowDim, columnDim := s.wrapDim(x, a.Dim[0]), s.wrapDim(x, a.Dim[1])
 	s.Reject(rowDim == columnDim, name+"dims must be different. Got (%d, %d)", a.Dim[0], a.Dim[1])
@@ -377,7 +377,7 @@ func (s steps) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	switch {
 	case word == "fro":
 		return vectorNorm(2, []int{rowDim, columnDim}, a.Keepdim)
-	case !bySingularValues:
+	case !usesSingularValues:
 		summedDim := rowDim // the dimension along which magnitudes are added
 		if math.IsInf(p, 0) {
 			summedDim = columnDim
@@ -428,14 +428,14 @@ func linalgCond(s steps, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	magnitude := math.Abs(p)
 	s.Reject(word == "" && magnitude != 1 && magnitude != 2 && !math.IsInf(magnitude, 1),
 		name+" got an invalid norm type: %v", p)
-	bySingularValues := word == "" && magnitude == 2
-	s.Reject(!bySingularValues && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
+	usesSingularValues := word == "" && magnitude == 2
+	s.Reject(!usesSingularValues && xType.Shape[rank-1].Ne(xType.Shape[rank-2]).Holds(),
 		name+": A must be batches of square matrices, "+
 			"but they are %v by %v matrices", xType.Shape[rank-2], xType.Shape[rank-1])
 	if kit.IsEmpty(xType) {
 		return s.Apply(view.NewZeros, graph.Attrs{"size": xType.Shape[:rank-2], "dtype": xType.DType.ToReal()}, x)
 	}
-	if word == "nuc" || bySingularValues {
+	if word == "nuc" || usesSingularValues {
 		values := s.Apply(linalg.Svdvals, nil, x)
 		if word == "nuc" {
 			inverted := s.Apply(pointwise.Reciprocal, nil, values)

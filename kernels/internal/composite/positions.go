@@ -93,9 +93,9 @@ func vectorShape(t tensor.Type) []sym.Int {
 	return t.Shape
 }
 
-// shapeAlong returns the shape, of the given rank, of n elements along a dimension.
-func shapeAlong(n sym.Int, dim, rank int) []sym.Int {
+// shapeAlong returns the shape, of the given rank, of count elements along a dimension.
+func shapeAlong(count sym.Int, dim, rank int) []sym.Int {
 	shape := slices.Repeat(sym.Ints(1), rank)
-	shape[dim] = n
+	shape[dim] = count
 	return shape
 }

@@ -37,16 +37,16 @@ func noLoops(*graph.Call) []graph.Parallel { return nil }
 
 // define defines an op by its sequence. The list in has an element for each operand of o.Params, which is null for an
 // omitted one; operands of a variadic parameter follow.
-func define[A any](o graph.Semantics, results func(s steps, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
-	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []*graph.Arg {
-		return results(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(o.Params)))
+func define[A any](semantics graph.Semantics, results func(s steps, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
+	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Steps) []*graph.Arg {
+		return results(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(semantics.Params)))
 	})
 }
 
 // defineOne is define for an op with one result.
-func defineOne[A any](o graph.Semantics, result func(s steps, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
-	return compose.Define[A](graph.Op{Semantics: o}, func(s *compose.Steps) []*graph.Arg {
-		return []*graph.Arg{result(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(o.Params)))}
+func defineOne[A any](semantics graph.Semantics, result func(s steps, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
+	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Steps) []*graph.Arg {
+		return []*graph.Arg{result(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(semantics.Params)))}
 	})
 }
 
@@ -202,13 +202,13 @@ func (s steps) pad(x *graph.Arg, before, after sym.Int) *graph.Arg {
 // inPlace returns result in the dtype and layout of x, because PyTorch stores it in the memory of x. result must have
 // the shape of x, and must not be a float if x is an integer.
 func (s steps) inPlace(x, result *graph.Arg) *graph.Arg {
-	from, to := result.Type(), x.Type()
-	s.Reject(!tensor.SameSizes(from.Shape, to.Shape), "output with shape %s doesn't match the broadcast shape %s",
-		tensor.Sizes(to.Shape), tensor.Sizes(from.Shape))
-	s.Reject(from.DType.IsFloat() && to.DType.IsIntegral(true), "result type %s can't be cast to the desired "+
+	resultType, xType := result.Type(), x.Type()
+	s.Reject(!tensor.SameSizes(resultType.Shape, xType.Shape), "output with shape %s doesn't match the broadcast shape %s",
+		tensor.Sizes(xType.Shape), tensor.Sizes(resultType.Shape))
+	s.Reject(resultType.DType.IsFloat() && xType.DType.IsIntegral(true), "result type %s can't be cast to the desired "+
 		"output type %s",
-		from.DType.TorchName(), to.DType.TorchName())
-	return s.WithLayout(result, rule.PreserveType(to))
+		resultType.DType.TorchName(), xType.DType.TorchName())
+	return s.WithLayout(result, rule.PreserveType(xType))
 }
 
 // preserveFormat returns x in the layout of empty_like(self) if x has self's shape.

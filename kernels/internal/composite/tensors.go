@@ -280,14 +280,14 @@ var (
 		for _, x := range in {
 			s.Reject(x.Type().DType != in[0].Type().DType, "meshgrid expects all tensors to have the same dtype")
 		}
-		var grid []sym.Int
+		var gridShape []sym.Int
 		for _, x := range in {
-			grid = append(grid, s.shape(x)...)
+			gridShape = append(gridShape, s.shape(x)...)
 		}
 		columns := make([]*graph.Arg, len(in))
 		for i, x := range in {
 			x = s.reshape(x, append(sym.Ints(-1), padOnes(nil, len(in)-1-i)...)...)
-			columns[i] = s.reshape(s.Apply(view.Expand, graph.Attrs{"size": grid}, x), sym.Of(-1))
+			columns[i] = s.reshape(s.Apply(view.Expand, graph.Attrs{"size": gridShape}, x), sym.Of(-1))
 		}
 		return s.Apply(view.Stack, graph.Attrs{"dim": 1}, columns...)
 	})

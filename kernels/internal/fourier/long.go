@@ -175,7 +175,7 @@ func (f *longFourier) matrix(mem *graph.Mem, i int) []complex128 {
 // the group. A unit has the given number of elements. The argument scratch of compute is memory of the worker.
 func (f *longFourier) phase(lines, units, elements int,
 	compute func(mem *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
-	return copies.ChunkedPhase(lines*units, transformMoves*elements, func(mem *graph.Mem, begin, end int) error {
+	return copies.ChunkedPhase(lines*units, transformCost*elements, func(mem *graph.Mem, begin, end int) error {
 		scratch := kit.SliceOf[complex128](mem.WorkerScratch, 0, f.workLen())
 		for index := begin; index < end; index++ {
 			compute(mem, scratch, index/units, index%units)

@@ -93,8 +93,8 @@ func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym
 // maxFourier is the greatest length of a transform.
 const maxFourier = 1 << 26
 
-// transformMoves is the approximate cost of transforming an element: the cost of copying this number of elements.
-const transformMoves = 32
+// transformCost is the approximate cost of transforming an element, in copied elements.
+const transformCost = 32
 
 // load fills values with a line of the operand, cut or extended by zeros to the length of the transform. If isToReal is
 // set, the second half of values is the mirrored conjugate of the first. element returns element i of the line.
@@ -131,7 +131,7 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	lineTransform := newFourier(spec.points)
 	lines, get, put := spec.access(c)
 	memoryLen := spec.points + lineTransform.workLen()
-	phase := lines.Phase(transformMoves*spec.points, func(mem *graph.Mem, offsets [4]int) error {
+	phase := lines.Phase(transformCost*spec.points, func(mem *graph.Mem, offsets [4]int) error {
 		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
 		values, scratch := memory[:spec.points], memory[spec.points:]
 		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])

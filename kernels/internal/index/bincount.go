@@ -20,7 +20,7 @@ var Bincount = dynamicOp(graph.SchemaOf[*bincountAttrs](), graph.Op{Semantics: g
 	Name: "bincount",
 	Doc: "Counts the occurrences of each number from 0 to the greatest element of self. With `weights`, it adds the " +
 		"weights of the occurrences instead: in float32 if they are float32, else in float64.",
-	Params: []graph.Param{{Name: "self", IndexBound: exampleBins}, {Name: "weights", Optional: true}},
+	Params: []graph.Param{{Name: "self", IndexBound: generatedBinBound}, {Name: "weights", Optional: true}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"minlength": 20}, kit.I64(5)), kit.Example(nil, kit.I64(5),
 		kit.F32(5))},
 }}, outlineBincount, runBincount)
@@ -79,8 +79,8 @@ func runBincount(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (out [
 // maxBincountLength bounds minlength, so that data and not an attribute determine the memory of a run.
 const maxBincountLength = 1 << 24
 
-// exampleBins bounds the numbers in generated operands.
-func exampleBins(*graph.Call) int { return 16 }
+// generatedBinBound is the bound of the numbers in generated operands.
+func generatedBinBound(*graph.Call) int { return 16 }
 
 var errBincount = errors.New("bincount only supports 1-d non-negative integral inputs.")
 

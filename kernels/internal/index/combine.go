@@ -35,10 +35,10 @@ type realElement interface {
 // multiplies the elements of the plain operand by alpha; the other modes ignore alpha.
 func scatterRowLoops(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) kit.RowLoops {
 	if mode == combineSet {
-		move := kit.RowConverter(dtype, dtype)
+		copyRow := kit.RowConverter(dtype, dtype)
 		return kit.RowLoops{
 			Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
-				move(table, plain, tableStep, plainStep, n)
+				copyRow(table, plain, tableStep, plainStep, n)
 			},
 			AtOffsets: kit.ScatterLoops[dtype.Size()],
 		}
@@ -76,20 +76,20 @@ func scatterRowLoops(dtype tensor.DType, mode combineMode, alpha tensor.Scalar) 
 	return combineComplex(mode, alpha.Complex())
 }
 
-// combineOps returns the loops over a row that call f for each pair of elements. f combines the element at the address
-// plain into the element at the address table.
+// combineEach returns the loops over a row that call combine for each pair of elements. combine combines the element at
+// the address plain into the element at the address table.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func combineOps(f func(table, plain unsafe.Pointer)) kit.RowLoops {
+func combineEach(combine func(table, plain unsafe.Pointer)) kit.RowLoops {
 	return kit.RowLoops{
 		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
 			for i := range n {
-				f(unsafe.Add(table, i*tableStep), unsafe.Add(plain, i*plainStep))
+				combine(unsafe.Add(table, i*tableStep), unsafe.Add(plain, i*plainStep))
 			}
 		},
 		AtOffsets: func(plain, table unsafe.Pointer, plainStep int, offsets []int) {
 			for i, offset := range offsets {
-				f(unsafe.Add(table, offset), unsafe.Add(plain, i*plainStep))
+				combine(unsafe.Add(table, offset), unsafe.Add(plain, i*plainStep))
 			}
 		},
 	}
@@ -99,13 +99,13 @@ func combineOps(f func(table, plain unsafe.Pointer)) kit.RowLoops {
 func combineReal[T realElement](mode combineMode, alpha T) kit.RowLoops {
 	switch mode {
 	case combineAdd:
-		return combineOps(func(table, plain unsafe.Pointer) {
+		return combineEach(func(table, plain unsafe.Pointer) {
 			*(*T)(table) += T(alpha * *(*T)(plain)) // T(...) prevents a fused multiply-add
 		})
 	case combineMul:
-		return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
+		return combineEach(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
 	}
-	return combineOps(func(table, plain unsafe.Pointer) {
+	return combineEach(func(table, plain unsafe.Pointer) {
 		a, b := *(*T)(table), *(*T)(plain)
 		// A NaN in a stays, because comparisons with it are false. A NaN in b replaces a.
 		if mode == combineMax && b > a || mode == combineMin && b < a || b != b {
@@ -117,7 +117,7 @@ func combineReal[T realElement](mode combineMode, alpha T) kit.RowLoops {
 // combineHalf returns the loops for 16-bit floats, which compute in float32.
 func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, load func(H) float32,
 	store func(float32) H) kit.RowLoops {
-	return combineOps(func(table, plain unsafe.Pointer) {
+	return combineEach(func(table, plain unsafe.Pointer) {
 		a, b := load(*(*H)(table)), load(*(*H)(plain))
 		switch {
 		case mode == combineAdd:
@@ -135,21 +135,21 @@ func combineHalf[H tensor.Half | tensor.BF16](mode combineMode, alpha float32, l
 func combineComplex[T complex64 | complex128](mode combineMode, alpha T) kit.RowLoops {
 	product := func(a, b T) T { return T(kit.MulComplex(complex128(a), complex128(b))) }
 	if mode == combineAdd {
-		return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) += product(alpha, *(*T)(plain)) })
+		return combineEach(func(table, plain unsafe.Pointer) { *(*T)(table) += product(alpha, *(*T)(plain)) })
 	}
-	return combineOps(func(table, plain unsafe.Pointer) { *(*T)(table) = product(*(*T)(table), *(*T)(plain)) })
+	return combineEach(func(table, plain unsafe.Pointer) { *(*T)(table) = product(*(*T)(table), *(*T)(plain)) })
 }
 
 // combineBits returns the loops for bools: a sum or a maximum is an or, and a product or a minimum is an and. Addition
 // with alpha 0 changes nothing.
 func combineBits(mode combineMode, alpha tensor.Scalar) kit.RowLoops {
 	if mode == combineAdd && alpha.Complex() == 0 {
-		return combineOps(func(_, _ unsafe.Pointer) {})
+		return combineEach(func(_, _ unsafe.Pointer) {})
 	}
 	if mode == combineAdd || mode == combineMax {
-		return combineOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) |= *(*uint8)(plain) })
+		return combineEach(func(table, plain unsafe.Pointer) { *(*uint8)(table) |= *(*uint8)(plain) })
 	}
-	return combineOps(func(table, plain unsafe.Pointer) { *(*uint8)(table) &= *(*uint8)(plain) })
+	return combineEach(func(table, plain unsafe.Pointer) { *(*uint8)(table) &= *(*uint8)(plain) })
 }
 
 // refCombine combines element b of the plain operand into element a of the table, for references, and returns the

@@ -46,7 +46,7 @@ var EmbeddingBag = kit.Define[*embeddingBagAttrs](graph.Op{
 			"a sum. Indices equal to `padding_idx` are left out. With `include_last_offset`, the last offset is the end of " +
 			"the last bag, and the last row of a matrix of indices is ignored. `scale_grad_by_freq` and `sparse` have no " +
 			"effect, and are rejected for the maximum.",
-		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowCount},
+		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound},
 			{Name: "offsets", Optional: true, IndexBound: func(*graph.Call) int { return 1 }},
 			{Name: "per_sample_weights", Optional: true}},
 		Infer: inferEmbeddingBag,
@@ -270,8 +270,8 @@ const (
 	bagColumns = 1024
 	// bagIndexBlock is the number of indices that are converted at once.
 	bagIndexBlock = 128
-	// bagChunk is the number of elements of the weight that a chunk reads, if all bags have the mean size.
-	bagChunk = 1 << 15
+	// bagChunkElements is the number of elements of the weight that a chunk reads, if all bags have the mean size.
+	bagChunkElements = 1 << 15
 )
 
 func compileEmbeddingBag(c *graph.Call) (*graph.Kernel, error) {
@@ -315,7 +315,7 @@ func (r *bagReducer[T]) kernel() *graph.Kernel {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: 1, Run: r.checkOffsets})
 	}
 	elementsPerBag := kit.BoundedProduct(r.indices.Meta.Numel(), max(r.weight.Meta.Shape[1], 1)) / max(r.bags, 1)
-	bagsPerChunk := max(bagChunk/max(elementsPerBag, 1), 1)
+	bagsPerChunk := max(bagChunkElements/max(elementsPerBag, 1), 1)
 	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(r.bags, bagsPerChunk),
 		Run: func(m *graph.Mem, chunk int) error {
 			worker := newBagWorker[T](m)
@@ -342,7 +342,7 @@ func (r *bagReducer[T]) offset(m *graph.Mem, i int) (offset int64) {
 func (r *bagReducer[T]) checkOffsets(m *graph.Mem, _ int) error {
 	previous, offsets := int64(0), r.offsets.Meta.Numel()
 	for i := range offsets {
-		if i%bagChunk == bagChunk-1 {
+		if i%bagChunkElements == bagChunkElements-1 {
 			m.CheckContext()
 		}
 		offset := r.offset(m, i)

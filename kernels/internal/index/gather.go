@@ -129,7 +129,7 @@ var TakeAlongDim = kit.Define[*takeAlongAttrs](graph.Op{
 		Name: "take_along_dim",
 		Doc: "Takes elements of self along a dimension, as gather does, after self and `indices` are broadcast in the " +
 			"other dimensions. If `dim` is not given, self and `indices` are flattened.",
-		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfSelf}},
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: selfIndexBound}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			selfType, index, _, err := takeAlongTypes(c)
 			if err != nil {

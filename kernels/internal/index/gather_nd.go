@@ -95,7 +95,7 @@ var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 		Doc: "Takes elements or slices of self by tuples of indices: `indices` [..., k] give [..., rest], where a " +
 			"tuple indexes the first k dimensions of self after the batch dimensions, and rest are the sizes of " +
 			"its other dimensions. A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfTuples}},
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: tupleIndexBound}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[*gatherNDAttrs](c).BatchDims)
 			if err != nil {
@@ -145,7 +145,7 @@ var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
 		Doc: "Copies self and writes `updates` into it at tuples of indices: `indices` [..., k] and `updates` " +
 			"[..., rest], where a tuple indexes the first k dimensions of self. Among updates with the same tuple, " +
 			"the last wins. A negative index counts from the end.",
-		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: sizeOfTuples}, {Name: "updates"}},
+		Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: tupleIndexBound}, {Name: "updates"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self, updates := call.Type(0), call.Type(2)
 			shape, _, err := tupleWalkShape("scatter_nd", self, call.Type(1), 0)

@@ -222,14 +222,14 @@ func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.
 		}
 		// Write slice j of the source to slice i of the result.
 		kit.EachIndex(sliceShape, func(coords []int) {
-			to, from := slices.Clone(coords), slices.Clone(coords)
+			target, source := slices.Clone(coords), slices.Clone(coords)
 			if len(coords) > 0 {
-				to[dim], from[dim] = i, j
+				target[dim], source[dim] = i, j
 			}
 			if src.Rank() != out.Rank() { // a 0-dim value, or a vector of one element for a 0-dim self
-				from = make([]int, src.Rank())
+				source = make([]int, src.Rank())
 			}
-			out.Set(refCombine(out.DType, mode, alpha, out.At(to...), src.At(from...)), to...)
+			out.Set(refCombine(out.DType, mode, alpha, out.At(target...), src.At(source...)), target...)
 		})
 	}
 	return []*tensor.Tensor{out}, nil

@@ -103,7 +103,7 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "embedding",
 		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
-		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowCount}},
+		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			weight, index := call.Type(0), call.Type(1)
 			if weight.Rank() != 2 {

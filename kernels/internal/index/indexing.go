@@ -207,7 +207,7 @@ const maxIndices = 8
 func indexParams() []graph.Param {
 	params := []graph.Param{kit.Self}
 	for i := range maxIndices {
-		params = append(params, graph.Param{Name: fmt.Sprint("index", i), Optional: true, IndexBound: sizeOfDim(i)})
+		params = append(params, graph.Param{Name: fmt.Sprint("index", i), Optional: true, IndexBound: dimIndexBound(i)})
 	}
 	return params
 }

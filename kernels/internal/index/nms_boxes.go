@@ -22,14 +22,17 @@ func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 // Box is a rectangle from (X0, Y0) to (X1, Y1).
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
-// NewBox returns a box. If isCentered is set, v has x and y of the center, the width and the height. Otherwise v has x
-// and y of two opposite corners.
-func NewBox(isCentered bool, v [4]float64) Box {
+// NewBox returns a box. If isCentered is set, coordinates has x and y of the center, the width and the height.
+// Otherwise it has x and y of two opposite corners.
+func NewBox(isCentered bool, coordinates [4]float64) Box {
 	if isCentered {
-		x, y, halfWidth, halfHeight := v[0], v[1], float64(v[2]/2), float64(v[3]/2)
+		x, y, halfWidth, halfHeight := coordinates[0], coordinates[1], float64(coordinates[2]/2), float64(coordinates[3]/2)
 		return Box{X0: x - halfWidth, Y0: y - halfHeight, X1: x + halfWidth, Y1: y + halfHeight}
 	}
-	return Box{X0: min(v[0], v[2]), Y0: min(v[1], v[3]), X1: max(v[0], v[2]), Y1: max(v[1], v[3])}
+	return Box{
+		X0: min(coordinates[0], coordinates[2]), Y0: min(coordinates[1], coordinates[3]),
+		X1: max(coordinates[0], coordinates[2]), Y1: max(coordinates[1], coordinates[3]),
+	}
 }
 
 // IOU returns the intersection over union of two boxes: the quotient of these areas. It is 0 if the boxes do not

@@ -16,8 +16,8 @@ type oneDimAttrs interface {
 	indexedDim() (dim int, ok bool)
 }
 
-// sizeOfSelf returns the bound on indices into operand 0.
-func sizeOfSelf(c *graph.Call) int {
+// selfIndexBound returns the bound on indices into operand 0.
+func selfIndexBound(c *graph.Call) int {
 	self := c.Meta(0)
 	if attrs, ok := c.Attrs.(oneDimAttrs); ok {
 		if dim, ok := attrs.indexedDim(); ok {
@@ -27,15 +27,15 @@ func sizeOfSelf(c *graph.Call) int {
 	return self.Numel()
 }
 
-// rowCount returns the number of rows of operand 0, the bound on indices of rows.
-func rowCount(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
+// rowIndexBound returns the bound on indices of rows of operand 0.
+func rowIndexBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) }
 
 // noBound is the bound of operands that may have any elements.
 const noBound = -1
 
-// sizeOfDim returns the bound on indices of dimension dim of operand 0. In a call with masks it returns noBound: a mask
-// may index several dimensions, so that the operands after the mask index other dimensions.
-func sizeOfDim(dim int) func(c *graph.Call) int {
+// dimIndexBound returns the bound on indices of dimension dim of operand 0. In a call with masks it returns noBound: a
+// mask may index several dimensions, so that the operands after the mask index other dimensions.
+func dimIndexBound(dim int) func(c *graph.Call) int {
 	return func(c *graph.Call) int {
 		if hasMask(c) {
 			return noBound
@@ -44,9 +44,10 @@ func sizeOfDim(dim int) func(c *graph.Call) int {
 	}
 }
 
-// sizeOfTuples returns the bound on the indices of gather_nd and scatter_nd: the least size of the indexed dimensions.
-// The indices of a tuple are along the last dimension of operand 1. For an invalid call, it returns noBound.
-func sizeOfTuples(c *graph.Call) int {
+// tupleIndexBound returns the bound on the indices of gather_nd and scatter_nd: the least size of the indexed
+// dimensions. The indices of a tuple are along the last dimension of operand 1. For an invalid call, it returns
+// noBound.
+func tupleIndexBound(c *graph.Call) int {
 	self, index, batch := c.Meta(0), c.Meta(1), 0
 	if attrs, ok := c.Attrs.(*gatherNDAttrs); ok {
 		batch = attrs.BatchDims
@@ -66,7 +67,7 @@ type gatherAttrs struct {
 }
 
 // indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
-var indexParam = graph.Param{Name: "index", IndexBound: sizeOfSelf}
+var indexParam = graph.Param{Name: "index", IndexBound: selfIndexBound}
 
 type gatherNDAttrs struct {
 	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`

@@ -59,11 +59,11 @@ var (
 		})
 )
 
-// scatterOp defines scatter, scatter_add or scatter_reduce. spec returns the attributes of a call.
+// scatterOp defines scatter, scatter_add or scatter_reduce. attrsOf returns the attributes of a call.
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
-	spec func(c *graph.Call) scatterCall) *graph.Op {
-	checkedSpec := func(c *graph.Call) (scatterCall, error) {
-		scatter := spec(c)
+	attrsOf func(c *graph.Call) scatterCall) *graph.Op {
+	checkedAttrsOf := func(c *graph.Call) (scatterCall, error) {
+		scatter := attrsOf(c)
 		dim, err := tensor.WrapDim(scatter.dim, c.Type(0).Rank())
 		scatter.dim = dim
 		return scatter, err
@@ -73,7 +73,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Name: name, Doc: doc + " A negative index counts from the end.",
 			Params: []graph.Param{kit.Self, indexParam, {Name: "src", AcceptsNumber: name == "scatter", Attr: "value"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				scatter, err := checkedSpec(c)
+				scatter, err := checkedAttrsOf(c)
 				if err == nil {
 					err = checkScatter(name, c, &scatter)
 				}
@@ -81,7 +81,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				return c.NewResult(selfType.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				scatter, err := checkedSpec(c)
+				scatter, err := checkedAttrsOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -91,10 +91,10 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				Attrs: example}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true,
-			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{spec(c).dim} })},
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{attrsOf(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				scatter, err := checkedSpec(c)
+				scatter, err := checkedAttrsOf(c)
 				if err != nil {
 					return nil, err
 				}

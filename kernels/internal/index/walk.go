@@ -231,8 +231,8 @@ func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, d
 		dim := dims[k]
 		indexInDim := i % walk.shape[dim]
 		i /= walk.shape[dim]
-		for o := range walk.operands {
-			addresses[o] = unsafe.Add(addresses[o], indexInDim*walk.operands[o].steps[dim])
+		for operandIndex := range walk.operands {
+			addresses[operandIndex] = unsafe.Add(addresses[operandIndex], indexInDim*walk.operands[operandIndex].steps[dim])
 		}
 	}
 }
@@ -240,30 +240,31 @@ func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, d
 // runUnit runs a unit of work. offsets is memory for the offsets of positionBlock elements.
 func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int, offsets []int) error {
 	var start [maxOperands]unsafe.Pointer
-	for o := range walk.operands {
-		start[o] = walk.operands[o].Address(mem)
+	for operandIndex := range walk.operands {
+		start[operandIndex] = walk.operands[operandIndex].Address(mem)
 	}
 	// unit = index in the parallel dimensions * pieces + piece. begin is the start of the piece.
 	begin := unit % walk.pieces * walk.pieceLen
 	walk.moveAddresses(&start, walk.parallelDims, unit/walk.pieces)
-	for o := range walk.operands {
-		start[o] = unsafe.Add(start[o], begin*walk.operands[o].steps[walk.innerDim])
+	for operandIndex := range walk.operands {
+		start[operandIndex] = unsafe.Add(start[operandIndex], begin*walk.operands[operandIndex].steps[walk.innerDim])
 	}
-	n := min(walk.pieceLen, walk.shape[walk.innerDim]-begin)
+	count := min(walk.pieceLen, walk.shape[walk.innerDim]-begin)
 	for i := range walk.serialCount {
 		addresses := start
 		walk.moveAddresses(&addresses, walk.serialDims, i)
-		if err := walk.runRow(mem, rowLoops, &addresses, n, offsets); err != nil {
+		if err := walk.runRow(mem, rowLoops, &addresses, count, offsets); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// runRow moves n elements along the innermost dimension. addresses are the addresses of the operands. If the indices do
-// not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by block.
-func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer, n int,
-	offsets []int) error {
+// runRow moves count elements along the innermost dimension. addresses are the addresses of the operands. If the
+// indices do not vary along the dimension, they are read once. Otherwise the offsets in the table are computed block by
+// block.
+func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer,
+	count int, offsets []int) error {
 	plainStep, tableStep := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
 	plain, table := addresses[0], addresses[1]
 	if !walk.indicesVary {
@@ -274,31 +275,31 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses
 			}
 			table = unsafe.Add(table, offset)
 		}
-		kit.ForEachBlock(mem.Context, n, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
 			rowLoops.Strided(unsafe.Add(plain, begin*plainStep), unsafe.Add(table, begin*tableStep), plainStep, tableStep,
 				end-begin)
 		})
-		mem.CheckContextAfter(n)
+		mem.CheckContextAfter(count)
 		return nil
 	}
-	for from := 0; from < n; from += positionBlock {
-		block := offsets[:min(positionBlock, n-from)]
-		// The offset of element from+k in the table is (from+k)*tableStep, plus the offsets of all lookups for it.
+	for first := 0; first < count; first += positionBlock {
+		block := offsets[:min(positionBlock, count-first)]
+		// The offset of element first+k in the table is (first+k)*tableStep, plus the offsets of all lookups for it.
 		for k := range block {
-			block[k] = (from + k) * tableStep
+			block[k] = (first + k) * tableStep
 		}
 		for i := range walk.lookups {
 			l := &walk.lookups[i]
 			step := walk.operands[l.operand].steps[walk.innerDim]
 			for k := range block {
-				offset, err := l.offset(unsafe.Add(addresses[l.operand], (from+k)*step))
+				offset, err := l.offset(unsafe.Add(addresses[l.operand], (first+k)*step))
 				if err != nil {
 					return err
 				}
 				block[k] += offset
 			}
 		}
-		rowLoops.AtOffsets(unsafe.Add(plain, from*plainStep), table, plainStep, block)
+		rowLoops.AtOffsets(unsafe.Add(plain, first*plainStep), table, plainStep, block)
 		mem.CheckContextAfter(len(block) * (1 + len(walk.lookups)))
 	}
 	return nil

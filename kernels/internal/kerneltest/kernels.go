@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Values of the parameters that are named isReversed: the order of the chunks of a phase.
+const ascending, descending = false, true
+
 // KernelAllocs returns the number of allocations during one run of a call.
 func KernelAllocs(t *testing.T, op *graph.Op, call *graph.Call, in []*tensor.Tensor) float64 {
 	kernel, err := CompileAnyLayouts(op, call)
@@ -105,7 +108,6 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	const ascending, descending = false, true // the order of chunks
 	got, err := RunInFilledMemory(op, call, in, 0x7f, ascending)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)

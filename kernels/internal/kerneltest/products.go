@@ -39,7 +39,7 @@ func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summ
 	}
 	run := call.Compile(t)
 	run.poison(0x7f)
-	run.Run(t, true)
+	run.Run(t, descending)
 	var values [][]float64
 	for _, operand := range append(in, run.Out) {
 		elements, err := tensor.ToSlice[float64](operand.CopyTo(tensor.New(tensor.Float64, operand.Shape...)))
@@ -65,7 +65,7 @@ func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tenso
 	}
 	run := call.Compile(b)
 	for b.Loop() {
-		run.Run(b, false)
+		run.Run(b, ascending)
 	}
 	b.ReportMetric(call.Op.Flops(call.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
@@ -100,7 +100,7 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 	for b.Loop() {
 		run.mem.Ptrs[2] = copies[len(times)%len(copies)]
 		start := time.Now()
-		run.Run(b, false)
+		run.Run(b, ascending)
 		times = append(times, time.Since(start))
 	}
 	slices.Sort(times) // report a fast run, because other programs make some runs slower
@@ -126,10 +126,10 @@ func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
 		run = copied.memory(kernel)
 	}
 	run.poison(0x7f)
-	run.Run(t, false)
+	run.Run(t, ascending)
 	first := bytes.Clone(run.Out.Storage().Bytes())
 	run.poison(0x7f)
-	run.Run(t, true)
+	run.Run(t, descending)
 	if !bytes.Equal(first, run.Out.Storage().Bytes()) {
 		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
 	}
@@ -238,10 +238,10 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	t.Helper()
 	run := p.Compile(t)
 	run.poison(0x7f)
-	run.Run(t, false)
+	run.Run(t, ascending)
 	first := bytes.Clone(run.Out.Storage().Bytes())
 	run.poison(0x55)
-	run.Run(t, true)
+	run.Run(t, descending)
 	run.checkDeclaredProgress(t, p.in[0])
 	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))
 	again := tensor.Must(tensor.FromStorage(run.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)

@@ -102,11 +102,11 @@ func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Ten
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	got, err := RunReduce(op, call, in, false)
+	got, err := RunReduce(op, call, in, ascending)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reversed, _ := RunReduce(op, call, in, true)
+	reversed, _ := RunReduce(op, call, in, descending)
 	want, err := op.Ref(call, in)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Cal
 		shared := tensor.Empty(sharedMeta)
 		tensor.CopyElements(shared, in[pair.In])
 		ptrs[pair.Out], ptrs[len(call.Out)+pair.In] = shared.Pointer(), shared.Pointer()
-		if err := runPhases(kernel, ptrs, true); err != nil {
+		if err := runPhases(kernel, ptrs, descending); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(shared.Storage().Bytes(), want[pair.Out].Storage().Bytes()) {

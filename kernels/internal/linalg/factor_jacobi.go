@@ -127,7 +127,7 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 	}
 	// Factor Q R = u[:, :rank]. The first rank columns of Q span the same space as the first rank columns of u. The other
 	// columns of Q are therefore orthogonal to this space.
-	q := s.copyOf(u.leading(rank))
+	q := s.copyOf(u.firstColumns(rank))
 	tau := s.zeros(rank, 1).elements
 	s.qr(q, tau)
 	rest := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}

@@ -123,8 +123,8 @@ func (a matrix[T]) column(j int) []T { return a.elements[j*a.rows : (j+1)*a.rows
 func (a matrix[T]) at(i, j int) T     { return a.elements[j*a.rows+i] }
 func (a matrix[T]) set(i, j int, v T) { a.elements[j*a.rows+i] = v }
 
-// leading returns the first cols columns of a. It shares the elements of a.
-func (a matrix[T]) leading(cols int) matrix[T] {
+// firstColumns returns the first cols columns of a. It shares the elements of a.
+func (a matrix[T]) firstColumns(cols int) matrix[T] {
 	return matrix[T]{a.elements[:cols*a.rows], a.rows, cols}
 }
 

@@ -81,7 +81,7 @@ func checkIdentities[T number](t *testing.T, f *field[T]) {
 				values := s.svd(s.copyOf(a), u, v)
 				orthonormal("U", u)
 				orthonormal("V", v)
-				check("U S V^H", s.product(s.scaled(u.leading(cols), values), s.adjointOf(v)), a)
+				check("U S V^H", s.product(s.scaled(u.firstColumns(cols), values), s.adjointOf(v)), a)
 				for i, x := range values {
 					if x < 0 || i > 0 && x > values[i-1] {
 						t.Errorf("singular values are not in descending order: %v", values)
@@ -219,7 +219,7 @@ func checkLeastSquares[T number](t *testing.T, f *field[T]) {
 			} else {
 				s.svd(s.copyOf(a), u, v)
 			}
-			v = v.leading(rank)
+			v = v.firstColumns(rank)
 			check := func(driver string, x matrix[T]) {
 				t.Helper()
 				residual := s.product(a, x)

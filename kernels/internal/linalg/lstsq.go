@@ -204,7 +204,7 @@ func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
 	for j := range x.cols {
 		copy(x.column(j), b.column(j))
 	}
-	s.solveTriangular(a.leading(a.cols), triangle{isUpper: true}, x)
+	s.solveTriangular(a.firstColumns(a.cols), triangle{isUpper: true}, x)
 	return 0
 }
 

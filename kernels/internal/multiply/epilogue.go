@@ -16,7 +16,7 @@ import (
 type TileEpilogue struct {
 	Steps        []tile.EpilogueStep
 	operandSteps []fusion.EpilogueStep // by operand: the step that reads it
-	slot         int                   // index of the first operand among the arguments of the code
+	firstSlot    int                   // index of the first operand among the arguments of the code
 }
 
 // EpilogueLanes is memory of a worker for operands with one element, broadcast to all lanes of a tile.
@@ -30,11 +30,12 @@ const (
 )
 
 // NewTileEpilogue returns an epilogue in the form that tiles apply. ok is false if epilogue is nil or tiles cannot
-// apply it. columns is the number of columns of the result. slot is the index of the first operand among the arguments
-// of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts them to
-// [EpilogueLanes].
-func NewTileEpilogue(epilogue *fusion.Epilogue, columns, slot int, hasLaneMemory bool) (tiles TileEpilogue, ok bool) {
-	tiles.slot = slot
+// apply it. columns is the number of columns of the result. firstSlot is the index of the first operand among the
+// arguments of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts
+// them to [EpilogueLanes].
+func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneMemory bool) (
+	tiles TileEpilogue, ok bool) {
+	tiles.firstSlot = firstSlot
 	for _, fused := range epilogue.Chain() {
 		step, ok := tileStep(fused, columns)
 		if !ok || fused.IsScalar && !hasLaneMemory {
@@ -86,13 +87,13 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 // was made without lane memory.
 func (epilogue *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *EpilogueLanes) {
 	for i, step := range epilogue.operandSteps {
-		args.Ptr[epilogue.slot+i] = m.Ptrs[step.AddressIndex]
+		args.Ptr[epilogue.firstSlot+i] = m.Ptrs[step.AddressIndex]
 		if step.IsScalar {
 			element := *(*float32)(m.Ptrs[step.AddressIndex])
 			for lane := range lanes[i] {
 				lanes[i][lane] = element
 			}
-			args.Ptr[epilogue.slot+i] = unsafe.Pointer(&lanes[i])
+			args.Ptr[epilogue.firstSlot+i] = unsafe.Pointer(&lanes[i])
 		}
 	}
 }
@@ -103,11 +104,11 @@ func (epilogue *TileEpilogue) SetOffsets(args *jit.Args, element, column int) {
 	for i, step := range epilogue.operandSteps {
 		switch {
 		case step.IsScalar:
-			args.Row[epilogue.slot+i] = 0
+			args.Row[epilogue.firstSlot+i] = 0
 		case step.AlongFastest:
-			args.Row[epilogue.slot+i] = column
+			args.Row[epilogue.firstSlot+i] = column
 		default:
-			args.Row[epilogue.slot+i] = element
+			args.Row[epilogue.firstSlot+i] = element
 		}
 	}
 }

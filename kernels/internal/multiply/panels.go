@@ -58,33 +58,33 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	lanes := min(p.Width, p.Lanes-first)
 	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
 	for k, filled := 0, 0; k < len(terms); {
-		n, step := evenSteps(terms[k:])
-		if filled += n * p.Width; filled >= elementsPerCheck {
+		termCount, step := evenSteps(terms[k:])
+		if filled += termCount * p.Width; filled >= elementsPerCheck {
 			interrupt.Check(ctx)
 			filled = 0
 		}
 		if lanes < p.Width { // the missing lanes of the last panel are 0
-			clear(dst[k*p.Width*size:][:n*p.Width*size])
+			clear(dst[k*p.Width*size:][:termCount*p.Width*size])
 		}
 		elem.CopyBlock(unsafe.Add(packed, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
 			strided.Axis{N: lanes, Dst: size, Src: p.LaneStride * size},
-			strided.Axis{N: n, Dst: p.Width * size, Src: step * size})
-		k += n
+			strided.Axis{N: termCount, Dst: p.Width * size, Src: step * size})
+		k += termCount
 	}
 }
 
 // evenSteps returns the length and the spacing of an evenly spaced prefix of a list of offsets. The prefix is as long
 // as possible, up to a bound that lets a block of the prefix stay in the caches. offsets must not be empty.
-func evenSteps(offsets []int) (n, spacing int) {
+func evenSteps(offsets []int) (count, spacing int) {
 	const maxLength = 256
 	if len(offsets) < 2 {
 		return len(offsets), 0
 	}
-	n, spacing = 2, offsets[1]-offsets[0]
-	for n < min(len(offsets), maxLength) && offsets[n]-offsets[n-1] == spacing {
-		n++
+	count, spacing = 2, offsets[1]-offsets[0]
+	for count < min(len(offsets), maxLength) && offsets[count]-offsets[count-1] == spacing {
+		count++
 	}
-	return n, spacing
+	return count, spacing
 }
 
 // elementsPerCheck is the number of elements that are packed between two checks of the context.
@@ -101,7 +101,7 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	for first := 0; first < p.Lanes; first += panels * p.Width {
 		interrupt.Check(ctx)
 		lanes := min(panels*p.Width, p.Lanes-first)
-		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
+		target, source := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
 		switch depth := elementsPerCheck / p.Width; {
 		case p.Terms != nil:
 			for i := range kit.DivUp(lanes, p.Width) {
@@ -110,11 +110,11 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 		case panels == 1:
 			for k := 0; k < p.Depth; k += depth {
 				interrupt.Check(ctx)
-				gemm.PackPanels(p.DType, to[k*p.Width*size:], p.Width, unsafe.Add(from, k*p.TermStride*size),
+				gemm.PackPanels(p.DType, target[k*p.Width*size:], p.Width, unsafe.Add(source, k*p.TermStride*size),
 					min(depth, p.Depth-k), lanes, p.TermStride, p.LaneStride)
 			}
 		default:
-			gemm.PackPanels(p.DType, to, p.Width, from, p.Depth, lanes, p.TermStride, p.LaneStride)
+			gemm.PackPanels(p.DType, target, p.Width, source, p.Depth, lanes, p.TermStride, p.LaneStride)
 		}
 	}
 }
@@ -142,14 +142,14 @@ func PackingOf(list ...*Panels) graph.Packing {
 		}
 		packing.Format, packing.Len = packing.Format+p.Format, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
-	forEachMatrix := func(packed, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
+	forEachMatrix := func(packed, matrices *tensor.Tensor, visit func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := dtype.Size()
 		rest := kit.ElementsOf[byte](packed.Pointer(), packing.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
-				n := p.MatrixLen() * size
-				f(p, rest[:n], unsafe.Add(matrices.Pointer(), start*size))
-				rest = rest[n:]
+				packedBytes := p.MatrixLen() * size
+				visit(p, rest[:packedBytes], unsafe.Add(matrices.Pointer(), start*size))
+				rest = rest[packedBytes:]
 			}
 		}
 	}

@@ -42,8 +42,8 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 	if q.isScaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
 		return false
 	}
-	fits := q.weightFitsInt8(call)
-	if groups := kit.Attrs[*quantConvAttrs](call).Groups; !fits && groups > 1 &&
+	weightFits := q.weightFitsInt8(call)
+	if groups := kit.Attrs[*quantConvAttrs](call).Groups; !weightFits && groups > 1 &&
 		(groups != weight.Shape[0] || weight.Shape[1] > 1) {
 		return false
 	}
@@ -52,7 +52,7 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 		return false
 	}
 	floats.Out = call.Out
-	if !fits {
+	if !weightFits {
 		floats.Out = []tensor.Meta{call.Out[0].WithDType(tensor.Int32)}
 	}
 	_, supported := conv.InBytes(floats, call.Type(0).DType, tensor.Int8)

@@ -165,9 +165,9 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		operands = append(operands, kit.Buffer{})
 	}
 	rows := layer.hidden * cell.kind.gates()
-	// part returns a part of operand i for a direction, with the given shape. The operand has dirElements elements for
-	// each direction, and the part starts at element `first` of these.
-	part := func(i, dir, dirElements, first int, shape ...int) kit.Buffer {
+	// directionPart returns a part of operand i for a direction, with the given shape. The operand has dirElements
+	// elements for each direction, and the part starts at element `first` of these.
+	directionPart := func(i, dir, dirElements, first int, shape ...int) kit.Buffer {
 		operand := operands[i]
 		if !operand.IsGiven() {
 			return operand
@@ -180,10 +180,11 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	}
 	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
 	for dir := range layer.dirs {
-		layer.w[dir] = part(onnxW, dir, rows*layer.inputs, 0, rows, layer.inputs)
-		layer.r[dir] = part(onnxR, dir, rows*layer.hidden, 0, rows, layer.hidden)
-		layer.inBias[dir], layer.stateBias[dir] = part(onnxB, dir, 2*rows, 0, rows), part(onnxB, dir, 2*rows, rows, rows)
-		layer.peepholes[dir] = part(onnxPeepholes, dir, 3*layer.hidden, 0, 3*layer.hidden)
+		layer.w[dir] = directionPart(onnxW, dir, rows*layer.inputs, 0, rows, layer.inputs)
+		layer.r[dir] = directionPart(onnxR, dir, rows*layer.hidden, 0, rows, layer.hidden)
+		layer.inBias[dir] = directionPart(onnxB, dir, 2*rows, 0, rows)
+		layer.stateBias[dir] = directionPart(onnxB, dir, 2*rows, rows, rows)
+		layer.peepholes[dir] = directionPart(onnxPeepholes, dir, 3*layer.hidden, 0, 3*layer.hidden)
 	}
 	layer.y, layer.hn = builder.Result(0, dtype), builder.Result(1, dtype)
 	if cell.kind == cellLSTM {

@@ -124,16 +124,17 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 			return nil
 		}})
 	rowsOfX := layer.steps * layer.batch
-	projected := builder.NewScratch(dtype, layer.dirs, rowsOfX, rows)
+	inputProducts := builder.NewScratch(dtype, layer.dirs, rowsOfX, rows)
 	for direction := range layer.dirs {
-		product := projected.View(tensor.Meta{DType: dtype, Shape: []int{rowsOfX, rows}, Strides: []int{rows, 1},
+		product := inputProducts.View(tensor.Meta{DType: dtype, Shape: []int{rowsOfX, rows}, Strides: []int{rows, 1},
 			Offset: direction * rowsOfX * rows})
 		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: direction * rows})
-		if err := project(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputs); err != nil {
+		err := addInputProduct(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputs)
+		if err != nil {
 			return err
 		}
 	}
-	return addSteps(builder, layer, dtype, projected)
+	return addSteps(builder, layer, dtype, inputProducts)
 }
 
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
@@ -167,8 +168,8 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 }
 
 // addBiases stores the sum of the input bias and the state bias of the given number of rows at dst. Either bias may be
-// nil. If the reset gate of a GRU applies after the product, it also scales the state bias of gate h. addBiases then
-// omits this bias.
+// nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of gate h. addBiases
+// then omits this bias.
 func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBias unsafe.Pointer, rows int) {
 	out := kit.ElementsOf[T](dst, rows)
 	clear(out)
@@ -181,9 +182,9 @@ func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBia
 	}
 }
 
-// project adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is m by k,
-// and weights is n by k.
-func project(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
+// addInputProduct adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is
+// m by k, and weights is n by k.
+func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{DType: result.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
@@ -205,8 +206,9 @@ func project(builder *copies.KernelBuilder, result, input, weights, bias kit.Buf
 }
 
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
-// projected has the products of the inputs with the weights.
-func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType, projected kit.Buffer) error {
+// inputProducts has the products of the inputs with the weights.
+func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType,
+	inputProducts kit.Buffer) error {
 	steps := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
 		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
 	// Packing the weights in each run saves time only with large blocks or many steps.
@@ -223,7 +225,7 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	}
 	builder.AddListings(steps.listings)
 	packedWeights := builder.NewScratch(dtype, steps.assignPackedOffsets()/steps.elemBytes)
-	buffers := []kit.Buffer{packedWeights, projected, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
+	buffers := []kit.Buffer{packedWeights, inputProducts, layer.y, layer.hn, layer.cn, layer.h0, layer.c0, layer.lengths}
 	buffers = append(buffers, layer.r[:]...)
 	buffers = append(buffers, layer.stateBias[:]...)
 	buffers = append(buffers, layer.peepholes[:]...)

@@ -115,11 +115,11 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,
 		copies.ChunkedPhase(self.Numel()/(lineLength*inner), lineLength*inner, func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
-				resultBytes := kit.PlaneOf[byte](mem.Ptrs[0], unit, lineLength*inner*dtype.Size())
-				kit.ForEachBlock(mem.Context, len(resultBytes), func(from, to int) { clear(resultBytes[from:to]) })
+				unitBytes := kit.PlaneOf[byte](mem.Ptrs[0], unit, lineLength*inner*dtype.Size())
+				kit.ForEachBlock(mem.Context, len(unitBytes), func(from, to int) { clear(unitBytes[from:to]) })
 				oneBytes := unsafe.Slice((*byte)(mem.Ptrs[2]), dtype.Size())
 				for i, position := range kit.PlaneOf[int64](mem.Ptrs[1], unit, inner) {
-					copy(resultBytes[(int(position)*inner+i)*dtype.Size():], oneBytes)
+					copy(unitBytes[(int(position)*inner+i)*dtype.Size():], oneBytes)
 				}
 			}
 			return nil

@@ -75,7 +75,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
-			Params: []graph.Param{kit.Self, {Name: "target", IndexBound: classesOfSelf}, kit.OptWeight},
+			Params: []graph.Param{kit.Self, {Name: "target", IndexBound: classIndexBound}, kit.OptWeight},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
 				loss, err := lossOf(call)
 				if err != nil {
@@ -382,5 +382,5 @@ func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []in
 	return loss, meanWeight
 }
 
-// classesOfSelf returns the number of classes, which bounds targets. self is [n, classes, ...] or [classes].
-func classesOfSelf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), min(1, c.Meta(0).Rank()-1)) }
+// classIndexBound returns the bound on targets: the number of classes. self is [n, classes, ...] or [classes].
+func classIndexBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), min(1, c.Meta(0).Rank()-1)) }

@@ -109,7 +109,7 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 }
 
 // checkEmptyNorm rejects a reduction of self, which has no elements, over dims: if rows are empty, the norm of this
-// order is undefined. If only kept dimensions are empty, there are no rows, and the call is valid.
+// order is undefined. If only other dimensions are empty, there are no rows, and the call is valid.
 func checkEmptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
 	order := fmt.Sprint(ord.Float())
 	if math.IsInf(ord.Float(), 0) {

@@ -15,7 +15,8 @@ type pairwiseAttrs struct {
 	Classes int `attr:"classes" doc:"number of classes"`
 }
 
-// PairwiseProbabilities couples the decisions of a support vector machine between pairs of classes, as libsvm does.
+// PairwiseProbabilities computes the probabilities of classes from the decisions of a support vector machine between
+// pairs of classes, as libsvm does.
 var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pairwise_probabilities",
@@ -98,6 +99,9 @@ var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 // maxPairwiseClasses bounds the memory of a worker, which has a matrix [classes, classes] of float64.
 const maxPairwiseClasses = 1 << 12
 
+// maxPairwiseIterations is libsvm's bound on the number of iterations.
+const maxPairwiseIterations = 100
+
 // coupling computes the probabilities of a row.
 type coupling struct {
 	classes int
@@ -133,7 +137,7 @@ func (s *coupling) solve() []float64 {
 			pair++
 		}
 	}
-	for range 100 {
+	for range maxPairwiseIterations {
 		// At the minimum, all elements of Q*p equal p*Q*p. The greatest difference is the error.
 		pqp, greatestError := 0.0, 0.0
 		for i := range classes {

@@ -9,7 +9,7 @@ import (
 )
 
 // Rates lists the rates of folds and of ops along lines ([lineOp]). A rate is the time of one unit of work. Package
-// calibrate measures a rate by its calls. This unit of work takes a great share of the time of each call.
+// calibrate measures a rate by its calls, whose time depends mainly on this unit of work.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
 // pixelDims are the dimensions of height and width.

@@ -166,12 +166,12 @@ func resampleDType(dtype tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// resampleImpls returns the implementations of an op that resamples. describe returns the resampling of a call.
-func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Impl {
+// resampleImpls returns the implementations of an op that resamples. resamplingOf returns the resampling of a call.
+func resampleImpls(resamplingOf func(c *graph.Call) (*resampling, error)) []graph.Impl {
 	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, by loops over contiguous " +
 		"elements.",
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			resample, err := describe(c)
+			resample, err := resamplingOf(c)
 			if err != nil {
 				return nil, err
 			}
@@ -180,7 +180,7 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			work := graph.Work{StartedSteps: 1}
 			c.AddStreamed(&work)
-			if resample, err := describe(c); err == nil {
+			if resample, err := resamplingOf(c); err == nil {
 				resample.work(&work, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))
 			}
 			return work

@@ -71,7 +71,7 @@ func resampleOrder(out tensor.Meta) []int {
 func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call) (*graph.Kernel, error) {
 	dtype, order := tensor.DTypeOf[T](), resampleOrder(call.Out[0])
 	kernel := &graph.Kernel{}
-	// transposed returns a view of a value with its dimensions in `order`, scratch a new dense array, and move adds a
+	// transposed returns a view of a value with its dimensions in `order`, scratch a new dense array, and addCopy adds a
 	// phase that copies and converts.
 	transposed := func(value kit.Buffer) (kit.Buffer, error) {
 		meta, err := value.Meta.Permute(order)
@@ -83,7 +83,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 		kernel.Scratch += kit.AlignUp(buffer.Meta.Bytes())
 		return buffer
 	}
-	move := func(dst, src kit.Buffer) {
+	addCopy := func(dst, src kit.Buffer) {
 		phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 		kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, phase), max(kernel.WorkerScratch, worker)
 	}
@@ -97,7 +97,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	}
 	if src := current; src.Meta.DType != dtype || !src.Meta.IsContiguous() {
 		current = scratch(src.Meta.Shape)
-		move(current, src)
+		addCopy(current, src)
 	}
 	writesResult := result.Meta.DType == dtype && result.Meta.IsContiguous() // whether the last pass writes the result
 	passes := resample.passes(current.Meta.Shape, order)
@@ -117,7 +117,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	}
 	if !writesResult {
 		current.Meta = tensor.New(dtype, result.Meta.Shape...)
-		move(result, current)
+		addCopy(result, current)
 	}
 	return kernel, nil
 }

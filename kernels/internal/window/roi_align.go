@@ -170,7 +170,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	inStrides, roiStrides, outStrides := kit.ByteStrides(input), kit.ByteStrides(rois), kit.ByteStrides(out)
-	read, write := tensor.Converter(tensor.Float64, input.DType), tensor.Converter(input.DType, tensor.Float64)
+	load, write := tensor.Converter(tensor.Float64, input.DType), tensor.Converter(input.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
 	computeBin := func(mem *graph.Mem, roi *[5]float64, roiIndex, flatIndex int) {
 		binCol, binRow := flatIndex%width, flatIndex/width%height
@@ -182,7 +182,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 				return float64(*(*float32)(address))
 			}
 			var pixel float64
-			read(unsafe.Pointer(&pixel), address, 0, 0, 1)
+			load(unsafe.Pointer(&pixel), address, 0, 0, 1)
 			return pixel
 		})
 		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+binRow*outStrides[2]+binCol*outStrides[3]),
@@ -194,7 +194,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for flatIndex := begin; flatIndex < end; {
 			roiIndex := flatIndex / bins
-			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
+			load(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
 			if err := checkRoiImage(roi[0], input.Shape[0]); err != nil {
 				return err
 			}

@@ -8,38 +8,41 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScaledSize returns the integer part of the float64 product n*f, at most tensor.MaxBytes, as PyTorch and ONNX compute
-// it. For a symbolic size, ScaledSize returns n*p/q rounded down, with integers p and q, and records a guard, the
-// condition that n is within a range of sizes in which both formulas agree. If it finds no such integers, it fixes the
-// symbolic size to its hint, a typical value.
-func ScaledSize(n sym.Int, f float64) sym.Int {
-	if _, isKnown := n.Known(); isKnown {
-		return sym.Of(scaledNumber(n.Hint(), f))
+// ScaledSize returns the integer part of the float64 product size*factor, at most tensor.MaxBytes, as PyTorch and ONNX
+// compute it. For a symbolic size, ScaledSize returns size*p/q rounded down, with integers p and q. It then records a
+// guard: the condition that the size is in a range in which both formulas agree. If it finds no such integers, it fixes
+// the symbolic size to its hint, a typical value.
+func ScaledSize(size sym.Int, factor float64) sym.Int {
+	if _, isKnown := size.Known(); isKnown {
+		return sym.Of(scaledNumber(size.Hint(), factor))
 	}
-	if p, q, ok := ratio(f); ok {
-		least, greatest := agreeingSizes(n.Hint(), p, q, f)
+	if p, q, ok := ratio(factor); ok {
+		least, greatest := agreeingSizes(size.Hint(), p, q, factor)
 		isWithin := sym.BoolOf(true)
 		if least > 0 {
-			isWithin = n.Ge(sym.Of(least))
+			isWithin = size.Ge(sym.Of(least))
 		}
 		if greatest < tensor.MaxBytes { // greater sizes cannot occur
-			isWithin = isWithin.And(n.Le(sym.Of(greatest)))
+			isWithin = isWithin.And(size.Le(sym.Of(greatest)))
 		}
 		if isWithin.Holds() {
-			return n.Mul(sym.Of(p)).Div(sym.Of(q))
+			return size.Mul(sym.Of(p)).Div(sym.Of(q))
 		}
 	}
-	return sym.Of(scaledNumber(n.Specialize(), f))
+	return sym.Of(scaledNumber(size.Specialize(), factor))
 }
 
 // scaledNumber implements ScaledSize for a known size.
-func scaledNumber(n int, f float64) int { return int(min(float64(n)*f, tensor.MaxBytes)) }
+func scaledNumber(size int, factor float64) int {
+	return int(min(float64(size)*factor, tensor.MaxBytes))
+}
 
-// ratio returns the first convergent p/q of the continued fraction of f that rounds to f in float64, for example 3/5
-// for 0.6. ok is false if no such p and q are at most 2^36. Products of such numbers and usual sizes do not overflow.
-func ratio(f float64) (p, q int, ok bool) {
-	rest := new(big.Rat).SetFloat64(f) // nil for infinities and NaN
-	if rest == nil || f <= 0 {
+// ratio returns the first convergent p/q of the continued fraction of factor that rounds to factor in float64, for
+// example 3/5 for 0.6. ok is false if no such p and q are at most 2^36. Products of such numbers and usual sizes do not
+// overflow.
+func ratio(factor float64) (p, q int, ok bool) {
+	rest := new(big.Rat).SetFloat64(factor) // nil for infinities and NaN
+	if rest == nil || factor <= 0 {
 		return 0, 0, false
 	}
 	const limit = min(1<<36, math.MaxInt/4)
@@ -54,7 +57,7 @@ func ratio(f float64) (p, q int, ok bool) {
 			return 0, 0, false
 		}
 		previousP, previousQ, p, q = p, q, quotient*p+previousP, quotient*q+previousQ
-		if float64(p)/float64(q) == f {
+		if float64(p)/float64(q) == factor {
 			return p, q, p <= limit
 		}
 		rest.Sub(rest, new(big.Rat).SetInt(whole))
@@ -65,30 +68,30 @@ func ratio(f float64) (p, q int, ok bool) {
 	}
 }
 
-// agreeingSizes returns a range, least to greatest, of sizes around n in which two formulas agree: for each size s in
-// the range, s*p/q and the float64 product s*f have the same integer part. If they differ for n itself, the range does
-// not contain n. f is p/q rounded to float64.
+// agreeingSizes returns a range, least to greatest, of sizes around the given size in which two formulas agree: for
+// each s in the range, s*p/q and the float64 product s*factor have the same integer part. If they differ for the given
+// size, the range does not contain it. factor is p/q rounded to float64.
 //
-// The relative difference of s*f and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q for
-// sizes less than 2^52/p. Hence the integer parts differ only if two conditions hold. First, s*p/q is an integer, so s
-// is a multiple of q. Second, s*f is less than this integer. This needs f < (p/q)*(1 - 1/2^54): with a smaller
-// difference, s*f rounds to the integer.
-func agreeingSizes(n, p, q int, f float64) (least, greatest int) {
+// The relative difference of s*factor and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q
+// for sizes less than 2^52/p. Hence the integer parts differ only if two conditions hold. First, s*p/q is an integer,
+// so s is a multiple of q. Second, s*factor is less than this integer. This needs factor < (p/q)*(1 - 1/2^54): with a
+// smaller difference, s*factor rounds to the integer.
+func agreeingSizes(size, p, q int, factor float64) (least, greatest int) {
 	greatest = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))
-	shortfall := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(f))
+	shortfall := new(big.Rat).Sub(exact, new(big.Rat).SetFloat64(factor))
 	if shortfall.Cmp(new(big.Rat).Mul(exact, big.NewRat(1, 1<<54))) <= 0 {
 		return 0, greatest
 	}
 	const limit = 1 << 12 // multiples of q to test on each side
-	for multiple, i := n/q*q, 0; multiple > 0; multiple, i = multiple-q, i+1 {
-		if scaledNumber(multiple, f) != multiple/q*p || i == limit {
+	for multiple, i := size/q*q, 0; multiple > 0; multiple, i = multiple-q, i+1 {
+		if scaledNumber(multiple, factor) != multiple/q*p || i == limit {
 			least = multiple + 1
 			break
 		}
 	}
-	for multiple, i := (n/q+1)*q, 0; multiple <= greatest; multiple, i = multiple+q, i+1 {
-		if scaledNumber(multiple, f) != multiple/q*p || i == limit {
+	for multiple, i := (size/q+1)*q, 0; multiple <= greatest; multiple, i = multiple+q, i+1 {
+		if scaledNumber(multiple, factor) != multiple/q*p || i == limit {
 			greatest = multiple - 1
 			break
 		}

@@ -52,7 +52,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 		}
 		return size, factors, err
 	}
-	describe := func(c *graph.Call) (*resampling, error) {
+	resamplingOf := func(c *graph.Call) (*resampling, error) {
 		size, factors, err := sizes(c)
 		if err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 				return call.NewResult(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				resample, err := describe(c)
+				resample, err := resamplingOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -99,7 +99,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 		},
 		Facts: graph.Facts{Parallel: kit.LoopsExceptLast(spatialDims), WritesAnyDenseLayout: true,
 			ImageRole: graph.ImageOp},
-		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
+		Lowerings: graph.Lowerings{Impls: resampleImpls(resamplingOf)},
 	})
 }
 

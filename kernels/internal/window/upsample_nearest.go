@@ -151,7 +151,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	}
 	row, col := nearestIndices(c, dst.Shape)
 	size := dst.DType.Size()
-	move := kit.RowConverter(dst.DType, src.DType)
+	copyRow := kit.RowConverter(dst.DType, src.DType)
 	dstStrides, srcStrides := kit.ByteStrides(dst), kit.ByteStrides(src)
 	kernel := &graph.Kernel{}
 	rowTable := newIndexTable(kernel, dst.Shape[2], row)
@@ -184,7 +184,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 					continue
 				}
 				for i, offset := range offsets {
-					move(unsafe.Add(dstRow, i*dstStrides[3]), unsafe.Add(srcRow, offset), size, size, channels)
+					copyRow(unsafe.Add(dstRow, i*dstStrides[3]), unsafe.Add(srcRow, offset), size, size, channels)
 				}
 			}
 			return nil
