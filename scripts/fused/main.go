@@ -83,7 +83,7 @@ func scan(file string, found map[string]bool) error {
 		if fn == nil || !ok || isExempt(name) || complexes[fn.Entry] {
 			continue
 		}
-		if fused, err := isFused(name, line); err != nil {
+		if fused, err := lacksFMACall(name, line); err != nil {
 			return err
 		} else if fused {
 			found[fmt.Sprintf("%s:%d", name, line)] = true
@@ -119,8 +119,8 @@ func isExempt(name string) bool {
 
 var sources = map[string][]string{}
 
-// isFused reports whether a line has no call of math.FMA, which is fused by definition.
-func isFused(name string, line int) (bool, error) {
+// lacksFMACall reports whether a line has no call of math.FMA, which is fused by definition.
+func lacksFMACall(name string, line int) (bool, error) {
 	if sources[name] == nil {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
@@ -248,7 +249,7 @@ type CallReport struct {
 
 // callReportOf summarizes the times of runs in nanoseconds.
 func callReportOf(times []float64) CallReport {
-	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
+	return CallReport{experiment.SpreadOf(times), program.NotNil(times)}
 }
 
 // doc returns the measurements as a document.
@@ -258,7 +259,7 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 		return nil, err
 	}
 	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: interrupted,
-		Spread: experiment.SpreadOf(r.times[methodRun]), Samples: document.NotNil(r.times[methodRun]),
+		Spread: experiment.SpreadOf(r.times[methodRun]), Samples: program.NotNil(r.times[methodRun]),
 		Call: methodRun.String(), RunReleased: callReportOf(r.times[methodRunRelease]),
 		Into: callReportOf(r.times[methodRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
@@ -348,7 +349,7 @@ func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner
 	}
 	if f.profile || f.report != "" {
 		created.profile = newProfile()
-		created.profile.costs = f.costProfile
+		created.profile.costProfile = f.costProfile
 	}
 	if created.profile != nil || created.trace != nil {
 		options.Tracer = &created.observer

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout"
 )
@@ -72,7 +72,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	if len(fasterHalf) == 0 {
 		return nil
 	}
-	costProfile, runs := cmp.Or(p.costs, machine.SharedDefaultProfile()), float64(len(fasterHalf))
+	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(fasterHalf))
 	var meanRunTime, meanBusy float64 // means over these runs: the time of a run, and of all workers in steps
 	workers := 0
 	allTimes := make([]float64, len(p.samples))
@@ -113,7 +113,7 @@ func (p *profile) steps(fasterHalf []int, ops map[string]string) []stepDoc {
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
 	for _, graph := range p.graphs {
-		costProfile := layout.ProfileFor(p.costs, graph.run.Graph)
+		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
 		sums := make([]stepTime, graph.run.Steps)
 		for _, sample := range fasterHalf {
 			for i, spent := range graph.times[sample] {
@@ -132,7 +132,7 @@ func (p *profile) steps(fasterHalf []int, ops map[string]string) []stepDoc {
 				index = len(list)
 				indexOf[stepKey] = index
 				list = append(list,
-					stepDoc{Name: step.Name, Nodes: document.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
+					stepDoc{Name: step.Name, Nodes: program.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
 			list[index].addStep(sums[i], step.Node.Work(), predicted(step.Node, costProfile), float64(len(fasterHalf)))
 		}

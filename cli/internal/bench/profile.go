@@ -34,7 +34,7 @@ type profile struct {
 	busy          []time.Duration  // the time that each worker has spent in steps of the current run
 	samples       []profiledRun
 	stepTimesLeft int              // maxStepTimes minus the number of stored step times
-	costs         *machine.Profile // costs of this machine; nil for the built-in costs
+	costProfile   *machine.Profile // costs of this machine; nil for the built-in costs
 	clockCost     time.Duration    // the time of reading the clock; EndStep subtracts it
 }
 

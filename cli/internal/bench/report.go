@@ -15,7 +15,7 @@ import (
 
 // writeReport writes the measurements as an HTML page, which shows the command line. path is the file of the graph.
 func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path string) error {
-	costProfile := cmp.Or(r.profile.costs, machine.SharedDefaultProfile())
+	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
 	about, err := page.About(commandLine, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err

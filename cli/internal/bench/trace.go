@@ -12,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -183,7 +183,7 @@ func (d *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 		args.Impl = s.Node.Impl.Name
 	}
 	if len(s.Node.Out) > 0 && !s.Node.Out[0].Dynamic {
-		args.DType, args.Shape = s.Node.Out[0].Meta.DType.String(), document.NotNil(s.Node.Out[0].Meta.Shape)
+		args.DType, args.Shape = s.Node.Out[0].Meta.DType.String(), program.NotNil(s.Node.Out[0].Meta.Shape)
 	}
 	for _, b := range s.Node.Work().Bytes {
 		args.Bytes += int(b)

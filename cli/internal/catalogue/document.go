@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 )
 
 // Document is the output of "graphrun ops --json".
@@ -64,7 +65,7 @@ func docOf(op *graph.Op) OpDoc {
 	dtypes := dtypesOf(op)
 	d := OpDoc{Name: op.Name, Doc: op.Doc, Kind: op.Kind.String(), DTypes: dtypes.mostGeneral().names(),
 		AsInferredReason: op.FixedLayoutReason, Dynamic: op.RunDynamic != nil,
-		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(op.Outputs)}
+		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: program.NotNil(op.Outputs)}
 	if !op.VariadicResults {
 		n := max(1, len(op.Outputs))
 		d.Results = &n

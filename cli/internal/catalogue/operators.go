@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/onnx"
 )
 
@@ -40,7 +41,7 @@ func (f flags) showOperators(cmd *cobra.Command, patterns []string) error {
 		chosen := len(patterns) == 0 || matchesAny(patterns, operator.Name)
 		if chosen && strings.Contains(strings.ToLower(operator.Domain+" "+operator.Name), strings.ToLower(f.match)) {
 			doc.Operators = append(doc.Operators, OperatorDoc{operator.Domain, operator.Name, operator.Since,
-				document.NotNil(operator.Restrictions)})
+				program.NotNil(operator.Restrictions)})
 		}
 	}
 	if len(doc.Operators) == 0 {

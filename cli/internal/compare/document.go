@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
@@ -50,8 +50,8 @@ type Row struct {
 
 // doc returns the measurements as a document.
 func (c *comparison) doc() *Document {
-	d := &Document{Interrupted: c.Interrupted, Equal: len(c.Differences) == 0, Differences: document.NotNil(c.Differences),
-		Strategies: c.rows, Verdicts: document.NotNil(c.Verdicts), Notes: c.notes}
+	d := &Document{Interrupted: c.Interrupted, Equal: len(c.Differences) == 0, Differences: program.NotNil(c.Differences),
+		Strategies: c.rows, Verdicts: program.NotNil(c.Verdicts), Notes: c.notes}
 	if len(c.Verdicts) == 1 {
 		d.Verdict = &c.Verdicts[0].Ranking
 	}

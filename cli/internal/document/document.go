@@ -180,11 +180,3 @@ func Mistakes(errs []*graph.Error) []report.Mistake {
 	}
 	return list
 }
-
-// NotNil returns v, or an empty list if v is nil. (JSON writes nil as null.)
-func NotNil[T any](v []T) []T {
-	if v == nil {
-		return []T{}
-	}
-	return v
-}

@@ -133,7 +133,7 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Arrays) error {
 // findMissing rejects inputs without an array. With --seed, or if no file is given at all, such inputs are generated
 // instead.
 func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
-	if s.generate || s.archive == "" && len(s.files) == 0 {
+	if s.isSeedGiven || s.archive == "" && len(s.files) == 0 {
 		return nil
 	}
 	for _, v := range inputs {

@@ -20,7 +20,7 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 
 // Check validates the flags without reading files.
 func (s *Sources) Check(cmd *cobra.Command) error {
-	s.generate = cmd.Flags().Changed("seed")
+	s.isSeedGiven = cmd.Flags().Changed("seed")
 	seen := map[string]bool{}
 	for _, f := range s.files {
 		name, path, ok := strings.Cut(f, "=")

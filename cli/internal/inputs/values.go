@@ -19,10 +19,10 @@ import (
 
 // Sources holds the flags that specify the values of inputs.
 type Sources struct {
-	archive  string   // the .npz file of --inputs; empty for none
-	files    []string // the values of --input, NAME=FILE.npy
-	Seed     uint64   // the seed of generated values
-	generate bool     // whether --seed is given, so that inputs without an array are generated
+	archive     string   // the .npz file of --inputs; empty for none
+	files       []string // the values of --input, NAME=FILE.npy
+	Seed        uint64   // the seed of generated values
+	isSeedGiven bool     // whether --seed is given, so that inputs without an array are generated
 
 	KeepGoing bool            // whether unreadable constants and invalid nodes are skipped
 	Cache     *graphrun.Cache // stores the weights of the model; nil for none

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Coordinates and distances in this file are in pixels. Numbers without a name were chosen by eye.
+// Coordinates and distances in this file are in SVG units. Numbers without a name were chosen by eye.
 
 // Intervals shows a value for each row as a point, with its confidence interval as a line.
 type Intervals struct {

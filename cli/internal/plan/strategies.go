@@ -131,7 +131,7 @@ func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g
 		return err
 	}
 	plan := compiled.Report()
-	added := StrategyPlan{Strategy: plan.Strategy, Costs: plan.Costs(), Inserted: document.NotNil(plan.Copies)}
+	added := StrategyPlan{Strategy: plan.Strategy, Costs: plan.Costs(), Inserted: program.NotNil(plan.Copies)}
 	for _, c := range plan.Copies {
 		added.CopyNS += c.CostNS
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/contiguity"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -91,7 +92,7 @@ func predicatesOf(predicates []contiguity.Predicate) []predicateDoc {
 // proofOf returns the document of a proof. The paths of the report are the ways of the document.
 func proofOf(proof *contiguity.Report) *ProofDoc {
 	doc := &ProofDoc{Rank: proof.Rank, Expr: proof.Formula.String(), ByParts: proof.ByParts, Proved: proof.Proved,
-		Atoms: document.NotNil(format.Strings[sym.Bool](proof.Atoms)), Ways: []WayDoc{}, Steps: []InductionStepDoc{},
+		Atoms: program.NotNil(format.Strings[sym.Bool](proof.Atoms)), Ways: []WayDoc{}, Steps: []InductionStepDoc{},
 		Conclusion: conclusionOf(proof)}
 	for _, w := range proof.Paths {
 		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Decisions.String(), w.Condition.String(), w.Branching, w.Formula})

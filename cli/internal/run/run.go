@@ -27,6 +27,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/report"
@@ -312,8 +313,8 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(entry npz.Entry) OutputDoc {
 		values := entry.Tensor
 		least, greatest, mean := values.Stats()
-		output := OutputDoc{Name: entry.Name, DType: values.DType.String(), Shape: document.NotNil(values.Shape),
-			Strides: document.NotNil(values.Strides), Min: finite(least), Max: finite(greatest), Mean: finite(mean),
+		output := OutputDoc{Name: entry.Name, DType: values.DType.String(), Shape: program.NotNil(values.Shape),
+			Strides: program.NotNil(values.Strides), Min: finite(least), Max: finite(greatest), Mean: finite(mean),
 			min: least, max: greatest, mean: mean}
 		output.addLabels(g.Labels[entry.Name], values)
 		return output

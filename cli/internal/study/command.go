@@ -20,6 +20,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/internal/program"
 )
 
 type flags struct {
@@ -232,7 +233,7 @@ func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure
 
 // document computes the tables from the stored results.
 func (s *session) document(list []*Task, failures []Failure) *Document {
-	doc := &Document{Study: s.study.Name, Missing: []string{}, Failures: document.NotNil(failures),
+	doc := &Document{Study: s.study.Name, Missing: []string{}, Failures: program.NotNil(failures),
 		Strategies: s.study.Strategies, Summaries: []Summary{}, Orders: []Order{}, Results: []Result{}}
 	for _, c := range s.study.Conditions {
 		doc.Conditions = append(doc.Conditions, c.Name)

@@ -56,15 +56,15 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	for i := range values {
 		values[i] = i
 	}
-	_, err := s.level(root, "", values, nil, all)
+	_, err := s.drawLevel(root, "", values, nil, all)
 	return s, err
 }
 
-// level computes the drawing of a group, and of the groups in it. scope is the scope around the group (see pictureBox).
-// values are the indices (in picture.values) of the values that the boxes of the group compute or read. outerLine maps
-// a value that enters or leaves the group to its line outside the group. The parameter all has the same meaning as in
-// newScene.
-func (s *scene) level(group *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
+// drawLevel computes the drawing of a group, and of the groups in it. scope is the scope around the group (see
+// pictureBox). values are the indices (in picture.values) of the values that the boxes of the group compute or read.
+// outerLine maps a value that enters or leaves the group to its line outside the group. The parameter all has the same
+// meaning as in newScene.
+func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
 	drawn := &level{}
 	if group.scope != "" {
 		scope = group.scope
@@ -76,7 +76,7 @@ func (s *scene) level(group *item, scope string, values []int, outerLine map[int
 		s.texts[child] = text
 		size := text.size
 		if child.box < 0 && (all || child.open) {
-			inner, err := s.level(child, scope, innerValues[i], lineOf, all)
+			inner, err := s.drawLevel(child, scope, innerValues[i], lineOf, all)
 			if err != nil {
 				return nil, err
 			}
@@ -140,7 +140,8 @@ func (s *scene) itemOfBox(it *item) map[int]int {
 
 // connect adds the lines and ports of a group to its level, drawn. Values between the same items share a line, unless
 // all these items are boxes. innerValues has, for each item that is a group, the values that its boxes compute or read.
-// lineOf maps a value to the index of its line in drawn.lines. The other parameters have the same meaning as in level.
+// lineOf maps a value to the index of its line in drawn.lines. The other parameters have the same meaning as in
+// drawLevel.
 func (s *scene) connect(it *item, drawn *level, values []int,
 	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
 	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}

@@ -45,7 +45,7 @@ func TestShapes(t *testing.T) {
 		require.Zero(t, n.Differ, n.First)
 	}
 	t.Log(n.String())
-	require.Zero(t, n.None)
+	require.Zero(t, n.Unsupported)
 }
 
 // TestFused interprets products and convolutions with epilogues, which have one kernel unless the epilogue is too long.
@@ -62,7 +62,7 @@ func TestFused(t *testing.T) {
 		require.Zero(t, n.Differ, n.First)
 	}
 	t.Log(n.String())
-	require.Zero(t, n.None)
+	require.Zero(t, n.Unsupported)
 }
 
 // TestTree checks that the order of sums depends on the shape only: equal elements in different layouts have sums with

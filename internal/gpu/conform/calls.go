@@ -154,19 +154,19 @@ func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 
 // Counts counts calls by the results of [Counts.Check].
 type Counts struct {
-	Equal       int      // calls whose results have the same bits as the reference
-	Near        int      // calls whose results differ by at most the tolerance: see tolerance
-	Differ      int      // calls whose results differ by more
-	None        int      // calls that devices do not support
-	Results     int      // elements of all results
-	Unsupported []string // names of the ops of the calls that None counts
-	First       string   // describes the first call that Differ counts
+	Equal          int      // calls whose results have the same bits as the reference
+	Near           int      // calls whose results differ by at most the tolerance: see tolerance
+	Differ         int      // calls whose results differ by more
+	Unsupported    int      // calls that devices do not support
+	Results        int      // elements of all results
+	UnsupportedOps []string // names of the ops of the calls that Unsupported counts
+	First          string   // describes the first call that Differ counts
 }
 
 // String describes the counts in a line.
 func (n *Counts) String() string {
 	return fmt.Sprintf("%d calls with %d results: %d equal, %d differ by rounding, %d differ; %d have no program (%s)",
-		n.Equal+n.Near+n.Differ, n.Results, n.Equal, n.Near, n.Differ, n.None, strings.Join(n.Unsupported, " "))
+		n.Equal+n.Near+n.Differ, n.Results, n.Equal, n.Near, n.Differ, n.Unsupported, strings.Join(n.UnsupportedOps, " "))
 }
 
 // tolerance has, by dtype, the maximum distance (see [distance]) of results that are rounded differently. It is 0 for
@@ -178,8 +178,8 @@ var tolerance = map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 
 func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	program, err := compile.Call(call.Op, call.Call, nil, target)
 	if errors.Is(err, lower.ErrUnsupported) {
-		if n.None++; !slices.Contains(n.Unsupported, call.Op.Name) {
-			n.Unsupported = append(n.Unsupported, call.Op.Name)
+		if n.Unsupported++; !slices.Contains(n.UnsupportedOps, call.Op.Name) {
+			n.UnsupportedOps = append(n.UnsupportedOps, call.Op.Name)
 		}
 		return nil
 	}
