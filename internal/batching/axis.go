@@ -125,14 +125,16 @@ const costTolerance = 0.02
 
 // EfficientRows returns the number of rows that a batch with the given run should have: the least number with a
 // predicted cost per row at most 2% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
-// bounds of the batch size. Smaller batches need less memory, their rows wait less, and their intermediate results stay
-// in nearer caches. The result is maxRows if the run cannot be joined, if no candidate can be planned before the
-// context ends, or while another call plans. Requests of many sizes thus do not wait for each other.
+// bounds of the batch size. A maxRows below twice the least batch size is increased to it, so that a batch can have two
+// runs. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer caches.
+// The result is maxRows if the run cannot be joined, if no candidate can be planned before the context ends, or while
+// another call plans. Requests of many sizes thus do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
 	if run.Rows == 0 || a.exact && run.plan == nil {
 		return maxRows
 	}
-	minRows, maxRows = a.program.Clamp(a.openIndex, max(minRows, 1)), min(maxRows, a.maxRows)
+	least := a.program.Clamp(a.openIndex, 1)
+	minRows, maxRows = max(minRows, least), min(max(maxRows, 2*least), a.maxRows)
 	if max(run.Rows, minRows) >= maxRows {
 		return maxRows
 	}

@@ -215,6 +215,22 @@ func TestEfficientRows(t *testing.T) {
 	}
 }
 
+// TestEfficientRowsOfLargeRuns: a batch can have two runs of the least batch size, 9 rows. With "many", two runs cost
+// less together.
+func TestEfficientRowsOfLargeRuns(t *testing.T) {
+	text := strings.Replace(networks.PricedRows, `"N": {}`, `"N": {"min": 9}`, 1)
+	g, err := graphfile.Parse(strings.NewReader(text), networks.LookupPricedRows, graphfile.Options{})
+	require.NoError(t, err)
+	for impl, want := range map[string]int{"some": 9, "many": 18} {
+		p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: impl}}})
+		require.NoError(t, err)
+		a, err := Prove(t.Context(), p, g, "N", 32, true)
+		require.NoError(t, err)
+		run := a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 9, 3)})
+		assert.Equal(t, want, a.EfficientRows(t.Context(), run, 2, 8), impl)
+	}
+}
+
 // endingContext ends at a call of Err.
 type endingContext struct {
 	context.Context

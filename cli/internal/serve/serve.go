@@ -75,8 +75,8 @@ After SIGTERM or Ctrl-C, the server answers the accepted requests and ends.`,
 	flagSet.IntVar(&f.maxRows, "max-batch-size", 64, "join at most `N` rows into a batch")
 	flagSet.IntSliceVar(&f.preferredRows, "preferred-batch-size", nil,
 		"if enough rows wait, run batches of `N` rows; models are planned for the first of several N, or for one row, if "+
-			"that plan costs relatively less (default: a plan for 8 rows, and for each model the fewest rows, up to 8, that "+
-			"occupy all workers and have nearly the least predicted cost per row)")
+			"that plan costs relatively less (default: a plan for 8 rows, and for each model the fewest rows, up to 8 or "+
+			"twice the least batch size, that occupy all workers and have nearly the least predicted cost per row)")
 	flagSet.DurationVar(&f.maxDelay, "max-queue-delay", 2*time.Millisecond,
 		"let a request wait at most `TIME` for other requests to fill a batch, if recent requests also waited")
 	flagSet.IntVar(&f.maxQueue, "queue", 1024, "reject further requests while `N` requests wait")
