@@ -134,7 +134,7 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 			image, outChannel := chunk/conv.outChannels, chunk%conv.outChannels
 			input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
 				image*conv.inStride.n+outChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c)
-			signMask := signBit(call.Meta(bytesInput).DType)
+			signMask := unsignedMask(call.Meta(bytesInput).DType)
 			weight := kit.AddressOf[int8](mem.Ptrs[1+bytesWeight], outChannel*conv.weightStride.n)
 			zeroPoint := int32(*(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ signMask)
 			initial := *(*int32)(kit.AddressOf[int32](mem.Ptrs[1+bytesBias], outChannel*biasStride))

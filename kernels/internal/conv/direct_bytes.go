@@ -141,9 +141,9 @@ func (s *convShape) needsCopy(channels int) bool {
 	return s.readsPadding() || s.inPerGroup%channels != 0
 }
 
-// signBit returns the mask that converts a byte of dtype d to an unsigned byte by exclusive or. For int8, the exclusive
-// or adds 128.
-func signBit(d tensor.DType) uint8 {
+// unsignedMask returns the mask that converts a byte of dtype d to an unsigned byte by exclusive or. For int8, the
+// exclusive or adds 128.
+func unsignedMask(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
 	}
@@ -153,7 +153,8 @@ func signBit(d tensor.DType) uint8 {
 // imageSignMask returns the mask that converts the bytes of images, by exclusive or, to the signedness that machine
 // code reads.
 func imageSignMask(c *graph.Call) uint8 {
-	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.HostFeatures(), signed) != signed {
+	if isSigned := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.HostFeatures(),
+		isSigned) != isSigned {
 		return 1 << 7
 	}
 	return 0
@@ -180,11 +181,11 @@ func (t *directBytes) channelOffset(o int) int {
 func newDirectBytes(call *graph.Call) *directBytes {
 	conv := byteConv.bytesShape(call)
 	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
-	signed := call.Meta(bytesInput).DType == tensor.Int8
+	isSigned := call.Meta(bytesInput).DType == tensor.Int8
 	t.copiesImages, t.multipliesSigned = conv.needsCopy(t.elementChannels) || t.signMask != 0,
-		tile.ReadsSigned(machine.HostFeatures(), signed)
+		tile.ReadsSigned(machine.HostFeatures(), isSigned)
 	if t.elementChannels == wordChannels {
-		t.copiesImages, t.multipliesSigned, t.signMask = true, signed, 0 // the conversion to words keeps the sign
+		t.copiesImages, t.multipliesSigned, t.signMask = true, isSigned, 0 // the conversion to words keeps the sign
 	}
 	packed := conv.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
@@ -274,20 +275,25 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 		kernel.WorkerScratch = tile.UnitScratchBytes
 	}
 	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
-		args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
-		if direct.copiesImages {
-			args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.images])
-		}
-		args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.sums])
-		if direct.requantization != tile.NotQuantized {
-			args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
-			args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[direct.scratchOffsets.zeroPoint])
-		}
-		if direct.shape.usesMatrixUnit {
-			args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-		}
+		direct.bind(args, mem, weight)
 	}))
 	return kernel, nil
+}
+
+// bind sets the addresses of the operands of the products.
+func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
+	args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
+	if t.copiesImages {
+		args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
+	}
+	args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
+	if t.requantization != tile.NotQuantized {
+		args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
+		args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
+	}
+	if t.shape.usesMatrixUnit {
+		args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	}
 }
 
 // prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk

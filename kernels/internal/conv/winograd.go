@@ -172,24 +172,24 @@ func (w *winogradConv) cachedSections() int {
 	return sections
 }
 
-// spans is a division of a span into n spans of nearly equal size.
+// spans is a division of a span into count spans of nearly equal size.
 type spans struct {
 	whole tileSpan
-	n     int
+	count int
 }
 
 // span returns span i.
 func (s spans) span(i int) tileSpan {
-	first := i * s.whole.count / s.n
-	return tileSpan{s.whole.first + first, (i+1)*s.whole.count/s.n - first}
+	first := i * s.whole.count / s.count
+	return tileSpan{s.whole.first + first, (i+1)*s.whole.count/s.count - first}
 }
 
 // maxTiles returns the number of tiles of the largest span.
 func (s spans) maxTiles() int {
-	if s.n == 0 {
+	if s.count == 0 {
 		return 0
 	}
-	return kit.DivUp(s.whole.count, s.n)
+	return kit.DivUp(s.whole.count, s.count)
 }
 
 // splitBySize divides tiles into the fewest spans of at most maxTiles tiles.

@@ -123,7 +123,7 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	if r.schedule == chunkSchedule {
 		return append(list, r.chunkPhase())
 	}
-	for i := range r.sections.n {
+	for i := range r.sections.count {
 		section := r.sections.span(i)
 		list = append(list, r.transformPhase(section))
 		if r.schedule == pointSchedule {
@@ -139,11 +139,11 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 // a section prefetches an equal share of the next weights, because loading all weights takes longer than one strip.
 func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	minStrips := math.MaxInt
-	for i := range r.sections.n {
+	for i := range r.sections.count {
 		parts, strips := r.parts(r.sections.span(i)), 0
 		partTiles = max(partTiles, parts.maxTiles())
-		for k := range parts.n {
-			strips += r.strips(parts.span(k)).n
+		for k := range parts.count {
+			strips += r.strips(parts.span(k)).count
 		}
 		minStrips = min(minStrips, strips)
 	}
@@ -163,11 +163,11 @@ func (r *winogradRun) compile() error {
 			}
 		}
 	}
-	for i := range r.sections.n {
+	for i := range r.sections.count {
 		parts := r.parts(r.sections.span(i))
-		for k := range parts.n {
+		for k := range parts.count {
 			strips := r.strips(parts.span(k))
-			for strip := range strips.n {
+			for strip := range strips.count {
 				tiles := strips.span(strip).count
 				if err := generateOnce(r.productCodes, tiles, func() (*jit.Func, error) { return r.product(tiles) }); err != nil {
 					return err
@@ -205,9 +205,9 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 
 // compileTile generates the transforms that tile (tileRow, tileCol) needs.
 func (r *winogradRun) compileTile(tileRow, tileCol int) error {
-	inside := r.tilePart(tileRow, tileCol)
-	if err := generateOnce(r.inputTransforms, inside, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.cpu, inside, r.conv.inChannels%winograd.Lanes(r.cpu))
+	inputPart := r.tilePart(tileRow, tileCol)
+	if err := generateOnce(r.inputTransforms, inputPart, func() (*winograd.Transform, error) {
+		return r.form.Operands(r.cpu, inputPart, r.conv.inChannels%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
@@ -246,13 +246,13 @@ func (r *winogradRun) product(tiles int) (*jit.Func, error) {
 
 // tilePart returns the part of tile (tileRow, tileCol) that is inside the image.
 func (r *winogradRun) tilePart(tileRow, tileCol int) winograd.Part {
-	var inside winograd.Part
-	inside.Row, inside.RowEnd = r.insideImage(tileRow, r.conv.h.Before, r.conv.h.Size)
-	inside.Col, inside.ColEnd = r.insideImage(tileCol, r.conv.w.Before, r.conv.w.Size)
-	if inside.Row >= inside.RowEnd || inside.Col >= inside.ColEnd {
+	var inputPart winograd.Part
+	inputPart.Row, inputPart.RowEnd = r.insideImage(tileRow, r.conv.h.Before, r.conv.h.Size)
+	inputPart.Col, inputPart.ColEnd = r.insideImage(tileCol, r.conv.w.Before, r.conv.w.Size)
+	if inputPart.Row >= inputPart.RowEnd || inputPart.Col >= inputPart.ColEnd {
 		return winograd.Part{}
 	}
-	return inside
+	return inputPart
 }
 
 // resultCode returns the key of the inverse transform for tile (tileRow, tileCol) and a block of output channels.

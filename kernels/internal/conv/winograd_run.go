@@ -110,22 +110,22 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.count
-	return graph.Phase{Chunks: parts.n * r.blocks, Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: parts.count * r.blocks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		part, block := chunk/r.blocks, chunk%r.blocks
 		if byBlock {
-			part, block = chunk%parts.n, chunk/parts.n
+			part, block = chunk%parts.count, chunk/parts.count
 		}
-		return r.computePart(m, args, section, parts.span(part), block, prefetchShare{part, parts.n})
+		return r.computePart(m, args, section, parts.span(part), block, prefetchShare{part, parts.count})
 	}}
 }
 
 // chunkPhase returns the only compute phase of chunkSchedule. A chunk transforms a section, multiplies, and transforms
 // the products back.
 func (r *winogradRun) chunkPhase() graph.Phase {
-	return graph.Phase{Chunks: r.sections.n, Run: func(mem *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: r.sections.count, Run: func(mem *graph.Mem, chunk int) error {
 		args := r.workers.Get(mem)
 		defer args.release()
 		section := r.sections.span(chunk)
@@ -136,7 +136,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 		}
 		r.epilogue.setOperands(&args.transform, &args.epilogue, mem)
 		parts := r.parts(section)
-		for i := range parts.n {
+		for i := range parts.count {
 			part := parts.span(i)
 			for block := range r.blocks {
 				if err := r.computePart(mem, args, section, part, block, prefetchShare{0, 1}); err != nil {
@@ -174,13 +174,13 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 	for point := 0; point < points; point += pointsPerCall {
 		args.Rows = min(pointsPerCall, points-point)
 		args.Row[tile.Vec] = point * matrixBytes
-		for i := range strips.n {
+		for i := range strips.count {
 			strip := strips.span(i)
 			args.Row[tile.In] = point*r.pointStride + floatBytes*(strip.first-part.first+index)*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + floatBytes*(strip.first-part.first)*r.blockChannels
 			// Each strip prefetches an equal share of the weights of the next call's points.
-			args.Row[tile.Prefetched] = (point+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.n
-			if strips.n == 1 { // prefetch this part's share of the next block
+			args.Row[tile.Prefetched] = (point+args.Rows)*matrixBytes + args.Rows*matrixBytes*i/strips.count
+			if strips.count == 1 { // prefetch this part's share of the next block
 				args.Row[tile.Prefetched] = points*matrixBytes + (points*share.index+point)*matrixBytes/share.count
 			}
 			if err := r.productCodes[strip.count].Call(args); err != nil {
@@ -220,12 +220,12 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 		if block == r.blocks-1 {
 			next = (point + 1) % points * matrixBytes
 		}
-		for i := range strips.n {
+		for i := range strips.count {
 			strip := strips.span(i)
 			indexInSection := strip.first - section.first
 			args.Row[tile.In] = point*r.pointStride + floatBytes*indexInSection*r.tileStride
 			args.Row[tile.Out] = point*r.productStride + block*r.blockStride + floatBytes*indexInSection*r.blockChannels
-			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.n
+			args.Row[tile.Prefetched] = next + matrixBytes*i/strips.count
 			if err := r.productCodes[strip.count].Call(args); err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ import (
 
 // queryAndKey adds the computation of two values that a causal attention compares: a column with the indices 0, 1, ...
 // of the queries, and a row with the indices of the keys. Both broadcast to the shape of the scores.
-func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (list [2]kit.Buffer) {
+func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (indexViews [2]kit.Buffer) {
 	count, dtype := max(queries, keys), tensor.Int32
 	if count > math.MaxInt32 {
 		dtype = tensor.Int64
@@ -64,8 +64,8 @@ func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 type headGroups struct{ batchRank, groupSize int }
 
 // withSplitHeads returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch
-// dimensions get size 1 and stride 0. shared is set for keys and values, whose heads are split into [heads, 1].
-func (g headGroups) withSplitHeads(operand tensor.Meta, shared bool) tensor.Meta {
+// dimensions get size 1 and stride 0. isShared is set for keys and values, whose heads are split into [heads, 1].
+func (g headGroups) withSplitHeads(operand tensor.Meta, isShared bool) tensor.Meta {
 	missing := g.batchRank + 2 - operand.Rank()
 	operand.Shape = append(slices.Repeat([]int{1}, missing), operand.Shape...)
 	operand.Strides = append(make([]int, missing), operand.Strides...)
@@ -74,7 +74,7 @@ func (g headGroups) withSplitHeads(operand tensor.Meta, shared bool) tensor.Meta
 	}
 	headDim := g.batchRank - 1
 	heads, stride, inner := operand.Shape[headDim], operand.Strides[headDim], g.groupSize
-	if shared || heads == 1 {
+	if isShared || heads == 1 {
 		inner = 1
 	}
 	operand.Shape = slices.Insert(operand.Shape, headDim+1, inner)
