@@ -147,8 +147,8 @@ func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, t
 	return count
 }
 
-// storeInnerTaps stores the taps of each bilinear or nearest sample of an image, four or one, in less than half the time
-// of storeTaps. It stores a count of 0 for a sample with a tap outside the image.
+// storeInnerTaps stores the taps of each bilinear or nearest sample of an image, four or one, in less than half the
+// time of storeTaps. It stores a count of 0 for a sample with a tap outside the image.
 func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, counts []int) {
 	rows, columns := s.axes[0], s.axes[1]
 	lastRow, lastColumn := float64(rows.size-1), float64(columns.size-1)
