@@ -31,14 +31,16 @@ func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 
 // constFiles keeps the files of constants open while a graph loads, because a file usually has many constants.
 type constFiles struct {
-	folder   files.Folder
-	archives map[string]*npz.Archive
-	tensors  map[string]*safetensors.File
-	opened   []files.File
+	folder           files.Folder
+	archives         map[string]*npz.Archive
+	safetensorsFiles map[string]*safetensors.File
+	opened           []files.File
 }
 
+// newConstFiles returns the files of a folder; none is open yet.
 func newConstFiles(folder files.Folder) *constFiles {
-	return &constFiles{folder: folder, archives: map[string]*npz.Archive{}, tensors: map[string]*safetensors.File{}}
+	return &constFiles{folder: folder, archives: map[string]*npz.Archive{},
+		safetensorsFiles: map[string]*safetensors.File{}}
 }
 
 // open is the default [OpenConst].
@@ -83,7 +85,7 @@ func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, er
 
 // findInSafetensors finds a tensor of a .safetensors file. It opens each file once.
 func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst, error) {
-	openedTensors := c.tensors[path]
+	openedTensors := c.safetensorsFiles[path]
 	if openedTensors == nil {
 		file, err := c.folder.Open(path)
 		if err != nil {
@@ -93,7 +95,7 @@ func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst
 		if openedTensors, err = safetensors.NewFile(path, file, file.Size); err != nil {
 			return tensor.Meta{}, nil, err
 		}
-		c.tensors[path] = openedTensors
+		c.safetensorsFiles[path] = openedTensors
 	}
 	meta, ok := openedTensors.Meta(key)
 	if !ok { // the error of Tensor lists the keys
@@ -117,6 +119,7 @@ func readFile[T any](folder files.Folder, path string, read func(io.Reader, int6
 	return t, nil
 }
 
+// close closes all opened files.
 func (c *constFiles) close() {
 	for _, f := range c.opened {
 		f.Close()

@@ -91,7 +91,7 @@ func (e *Explainer) describeReader(c *Copy) Reader {
 		}
 		return Reader{Kind: pinSide, Name: name}
 	}
-	n, count := e.reader(copyValue)
+	n, count := e.preferredReader(copyValue)
 	for _, output := range e.plan.Graph.Outputs {
 		if output.Value != copyValue {
 			continue
@@ -133,7 +133,7 @@ func (e *Explainer) determiningNode(n *graph.Node) string {
 				return output.Name
 			}
 		}
-		if n, _ = e.reader(n.Out[0]); n != nil && choosesLayout(n) {
+		if n, _ = e.preferredReader(n.Out[0]); n != nil && choosesLayout(n) {
 			return n.Name
 		}
 	}

@@ -82,7 +82,7 @@ func (e *Explainer) explainWritten(v *graph.Value) (path []string) {
 			v = v.Alias
 			continue
 		}
-		path = append(path, describe(n)+" writes "+e.layoutOf(v))
+		path = append(path, nodeDescription(n)+" writes "+e.layoutOf(v))
 		from := orderSource(n, v)
 		if from == nil {
 			return path
@@ -92,8 +92,8 @@ func (e *Explainer) explainWritten(v *graph.Value) (path []string) {
 	return path
 }
 
-// describe names a node, its op and its implementation.
-func describe(n *graph.Node) string {
+// nodeDescription names a node, its op and its implementation.
+func nodeDescription(n *graph.Node) string {
 	text := fmt.Sprintf("%s (%s)", n.Name, n.Op.Name)
 	if choosesLayout(n) && n.Impl != nil {
 		text += " by " + n.Impl.Name
@@ -135,7 +135,7 @@ func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 				return append(path, fmt.Sprintf("output %q is stored in %s", output.Name, e.layoutOf(v)))
 			}
 		}
-		n, _ := e.reader(v)
+		n, _ := e.preferredReader(v)
 		if n == nil {
 			return path
 		}
@@ -146,17 +146,18 @@ func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 		case out.Alias == v:
 			path = append(path, fmt.Sprintf("%s (%s) views it as %s", n.Name, n.Op.Name, e.layoutOf(out)))
 		case choosesLayout(n):
-			return append(path, describe(n)+" requires "+e.layoutOf(v))
+			return append(path, nodeDescription(n)+" requires "+e.layoutOf(v))
 		default:
-			path = append(path, describe(n)+" reads it and writes "+e.layoutOf(out))
+			path = append(path, nodeDescription(n)+" reads it and writes "+e.layoutOf(out))
 		}
 		v = out
 	}
 	return path
 }
 
-// reader returns a node that reads v, preferably one that chooses its layouts, and the number of nodes that read v.
-func (e *Explainer) reader(v *graph.Value) (first *graph.Node, count int) {
+// preferredReader returns a node that reads v, preferably one that chooses its layouts, and the number of nodes that
+// read v.
+func (e *Explainer) preferredReader(v *graph.Value) (first *graph.Node, count int) {
 	seen := map[*graph.Node]bool{}
 	for _, n := range e.uses.readers.At(v) {
 		if seen[n] {

@@ -173,14 +173,14 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	return result, err
 }
 
-// bigFloorDiv returns a // b. If remainder is set, it returns a % b instead.
-func bigFloorDiv(remainder bool, a, b *big.Int) *big.Int {
+// bigFloorDiv returns a // b. If wantsRemainder is set, it returns a % b instead.
+func bigFloorDiv(wantsRemainder bool, a, b *big.Int) *big.Int {
 	quotient, rest := new(big.Int).QuoRem(a, b, new(big.Int))
 	if rest.Sign() != 0 && (rest.Sign() < 0) != (b.Sign() < 0) {
 		quotient.Sub(quotient, big.NewInt(1))
 		rest.Add(rest, b)
 	}
-	if remainder {
+	if wantsRemainder {
 		return rest
 	}
 	return quotient

@@ -31,8 +31,8 @@ type opcode uint8
 
 const (
 	opSymbol  opcode = iota
-	opProduct        // n times the product of the operands
-	opSum            // n plus the sum of the operands
+	opProduct        // number times the product of the operands
+	opSum            // number plus the sum of the operands
 	opDiv
 	opMod
 	opMax
@@ -201,14 +201,14 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 	return cells
 }
 
-// floorCell returns dividend // divisor. If remainder is set, it returns dividend % divisor instead.
-func floorCell(remainder bool, dividend, divisor cell) cell {
+// floorCell returns dividend // divisor. If wantsRemainder is set, it returns dividend % divisor instead.
+func floorCell(wantsRemainder bool, dividend, divisor cell) cell {
 	overflows := dividend.overflows || divisor.overflows || dividend.value == math.MinInt && divisor.value == -1
 	if overflows || dividend.undefined || divisor.undefined || divisor.value == 0 {
 		return cell{undefined: true, overflows: overflows}
 	}
 	quotient := floorDiv(dividend.value, divisor.value)
-	if remainder {
+	if wantsRemainder {
 		quotient = dividend.value - divisor.value*quotient
 	}
 	return cell{value: quotient}
@@ -266,10 +266,10 @@ type evaluatorBuilder struct {
 }
 
 // emit appends an instruction and returns its index.
-func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
+func (b *evaluatorBuilder) emit(op opcode, number int, args ...int32) int32 {
 	first := len(b.evaluator.operands)
 	b.evaluator.operands = append(b.evaluator.operands, args...)
-	b.evaluator.code = append(b.evaluator.code, instruction{op, int32(first), int32(len(b.evaluator.operands)), n})
+	b.evaluator.code = append(b.evaluator.code, instruction{op, int32(first), int32(len(b.evaluator.operands)), number})
 	return int32(len(b.evaluator.code) - 1)
 }
 
@@ -308,15 +308,15 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 	for _, x := range a.args {
 		args = append(args, b.expr(x))
 	}
-	op, n := map[kind]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
+	op, number := map[kind]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
 		kindWhere: opWhere, kindUnexpandedSum: opSum, kindUnexpandedProduct: opProduct}[a.kind], 0
 	switch op {
 	case opSymbol:
-		n = b.symbol(a.name)
+		number = b.symbol(a.name)
 	case opProduct:
-		n = 1
+		number = 1
 	}
-	index := b.emit(op, n, args...)
+	index := b.emit(op, number, args...)
 	b.atoms[a] = index
 	return index
 }

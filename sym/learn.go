@@ -198,24 +198,24 @@ func (env *Env) propagateZero(d *expr) {
 	}
 }
 
-// propagate derives bounds of the terms, factors or operands of p from the fact that p is from lo to hi. p is primitive
-// (see primitiveForm).
-func (env *Env) propagate(p *expr, lo, hi int) {
+// propagate derives bounds of the terms, factors or operands of a primitive expression (see primitiveForm) from the
+// fact that the expression is from lo to hi.
+func (env *Env) propagate(primitive *expr, lo, hi int) {
 	switch {
-	case len(p.terms) > 1:
-		env.propagateSum(p, lo, hi)
-	case len(p.terms[0].atoms) > 1:
-		env.propagateProduct(p.terms[0].atoms, lo, hi)
-	case p.terms[0].atoms[0].kind != kindSymbol:
-		env.propagateAtom(p.terms[0].atoms[0], lo, hi)
+	case len(primitive.terms) > 1:
+		env.propagateSum(primitive, lo, hi)
+	case len(primitive.terms[0].atoms) > 1:
+		env.propagateProduct(primitive.terms[0].atoms, lo, hi)
+	case primitive.terms[0].atoms[0].kind != kindSymbol:
+		env.propagateAtom(primitive.terms[0].atoms[0], lo, hi)
 	}
 }
 
-// propagateSum narrows each term of p, which is from lo to hi, by the bounds of the other terms.
-func (env *Env) propagateSum(p *expr, lo, hi int) {
-	for i, t := range p.terms {
+// propagateSum narrows each term of a sum, which is from lo to hi, by the bounds of the other terms.
+func (env *Env) propagateSum(primitive *expr, lo, hi int) {
+	for i, t := range primitive.terms {
 		restLo, restHi := 0, 0
-		for j, other := range p.terms {
+		for j, other := range primitive.terms {
 			if i != j {
 				low, high := env.termBounds(other)
 				restLo, restHi = addLower(restLo, low), addUpper(restHi, high)

@@ -104,8 +104,8 @@ func (e *edgeModel) withPinnedCopyChains(variable *variable, row []int64) []int6
 // withCopyChains replaces the cost of each form by the cost of the cheapest chain of copies that ends in the form
 // (Bellman-Ford).
 func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
-	forms := len(row)
-	if forms == 1 {
+	formCount := len(row)
+	if formCount == 1 {
 		return row
 	}
 	copies := e.model.copyCostMatrix(variable)
@@ -113,7 +113,7 @@ func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
 		changed = false
 		for from, cost := range row {
 			for to := range row {
-				if chainCost := min(cost+copies[from*forms+to], wcsp.Forbidden); chainCost < row[to] {
+				if chainCost := min(cost+copies[from*formCount+to], wcsp.Forbidden); chainCost < row[to] {
 					row[to], changed = chainCost, true
 				}
 			}

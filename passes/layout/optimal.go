@@ -34,7 +34,7 @@ func Solved(name string, solver wcsp.Solver) Strategy {
 	return &modelStrategy{name: name, solver: solver}
 }
 
-// solving is a strategy that solves a [Model].
+// modelStrategy is a strategy that solves a [Model].
 type modelStrategy struct {
 	name, doc string
 	solver    wcsp.Solver
@@ -65,7 +65,7 @@ func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 	if solution == nil {
 		return nil, fmt.Errorf("the solver of strategy %s returned no solution", s.name)
 	}
-	a, err := m.Assignment(solution.Labels)
+	assignment, err := m.Assignment(solution.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
@@ -78,8 +78,8 @@ func (s *modelStrategy) Choose(p *Problem) (*Assignment, error) {
 	if solution.Proof == nil || verify.Solution(m.WCSP, checked) != nil {
 		checked.Bound, checked.Proof = 0, nil
 	}
-	a.Model, a.Solution = m, checked
-	return a, nil
+	assignment.Model, assignment.Solution = m, checked
+	return assignment, nil
 }
 
 // optimum returns the assignment of strategy Optimal.
@@ -90,11 +90,12 @@ func (m *Model) optimum() (_ *Assignment, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := best.model.Assignment(best.labels)
+	assignment, err := best.model.Assignment(best.labels)
 	if err != nil {
 		return nil, err
 	}
-	a.Model, a.Preference = best.model, preference
-	a.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.labels, Cost: best.costPS, Bound: preference.LeastPS}
-	return a, nil
+	assignment.Model, assignment.Preference = best.model, preference
+	assignment.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.labels, Cost: best.costPS,
+		Bound: preference.LeastPS}
+	return assignment, nil
 }

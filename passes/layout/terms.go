@@ -123,16 +123,16 @@ func (m *Model) outputForm(variable *variable, output graph.Output) int {
 // source.
 func (m *Model) copyCostMatrix(variable *variable) []int64 {
 	if variable.copyMatrix == nil {
-		forms := len(variable.forms)
-		variable.copyMatrix = make([]int64, forms*forms)
-		for i := range forms {
+		formCount := len(variable.forms)
+		variable.copyMatrix = make([]int64, formCount*formCount)
+		for i := range formCount {
 			for j, f := range variable.forms {
 				switch {
 				case i == j, isFreeConstant(variable.value): // 0
 				case variable.firstMustBeView && j == 0 || !f.dense:
-					variable.copyMatrix[i*forms+j] = wcsp.Forbidden
+					variable.copyMatrix[i*formCount+j] = wcsp.Forbidden
 				default:
-					variable.copyMatrix[i*forms+j] = m.formCopyCost(&variable.forms[i], &f)
+					variable.copyMatrix[i*formCount+j] = m.formCopyCost(&variable.forms[i], &f)
 				}
 			}
 		}
@@ -203,19 +203,19 @@ func (m *Model) makePinned(variable *variable, roots uint, operandCopies []opera
 // priceSets prices every set of forms (a bit mask) by dynamic programming over subsets. Forms are added one by one,
 // each by the cheapest copy of a form in the set or of the view's operand. Its parameters are as in priceForms.
 func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
-	forms := len(variable.forms)
-	costs := formCosts{setCosts: make([]cost, 1<<forms), lastStep: make([]step, 1<<forms)}
+	formCount := len(variable.forms)
+	costs := formCosts{setCosts: make([]cost, 1<<formCount), lastStep: make([]step, 1<<formCount)}
 	for set := range costs.setCosts {
 		costs.setCosts[set] = forbidden
 	}
 	costs.setCosts[roots] = cost{}
 	var copies []int64
 	weight := m.Weights.copyWeight(variable.value.Meta.Bytes())
-	for set := roots; set < 1<<forms; set++ {
+	for set := roots; set < 1<<formCount; set++ {
 		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden {
 			continue
 		}
-		for to := range forms {
+		for to := range formCount {
 			if set>>to&1 != 0 || m.forbiddenCopies[variable]>>to&1 != 0 {
 				continue
 			}
@@ -223,9 +223,9 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 				copies = m.copyCostMatrix(variable)
 			}
 			ps, from := wcsp.Forbidden, -1 // the cheapest copy of a form in the set
-			for f := range forms {
-				if set>>f&1 != 0 && copies[f*forms+to] < ps {
-					ps, from = copies[f*forms+to], f
+			for f := range formCount {
+				if set>>f&1 != 0 && copies[f*formCount+to] < ps {
+					ps, from = copies[f*formCount+to], f
 				}
 			}
 			added := forbidden
@@ -244,18 +244,18 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 			}
 		}
 	}
-	costs.findSupersets(forms)
+	costs.findSupersets(formCount)
 	return costs
 }
 
 // findSupersets sets superset for the given number of forms. Among equally cheap supersets, it takes the first.
-func (costs *formCosts) findSupersets(forms int) {
-	costs.superset = make([]uint8, 1<<forms)
+func (costs *formCosts) findSupersets(formCount int) {
+	costs.superset = make([]uint8, 1<<formCount)
 	for set := range costs.superset {
 		costs.superset[set] = uint8(set)
 	}
 	// After step f, superset[set] is the cheapest set that adds only forms up to f.
-	for f := range forms {
+	for f := range formCount {
 		for set := range costs.superset {
 			if set>>f&1 != 0 {
 				continue

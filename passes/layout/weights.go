@@ -94,17 +94,18 @@ func (m *Model) findPlanBounds() {
 		if computed == nil {
 			continue
 		}
-		work, reads := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In)) // maxima over the labels; reads by operand
+		// Both are maxima over the labels; reads is by operand.
+		maxNodeCost, reads := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
 		for k := range computed.labels {
-			work = max(work, float64(computed.labels[k].cost))
+			maxNodeCost = max(maxNodeCost, float64(computed.labels[k].cost))
 			for operand, costs := range computed.labels[k].readCosts {
 				reads[operand] = max(reads[operand], largest(costs))
 			}
 		}
 		for _, read := range reads {
-			work += read
+			maxNodeCost += read
 		}
-		m.planBounds.ps += work
+		m.planBounds.ps += maxNodeCost
 	}
 	m.addCopyBounds()
 }
