@@ -109,7 +109,8 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 	}
 	for i, o := range code.Out {
 		if o.DType != tensor.Invalid { // otherwise the output is reduced over the row and not stored
-			loop.Results = append(loop.Results, access(o.DType, i, false))
+			const isScalar = false
+			loop.Results = append(loop.Results, access(o.DType, i, isScalar))
 		}
 	}
 	for i, dtype := range code.In {

@@ -110,8 +110,8 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 		}
 	}
 	nearest := suggest.Nearest(name, func(yield func(string) bool) {
-		more := true
-		g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
+		wantsMore := true
+		g.Values(func(v *graph.Value) { wantsMore = wantsMore && yield(v.Name) })
 	})
 	return nil, fmt.Errorf("there is no value %q%s", name, suggest.DidYouMean(nearest))
 }
@@ -212,19 +212,20 @@ func valueLayoutName(v *graph.Value) string {
 	if _, known := v.Type.Meta(); known {
 		return LayoutName(v.Meta)
 	}
-	always := func(p tensor.Predicate) bool {
+	alwaysHolds := func(p tensor.Predicate) bool {
 		if rank := p.Rank(); rank > 0 && rank != v.Type.Rank() {
 			return false
 		}
 		holds, known := v.Type.Condition(p).Decide().Known()
 		return known && holds
 	}
-	name := formatName(always(tensor.IsContiguous), always(tensor.IsChannelsLast) || always(tensor.IsChannelsLast3d))
+	isChannelsLast := alwaysHolds(tensor.IsChannelsLast) || alwaysHolds(tensor.IsChannelsLast3d)
+	name := formatName(alwaysHolds(tensor.IsContiguous), isChannelsLast)
 	strides := report.SizesOf(v.Type.Simplify().Strides).String()
 	switch {
 	case name != "":
 		return name
-	case always(tensor.IsNonOverlappingAndDense):
+	case alwaysHolds(tensor.IsNonOverlappingAndDense):
 		return "dense, by " + strides
 	}
 	return "by " + strides

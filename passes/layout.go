@@ -47,7 +47,7 @@ func chooseLayouts(plan *Plan) error {
 	if err := checkStoragePins(plan.Graph); err != nil {
 		return err
 	}
-	assignment, err := plan.choose(problem)
+	assignment, err := plan.callStrategy(problem)
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ func chooseLayouts(plan *Plan) error {
 	return newLayouter(plan).apply(assignment)
 }
 
-// choose calls the strategy. It converts a panic of the strategy to an error, because the strategy may be the caller's
-// code.
-func (p *Plan) choose(problem *layout.Problem) (_ *layout.Assignment, err error) {
+// callStrategy calls the strategy. It converts a panic of the strategy to an error, because the strategy may be the
+// caller's code.
+func (p *Plan) callStrategy(problem *layout.Problem) (_ *layout.Assignment, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("strategy %s: %w", p.Strategy, panics.Error(panicked))
@@ -255,7 +255,7 @@ func (l *layouter) replaceOperands(n *graph.Node, choice *layout.Choice) error {
 		inferAgain = inferAgain || l.changedLayouts[arg.Value]
 	}
 	if inferAgain {
-		return infer(n)
+		return inferOutputs(n)
 	}
 	return nil
 }
@@ -351,8 +351,8 @@ func setLayout(v *graph.Value, meta tensor.Meta, order tensor.Order) {
 	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), meta
 }
 
-// infer sets the types and metas of a node's outputs from the current operands.
-func infer(n *graph.Node) error {
+// inferOutputs sets the types and metas of a node's outputs from the current operands.
+func inferOutputs(n *graph.Node) error {
 	results, err := n.Results()
 	if err != nil {
 		return err
@@ -380,7 +380,7 @@ func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
 	if v := l.insertedCopies[c]; v != nil {
 		return v, nil
 	}
-	v, err := l.insert(c)
+	v, err := l.insertCopy(c)
 	if err != nil {
 		return nil, fmt.Errorf("copy of %q: %w", c.Value.Name, err)
 	}
@@ -388,8 +388,8 @@ func (l *layouter) valueOf(c *layout.Copy) (*graph.Value, error) {
 	return v, nil
 }
 
-// insert returns the value of a planned copy, and inserts the node that makes it.
-func (l *layouter) insert(planned *layout.Copy) (*graph.Value, error) {
+// insertCopy returns the value of a planned copy, and inserts the node that makes it.
+func (l *layouter) insertCopy(planned *layout.Copy) (*graph.Value, error) {
 	if planned.Original {
 		return planned.Value, nil
 	}

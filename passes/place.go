@@ -294,7 +294,7 @@ func (t *placementTrial) supportsLayouts() bool {
 		for _, result := range n.Out {
 			t.oldLayouts = append(t.oldLayouts, layoutOf(result))
 		}
-		if infer(n) != nil || !n.IsView() {
+		if inferOutputs(n) != nil || !n.IsView() {
 			return false
 		}
 		for _, result := range n.Out {

@@ -23,7 +23,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	g.Sort()
 	for name, dim := range p.inputs {
 		v := g.Value(name)
-		if err := g.ResizeInput(v, dim, p.scaled(v.Meta.Shape[dim], rows)); err != nil {
+		if err := g.ResizeInput(v, dim, p.scaledSize(v.Meta.Shape[dim], rows)); err != nil {
 			return nil, fmt.Errorf("input %q: %w", name, err)
 		}
 	}
@@ -51,7 +51,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 		}
 		if dim := p.Dim(n.Out[0]); n.Op.SizesAttr != "" && dim >= 0 && hasAttr(n, n.Op.SizesAttr) {
 			shape := slices.Clone(n.Out[0].Meta.Shape)
-			shape[dim] = p.scaled(shape[dim], rows)
+			shape[dim] = p.scaledSize(shape[dim], rows)
 			resized.SetAttr(n.Op.SizesAttr, shape)
 		}
 	}
@@ -61,8 +61,8 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	return g, p.checkShapes(g, rows)
 }
 
-// scaled returns the size of a dimension for another number of rows.
-func (p *Proof) scaled(size, rows int) int { return size / p.Rows * rows }
+// scaledSize returns the size of a dimension for another number of rows.
+func (p *Proof) scaledSize(size, rows int) int { return size / p.Rows * rows }
 
 // checkShapes compares the shapes of the resized graph with the shapes that follow from the proof.
 func (p *Proof) checkShapes(g *graph.Graph, rows int) error {
@@ -70,7 +70,7 @@ func (p *Proof) checkShapes(g *graph.Graph, rows int) error {
 		for k, v := range n.Out {
 			want := slices.Clone(v.Meta.Shape)
 			if dim := p.Dim(v); dim >= 0 {
-				want[dim] = p.scaled(want[dim], rows)
+				want[dim] = p.scaledSize(want[dim], rows)
 			}
 			if got := g.Nodes[i].Out[k].Meta.Shape; !slices.Equal(got, want) {
 				return g.NodeError(g.Nodes[i], fmt.Errorf("with %d rows, result %d has the shape %v instead of %v: an attribute "+
@@ -108,9 +108,9 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 		slice := index[dim]
 		element := t.At(index...)
 		index[dim] = slice/(rowSlices*rows)*(rowSlices*rows) + slice%rowSlices
-		ofFirstRow := t.At(index...)
+		firstRowElement := t.At(index...)
 		index[dim] = slice
-		same = fmt.Sprint(element) == fmt.Sprint(ofFirstRow)
+		same = fmt.Sprint(element) == fmt.Sprint(firstRowElement)
 		return same
 	})
 	return same

@@ -71,8 +71,8 @@ func (decoder *decoder) existingForms(variable *variable) uint {
 	return variable.formSets[decoder.labels[variable.id]]
 }
 
-// chosen returns the chosen label of a node.
-func (decoder *decoder) chosen(computed *computedNode) *label {
+// chosenLabel returns the chosen label of a node.
+func (decoder *decoder) chosenLabel(computed *computedNode) *label {
 	if computed.id < 0 { // as in existingForms
 		return &computed.labels[0]
 	}
@@ -103,7 +103,7 @@ func (decoder *decoder) markReadForms() {
 			}
 			continue
 		}
-		chosen := decoder.chosen(decoder.model.computedNodes[i])
+		chosen := decoder.chosenLabel(decoder.model.computedNodes[i])
 		for k, arg := range n.In {
 			if arg.Kind == graph.TensorArg && !readsConstant(n, k) {
 				cheapest, _ := chosen.cheapestRead(k, decoder.existingForms(decoder.model.variables.At(arg.Value)))
@@ -335,7 +335,7 @@ func (decoder *decoder) copyOrNil(v *graph.Value, formCopy *Copy) *Copy {
 
 // recordComputedChoice records the choice for a node that computes, and the copies of its results.
 func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Choice) {
-	chosen, n := decoder.chosen(computed), computed.node
+	chosen, n := decoder.chosenLabel(computed), computed.node
 	choice.Impl, choice.Walk = chosen.impl, chosen.walk
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {

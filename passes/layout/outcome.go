@@ -84,7 +84,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 					m.operandCopies(view, k, available))
 			}
 		case computed != nil:
-			chosen := decoder.chosen(computed)
+			chosen := decoder.chosenLabel(computed)
 			for k, value := range n.Out {
 				decoder.addCopies(out, m.variables.At(value), 1<<chosen.resultForms[k], nil)
 			}

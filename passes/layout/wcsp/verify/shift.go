@@ -24,12 +24,13 @@ func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable
 	for _, variable := range slices.Sorted(maps.Keys(received)) {
 		sum, wider := received[variable], []int(nil) // wider: indices of functions of this variable and others
 		for _, functionIndex := range functionsOf[variable] {
-			if len(c.functions[functionIndex].scope) > 1 {
+			f := &c.functions[functionIndex]
+			if len(f.scope) > 1 {
 				wider = append(wider, functionIndex)
 				continue
 			}
 			for i, label := range c.remainingLabels[variable] {
-				sum[i] = plus(sum[i], c.functions[functionIndex].table[slices.Index(c.functions[functionIndex].labels[0], label)])
+				sum[i] = addSigned(sum[i], f.table[slices.Index(f.labels[0], label)])
 			}
 		}
 		for i, cost := range sum {
@@ -44,8 +45,8 @@ func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable
 	return nil
 }
 
-// plus adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
-func plus(sum, cost int64) int64 {
+// addSigned adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
+func addSigned(sum, cost int64) int64 {
 	if sum >= wcsp.Forbidden || cost >= wcsp.Forbidden {
 		return wcsp.Forbidden
 	}
