@@ -293,7 +293,7 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 			for k := range shape {
 				shape[k] = shape[k].Simplify()
 			}
-			outlines[i].Sizes = knownSizes(shape)
+			outlines[i].Sizes = sym.KnownOrMinusOne(shape)
 		}
 		alternatives = append(alternatives, outlines)
 	}
@@ -317,21 +317,9 @@ func (o PartialType) Stacked(axis int) PartialType {
 func (v *Value) outline() PartialType {
 	outline := PartialType{DType: v.Type.DType}
 	if v.Type.Shape != nil || !v.Dynamic {
-		outline.Sizes = knownSizes(v.Type.Shape)
+		outline.Sizes = sym.KnownOrMinusOne(v.Type.Shape)
 	}
 	return outline
-}
-
-// knownSizes returns the sizes as numbers, with -1 for each size that is not a number.
-func knownSizes(shape []sym.Int) []int {
-	sizes := make([]int, len(shape))
-	for dim, size := range shape {
-		number, known := size.Known()
-		if sizes[dim] = number; !known {
-			sizes[dim] = -1
-		}
-	}
-	return sizes
 }
 
 // resultOutlines returns the outlines of a node's results.

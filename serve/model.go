@@ -110,7 +110,7 @@ func (m *model) findPorts(g *graph.Graph) error {
 	for i, output := range symbolicGraph.Outputs {
 		p := port{name: output.Name, dtype: g.Outputs[i].Value.Meta.DType, labels: g.Labels[output.Name]}
 		if t := output.Value.Type; t.Shape != nil || !output.Value.Dynamic {
-			p.dtype, p.shape = t.DType, sizesOrUnknown(t.Shape)
+			p.dtype, p.shape = t.DType, sym.KnownOrMinusOne(t.Shape)
 		}
 		m.outputs = append(m.outputs, p)
 	}
@@ -120,16 +120,4 @@ func (m *model) findPorts(g *graph.Graph) error {
 		}
 	}
 	return nil
-}
-
-// sizesOrUnknown returns sizes as numbers. An expression becomes -1.
-func sizesOrUnknown(shape []sym.Int) []int {
-	list := make([]int, len(shape))
-	for i, n := range shape {
-		size, known := n.Known()
-		if list[i] = size; !known {
-			list[i] = -1
-		}
-	}
-	return list
 }

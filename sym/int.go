@@ -109,6 +109,18 @@ func (a Int) Min(b Int) Int {
 // Known returns the value and true for a number, and the hint and false for an expression.
 func (a Int) Known() (n int, ok bool) { return a.Hint(), a.e == nil }
 
+// KnownOrMinusOne returns sizes as numbers, with -1 for each size that is not known to be a number.
+func KnownOrMinusOne(sizes []Int) []int {
+	numbers := make([]int, len(sizes))
+	for i, size := range sizes {
+		number, known := size.Known()
+		if numbers[i] = number; !known {
+			numbers[i] = -1
+		}
+	}
+	return numbers
+}
+
 // Hint returns the value at the hints of the symbols. The hint of a number is the number. Hints are for display and
 // cost estimates, never for a decision.
 func (a Int) Hint() int {

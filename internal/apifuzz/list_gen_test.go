@@ -114,6 +114,7 @@ var listedFunctions = map[string]any{
 	"sym.BoolOf":                 sym.BoolOf,
 	"sym.Catch":                  sym.Catch,
 	"sym.Ints":                   sym.Ints,
+	"sym.KnownOrMinusOne":        sym.KnownOrMinusOne,
 	"sym.NewEnv":                 sym.NewEnv,
 	"sym.NewEvaluator":           sym.NewEvaluator,
 	"sym.Of":                     sym.Of,

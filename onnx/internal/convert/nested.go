@@ -8,7 +8,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -233,7 +232,7 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	switch {
 	case x.IsDynamic():
 		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
-		input.partialType = graph.PartialType{DType: dtype, Sizes: symbolic.KnownOrMinusOne(shape)}
+		input.partialType = graph.PartialType{DType: dtype, Sizes: sym.KnownOrMinusOne(shape)}
 	case hasSymbols:
 		sizes, err := im.atHints(shape, x.Meta().Shape)
 		if err != nil {

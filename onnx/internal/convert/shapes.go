@@ -105,7 +105,7 @@ func (n *Node) SymShape(x *Value) []sym.Int {
 // Sizes returns the shape of x, with -1 for symbolic sizes.
 func (n *Node) Sizes(x *Value) []int {
 	n.Rank(x)
-	return symbolic.KnownOrMinusOne(n.TrySymShape(x))
+	return sym.KnownOrMinusOne(n.TrySymShape(x))
 }
 
 // TrySizes returns the shape of x, with -1 for sizes that depend on symbols or data. ok is false if the rank is
@@ -190,7 +190,7 @@ func (im *importer) inferShapes(values []*graph.Value, attrs graph.Attrs) {
 		return
 	}
 	for i, shape := range im.symbols.ResultShapes(node, types, values) {
-		if !slices.Equal(symbolic.KnownOrMinusOne(shape), values[i].Meta.Shape) {
+		if !slices.Equal(sym.KnownOrMinusOne(shape), values[i].Meta.Shape) {
 			im.shapes[values[i]] = shape
 		}
 	}
@@ -238,7 +238,7 @@ func (n *Node) outlineOf(x *Value) graph.PartialType {
 	if x.IsDynamic() {
 		return graph.PartialType{DType: x.DType(), Sizes: x.partialType.Sizes}
 	}
-	return graph.PartialType{DType: x.DType(), Sizes: append([]int{}, symbolic.KnownOrMinusOne(n.TrySymShape(x))...)}
+	return graph.PartialType{DType: x.DType(), Sizes: append([]int{}, sym.KnownOrMinusOne(n.TrySymShape(x))...)}
 }
 
 // Reference returns an attribute that refers to x. Its value is known when the graph runs.

@@ -13,18 +13,6 @@ func Known(sizes []sym.Int) (numbers []int, ok bool) {
 	return numbers, true
 }
 
-// KnownOrMinusOne returns sizes as numbers. Symbolic sizes are -1.
-func KnownOrMinusOne(sizes []sym.Int) []int {
-	numbers := make([]int, len(sizes))
-	for i, s := range sizes {
-		var ok bool
-		if numbers[i], ok = s.Known(); !ok {
-			numbers[i] = -1
-		}
-	}
-	return numbers
-}
-
 // Product returns the number of elements of a shape.
 func Product(sizes []sym.Int) sym.Int {
 	p := sym.Of(1)

@@ -87,7 +87,7 @@ func TestSymbolsOfData(t *testing.T) {
 	require.True(t, s.HasExpressions(graph.Attrs{"size": []any{1, attr}}))
 	require.False(t, s.HasExpressions(graph.Attrs{"size": []any{1, "M"}, "mode": "N"}))
 	require.Equal(t, 7, s.Attr(sym.Of(7)))
-	require.Equal(t, []int{4, -1}, KnownOrMinusOne([]sym.Int{sym.Of(4), n}))
+	require.Equal(t, []int{4, -1}, sym.KnownOrMinusOne([]sym.Int{sym.Of(4), n}))
 }
 
 // TestResultShapes infers a broadcast of two symbolic sizes, which has a case for each equality with 1.
@@ -100,7 +100,7 @@ func TestResultShapes(t *testing.T) {
 	types := []tensor.Type{tensor.NewType(tensor.Float32, n, sym.Of(5)), tensor.NewType(tensor.Float32, m, sym.Of(5))}
 	shapes := s.ResultShapes(z.Node, types, []*graph.Value{z})
 	require.Len(t, shapes, 1)
-	require.Equal(t, []int{-1, 5}, KnownOrMinusOne(shapes[0]))
+	require.Equal(t, []int{-1, 5}, sym.KnownOrMinusOne(shapes[0]))
 	for _, c := range [][3]int{{1, 4, 4}, {4, 1, 4}, {4, 4, 4}} {
 		size, err := shapes[0][0].At(map[string]int{"N": c[0], "M": c[1]})
 		require.NoError(t, err)
