@@ -38,7 +38,7 @@ type calibrateFlags struct {
 // calibrateReport is the document of calibrate.
 type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
-	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it as the digest of their prices."`
+	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it to identify their cost profile."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
 	Profile *machine.Profile `json:"profile" doc:"The measured profile."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
@@ -46,10 +46,10 @@ type calibrateReport struct {
 
 // calibratePoint is a measured call.
 type calibratePoint struct {
-	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call; of a device, the kind of work."`
+	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call. For a device: the kind of work."`
 	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
-	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses; of a device, the bytes of all calls of the run."`
-	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds; of a device, the time of a run of equal calls and of the wait for them."`
+	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses. For a device: the bytes of all calls of the run."`
+	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds. For a device: the time of a run of equal calls and of the wait for them."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 
@@ -67,8 +67,8 @@ runs; run no other program meanwhile.
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
 instruction set. "graphrun plan" shows the profile in use. --out writes the profile to another file, for
---costs. --device measures a device, too: its memory, its operations, transfers, steps and waits. Its prices are stored
-in the same profile, and only this device uses them. The profile keeps the prices of other devices that its file had.`,
+--costs. --device measures a device, too: its memory, its operations, transfers, steps and waits. These times are
+stored in the same profile, for this device only. If the file exists, its times of other devices are kept.`,
 		Example: `  graphrun calibrate
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,
@@ -151,8 +151,8 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 	return device, nil
 }
 
-// keepDevices adds to a profile the devices of the stored profile that it will replace. A device that both profiles
-// have gets the new prices.
+// keepDevices adds the devices of the stored profile to the new profile, which will replace the stored one. For a
+// device in both profiles, the new measurements hold.
 func keepDevices(path string, profile *machine.Profile) {
 	if path == "" {
 		path, _ = machine.ProfilePath() // on an error, storeProfile reports it
@@ -257,7 +257,8 @@ type memoryCurve struct {
 	curve  machine.Curve
 }
 
-// memoryCurves returns the curves of all kinds of access, in the order of the table.
+// memoryCurves returns the curves of all kinds of access, in the order of the table. The field DenseConstants is for
+// sequential access to constants, and Dense for sequential access to other operands and to results.
 func memoryCurves(rates *machine.Rates) []memoryCurve {
 	return []memoryCurve{{"dense", rates.Dense}, {"constants", rates.DenseConstants}, {"panels", rates.Panels},
 		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}

@@ -17,6 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file decodes requests and encodes responses of the Open Inference Protocol, version 2.
+
 // jsonLengthHeader is the HTTP header of the protocol's binary extension. It has the length in bytes of the JSON, which
 // precedes the binary data.
 const jsonLengthHeader = "Inference-Header-Content-Length"

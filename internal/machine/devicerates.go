@@ -2,7 +2,7 @@ package machine
 
 import "fmt"
 
-// DeviceRates holds the prices of work on a device, in picoseconds.
+// DeviceRates holds the rates of a device: the cost of each kind of work, in picoseconds per unit.
 type DeviceRates struct {
 	Device      string  `json:"device" doc:"The name of the device; other devices do not use the prices. Empty for any device of the driver."`
 	Measured    string  `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted for estimates."`
@@ -15,8 +15,8 @@ type DeviceRates struct {
 	DownloadPS  float64 `json:"download_ps" doc:"The cost of a byte that is copied to the host, in picoseconds."`
 }
 
-// The names of device work in [Profile.Kernels]; the comments give the unit that a price is for. The prices of bytes
-// that kernels read and write are in [Profile.Memory].
+// The names of device work in [Profile.Kernels]; the comments give the unit of work. The costs of bytes that
+// kernels read and write are in [Profile.Memory].
 const (
 	DeviceUpload    = "device.upload"    // a byte
 	DeviceDownload  = "device.download"  // a byte

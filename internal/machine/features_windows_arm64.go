@@ -11,7 +11,8 @@ const (
 	bf16Available = 68 // PF_ARM_V86_BF16_INSTRUCTIONS_AVAILABLE
 )
 
-// unreportedFeatures returns the features that golang.org/x/sys/cpu does not report. MatrixBytes requires DotBytes128.
+// unreportedFeatures returns the features that golang.org/x/sys/cpu does not report. MatrixBytes requires
+// DotBytes128, the dot products of bytes in vectors of 128 bits.
 func unreportedFeatures() (f Features) {
 	isFeaturePresent := windows.NewLazySystemDLL("kernel32.dll").NewProc("IsProcessorFeaturePresent")
 	for _, query := range []struct {

@@ -13,7 +13,7 @@ import (
 // ProfileVersion is the version of the set of prices in a profile. Profiles of other versions are rejected.
 const ProfileVersion = 2
 
-// Profile holds the prices of work on one core of a machine. All cost decisions use it.
+// Profile holds the costs of units of work on one core of a machine: its prices. All cost decisions use it.
 //
 // Prices select among implementations, which may round differently. Within one implementation no number of a profile
 // may affect the bits of a result. Parameters that affect bits, such as the cuts of reductions and the depth of a
@@ -33,7 +33,7 @@ type Profile struct {
 	Memory Rates `json:"memory" doc:"The cost of a byte, by access pattern."`
 	// Kernels holds the cost of inner kernels per unit of work, in picoseconds.
 	Kernels map[string]float64 `json:"kernels" doc:"The cost of a unit of work of inner kernels, in picoseconds."`
-	// Devices holds the prices of devices by the names of their drivers.
+	// Devices holds the rates of devices by the names of their drivers.
 	Devices map[string]DeviceRates `json:"devices,omitzero" doc:"The prices of devices, by driver; omitted if none is measured."`
 	// ChunkNS is the cost of handing a chunk of a step to a worker.
 	ChunkNS float64 `json:"chunk_ns,omitzero" doc:"The cost of handing a chunk to a worker, in nanoseconds; left out or 0: 425."`

@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/devices"
 )
 
-// openDevice returns the device that the options name, or nil for the host. The prices of the options replace the
-// device's own prices, unless they were measured on another device. Prices that name no device hold for any device.
+// openDevice returns the device that the options name, or nil for the host. The rates in the cost profile (o.Costs)
+// replace the device's own rates, unless they were measured on another device. Rates that name no device hold for any
+// device.
 func (o *Options) openDevice() (graph.Device, error) {
 	device, err := devices.Open(o.Device)
 	if err != nil || device == nil {

@@ -99,7 +99,7 @@ func (p *goPackage) check(sizes types.Sizes, checked map[string]*types.Package,
 		parsed = append(parsed, files[path])
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	// go list repeats a package for a test of another package. Its functions have been checked before.
+	// For a test of another package, go list repeats this package, whose functions have been checked before.
 	isTestVariant := p.ForTest != "" && path != p.ForTest && path != p.ForTest+"_test"
 	config := types.Config{
 		Importer: importer(func(path string) (*types.Package, error) {

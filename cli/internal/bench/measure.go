@@ -76,8 +76,8 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 }
 
 // minGarbage is a number of allocated bytes. If more bytes were allocated since the last collection, garbage is
-// collected before the runs of another method. Less garbage rarely matters, because Go's runtime itself collects only
-// after at least 4 MiB.
+// collected before the runs of another method. Less garbage rarely starts a collection during these runs: Go's runtime
+// collects after 4 MiB at the earliest.
 const minGarbage = 1 << 20
 
 // allocated returns the number of bytes that the process has allocated on the heap since its start.
@@ -150,8 +150,8 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 	for {
 		for method := range numMethods {
 			if method > methodRun && allocated()-allocatedAtCollection > minGarbage {
-				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method. Such a
-				// garbage collection limits short runs to one worker for 20 ms.
+				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method, which
+				// would make these slower: in measurements, a collection kept short runs on one worker for 20 ms.
 				debug.FreeOSMemory()
 				allocatedAtCollection = allocated()
 			}

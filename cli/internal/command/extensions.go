@@ -15,13 +15,13 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// Extensions are the strategies, ops, converters of ONNX operators and passes that a program adds to all commands by
-// the options of cli.Main.
+// Extensions are what a program adds to all commands by the options of cli.Main: strategies, ops, converters of ONNX
+// operators and commands. Passes are not added: they replace the built-in passes.
 type Extensions struct {
 	AddedStrategies []graphrun.Strategy
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
-	Passes          []passes.Pass // nil means the built-in passes
+	Passes          []passes.Pass // instead of the built-in passes; nil keeps these
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup // set by Complete
 }
@@ -39,7 +39,7 @@ func (e *Extensions) Complete() (err error) {
 		switch {
 		case strategy == nil || strategy.Name() == "":
 			return fmt.Errorf("strategy %d of cli.WithStrategy is nil or has no name", i)
-		case strategy.Name() == allStrategies || strategy.Name() == publishedStrategies:
+		case strategy.Name() == groupAll || strategy.Name() == groupPublished:
 			return fmt.Errorf("a strategy is named %q, the name of a group of strategies", strategy.Name())
 		case slices.ContainsFunc(slices.Concat(graphrun.Strategies(), e.AddedStrategies[:i]),
 			func(other graphrun.Strategy) bool { return other.Name() == strategy.Name() }):
@@ -66,7 +66,7 @@ func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.A
 // Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 
-// Compile is [graphrun.CompileContext] with the passes of the extensions.
+// Compile is [graphrun.CompileContext] with e.Passes as Options.Passes.
 func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
 	o.Passes = e.Passes
 	return graphrun.CompileContext(ctx, g, o)

@@ -50,10 +50,11 @@ func (e *Extensions) CheckStrategy(name string) error {
 	return exit.UsageErrorf("unknown strategy %q: %s", name, format.WantOneOf(name, e.StrategyNames()))
 }
 
-// Names of groups of strategies, for flags that take a list.
+// Names of groups of strategies, for flags that take a list. The group published has the strategies that reproduce the
+// layout decisions of published optimizers ([layout.Published]).
 const (
-	allStrategies       = "all"
-	publishedStrategies = "published"
+	groupAll       = "all"
+	groupPublished = "published"
 )
 
 // Unpublished returns the names of all strategies that are not in [layout.Published].
@@ -75,9 +76,9 @@ func (e *Extensions) expandStrategies(names []string) []string {
 	var out []string
 	for _, name := range names {
 		switch name {
-		case allStrategies:
+		case groupAll:
 			out = append(out, e.StrategyNames()...)
-		case publishedStrategies:
+		case groupPublished:
 			out = append(out, published()...)
 		default:
 			out = append(out, name)
@@ -109,7 +110,7 @@ func (e *Extensions) CompleteGroups(cmd *cobra.Command, args []string, typed str
 	cobra.ShellCompDirective) {
 	list, directive := e.CompleteStrategies(cmd, args, typed)
 	head := typed[:strings.LastIndex(typed, ",")+1]
-	return append(list, head+publishedStrategies, head+allStrategies), directive
+	return append(list, head+groupPublished, head+groupAll), directive
 }
 
 // CompleteStrategies completes the last name of a comma-separated list of strategies.

@@ -33,8 +33,8 @@ type schemaBuilder struct {
 	allowedStrings map[string]func() []string // by the name in the struct tag `of`
 }
 
-// object returns the schema of a struct, which allows no other keys. If a struct is embedded by a pointer, its keys are
-// all present or all absent.
+// object returns the schema of a struct. The schema allows only the keys of the struct. If a struct is embedded by a
+// pointer, its keys are all present or all absent.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	keysByPointer := map[int][]string{} // the keys of each embedded pointer, by its field index
@@ -109,11 +109,11 @@ func orNull(schema map[string]any) map[string]any {
 	return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 }
 
-// value returns the schema of a type. If only some strings are allowed, setName is their key in allowedStrings;
-// otherwise it is empty.
-func (b schemaBuilder) value(t reflect.Type, setName string) map[string]any {
+// value returns the schema of a type. If only some strings are allowed, allowedKey is their key in allowedStrings;
+// otherwise allowedKey is empty.
+func (b schemaBuilder) value(t reflect.Type, allowedKey string) map[string]any {
 	if stream, ok := reflect.Zero(t).Interface().(anyStream); ok {
-		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(stream.Item()).Elem(), setName)}
+		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(stream.Item()).Elem(), allowedKey)}
 	}
 	if custom, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
 		return custom.JSONSchema()
@@ -127,14 +127,14 @@ func (b schemaBuilder) value(t reflect.Type, setName string) map[string]any {
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}
 	case reflect.Pointer:
-		return orNull(b.value(t.Elem(), setName))
+		return orNull(b.value(t.Elem(), allowedKey))
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": b.value(t.Elem(), setName)}
+		return map[string]any{"type": "array", "items": b.value(t.Elem(), allowedKey)}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), setName)}
+		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), allowedKey)}
 	case reflect.String:
-		if setName != "" {
-			return map[string]any{"enum": b.allowedStrings[setName]()}
+		if allowedKey != "" {
+			return map[string]any{"enum": b.allowedStrings[allowedKey]()}
 		}
 		return map[string]any{"type": "string"}
 	case reflect.Bool:

@@ -151,14 +151,14 @@ func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
 	return out.Flush()
 }
 
-// bindSize binds a symbol in a copy of the graph to a size, infers the copy and applies --pin. If the graph lacks the
-// symbol, the file is loaded again with --dim SYMBOL=SIZE. The loader also accepts names for the number of rows of a
-// graph without symbols: see the field Sizes of [graphrun.Loader].
+// bindSize returns a copy of the graph in which a symbol is bound to a size, after inference and --pin. If the graph
+// lacks the symbol, the file is loaded again with --dim SYMBOL=SIZE: the loader also accepts names that stand for the
+// number of rows of a graph without symbols (see the field Sizes of [graphrun.Loader]).
 func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (bound *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {
 		bound = g.Clone()
-		err = command.BindHints(path, bound, []map[string]int{{symbol: size}}) // the size as the only hint
+		err = command.BindHints(path, bound, []map[string]int{{symbol: size}}) // one hint: sizes by symbol
 	} else {
 		dims := append(slices.Clip(f.dims), fmt.Sprintf("%s=%d", symbol, size))
 		bound, _, err = f.extensions.OpenGraph(ctx, path, dims, false)
@@ -172,9 +172,9 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 	return bound, err
 }
 
-// answers returns sentences with the sizes at which the plan changes, and with the changes at the first maxAnswers of
-// these sizes.
-func (doc *SizesDocument) answers() []string {
+// summary returns the sentences above the table: the sizes at which the plan changes, and the changes at the first
+// maxExplainedSizes of these sizes.
+func (doc *SizesDocument) summary() []string {
 	first, last := doc.Ranges[0], doc.Ranges[len(doc.Ranges)-1]
 	span := fmt.Sprintf("from %[1]s=%[2]d to %[1]s=%[3]d", doc.Symbol, first.From, last.To)
 	if len(doc.Ranges) == 1 {
@@ -184,7 +184,7 @@ func (doc *SizesDocument) answers() []string {
 	var sizes, list []string
 	for i, r := range doc.Ranges[1:] {
 		sizes = append(sizes, fmt.Sprintf("%s=%d", doc.Symbol, r.From))
-		if i < maxAnswers {
+		if i < maxExplainedSizes {
 			list = append(list, fmt.Sprintf("at %s=%d: %s", doc.Symbol, r.From, doc.changeText(i+1)))
 		}
 	}
@@ -193,15 +193,15 @@ func (doc *SizesDocument) answers() []string {
 		head += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact size of the change is unknown",
 			maxPlans)
 	}
-	if more := len(sizes) - maxAnswers; more > 0 {
+	if more := len(sizes) - maxExplainedSizes; more > 0 {
 		list = append(list, fmt.Sprintf("%s listed below", format.CountIrregular(more, "further change is",
 			"further changes are")))
 	}
 	return append([]string{head}, list...)
 }
 
-// maxAnswers is the maximum number of sizes whose changes are listed in sentences.
-const maxAnswers = 4
+// maxExplainedSizes is the maximum number of sizes whose changes are listed in the summary.
+const maxExplainedSizes = 4
 
 // changeText returns the difference of range i from the range before: the most frequent changes, and the costs.
 func (doc *SizesDocument) changeText(i int) string {
@@ -245,7 +245,7 @@ func writeSizes(w io.Writer, display term.Display, doc *SizesDocument) {
 			textRange(format.PerSize(r.CostNS, r.From), format.PerSize(r.CostToNS, r.To)),
 			format.Count(len(r.Changes), "change"))
 	}
-	display.WriteSentences(w, doc.answers()...)
+	display.WriteSentences(w, doc.summary()...)
 	t.Write(w, display)
 	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
 		"have the same plan, the sizes between them are assumed to have it too", display.ProseWidth()))

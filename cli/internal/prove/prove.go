@@ -43,7 +43,7 @@ the steps of the induction over the number of dimensions, and the conclusion. Si
 strides are y1, y2, ...; both are any integers from 0 on.
 
 A predicate that exists for one rank only needs no --rank. Other predicates need --rank R, from 0 to 6.
-Predicates that sort dimensions are proved part by part from rank 5 on.
+A predicate that sorts dimensions is a disjunction. From rank 5 on, each of its operands (parts) is proved alone.
 
 A claim joins predicates by ~ (not), & (and), | (or) and => (implies), in decreasing precedence, with
 parentheses. It is proved for all sizes and strides of a rank, or refuted by an example.
@@ -120,7 +120,7 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 	case predicate.Rank != 0 && f.rank != predicate.Rank:
 		return predicate, exit.UsageErrorf("--rank %d: %s exists for rank %d only", f.rank, name, predicate.Rank)
 	case f.rank < 0 || f.rank > maxRank:
-		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; greater ranks follow by induction", f.rank, maxRank)
+		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
 	}
 	return predicate, nil
 }
@@ -204,18 +204,18 @@ func writeProof(w io.Writer, display term.Display, doc *Document) {
 	fmt.Fprintf(w, "\n%s\n", proof.Conclusion)
 }
 
-// writeWays prints the ways through the branching form, one in each row. Comparisons of the formula can divide such a
-// way into several ways through both forms: the column ways has their number.
+// writeWays prints a table with a row for each path through the branching form: its decisions, the results of both
+// forms, and the number of ways (paths through both forms). Comparisons of the formula can divide a path into several ways.
 func writeWays(w io.Writer, display term.Display, proof *ProofDoc) {
 	type row struct {
-		part, path         string
-		branching, formula bool
+		part, path                     string
+		branchingResult, formulaResult bool
 	}
-	times := map[row]int{} // number of ways through both forms
+	wayCount := map[row]int{}
 	var rows []row
 	for _, way := range proof.Ways {
 		shown := row{way.Part, way.Path, way.Branching, way.Formula}
-		if times[shown]++; times[shown] == 1 {
+		if wayCount[shown]++; wayCount[shown] == 1 {
 			rows = append(rows, shown)
 		}
 	}
@@ -228,7 +228,7 @@ func writeWays(w io.Writer, display term.Display, proof *ProofDoc) {
 	}
 	table := term.NewTable(columns...)
 	for _, shown := range rows {
-		cells := []any{shown.part, shown.branching, shown.formula, times[shown], shown.path}
+		cells := []any{shown.part, shown.branchingResult, shown.formulaResult, wayCount[shown], shown.path}
 		table.Add(cells[len(cells)-len(columns):]...) // without the part if it has no column
 	}
 	table.Write(w, display)

@@ -52,7 +52,7 @@ func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 			return nil, err
 		}
 	}
-	return kit.PointwiseRef(&maskFilling, kit.ForEveryCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return kit.PointwiseRef(&maskFilling, kit.IgnoringCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if x[1].Int() != 0 {
 			return x[2]
 		}

@@ -105,11 +105,11 @@ func EachIndex(shape []int, visit func(index []int)) {
 	}
 }
 
-// ForEveryCall returns a function that returns scalar for every call. It is an argument of [PointwiseRef] for an op
-// without attributes.
+// IgnoringCall returns a function that ignores the call and returns scalar. It is an argument of [PointwiseRef] for an
+// op without attributes.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func ForEveryCall(scalar ScalarFunc) func(*graph.Call) ScalarFunc {
+func IgnoringCall(scalar ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return scalar }
 }
 

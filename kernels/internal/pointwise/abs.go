@@ -22,7 +22,7 @@ var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}
 			return kit.InferWithLayout(&magnitude, preservedLayout)(c) // unary_op_impl_with_complex_to_float
 		},
-		Ref: kit.PointwiseRef(&magnitude, kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&magnitude, kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {
 			case dtype.IsComplex():
 				return tensor.FloatScalar(cmplx.Abs(x[0].Complex()))

@@ -23,7 +23,7 @@ var (
 func bitwiseOp(name, doc, formulaText string, reference func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: bodyByDType(name, kernelsOf(formula(formulaText), bools, integers))},
-		kit.ForEveryCall(kit.ByDTypeKind(func(x []int64) int64 { return reference(x[0], x[1]) }, nil, nil)),
+		kit.IgnoringCall(kit.ByDTypeKind(func(x []int64) int64 { return reference(x[0], x[1]) }, nil, nil)),
 		kit.IntegersExample, kit.Example(nil, kit.BoolMatrix, kit.BoolMatrix))
 }
 
@@ -31,7 +31,7 @@ func bitwiseOp(name, doc, formulaText string, reference func(a, b int64) int64) 
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	"Flips the bits of self; for bools it is the logical not.", unaryParams,
 	&graph.Pointwise{Config: unary, Body: bodyByDType("bitwise_not", kernelsOf(formula("~x"), bools, integers))},
-	kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if dtype == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
 		}
@@ -58,7 +58,7 @@ func shiftOp(name, torchKernel, doc, formulaText string, shiftSigned func(a, b i
 	shiftUnsigned func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: namedBody(torchKernel, kernelsOf(formula(formulaText), integers))},
-		kit.ForEveryCall(kit.WithUint64Case(func(x []uint64) uint64 { return shiftUnsigned(x[0], x[1]&63) },
+		kit.IgnoringCall(kit.WithUint64Case(func(x []uint64) uint64 { return shiftUnsigned(x[0], x[1]&63) },
 			func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				mask := int64(max(32, 8*dtype.Size()) - 1) // 31, or 63 for int64
 				return tensor.IntScalar(shiftSigned(x[0].Int(), x[1].Int()&mask))

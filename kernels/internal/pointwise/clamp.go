@@ -83,7 +83,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 		},
 		Lowerings: graph.Lowerings{
 			Pointwise:  pointwise,
-			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileWithOmitted(pointwise, c) },
+			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresentOperands(pointwise, c) },
 			Expression: pointwise.Expression, // only calls without omitted operands are fused
 		},
 	})

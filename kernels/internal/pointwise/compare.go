@@ -43,7 +43,7 @@ var (
 func comparisonOp(name, doc, formulaText string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, kernelsWithResultDType(formula(formulaText), toBool, bools, integers, floats, moreDTypes))},
-		kit.ForEveryCall(ref), kit.BinaryExample, kit.IntegersExample)
+		kit.IgnoringCall(ref), kit.BinaryExample, kit.IntegersExample)
 }
 
 // ordered returns the ScalarFunc of a comparison by order, such as less than. ofUints is for uint64, and ofInts for

@@ -76,7 +76,7 @@ var ConjPhysical = kit.Define[*kit.EmptyAttrs](graph.Op{
 			return conjugation.Infer(c)
 		},
 		Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
-			kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				if dtype.IsComplex() {
 					return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
 				}
@@ -105,7 +105,7 @@ var Angle = kit.Define[*kit.EmptyAttrs](graph.Op{
 			// PyTorch resizes a new tensor for the real result, so the result is row-major.
 			return kit.InferWithLayout(&angleLoop, rowMajorLayout)(c)
 		},
-		Ref: kit.PointwiseRef(&angleLoop, kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&angleLoop, kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if dtype.IsComplex() {
 				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pointwise computes an expression that the user gives as text.
-var Pointwise = kit.Define[*expressionAttrs](graph.Op{
+// PointwiseExpression computes an expression that the user gives as text.
+var PointwiseExpression = kit.Define[*expressionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pointwise",
 		Doc: "Computes a user-defined expression for each element, such as where(x > 0, x, alpha * y). Inputs are " +

@@ -16,7 +16,7 @@ func extremumPointwise(name string, kernels kernelTable) *graph.Pointwise {
 // extremumRef returns the reference of an extremum. ofUints is for uint64, and ofInts for bools and all other integers.
 func extremumRef(ofInts func(a, b int64) int64, ofUints func(a, b uint64) uint64,
 	ofFloats func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.ForEveryCall(kit.WithUint64Case(
+	return kit.IgnoringCall(kit.WithUint64Case(
 		func(x []uint64) uint64 { return ofUints(x[0], x[1]) },
 		kit.ByDTypeKind(
 			func(x []int64) int64 { return ofInts(x[0], x[1]) },

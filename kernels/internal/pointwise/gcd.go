@@ -25,7 +25,7 @@ var (
 func divisorOp(name, doc string, reference func(dtype tensor.DType, a, b int64) int64, kernels kernelTable) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: bodyByDType(name, kernels)},
-		kit.ForEveryCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			return tensor.IntScalar(reference(dtype, x[0].Int(), x[1].Int()))
 		}), kit.IntegersExample)
 }

@@ -50,7 +50,7 @@ func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.IntMatrix)},
-			Ref: kit.PointwiseRef(pointwise, kit.ForEveryCall(kit.WithUint64Case(
+			Ref: kit.PointwiseRef(pointwise, kit.IgnoringCall(kit.WithUint64Case(
 				func(x []uint64) uint64 { return uint64(boolInt(ofFloat(float64(x[0])))) },
 				boolRef(
 					func(x []int64) bool { return ofFloat(float64(x[0])) },

@@ -15,7 +15,8 @@ type lerpAttrs struct {
 	Weight tensor.Scalar `attr:"weight" default:"none" doc:"weight, if it is a plain number"`
 }
 
-// Lerp is self + weight * (end - self).
+// Lerp is self + weight * (end - self). The weight is a tensor operand, a plain number as operand, or the attribute
+// weight; the operand is omitted only in the third case.
 var Lerp = kit.Define[*lerpAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "lerp",
@@ -37,8 +38,8 @@ var Lerp = kit.Define[*lerpAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Pointwise:  &interpolation,
-		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileWithOmitted(&interpolation, c) },
-		Expression: interpolation.Expression, // only calls without omitted operands are fused
+		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresentOperands(&interpolation, c) },
+		Expression: interpolation.Expression, // only calls with a weight operand are fused
 	},
 })
 
@@ -110,7 +111,7 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 		round := roundTo(dtype)
 		return kit.ByDTypeKind(nil,
 			func(operands []float64) float64 {
-				diff := round(operands[1] - operands[0]) // the difference may overflow the dtype
+				diff := round(operands[1] - operands[0]) // rounded before the product, as the kernels do
 				if operands[2] < 0.5 {
 					return operands[0] + round(float64(operands[2]*diff))
 				}

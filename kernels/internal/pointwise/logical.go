@@ -24,7 +24,7 @@ var (
 func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b bool) bool) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, predicateKernels(numberFormula, boolFormula))},
-		kit.ForEveryCall(boolRef(
+		kit.IgnoringCall(boolRef(
 			func(x []int64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return reference(x[0] != 0, x[1] != 0) },
 			func(x []complex128) bool { return reference(x[0] != 0, x[1] != 0) })),
@@ -35,7 +35,7 @@ func logicalOp(name, doc, numberFormula, boolFormula string, reference func(a, b
 var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unaryParams,
 	&graph.Pointwise{Config: unaryWithResult(tensor.Bool),
 		Body: bodyByDType("logical_not", predicateKernels("x == 0", "not x"))},
-	kit.ForEveryCall(boolRef(
+	kit.IgnoringCall(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
 		func(x []complex128) bool { return x[0] == 0 })),

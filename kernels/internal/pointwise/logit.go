@@ -58,7 +58,7 @@ var LogSigmoid = kit.Define[*kit.EmptyAttrs](graph.Op{
 			"floats only.",
 		Params:   unaryParams,
 		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorLayout),
-		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.ForEveryCall(logSigmoid)),
+		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.IgnoringCall(logSigmoid)),
 		Examples: []graph.Example{kit.UnaryExample},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &logSigmoidLoop},

@@ -10,7 +10,7 @@ var Mul = elementwise(kit.NoAttrs, "mul",
 	"Multiplies self by `other`, with broadcasting. For bools it is the logical and.",
 	numberParams,
 	&graph.Pointwise{Config: binary, Body: bodyByDType("mul", mulKernels)},
-	kit.ForEveryCall(kit.ByDTypeKind(
+	kit.IgnoringCall(kit.ByDTypeKind(
 		func(x []int64) int64 { return x[0] * x[1] },
 		func(x []float64) float64 { return x[0] * x[1] },
 		func(x []complex128) complex128 { return kit.MulComplex(x[0], x[1]) })),

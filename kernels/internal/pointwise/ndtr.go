@@ -17,7 +17,7 @@ var Ndtr = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Doc:    "Returns the probability that a standard normal number is less than the element.",
 		Params: unaryParams,
 		Infer:  kit.InferWithLayout(&ndtrLoop, ndtrLayout),
-		Ref: kit.PointwiseRef(&ndtrLoop, kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
+		Ref: kit.PointwiseRef(&ndtrLoop, kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
 			return math.Erfc(-x[0]*math.Sqrt2/2) / 2
 		}, nil))),
 		Examples: []graph.Example{kit.UnaryExample, kit.Example(nil, kit.IntMatrix)},

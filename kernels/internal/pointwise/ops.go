@@ -29,7 +29,7 @@ func Ops() []*graph.Op {
 		I0, I0e, I1, I1e, BesselK0, BesselK1, ScaledBesselK0, ScaledBesselK1, Digamma, Erfcx, LogNdtr, Ndtri,
 		Sinc, Entr, Ndtr, SphericalBesselJ0, Xlog1py,
 		Pow, Square,
-		Pointwise,
+		PointwiseExpression,
 		Prelu, Glu,
 		Relu, Hardtanh, Relu6, LeakyRelu, Threshold, Hardshrink,
 		Remainder, Fmod,

@@ -72,12 +72,12 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 
 // floatRef returns the reference, for kit.PointwiseRef, of a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
+	return kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
 // floatRef2 returns the reference, for kit.PointwiseRef, of a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+	return kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
 // boolRef returns the ScalarFunc of an op that returns bool, from a function for each kind of dtype. If the op does not
@@ -101,9 +101,9 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// compileWithOmitted compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands
-// that are present, and the kernel passes it the addresses of these operands.
-func compileWithOmitted(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
+// compilePresentOperands compiles a call of a pointwise op whose optional operands may be omitted. The loop is compiled
+// for the operands that are present, and the kernel passes it the addresses of these operands.
+func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	present := graph.Call{Attrs: call.Attrs, Out: call.Out, Impl: call.Impl, Walk: call.Walk}
 	var positions []int // indices in call.In of the operands that are present
 	for i, arg := range call.In {

@@ -19,7 +19,7 @@ var Pow = kit.Define[*kit.EmptyAttrs](graph.Op{
 			"exponent is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Infer:    powInfer,
-		Ref:      kit.PointwiseRef(&power, kit.ForEveryCall(powRef)),
+		Ref:      kit.PointwiseRef(&power, kit.IgnoringCall(powRef)),
 		Examples: []graph.Example{kit.BinaryExample, kit.IntegersExample},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &power},
@@ -39,7 +39,7 @@ var Square = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}
 			return castLayout(self, dtype)
 		}),
-		Ref: kit.PointwiseRef(&squaring, kit.ForEveryCall(kit.ByDTypeKind(
+		Ref: kit.PointwiseRef(&squaring, kit.IgnoringCall(kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] * x[0] },
 			func(x []float64) float64 { return x[0] * x[0] },
 			func(x []complex128) complex128 { return kit.MulComplex(x[0], x[0]) }))),

@@ -18,7 +18,7 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 			boolCheck("Boolean inputs not supported for relu")),
 		Body: bodyByDType("clamp_min", kernelsOf(formula("maximum(x, 0)", "x"), signedInts, unsignedInts, floats)),
 	},
-	kit.ForEveryCall(kit.WithUint64Case(func(x []uint64) uint64 { return x[0] },
+	kit.IgnoringCall(kit.WithUint64Case(func(x []uint64) uint64 { return x[0] },
 		kit.ByDTypeKind(
 			func(x []int64) int64 { return max(x[0], 0) },
 			func(x []float64) float64 { return max(x[0], 0) }, nil))),

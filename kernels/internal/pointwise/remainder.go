@@ -14,7 +14,7 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("remainder",
 		mergeKernels(kernelsOf(formula("x % y"), floats),
 			integerDivision(divisionFormulas{signed: "x % y", unsigned: "fmod(x, y)"})))},
-	kit.ForEveryCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
+	kit.IgnoringCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
 		checkedReference(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
 	kit.BinaryExample, kit.IntegersExample)
@@ -26,7 +26,7 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 	numberParams, &graph.Pointwise{Config: binary, Body: bodyByDType("fmod",
 		mergeKernels(kernelsOf(formula("fmod(x, y)"), floats),
 			integerDivision(divisionFormulas{signed: "fmod(x, y)", unsigned: "fmod(x, y)"})))},
-	kit.ForEveryCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
+	kit.IgnoringCall(kit.WithUint64Case(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByDTypeKind(
 		checkedReference(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),
 	kit.BinaryExample, kit.IntegersExample)

@@ -14,7 +14,7 @@ var (
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat, Body: bodyByDType("sinc", mergeKernels(
 			kernelsOf(formula("p = pi * float64(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), floats),
 			kernelsOf(formula("p = pi * complex128(x); type_as(where(x == 0, 1, sin(p) / p), x)", "x"), complexes)))},
-		kit.ForEveryCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
+		kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 {
 			if x[0] == 0 {
 				return 1
 			}

@@ -17,7 +17,7 @@ var Where = kit.Define[*kit.EmptyAttrs](graph.Op{
 			"bool, or uint8 for compatibility; self and `other` are promoted.",
 		Params: []graph.Param{{Name: "condition"}, kit.SelfOrNumber, kit.OtherOrNumber},
 		Infer:  kit.InferWithLayout(&selection, whereLayout),
-		Ref: kit.PointwiseRef(&selection, kit.ForEveryCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&selection, kit.IgnoringCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0].Int() != 0 {
 				return x[1]
 			}

@@ -120,7 +120,7 @@ func (q *quantizeRewriter) addFormula(computation formula, operands ...graph.Arg
 		quantizedText = fmt.Sprintf("where(%s, %s, 0)", computation.condition, quantizedText)
 	}
 	text := computation.text + "; " + quantizedText
-	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": text, "params": computation.names}, operands...)
+	y := q.Add(pointwise.PointwiseExpression, graph.Attrs{"expr": text, "params": computation.names}, operands...)
 	return q.Result(q.Convert(dtype, y))
 }
 

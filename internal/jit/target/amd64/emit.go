@@ -179,7 +179,7 @@ func (g *generator) checkAlignment(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
-// iterationLoop writes the main loop. Each trip computes step elements.
+// iterationLoop writes the main loop. Each trip (one execution of its unrolled code) computes step elements.
 func (g *generator) iterationLoop(step int) {
 	loop, executedBefore := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)

@@ -18,7 +18,7 @@ const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
 	regIndex       = asm.CX // number of elements of the row that are already computed
-	regLimit       = asm.DX // the last regIndex at which a trip may start; in tails, the number of remaining elements
+	regLimit       = asm.DX // the last regIndex at which the main loop may start again; in tails, the remaining elements
 	regTemp        = asm.AX // a temporary; loadPointer and address may change it
 	regDoubleIndex = asm.SI // 2*regIndex, for elements of 16 bytes
 )

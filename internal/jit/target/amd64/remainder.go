@@ -34,8 +34,9 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	remainder := g.Add(alloc.Inst{Name: completeRemainder,
 		Src:  append(alloc.Sources(dividend, divisor), alloc.Arg{Imm: int64(laneBytes)}),
 		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width),
-		FoldableSource: noFoldableSource,
-		TempCounts:     temps, InstructionCount: 1})
+		FoldableSource:   noFoldableSource,
+		TempCounts:       temps,
+		InstructionCount: 1}) // not 0, because it is a pseudo-instruction; its loop rarely runs
 	// If the quotient was rounded up, the remainder is negative.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 {
@@ -106,9 +107,10 @@ func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	assembler.Bind(done)
 }
 
-// compare writes the comparison of a with b by a predicate of VCMPPS, with the result in the register `to`.
-func (r *remainderLoop) compare(predicate int, b, a, to asm.Arg) {
-	r.g.asm.Emit("VCMP"+r.suffix, asm.Imm(predicate), b, a, to)
+// compare writes a comparison by a predicate of VCMPPS, such as left <= right. As in Go's assembler, the right operand
+// precedes the left operand.
+func (r *remainderLoop) compare(predicate int, right, left, result asm.Arg) {
+	r.g.asm.Emit("VCMP"+r.suffix, asm.Imm(predicate), right, left, result)
 }
 
 // setAbsRemainder computes absRemainder.
@@ -128,8 +130,9 @@ func (r *remainderLoop) jumpIfEmpty(to asm.Label) {
 	emit("JEQ", to)
 }
 
-// subtractMultiple writes the subtraction of a multiple of the divisor, in the lanes in which absRemainder is not less
-// than the divisor. The divisor is first scaled by scaleOf, at most twice, while it does not exceed absRemainder.
+// subtractMultiple writes remainder -= trunc(remainder/multiple)*multiple, in the lanes in which absRemainder is not
+// less than the divisor. multiple is the greatest of divisor, divisor*scaleOf and divisor*scaleOf^2 that does not exceed
+// absRemainder.
 func (r *remainderLoop) subtractMultiple() {
 	emit := r.g.asm.Emit
 	scale := scaleOf(r.laneBytes)
@@ -179,9 +182,10 @@ func (r *remainderLoop) constant(x uint64) asm.Arg {
 	return r.g.asm.Constant(bytes.Repeat(element, int(r.g.width(r.laneBytes))/r.laneBytes))
 }
 
-// divideLong divides 64-bit integers through float64. Before the first quotient is rounded to an integer, its error is
-// less than 2^13/divisor, so the remainder (computed modulo 2^64) fits into a signed 64-bit integer. The remainder is
-// divided in the same way. The error of this second quotient comes only from rounding to nearest.
+// divideLong divides 64-bit integers through float64. Four roundings give the first quotient a relative error of about
+// 4*2^-53, so its absolute error is about 2^64*2^-51/divisor = 2^13/divisor. Rounding it to an integer adds at most
+// 1/2. The remainder is therefore at most about 2^13 + divisor/2. It is computed modulo 2^64 and divided in the same
+// way. The error of this second quotient comes only from rounding to nearest.
 func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	apply := func(op lane.Op, x, y *laneValue) *laneValue { return g.apply(op, x.dtype, x, y) }
 	number := func(x uint64) *laneValue { return &laneValue{reg: g.constLanes(8, x), dtype: tensor.Int64} }

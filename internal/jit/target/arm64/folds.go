@@ -3,8 +3,9 @@ package arm64
 // This file selects the instructions of folds. A fold combines the elements of a row into lane.FoldLanes accumulators:
 // element k is combined with accumulator k modulo lane.FoldLanes. In a loop with totals (lane.Loop.CombinesLanes), the
 // accumulators start at the neutral element in each row. After the row they are combined into one element, the total.
-// In other loops, the accumulators are operands in memory. A pass computes a fixed number of adjacent elements, its
-// lanes; its values occupy one vector register for each part of 16 bytes (see [Lists]).
+// In other loops, the accumulators are operands in memory. A pass computes a fixed number of adjacent elements. A value
+// of these elements is divided into parts of 16 bytes, each in a vector register. [Lists] are the selected instructions
+// of a pass, before folds are added.
 
 import (
 	"slices"
@@ -13,17 +14,17 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
-// pass has the instructions that compute lanes adjacent elements of a row, with folds and stores. There are two
+// pass has the instructions that compute some adjacent elements of a row, with folds and stores. There are two
 // variants: with accumulators in memory, and in registers.
 type pass struct {
-	lanes         int
+	lanes         int          // number of adjacent elements
 	length        int          // number of instructions without folds and stores
 	memoryInsts   []alloc.Inst // accumulators are in memory
 	registerInsts []alloc.Inst // accumulators are in registers; nil without folds
 	accLoads      []alloc.Inst // set accumulator registers: from memory or, with totals, to the neutral element
 	accStores     []alloc.Inst // store accumulator registers
 
-	// accCount is the number of registers that the accumulators of one pass occupy. A trip of the main loop has
+	// accCount is the number of registers that the accumulators of one pass occupy. An iteration of the main loop has
 	// several passes, each with its own set of these registers (see accSetsOf).
 	accCount int
 }
@@ -72,8 +73,8 @@ func (g *generator) foldInMemory(lists *Lists, k int) {
 	lists.Store(mem, laneType, lists.Select(fold.Op, laneType, lists.Load(mem, laneType, len(folded)), folded))
 }
 
-// foldedParts returns the registers of the value that a fold combines with its accumulators, one for each part. A
-// uniform value (see [Lists]) has the same register in all parts.
+// foldedParts returns the registers of the value that a fold combines with its accumulators, one for each part. If the
+// value is uniform (the same for all elements), all parts are the same register.
 func (g *generator) foldedParts(lists *Lists, fold lane.Fold) []alloc.Virt {
 	parts := lists.Parts[fold.Value]
 	if len(parts) == 1 {
@@ -118,7 +119,8 @@ func (g *generator) moveTo(accs, values []alloc.Virt) {
 }
 
 // writeTo makes accumulator acc the result of an instruction, and reports whether this is possible. It is impossible if
-// the instruction must overwrite the register of another value, or is a move or another pseudo-instruction.
+// the instruction must overwrite the register of another value, or is a move or another pseudo-instruction (its
+// InstructionCount is not 0).
 func writeTo(inst *alloc.Inst, acc alloc.Virt) bool {
 	for _, form := range inst.Forms {
 		if inst.Src[form.Tied].Virt == acc {
@@ -146,8 +148,8 @@ func (g *generator) neutral(op lane.Op, laneType lane.Type) alloc.Virt {
 // selectTotals selects instructions for a loop with totals whose accumulators are in memory. The list initialize sets
 // the accumulators to neutral elements. The list finish combines them after the row and stores the totals.
 func (g *generator) selectTotals() (initialize, finish []alloc.Inst) {
-	// The instructions access all accumulators at once, like a pass of FoldLanes elements. selectPass replaces g.Lists
-	// when it is called again.
+	// The instructions access all accumulators at once, like a pass of FoldLanes elements. The copy keeps Lanes of the
+	// original; the next call of selectPass replaces g.Lists.
 	lists := *g.Lists
 	lists.Lanes = lane.FoldLanes
 	g.Lists = &lists

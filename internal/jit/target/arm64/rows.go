@@ -17,7 +17,7 @@ import (
 // main loop has passes of n elements. The rest loop has passes of fewer elements: the number for which the widest value
 // fills one register. The partial passes have the instructions of the rest loop with narrower loads and stores. The
 // first has half as many elements, the next a quarter, and so on down to one element. Nothing beyond an operand is read
-// or written, and no masks are needed. A trip of the main loop is one pass. In a loop with folds, a trip has several
+// or written, and no masks are needed. An iteration of the main loop is one pass. In a loop with folds, it has several
 // passes, which together fold one element into each accumulator.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
@@ -90,20 +90,21 @@ func (g *generator) prologue() {
 }
 
 // mainLoop writes the main loop. After the loop, regLeft is the number of elements that are left minus the elements of
-// a trip.
+// an iteration.
 func (g *generator) mainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
-	perTrip := g.mainPass.lanes * g.out.accSets // elements
+	perIteration := g.mainPass.lanes * g.out.accSets // elements
 	rest := assembler.NewLabel()
-	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of a trip.
+	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of an iteration.
 	writeForAllSets := func(list []alloc.Allocated) {
 		for g.out.pass = range g.out.accSets {
 			g.out.write(list, g.mainPass.lanes)
 		}
 		g.out.pass = 0
 	}
-	// Accumulators of totals are set before every row, even one without a trip; others are loaded before the first trip.
+	// Accumulators of totals are set before every row, even one without iterations; others are loaded before the
+	// first iteration.
 	totals := g.loop.CombinesLanes
 	if totals && g.accsInRegisters {
 		writeForAllSets(g.accLoadCode.Insts)
@@ -111,7 +112,7 @@ func (g *generator) mainLoop() {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
 	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
-	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
+	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
 	emit("b.lt", rest)
 	if g.accsInRegisters && !totals {
 		writeForAllSets(g.accLoadCode.Insts)
@@ -121,10 +122,10 @@ func (g *generator) mainLoop() {
 	assembler.Bind(top)
 	executedBefore := g.out.executedCount()
 	writeForAllSets(g.mainCode.Insts)
-	g.advance(perTrip, withoutAccs)
-	emit("subs", regLeft, regLeft, asm.Imm(perTrip))
+	g.advance(perIteration, withoutAccs)
+	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
 	emit("b.ge", top)
-	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perTrip
+	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perIteration
 	g.work.Row -= g.work.Iteration // method emit added them to Row
 	if g.accsInRegisters && !totals {
 		writeForAllSets(g.accStoreCode.Insts)
@@ -138,11 +139,11 @@ func (g *generator) mainLoop() {
 // restLoop writes the rest loop and the partial passes.
 func (g *generator) restLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	lanes, perTrip := g.restPass.lanes, g.work.IterationElements // perTrip of the main loop
+	lanes, perIteration := g.restPass.lanes, g.work.IterationElements // perIteration of the main loop
 	g.work.TailElements = lanes
-	if perTrip > lanes {
+	if perIteration > lanes {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
-		emit("adds", regLeft, regLeft, asm.Imm(perTrip-lanes)) // now the remaining elements minus lanes
+		emit("adds", regLeft, regLeft, asm.Imm(perIteration-lanes)) // now the remaining elements minus lanes
 		emit("b.lt", partial)
 		assembler.Bind(top)
 		executedBefore := g.out.executedCount()
@@ -167,14 +168,14 @@ func (g *generator) restLoop() {
 		assembler.Bind(skip)
 	}
 	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the rest loop.
-	if perTrip == lanes {
+	if perIteration == lanes {
 		g.work.TailIteration = partialWork
 	}
 	g.work.Row -= min(partialWork, g.work.TailIteration)
 }
 
-// Values of the argument includesAccs of advance. The pointers to accumulators do not advance in the main loop. A trip
-// accesses all accumulators, and the next trip starts again at the first one.
+// Values of the argument includesAccs of advance. The pointers to accumulators do not advance in the main loop: each
+// iteration accesses all accumulators and starts at the first one.
 const (
 	withoutAccs = false
 	withAccs    = true

@@ -13,8 +13,8 @@ import (
 const (
 	regArgs    asm.Reg = 0  // address of the arguments
 	regPointer asm.Reg = 16 // a pointer from the spill area
-	regCount   asm.Reg = 17 // number of elements by which pointers are moved back after a row
-	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of a trip or rest pass
+	regCount   asm.Reg = 17 // after a row, the number of elements by which pointers have advanced and are moved back
+	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of one iteration of the loop
 	regSpill   asm.Reg = 26 // address of the spill area
 	regStride  asm.Reg = 27 // bytes between rows
 )
@@ -25,17 +25,17 @@ var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20,
 // writer writes allocated instructions.
 type writer struct {
 	asm              *asm.Assembler
-	repeatedInsts    int    // bound on the executions of instructions in loops of pseudo-instructions, after the first
+	repeatedInsts    int    // bound on the instructions that pseudo-instructions execute in later iterations of loops
 	baseOf           []int8 // by pointer: its index in bases, or -1 if it is in the spill area
-	accSets          int    // number of registers of an accumulator: one for each pass of a trip
+	accSets          int    // number of registers of an accumulator: one for each pass of an iteration of the main loop
 	firstAccRegister int    // the first register of accumulators
 
 	lanes int // number of elements of the pass that is written; a pass is the code for this number of adjacent elements
-	pass  int // index of the pass within a trip, an execution of the main loop's code
+	pass  int // index of the pass within an iteration of the main loop; 0 elsewhere
 }
 
-// executedCount returns a bound on the instructions that the code so far executes if each loop has one iteration. It
-// counts all iterations of the loops of pseudo-instructions.
+// executedCount returns a bound on the number of instructions that the code so far executes. The loops over rows and
+// elements count with one iteration, and the loops of pseudo-instructions with all their iterations.
 func (w *writer) executedCount() int { return w.asm.Instructions() + w.repeatedInsts }
 
 // countRepeats records that the instructions after the first `since` instructions are executed up to n times.
@@ -52,7 +52,8 @@ func (w *writer) write(list []alloc.Allocated, lanes int) {
 	}
 }
 
-// writeInst writes an instruction. Its name has the kinds of its operands, the destination first (see [Lists]).
+// writeInst writes an instruction. Its name is a mnemonic and the kinds of the operands, the destination first, as in
+// "fadd 4s 4s 4s". The comment of the type Lists describes all kinds.
 func (w *writer) writeInst(inst *alloc.Allocated) {
 	switch inst.Kind {
 	case alloc.Load:
@@ -103,7 +104,7 @@ var arrangements = map[string]asm.Vec{"16b": asm.V(0, asm.B), "8h": asm.V(0, asm
 // elemOfLetter returns the element size of a letter: b, h, s, d or q, as asm.B to asm.Q.
 func elemOfLetter(letter byte) asm.Elem { return asm.Elem(strings.IndexByte("bhsdq", letter)) }
 
-// operand returns an operand of the given kind (see [Lists]).
+// operand returns an operand of the given kind, such as 4s (a vector of four lanes of 32 bits) or # (an immediate).
 func (w *writer) operand(kind string, operand alloc.Operand) asm.Arg {
 	if vec, ok := arrangements[kind]; ok {
 		vec.Num = w.register(operand)
@@ -160,7 +161,7 @@ func (w *writer) load(name string, mem *alloc.Mem, reg int) {
 		w.asm.Emit(name, asm.Scalar{Num: reg, Elem: elem}, w.address(mem))
 		return
 	}
-	w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0)) // the part has no elements in this pass
+	w.asm.Emit("movi", asm.V(reg, asm.D), asm.Imm(0)) // no element of the register is in this pass
 }
 
 // store writes a store of register reg. The name includes the size of the store, as in "str q".

@@ -157,8 +157,8 @@ func encodeToRegister(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if !ok0 || !ok1 || !isVectorNumber(lane.Num) || !r.elems.has(lane.Elem) {
 		return 0, false
 	}
-	signed := r.elems == bhs
-	// smov extends 32 bits only to 64 bits. umov moves 64 bits to 64 bits, and fewer to 32 bits.
+	signed := r.elems == bhs // smov; umov also moves elements of 64 bits
+	// smov extends 32 bits to 64 bits only. umov moves 64 bits to a 64-bit register, and fewer to a 32-bit register.
 	if signed && lane.Elem == S && !reg.is64() || !signed && reg.is64() != (lane.Elem == D) {
 		return 0, false
 	}
