@@ -46,10 +46,10 @@ type calibrateReport struct {
 
 // calibratePoint is a measured call.
 type calibratePoint struct {
-	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call. For a device: the kind of work."`
+	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call; for a device, the kind of work."`
 	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
-	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses. For a device: the bytes of all calls of the run."`
-	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds. For a device: the time of a run of equal calls and of the wait for them."`
+	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses; for a device, the bytes of all calls of the run."`
+	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds; for a device, the time of a run of equal calls and of the wait for them."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 

@@ -205,7 +205,8 @@ func writeProof(w io.Writer, display term.Display, doc *Document) {
 }
 
 // writeWays prints a table with a row for each path through the branching form: its decisions, the results of both
-// forms, and the number of ways (paths through both forms). Comparisons of the formula can divide a path into several ways.
+// forms, and the number of ways (paths through both forms). Comparisons of the formula can divide a path into several
+// ways.
 func writeWays(w io.Writer, display term.Display, proof *ProofDoc) {
 	type row struct {
 		part, path                     string

@@ -1,6 +1,6 @@
 // Package pointwise has the ops that combine the operands' elements at the same position: arithmetic ([Add], [Mul],
 // [Div]), comparisons ([Lt]), logic, activations ([Relu], [Gelu]), elementary functions ([Exp], [Sin]), selection
-// ([Where]), and [Pointwise], which computes an expression given by the user.
+// ([Where]), and [PointwiseExpression], which computes an expression given by the user.
 //
 // Most ops are defined by a formula, which is a line of text in the language of package expr (formula.go). One formula
 // serves all dtypes: the functions of formula.go turn it into a table of kernels by dtype ([kernelTable]). The kernels

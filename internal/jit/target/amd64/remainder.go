@@ -131,8 +131,8 @@ func (r *remainderLoop) jumpIfEmpty(to asm.Label) {
 }
 
 // subtractMultiple writes remainder -= trunc(remainder/multiple)*multiple, in the lanes in which absRemainder is not
-// less than the divisor. multiple is the greatest of divisor, divisor*scaleOf and divisor*scaleOf^2 that does not exceed
-// absRemainder.
+// less than the divisor. multiple is the greatest of divisor, divisor*scaleOf and divisor*scaleOf^2 that does not
+// exceed absRemainder.
 func (r *remainderLoop) subtractMultiple() {
 	emit := r.g.asm.Emit
 	scale := scaleOf(r.laneBytes)
