@@ -2,183 +2,120 @@ package graph
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+
+	gonum "gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/iterator"
+	"gonum.org/v1/gonum/graph/topo"
 )
 
+// mark is the state of a node in Sort.
+type mark uint8
+
+const (
+	_        mark = iota
+	visiting      // its operands are being placed
+	placed
+)
+
+// maxNodesForAllCycles is the maximum number of nodes of a graph in which all cycles are searched: see [Graph.Sort].
+const maxNodesForAllCycles = 1 << 16
+
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
-// moved just before its first user. If there are cycles, Sort returns an [Errors] with one error for every node that
-// uses itself, and one for every strongly connected component of several nodes, but at most maxErrors errors. The
-// errors name the nodes of the cycles.
+// moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
+// names the nodes of the cycle.
+//
+// gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes, and
+// moves nodes that are already in order. It is used to find all cycles. It is recursive, and some millions of nodes
+// would exhaust the stack. In a graph with more than maxNodesForAllCycles nodes, only the first cycle is therefore
+// reported.
 func (g *Graph) Sort() error {
-	if g.isSorted() {
+	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
+	if g.isSorted(marks) {
 		return nil
 	}
-	s := sorter{serials: make([]int, g.nodeCount), order: make([]*Node, 0, len(g.Nodes))}
-	for _, n := range g.Nodes {
-		if s.serials[n.number] == 0 {
-			s.search(n)
+	clear(marks)
+	order := make([]*Node, 0, len(g.Nodes))
+	type frame struct {
+		node *Node
+		next int // index of the next dependency
+	}
+	var stack []frame
+	for _, root := range g.Nodes {
+		if marks[root.number] == placed {
+			continue
+		}
+		marks[root.number] = visiting
+		stack = append(stack[:0], frame{root, 0})
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if top.next == top.node.dependencyCount() {
+				marks[top.node.number] = placed
+				order = append(order, top.node)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			v := top.node.dependency(top.next)
+			top.next++
+			if v == nil || v.Node == nil || marks[v.Node.number] == placed {
+				continue
+			}
+			if marks[v.Node.number] == visiting {
+				if len(g.Nodes) <= maxNodesForAllCycles {
+					return g.cycles()
+				}
+				// The stack from v.Node to the top is a cycle: each node uses the next, and the top uses v.Node.
+				cycleNodes := []*Node{v.Node}
+				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
+					cycleNodes = append(cycleNodes, stack[i].node)
+				}
+				return Errors{g.cycleError(cycleNodes)}
+			}
+			marks[v.Node.number] = visiting
+			stack = append(stack, frame{v.Node, 0})
 		}
 	}
-	if s.cyclic != nil {
-		return g.cycleErrors(s.cyclic)
-	}
-	g.Nodes = s.order
+	g.Nodes = order
 	return nil
 }
 
-// sorter finds strongly connected components by Tarjan's algorithm, without recursion: some millions of nodes would
-// exhaust the stack.
-type sorter struct {
-	serials    []int // by number of the node: serial of its visit, from 1; complete after its component is complete
-	lastSerial int
-	path       []sortFrame
-	open       []*Node   // visited nodes whose components are not complete
-	order      []*Node   // nodes of complete components, each component after those on which it depends
-	cyclic     [][]*Node // components with cycles
-}
-
-// sortFrame is a node on the path of the search. The path leads from users to producers.
-type sortFrame struct {
-	node   *Node
-	next   int // index of the next dependency
-	open   int // number of open nodes before this one
-	lowest int // lowest serial of an open node that was found from this one
-}
-
-const complete = math.MaxInt
-
-// search visits root and the nodes on which it depends.
-func (s *sorter) search(root *Node) {
-	s.visit(root)
-	for len(s.path) > 0 {
-		top := &s.path[len(s.path)-1]
-		if top.next < top.node.dependencyCount() {
-			producer := top.node.producer(top.next)
-			top.next++
-			switch {
-			case producer == nil:
-			case s.serials[producer.number] == 0:
-				s.visit(producer)
-			default:
-				top.lowest = min(top.lowest, s.serials[producer.number])
-			}
-			continue
-		}
-		if top.lowest == s.serials[top.node.number] { // the first visited node of its component
-			s.completeComponent(top.open)
-		}
-		lowest := top.lowest
-		if s.path = s.path[:len(s.path)-1]; len(s.path) > 0 {
-			user := &s.path[len(s.path)-1]
-			user.lowest = min(user.lowest, lowest)
-		}
-	}
-}
-
-// visit appends a node to the path.
-func (s *sorter) visit(n *Node) {
-	s.lastSerial++
-	s.serials[n.number] = s.lastSerial
-	s.path = append(s.path, sortFrame{node: n, open: len(s.open), lowest: s.lastSerial})
-	s.open = append(s.open, n)
-}
-
-// completeComponent moves the component that begins at an index of open to order.
-func (s *sorter) completeComponent(begin int) {
-	component := s.open[begin:]
-	s.open = s.open[:begin]
-	for _, n := range component {
-		s.serials[n.number] = complete
-	}
-	s.order = append(s.order, component...)
-	if len(component) > 1 || component[0].usesItself() {
-		s.cyclic = append(s.cyclic, slices.Clone(component))
-	}
-}
-
-// isSorted reports whether the nodes are already in order, as in most files.
-func (g *Graph) isSorted() bool {
-	placed := make([]bool, g.nodeCount) // indexed by the numbers of nodes
+// isSorted reports whether the nodes are already in order, as in most files. It marks the visited nodes as placed.
+func (g *Graph) isSorted(marks []mark) bool {
 	for _, n := range g.Nodes {
 		for i := range n.dependencyCount() {
-			if producer := n.producer(i); producer != nil && !placed[producer.number] {
+			if v := n.dependency(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {
 				return false
 			}
 		}
-		placed[n.number] = true
+		marks[n.number] = placed
 	}
 	return true
 }
 
-// producer returns the node that computes dependency i, or nil.
-func (n *Node) producer(i int) *Node {
-	if v := n.dependency(i); v != nil {
-		return v.Node
-	}
-	return nil
-}
-
-// usesItself reports whether the node depends on one of its outputs.
-func (n *Node) usesItself() bool {
-	for i := range n.dependencyCount() {
-		if n.producer(i) == n {
-			return true
-		}
-	}
-	return false
-}
-
-// cycleErrors returns the errors of Sort for the components with cycles.
-func (g *Graph) cycleErrors(components [][]*Node) Errors {
-	componentOf := map[*Node]int{} // index of the component, plus 1
-	for i, component := range components {
-		for _, n := range component {
-			componentOf[n] = i + 1
-		}
-	}
+// cycles returns an error for every node that uses itself, and for every strongly connected component of several nodes,
+// but at most maxErrors errors.
+func (g *Graph) cycles() error {
+	view := newDirected(g)
 	var errs Errors
-	isReported := make([]bool, 1+len(components))
-	for _, n := range g.Nodes {
-		i := componentOf[n]
-		if i != 0 && n.usesItself() {
-			errs = append(errs, g.cycleError([]*Node{n}))
-		}
-		if i != 0 && !isReported[i] && len(components[i-1]) > 1 {
-			isReported[i] = true
-			errs = append(errs, g.cycleError(shortestCycle(n, componentOf)))
-		}
-		if len(errs) >= maxErrors {
-			errs = errs[:maxErrors]
-			break
+	for _, id := range view.selfUsers[:min(len(view.selfUsers), maxErrors)] {
+		errs = append(errs, g.cycleError([]*Node{g.Nodes[id]}))
+	}
+	_, err := topo.SortStabilized(view, nil)
+	if components, ok := err.(topo.Unorderable); ok {
+		for _, component := range components {
+			if len(errs) < maxErrors {
+				path := view.cycle(component)
+				nodes := make([]*Node, len(path))
+				for i, id := range path {
+					nodes[i] = g.Nodes[id]
+				}
+				errs = append(errs, g.cycleError(nodes))
+			}
 		}
 	}
 	errs.Sort()
 	return errs
-}
-
-// shortestCycle returns a shortest cycle of several nodes through start, in the order of [Graph.cycleError]. It finds
-// the cycle by breadth-first search in the component of start.
-func shortestCycle(start *Node, componentOf map[*Node]int) []*Node {
-	userOf := map[*Node]*Node{}
-	for queue := []*Node{start}; ; queue = queue[1:] {
-		n := queue[0]
-		for i := range n.dependencyCount() {
-			producer := n.producer(i)
-			if producer == start && n != start {
-				cycle := []*Node{start}
-				for ; n != start; n = userOf[n] {
-					cycle = append(cycle, n)
-				}
-				return cycle
-			}
-			if producer != start && componentOf[producer] == componentOf[start] && userOf[producer] == nil {
-				userOf[producer] = n
-				queue = append(queue, producer)
-			}
-		}
-	}
 }
 
 // cycleError returns the error for a cycle in which each node uses its predecessor, and the first node uses the last.
@@ -189,4 +126,126 @@ func (g *Graph) cycleError(path []*Node) *Error {
 	}
 	names = append(names, names[0])
 	return g.NodeError(path[0], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
+}
+
+// directed is a view of the graph for gonum. It has at most one edge between two nodes. gonum panics on an edge from a
+// node to itself. A directed therefore omits these edges and lists their nodes in selfUsers.
+type directed struct {
+	next, prev [][]gonum.Node // users and producers of each node
+	nodes      []gonum.Node
+	selfUsers  []int64
+}
+
+// nodeID is the index of a node in Graph.Nodes.
+type nodeID int64
+
+// ID returns the index of the node in Graph.Nodes.
+func (id nodeID) ID() int64 { return int64(id) }
+
+// newDirected returns the view of g. An edge leads from a producer of values to a user of them.
+func newDirected(g *Graph) *directed {
+	index := make(map[*Node]int, len(g.Nodes))
+	view := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}
+	for i, n := range g.Nodes {
+		index[n] = i
+		view.nodes = append(view.nodes, nodeID(i))
+	}
+	usedBy := make([]int, len(g.Nodes)) // usedBy[i] is 1 + the index of the last node that uses node i
+	for i, n := range g.Nodes {
+		for k := range n.dependencyCount() {
+			v := n.dependency(k)
+			if v == nil || v.Node == nil {
+				continue
+			}
+			producer := index[v.Node]
+			if usedBy[producer] == i+1 {
+				continue
+			}
+			usedBy[producer] = i + 1
+			if producer == i {
+				view.selfUsers = append(view.selfUsers, int64(i))
+				continue
+			}
+			view.next[producer] = append(view.next[producer], view.nodes[i])
+			view.prev[i] = append(view.prev[i], view.nodes[producer])
+		}
+	}
+	return view
+}
+
+// Node returns the node with the ID, or nil.
+func (d *directed) Node(id int64) gonum.Node {
+	if id < 0 || id >= int64(len(d.nodes)) {
+		return nil
+	}
+	return d.nodes[id]
+}
+
+// Nodes returns all nodes in order.
+func (d *directed) Nodes() gonum.Nodes { return iterator.NewOrderedNodes(d.nodes) }
+
+// From returns the nodes that use the node's outputs.
+func (d *directed) From(id int64) gonum.Nodes { return iterator.NewOrderedNodes(d.next[id]) }
+
+// To returns the nodes whose outputs the node uses.
+func (d *directed) To(id int64) gonum.Nodes { return iterator.NewOrderedNodes(d.prev[id]) }
+
+// HasEdgeBetween reports an edge in either direction.
+func (d *directed) HasEdgeBetween(x, y int64) bool {
+	return d.HasEdgeFromTo(x, y) || d.HasEdgeFromTo(y, x)
+}
+
+// HasEdgeFromTo reports whether y uses an output of x.
+func (d *directed) HasEdgeFromTo(x, y int64) bool {
+	return slices.Contains(d.next[x], d.nodes[y])
+}
+
+// Edge returns the edge from u to v, or nil.
+func (d *directed) Edge(u, v int64) gonum.Edge {
+	if !d.HasEdgeFromTo(u, v) {
+		return nil
+	}
+	return edge{d.nodes[u], d.nodes[v]}
+}
+
+// edge is a [gonum.Edge] from a producer to a consumer.
+type edge struct{ from, to gonum.Node }
+
+// From returns the producer.
+func (e edge) From() gonum.Node { return e.from }
+
+// To returns the consumer.
+func (e edge) To() gonum.Node { return e.to }
+
+// ReversedEdge returns the reversed edge.
+func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
+
+// cycle returns the shortest cycle through the node of a strongly connected component that is first in Graph.Nodes. It
+// finds the cycle by breadth-first search.
+func (d *directed) cycle(component []gonum.Node) []int64 {
+	inComponent := map[int64]bool{}
+	start := component[0].ID()
+	for _, n := range component {
+		inComponent[n.ID()] = true
+		start = min(start, n.ID())
+	}
+	predecessor := map[int64]int64{}
+	for queue := []int64{start}; ; queue = queue[1:] {
+		for _, n := range d.next[queue[0]] {
+			id := n.ID()
+			if id == start {
+				path := []int64{}
+				for node := queue[0]; node != start; node = predecessor[node] {
+					path = append(path, node)
+				}
+				path = append(path, start)
+				slices.Reverse(path)
+				return path
+			}
+			if _, seen := predecessor[id]; inComponent[id] && !seen {
+				predecessor[id] = queue[0]
+				queue = append(queue, id)
+			}
+		}
+	}
 }

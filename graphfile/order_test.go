@@ -85,11 +85,12 @@ g.json:9:1: node "p" (add): the graph has a cycle: p -> q -> p`
 }
 
 func TestLongCycle(t *testing.T) {
-	const nodes = 70_000
-	last := fmt.Sprintf(`"inputs": ["n%d", "x"]`, nodes-1)
-	_, err := load(strings.Replace(chain(nodes, false), `"inputs": ["x", "x"]`, last, 1))
-	if err == nil || strings.Count(err.Error(), " -> ") != nodes {
-		t.Errorf("the cycle of %d nodes is not named whole", nodes)
+	for _, nodes := range []int{20_000, 70_000} { // graph.Sort treats the longer one differently
+		last := fmt.Sprintf(`"inputs": ["n%d", "x"]`, nodes-1)
+		_, err := load(strings.Replace(chain(nodes, false), `"inputs": ["x", "x"]`, last, 1))
+		if err == nil || strings.Count(err.Error(), " -> ") != nodes {
+			t.Errorf("the cycle of %d nodes is not named whole", nodes)
+		}
 	}
 }
 
