@@ -120,11 +120,12 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	return axis, nil
 }
 
-// costTolerance is the relative saving per row for which EfficientRows does not choose a larger batch.
-const costTolerance = 0.02
+// costTolerance is the relative saving per row for which EfficientRows does not choose a larger batch. It is small,
+// because larger batches save more than predicted: 5% instead of 0.6% for resnet18 with 8 rows instead of 4.
+const costTolerance = 0.005
 
 // EfficientRows returns the number of rows that a batch with the given run should have: the least number with a
-// predicted cost per row at most 2% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
+// predicted cost per row at most 0.5% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
 // bounds of the batch size. A maxRows below twice the least batch size is increased to it, so that a batch can have two
 // runs. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer caches.
 // The result is maxRows if the run cannot be joined, if no candidate can be planned before the context ends, or while

@@ -196,7 +196,7 @@ func TestEfficientRows(t *testing.T) {
 		impl                   string
 		minRows, maxRows, want int
 	}{{"some", 1, 8, 1}, {"some", 3, 8, 3}, {"some", 9, 8, 8},
-		{"many", 1, 8, 8}, {"many", 16, 17, 16}, {"many", 1, 64, 32}} {
+		{"many", 1, 8, 8}, {"many", 31, 32, 31}, {"many", 1, 64, 32}} {
 		p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: c.impl}}})
 		require.NoError(t, err)
 		a, err := Prove(t.Context(), p, g, "N", 32, true)
