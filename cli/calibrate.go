@@ -194,7 +194,7 @@ func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (st
 	return path, err
 }
 
-// write prints the measured rates.
+// write prints the measured speeds.
 func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
 	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
@@ -231,7 +231,7 @@ func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	writeDevices(w, display, profile)
 }
 
-// writeDevices prints the rates of the devices of a profile.
+// writeDevices prints the speeds of the devices of a profile.
 func writeDevices(w *bufio.Writer, display term.Display, profile *machine.Profile) {
 	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
 		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
@@ -264,7 +264,7 @@ func memoryCurves(rates *machine.Rates) []memoryCurve {
 		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
 }
 
-// memoryRows returns the rows of a table of memory rates in GB/s. A row is for a number of bytes that a call accesses,
+// memoryRows returns the rows of a table of memory speeds in GB/s. A row is for a number of bytes that a call accesses,
 // and a column for a kind of access.
 func memoryRows(profile *machine.Profile) [][]any {
 	var rows [][]any

@@ -23,7 +23,7 @@ type selector struct {
 	rowElements map[alloc.Mem]alloc.Virt // elements of row operands
 	rowResults  map[instKey]alloc.Virt   // results of instructions on row constants
 
-	// State of the selection for a number of lanes.
+	// State of the selection for a number of lanes. Lists has the instructions and the parts of values.
 	*Lists
 	resultIsUniform bool                        // the result of the current instruction is the same for all lanes
 	complexParts    map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
@@ -132,7 +132,8 @@ func (s *selector) add(inst alloc.Inst) alloc.Virt {
 	return s.Add(inst)
 }
 
-// op adds an operation on vectors. arrangement is the kind of all operands, or has several kinds (see [Lists]).
+// op adds an operation on vectors. arrangement is the kind of all operands, such as "4s", or has several kinds, with the
+// kind of the result first, such as "2d 4s".
 func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...)})
 }
@@ -252,7 +253,7 @@ func (s *selector) apply(op lane.Op, laneType lane.Type, a, b alloc.Virt) alloc.
 	return s.integerOp(op, laneType.DType, a, b)
 }
 
-// applyAll selects instructions for an operation on values of several parts (see [Lists]).
+// applyAll selects instructions for an operation on values of several parts (registers).
 func (s *selector) applyAll(op lane.Op, laneType lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
 	result := make([]alloc.Virt, len(operands[0]))
 	for i := range result {
