@@ -50,7 +50,7 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 	}
 	for _, meta := range a.Others {
 		rowStride, colStride, size := meta.Strides[rank], meta.Strides[rank+1], meta.DType.Size()
-		offsets, matrixStride := a.Entries(meta), 0 // in elements
+		offsets, matrixStride := a.Entries(meta), 0 // the offset of each matrix of the batch, and their distance; in elements
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}
@@ -78,6 +78,7 @@ func (r *ScoreRows) Bytes() int {
 	if r == nil || r.plan == nil {
 		return 0
 	}
+	// Scratch is shared by the chunks of a run. One worker runs all chunks, and needs WorkerScratch once.
 	return align(r.plan.WorkerScratch()) + align(r.plan.Scratch()) + align(r.weightBytes)
 }
 

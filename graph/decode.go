@@ -16,10 +16,10 @@ import (
 )
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted in place of every integer; symbols has the size of each symbol, which may be unknown. If an expression
-// depends on unknown sizes, a field of type sym.Int gets the expression. A field of type int gets its value at typical
-// sizes (the hint). Decode then records a guard: the result is valid only for sizes at which the expression has this
-// value.
+// permitted in place of every integer. Parameter symbols maps each symbol to its size, known or unknown. If an
+// expression depends on unknown sizes, a field of type sym.Int gets the expression. A field of type int gets its value
+// at typical sizes (the hint). Decode then records a guard: the result is valid only for sizes at which the expression
+// has this value.
 //
 // Decode fails if an attribute is unknown, missing, or of the wrong type; the error then names the attribute. It also
 // returns the error of the struct's method Check, which need not name an attribute.
@@ -142,8 +142,8 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	return notAnInteger(word, symbols)
 }
 
-// setValue stores a JSON or Go value in a field of a matching type. A tensor arrives as an elementList, and a tensor of
-// one element also stands for a number.
+// setValue stores a JSON or Go value in a field of a matching type. The value of a tensor is an elementList, the list
+// of its elements. A list of one element also stands for a number.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
@@ -182,7 +182,7 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 		*target = text
 	case *tensor.Scalar:
 		number, err := toNumber(given, symbols)
-		if *target = number.Number; err == nil && number.Number.DType() == tensor.Invalid {
+		if *target = number.Number; err == nil && number.Number.DType() == tensor.Invalid { // a size: its hint is a guard
 			*target = tensor.IntScalar(int64(number.Size.Specialize()))
 		}
 		return err
@@ -368,6 +368,8 @@ func valueText(v any) string {
 func notANumber(v any) error {
 	mismatch := &mismatchError{got: v}
 	if text, ok := v.(string); ok {
+		// The text may misspell a literal, such as "nan" for "NaN", or be a decimal number in quotes. ParseFloat also accepts
+		// names and hexadecimal numbers; these are not suggested.
 		if meant := numerals.IntendedLiteral(text); meant != "" {
 			mismatch.hint = suggest.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {

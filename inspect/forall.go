@@ -19,11 +19,11 @@ import (
 
 // This file proves that plans have a property at all sizes. Its terms are:
 //   - An open symbol is a symbol whose size comes from the inputs of a run.
-//   - A hint is a set of sizes for which the caller of Compile wants good plans. A symbol without a size in hints and
-//     inputs has its assumed size.
+//   - A hint is a set of sizes for which the caller of Compile wants good plans. Without hints, Compile plans
+//     for the assumed sizes.
 //   - A specialization is a plan for many sets of sizes. It was planned at one of these sets, its own hint.
-//   - A guard is a condition on sizes that planning decided. A specialization serves the sizes that satisfy its guards:
-//     a run at these sizes uses it.
+//   - A guard is a condition on sizes. Planning assumed it when it made a decision. A specialization serves the sizes
+//     that satisfy its guards: a run at these sizes uses it.
 //   - A sample is a set of sizes that ForAll plans.
 //   - A case is the set of all sizes that satisfy conditions. Planning makes the same decisions at all of them.
 
@@ -46,8 +46,8 @@ type Case struct {
 
 // Limits on the time of the search. For each case the graph is inferred and planned with symbolic sizes.
 const (
-	maxCases = 24 // maximum number of cases
-	maxTried = 96 // number of planned samples after which samples in a case are skipped
+	maxCases   = 24 // maximum number of cases
+	minSamples = 96 // number of samples that are planned even if a case covers them
 )
 
 // ForAll proves a property of plans for all sizes within the bounds of the symbols, or finds sizes that violate the
@@ -58,11 +58,11 @@ const (
 //  1. ForAll plans samples. It ends if the plan of a sample violates the property. A sample that no case covers gives a
 //     new case: its specialization is planned again with symbols as sizes. If this symbolic plan has the property, the
 //     sizes that satisfy the guards of the symbolic plan are the case.
-//  2. Every specialization that serves sizes of a case has the property at all sizes that it serves.
+//  2. ForAll checks that every specialization has the property at all sizes that it serves.
 //  3. Package sym shows that the cases cover all sizes within bounds.
 //
-// The proof assumes that an implementation supports a call at all sizes that a specialization serves if it supports the
-// call at the hint of the specialization.
+// The proof does not check implementations at all sizes. It assumes that an implementation which supports a call at the
+// hint of a specialization supports the call at all sizes that the specialization serves.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal := (*program.Program)(p)
 	if _, err := internal.Compiled(); err != nil {
@@ -78,7 +78,7 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	}
 	prover := &prover{program: internal, property: parsed, isProved: map[*program.Specialization]bool{},
 		result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}}}
-	if err := prover.cover(); err != nil || prover.result.Counterexample != nil {
+	if err := prover.planSamples(); err != nil || prover.result.Counterexample != nil {
 		return prover.result, err
 	}
 	return prover.result, prover.conclude()
@@ -156,13 +156,13 @@ type coveringCase struct {
 	holds func(sizesByName map[string]int) bool // reports whether sizes satisfy the conditions
 }
 
-// cover plans the samples, and adds a case for each sample that no case covers. It stops at a sample that violates the
-// property, and sets result.Counterexample.
-func (prover *prover) cover() error {
+// planSamples plans the samples, and adds a case for each sample that no case covers. It stops at a sample that
+// violates the property, and sets result.Counterexample.
+func (prover *prover) planSamples() error {
 	for _, sizes := range prover.samples() {
 		sizesByName := prover.program.SizesByName(sizes)
 		covered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(sizesByName) })
-		if covered && len(prover.result.Tried) >= maxTried {
+		if covered && len(prover.result.Tried) >= minSamples {
 			continue
 		}
 		plan, spec, err := prover.program.PlanAt(context.Background(), sizes)
@@ -193,9 +193,9 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	if err != nil {
 		return
 	}
-	guardCount := len(symbolicPlan.Env.Guards()) // Is may add guards below: further conditions for the property
+	guardCount := len(symbolicPlan.Env.Guards()) // method Is, called below, may add conditions for the property
 	if prover.property.value != "" {
-		if v := symbolicPlan.Planned.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
+		if v := symbolicPlan.PlannedGraph.Value(prover.property.value); v == nil || !v.Type.Is(prover.property.format) {
 			return
 		}
 	}
@@ -203,8 +203,8 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	// A run tries specializations one after another. The path conditions state that it tries the same specializations as
 	// at the given sizes, and so reaches spec.
 	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
-		const rejected = false
-		prover.addCase(symbolicPlan.Symbolic, pathConditions, sizes, rejected)
+		const isRejected = false
+		prover.addCase(symbolicPlan.Symbolic, pathConditions, sizes, isRejected)
 	}
 }
 
@@ -212,8 +212,8 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 // that has no proof yet, it first tries a case at the hint of the specialization.
 //
 // The program lists the planned specializations. No other specialization can serve sizes of a case: a run first tries
-// the specializations for the hints and the nondegenerate sizes, which cover has planned as samples. PathConditions has
-// planned all others that a run tries before it reaches the specialization of the case.
+// the specializations for the hints and the nondegenerate sizes, which are samples and therefore planned. Method
+// PathConditions of the program plans the others that a run tries before the specialization of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
 		spec := prover.nextUnproved()
@@ -236,7 +236,7 @@ func (prover *prover) firstUnproved() *program.Specialization {
 
 // nextUnproved returns a specialization without a proof of the property, or nil. If the caller gave no hints, Compile
 // plans a specialization for the assumed sizes. This specialization is skipped if isProved has no entry for it: it
-// serves only the assumed sizes, whose plan cover has checked.
+// serves only the assumed sizes, which are a sample.
 func (prover *prover) nextUnproved() *program.Specialization {
 	p := prover.program
 	for _, spec := range p.Specializations() {
@@ -253,14 +253,14 @@ func (prover *prover) nextUnproved() *program.Specialization {
 // addRejected adds a case: all sizes that the graph rejects for the same reason as the given sizes.
 func (prover *prover) addRejected(sizes []int) {
 	if s, err := prover.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
-		const rejected = true
-		prover.addCase(s, nil, sizes, rejected)
+		const isRejected = true
+		prover.addCase(s, nil, sizes, isRejected)
 	}
 }
 
 // addCase adds a case: all sizes that satisfy the guards of symbolic and the path conditions. sizes are an example of
-// the case. rejected means that the graph rejects the sizes of the case.
-func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Bool, sizes []int, rejected bool) {
+// the case. isRejected means that the graph rejects the sizes of the case.
+func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Bool, sizes []int, isRejected bool) {
 	guards, newCase := slices.Concat(symbolic.Env.Guards(), pathConditions), coveringCase{}
 	for _, cond := range guards {
 		newCase.conds = append(newCase.conds, cond.String())
@@ -274,7 +274,7 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Boo
 	}
 	prover.cases = append(prover.cases, newCase)
 	conditions := append([]string{}, newCase.conds...)
-	prover.result.Cases = append(prover.result.Cases, Case{prover.program.SizesByName(sizes), conditions, rejected})
+	prover.result.Cases = append(prover.result.Cases, Case{prover.program.SizesByName(sizes), conditions, isRejected})
 }
 
 // conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.

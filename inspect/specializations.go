@@ -117,7 +117,7 @@ func addMemory(described *Specialization, p *program.Program, spec *program.Spec
 	if err != nil {
 		return nil
 	}
-	formulas, ok := memoryOf(symbolicPlan.Planned)
+	formulas, ok := memoryOf(symbolicPlan.PlannedGraph)
 	if !ok {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 // elementScanner scans JSON that consists of nested lists, and yields their elements in order. The JSON must be valid.
 type elementScanner struct {
 	data []byte
-	err  error // set by all
+	err  error // set by method all
 }
 
 // all is an iterator over the texts of the elements: numbers, literals, and strings with their quotes. It sets err if

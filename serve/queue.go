@@ -45,12 +45,12 @@ type job struct {
 
 // result is the result of a job.
 type result struct {
-	out            map[string]*tensor.Tensor
-	err            error
-	release        func()        // must be called when out is no longer used; nil if the job has not run
-	running        bool          // whether the request ended during its run, which may still read the inputs
-	queued, active time.Duration // the time in the queue, and the duration of the batch's run
-	rows           int           // number of rows of the batch
+	out             map[string]*tensor.Tensor
+	err             error
+	release         func()        // must be called when out is no longer used; nil if the job has not run
+	runContinues    bool          // the request ended during its run, which may still read the inputs
+	queued, runTime time.Duration // the time in the queue, and the duration of the batch's run
+	rows            int           // number of rows of the batch
 }
 
 // newQueue returns the queue of model m.
@@ -88,7 +88,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	case finished := <-request.result:
 		return finished, finished.err
 	case <-ctx.Done():
-		return result{running: q.remove(request)}, context.Cause(ctx)
+		return result{runContinues: q.remove(request)}, context.Cause(ctx)
 	}
 }
 
@@ -300,12 +300,12 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 		}
 		return
 	}
-	active, rows := time.Since(start), 0
+	runTime, rows := time.Since(start), 0
 	for _, request := range jobs {
 		rows += max(request.run.Rows, 1)
 	}
 	if err == nil {
-		q.model.metrics.recordRun(rows, active)
+		q.model.metrics.recordRun(rows, runTime)
 	}
 	// The results of the jobs share the memory of out and possibly of in, which is released after all of them.
 	var unreleasedParts atomic.Int64
@@ -324,7 +324,7 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 		parts = q.model.batchAxis.Split(out, runsOf(jobs))
 	}
 	for i, request := range jobs {
-		finished := result{err: err, release: release, queued: start.Sub(request.arrival), active: active, rows: rows}
+		finished := result{err: err, release: release, queued: start.Sub(request.arrival), runTime: runTime, rows: rows}
 		if err == nil {
 			finished.out = parts[i]
 		}

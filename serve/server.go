@@ -25,8 +25,8 @@ type Server struct {
 	paths   []string
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
-	// extraSlot is a semaphore for one more run, of a full batch. The workers of two runs leave no core idle at the ends
-	// of steps and between runs.
+	// extraSlot is a semaphore for one more run, which must be of a full batch. The workers of two runs leave no core idle
+	// at the ends of steps and between runs.
 	extraSlot chan struct{}
 	waiting   atomic.Int64 // number of waiting requests of all models
 	bodies    tensor.Pool  // memory of the bodies of requests
@@ -36,8 +36,8 @@ type Server struct {
 	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
 
 	reloading sync.Mutex // held by Reload; protects seen
-	// seen is keyed by MODEL/VERSION. It has an entry for each version whose files the last call of Reload found new or
-	// changed: the signature of the files or, if they could not be loaded, their [failedSignature].
+	// seen has the versions, by MODEL/VERSION, whose files the last call of Reload found new or changed. The value is the
+	// signature of the files, or their [failedSignature] if they could not be loaded.
 	seen map[string]signature
 }
 
@@ -333,7 +333,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 	// ends the request.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(s.options.Timeout))
 	inferred, err := s.inferWithin(ctx, w, r, m)
-	outcome := Outcome{Status: http.StatusOK, Err: err, Rows: inferred.rows, Queued: inferred.queued, Run: inferred.active}
+	outcome := Outcome{Status: http.StatusOK, Err: err, Rows: inferred.rows, Queued: inferred.queued,
+		Run: inferred.runTime}
 	if err != nil {
 		outcome.Status = statusOf(err)
 		m.metrics.failures.Inc()
@@ -358,7 +359,7 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 		if res.release != nil {
 			res.release()
 		}
-		if !res.running {
+		if !res.runContinues { // a run that continues still reads the body
 			_ = body.storage.Release()
 		}
 	}()

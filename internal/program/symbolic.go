@@ -69,12 +69,12 @@ func (p *Program) Evaluator(symbolic *graph.Symbolic, sizes []sym.Int, conds []s
 	return sym.NewEvaluator(names, sizes, conds)
 }
 
-// SymbolicPlan is the plan of a graph in which sizes are symbols instead of numbers. Planned is the planned graph,
-// whose types are expressions. Guards are the conditions under which these types hold.
+// SymbolicPlan is the plan of a graph in which sizes are symbols instead of numbers. The types of PlannedGraph
+// are expressions. Guards are the conditions under which these types hold.
 type SymbolicPlan struct {
 	*graph.Symbolic
-	Planned *graph.Graph
-	Guards  []graph.Guard
+	PlannedGraph *graph.Graph
+	Guards       []graph.Guard
 }
 
 // SymbolicPlanOf plans the graph for unknown sizes. It repeats the decisions of spec. Planning may branch on a
@@ -93,7 +93,7 @@ func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, size
 	if err != nil {
 		return nil, fmt.Errorf("planning the graph for unknown sizes: %w", err)
 	}
-	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, Planned: plan.Graph, Guards: inferenceGuards}
+	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, PlannedGraph: plan.Graph, Guards: inferenceGuards}
 	for _, cond := range symbolic.Env.Guards()[len(inferenceGuards):] {
 		symbolicPlan.Guards = append(symbolicPlan.Guards, graph.Guard{Cond: cond})
 	}

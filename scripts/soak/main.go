@@ -102,8 +102,8 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	return all, nil
 }
 
-// resultUses names the uses of results by a worker: it drops them, releases them, drops them but keeps bytes of them,
-// or runs again into other tensors.
+// resultUses names what a worker does with results: drop them, release them, drop them but keep bytes of them, or run
+// the program again into other tensors.
 var resultUses = []string{"dropped", "released", "held", "into"}
 
 // worker runs programs until the context ends. It retains the bytes of some results after it has dropped their tensors,

@@ -282,15 +282,15 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(profiled.Median), 100*(profiled.Median/median-1), profiled.GBs, profiled.GFLOPs)
 	rates := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
-		term.UntruncatedCol("predicted").OmitFirst(), term.UntruncatedCol("busy%"),
-		term.UntruncatedCol("workers").OmitFirst(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
+		term.UntruncatedCol("predicted").OmitIfNarrow(), term.UntruncatedCol("busy%"),
+		term.UntruncatedCol("workers").OmitIfNarrow(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
 		term.UntruncatedCol("of a core's peak")}
 	opColumns := append([]term.Column{term.NameCol("op")}, rates...)
 	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(profiled)...)
 	})
 	term.WriteList(w, display, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
-		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitFirst()},
+		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitIfNarrow()},
 			rates...), func(s stepDoc) []any {
 			nodes := "-"
 			if len(s.Nodes) > 1 {

@@ -225,7 +225,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) erro
 // listOps prints a table with a row for each op.
 func listOps(w io.Writer, display term.Display, list []*graph.Op) {
 	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
-		term.PhraseCol("takes", 20).OmitFirst(),
+		term.PhraseCol("takes", 20).OmitIfNarrow(),
 		term.PhraseCol("does", 30))
 	for _, op := range list {
 		sentence, _, _ := strings.Cut(op.Doc, "\n")

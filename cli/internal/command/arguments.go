@@ -102,8 +102,8 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// FileLabel returns a label of a graph file for results: its base name. The label of the file model.onnx, the usual
-// name of an export, includes the folder that holds it, which then has the name of the model.
+// FileLabel returns a label of a graph file for results: its base name. Many exports have the name model.onnx, in a
+// folder with the name of the model. The label then also has the name of the folder.
 func FileLabel(path string) string {
 	base, folder := filepath.Base(path), filepath.Base(filepath.Dir(path))
 	if base == "model.onnx" && folder != "." && folder != ".." && folder != string(filepath.Separator) {

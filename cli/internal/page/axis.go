@@ -13,7 +13,7 @@ type Axis struct {
 	Title  string
 	Format func(float64) string // formats a value with its unit; nil formats the number alone
 	Log    bool                 // the axis is logarithmic; zero and negative values are not drawn
-	Unit   float64              // the distance of grid lines is a round multiple of Unit, such as 2.5*Unit; 0 means 1
+	Unit   float64              // the distance of grid lines is Unit times a round number, see roundUp; 0 means 1
 }
 
 // Chart sizes in SVG units. The page scales charts to the width of a column.
@@ -81,7 +81,8 @@ func (s *scale) ticks(n int) []float64 {
 		low, high = math.Pow(10, low), math.Pow(10, high)
 	}
 	unit := cmp.Or(s.axis.Unit, 1)
-	// Lines are at the multiples of step, the least round multiple of unit with at most about n lines.
+	// Lines are at 0, step, 2*step and so on. step is unit times the least round number (see roundUp) with at most about n
+	// lines.
 	step := unit * roundUp((high-low)/unit/float64(n))
 	var list []float64
 	for i := math.Ceil(low / step); i*step <= high; i++ {

@@ -126,8 +126,8 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 	return nil
 }
 
-// writeProblemResults prints advice, sensitivity and the cheapest plans.
-func writeProblemResults(w io.Writer, display term.Display, doc *Document) {
+// writeAlternatives prints advice, sensitivity and the cheapest plans.
+func writeAlternatives(w io.Writer, display term.Display, doc *Document) {
 	writeAdvice(w, display, doc.Advice)
 	writeSensitivity(w, display, doc.Sensitivity)
 	var costs []float64

@@ -27,7 +27,7 @@ func writePlan(w io.Writer, display term.Display, answers []string, doc *Documen
 	if doc.NoCode != "" {
 		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", doc.NoCode)
 	}
-	writeProblemResults(w, display, doc)
+	writeAlternatives(w, display, doc)
 	writeClasses(w, display, doc.Classes)
 	writeForAll(w, display, doc.ForAll)
 	sections.WriteSegments(w, display, doc.Segments)
@@ -92,13 +92,14 @@ func writeFolded(w io.Writer, display term.Display, doc *Document) {
 	}
 }
 
-// writeSteps prints the table of steps. It has a column of measured times if times were measured.
+// writeSteps prints the table of steps. It has a column of measured times if times were measured. The column "fast
+// set-up" names the fast path of PyTorch's TensorIterator that a step takes.
 func writeSteps(w io.Writer, display term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Steps"))
-	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UntruncatedCol("impl").OmitFirst(),
-		term.ListCol("strides"), term.UntruncatedCol("buffer").OmitFirst(), term.UntruncatedCol("cost"),
+	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UntruncatedCol("impl").OmitIfNarrow(),
+		term.ListCol("strides"), term.UntruncatedCol("buffer").OmitIfNarrow(), term.UntruncatedCol("cost"),
 		term.UntruncatedCol("measured"),
-		term.UntruncatedCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
+		term.UntruncatedCol("fast set-up").OmitIfAll("none").OmitIfNarrow(), term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(step report.Step) bool { return step.MeasuredNS != nil })
 	if !measured {

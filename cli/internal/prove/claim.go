@@ -59,8 +59,9 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 
 // claimOf returns the document of a proof or refutation.
 func claimOf(proof *contiguity.ClaimReport) *claimDoc {
-	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Classes: proof.Paths,
-		Proved: proof.Proved, Shape: proof.Sizes, Strides: proof.Strides}
+	doc := &claimDoc{Text: proof.Claim.Text, Rank: proof.Rank, Expr: proof.Formula.String(), Proved: proof.Proved,
+		Shape: proof.Sizes, Strides: proof.Strides,
+		Classes: proof.Paths} // each path of the proof examines one class of sizes and strides
 	switch {
 	case proof.Proved:
 		doc.Conclusion = fmt.Sprintf("Proved for rank %d: it holds for all sizes and strides.", proof.Rank)

@@ -15,12 +15,12 @@ import (
 type Column struct {
 	Head string
 	// Cut shortens a cell to a width. Nil means that cells are not shortened.
-	Cut       func(cell string, width int) string
-	minWidths [rounds]int // the least width of the column in each round of shrinking; unused if Cut is nil
-	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text; the default is ""
-	omitFirst bool        // whether the column is omitted if shrinking in round 0 does not suffice
-	wraps     bool        // whether a long cell continues on further lines; only for the last column
-	Right     bool        // whether the column is aligned to the right
+	Cut          func(cell string, width int) string
+	minWidths    [rounds]int // the least width of the column in each round of shrinking; unused if Cut is nil
+	omitIfAll    string      // on a narrow terminal, the column is omitted if all cells have this text; the default is ""
+	omitIfNarrow bool        // whether the column is omitted if shrinking in round 0 does not suffice
+	wraps        bool        // whether a long cell continues on further lines; only for the last column
+	Right        bool        // whether the column is aligned to the right
 }
 
 // rounds is the number of rounds of shrinking. A table is shrunk, round by round, until it fits the terminal. Round 0
@@ -65,9 +65,9 @@ func (c Column) OmitIfAll(usual string) Column {
 	return c
 }
 
-// OmitFirst returns a copy of the column that is omitted on a narrow terminal before names and lists are shortened.
-func (c Column) OmitFirst() Column {
-	c.omitFirst = true
+// OmitIfNarrow returns a copy of the column that is omitted on a narrow terminal, before names and lists are shortened.
+func (c Column) OmitIfNarrow() Column {
+	c.omitIfNarrow = true
 	return c
 }
 
@@ -179,13 +179,13 @@ func (t *Table) fit(limit int) []int {
 	return widths
 }
 
-// omitOptional omits the columns of OmitFirst one by one, from the right, until round 0 of shrinking suffices.
+// omitOptional omits the columns with omitIfNarrow one by one, from the right, until round 0 of shrinking suffices.
 func (t *Table) omitOptional(widths []int, limit int) {
 	for {
 		shrunk := slices.Clone(widths)
 		const round = 0
 		t.shrink(shrunk, limit, round)
-		last := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitFirst && widths[i] != omitted })
+		last := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitIfNarrow && widths[i] != omitted })
 		if total(shrunk) <= limit || last < 0 {
 			return
 		}

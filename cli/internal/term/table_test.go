@@ -48,7 +48,7 @@ func TestCut(t *testing.T) {
 func anyTable(r *rand.Rand) *Table {
 	sorts := []Column{NameCol("name"), UntruncatedCol("dtype"), ListCol("shape"), UntruncatedCol("offset").OmitIfAll("0"),
 		PhraseCol("flags", 10),
-		NameCol("alias of"), UntruncatedCol("buffer").OmitFirst(), ProseCol("why")}
+		NameCol("alias of"), UntruncatedCol("buffer").OmitIfNarrow(), ProseCol("why")}
 	t := NewTable(sorts...)
 	word := func(most int) string {
 		letters := []rune("abcdefgh._0123层é")
@@ -97,7 +97,7 @@ func TestTableFits(t *testing.T) {
 func TestTableGives(t *testing.T) {
 	table := NewTable(NameCol("name"), UntruncatedCol("dtype"), ListCol("shape"), UntruncatedCol("offset").OmitIfAll("0"),
 		PhraseCol("flags", 10),
-		UntruncatedCol("buffer").OmitFirst(), NameCol("alias of"))
+		UntruncatedCol("buffer").OmitIfNarrow(), NameCol("alias of"))
 	table.Add("features.denseblock1.weight", "float32", "[2,8,16,16]", 0, "channels_last non_overlapping_and_dense", 17,
 		"")
 	for width, want := range map[int]string{

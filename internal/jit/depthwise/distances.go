@@ -6,14 +6,15 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// maxDistance is the maximum number of bytes that rows (or columns) span: their number times the bytes between two of
-// them. The sum of a distance of rows and a distance of columns then fits into a displacement of 32 bits.
+// maxDistance is the maximum number of rows (or columns) times the bytes from one to the next. The sum of two such
+// products, one for rows and one for columns, then fits into a displacement of 32 bits.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances checks that all distances fit into the displacements and immediates of the code.
 func (s *Spec) checkDistances() error {
 	rows, cols := s.windowsExtent(0), s.windowsExtent(1)
-	if !s.RowsFromCall { // else First[0] and End[0], the existing rows, are ignored
+	// Only the rows and columns that exist, First to End-1, are accessed. With RowsFromCall the number of rows is unknown.
+	if !s.RowsFromCall {
 		rows = min(rows, max(0, s.End[0]-s.First[0]))
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
@@ -26,9 +27,10 @@ func (s *Spec) checkDistances() error {
 // checkDistances is [Spec.checkDistances] for a [ByteSpec].
 func (s *ByteSpec) checkDistances() error {
 	window := Spec{Tile: [2]int{1, s.Tile}, Window: s.Window, Stride: s.Stride, Dilation: s.Dilation}
-	// The weights have 4 vectors for each column and each group of RowsPerGroup rows of the window. AVX-512 has the
+	// For each row group and each column of the window, the weights are 4 vectors of ByteChannels bytes. AVX-512 has the
 	// longest vectors.
-	weightRowBytes := min(s.Window[1], maxDistance) * 4 * ByteChannels(machine.AVX512)
+	const weightVectors = 4
+	weightRowBytes := min(s.Window[1], maxDistance) * weightVectors * ByteChannels(machine.AVX512)
 	return checkFit([]spacing{{window.windowsExtent(0), s.InStride[0]}, {s.Stride[0], s.InStride[0]},
 		{window.windowsExtent(1), s.InStride[1]},
 		{s.Tile * min(s.Stride[1], maxDistance), s.InStride[1]}, {1, s.OutStride[0]}, {s.Tile, s.OutStride[1]},
@@ -42,7 +44,7 @@ func (s *Spec) windowsExtent(axis int) int {
 	return (s.Tile[axis]-1)*min(s.Stride[axis], limit) + (min(s.Window[axis], limit)-1)*min(s.Dilation[axis], limit) + 1
 }
 
-// spacing is a number of rows or columns, and the distance in bytes between two of them.
+// spacing is a number of rows or columns, and the number of bytes from the start of one to the start of the next.
 type spacing struct{ count, bytes int }
 
 // checkFit returns an error if bytes is negative, or if count, bytes or their product exceeds maxDistance.

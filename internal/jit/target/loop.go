@@ -16,8 +16,8 @@ func Unsupported(format string, args ...any) error {
 
 // LoopOptions affect the speed of a loop of expressions, and never its results.
 type LoopOptions struct {
-	// NonTemporal selects non-temporal stores for the outputs that are not in CachedOutputs, if the processor has such
-	// stores for the dtype. A row has ordinary stores unless all these outputs are aligned to 64 bytes in the row.
+	// NonTemporal selects non-temporal stores for outputs, if the processor has such stores for the dtype. Outputs in
+	// CachedOutputs are excepted. A row has ordinary stores unless all other outputs are aligned to 64 bytes in the row.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call Fence of package jit after its last
 	// run, before another goroutine reads the outputs.
@@ -34,6 +34,6 @@ type LoopOptions struct {
 // mapped.
 type Prefetch struct {
 	Operands uint32 // bit set of the operands
-	Bytes    int32  // from an operand's elements of an iteration to the prefetched address; 0: no prefetching
+	Bytes    int32  // distance from the elements of an iteration to the prefetched address; 0: no prefetching
 	IntoL1   bool   // true: into the cache of level 1; false: level 2
 }

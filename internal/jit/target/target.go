@@ -1,6 +1,7 @@
-// Package target defines the interface between code generators and processors. A generator that chooses registers
-// itself, such as package tile, writes its code through a [Writer]. Packages amd64/writer and arm64/writer implement
-// it. Package vector lets package alloc assign registers, and uses only [LoopOptions] and errors of this package.
+// Package target defines the interface between code generators and processors. Generators that choose registers
+// themselves, such as package tile, write code through a [Writer], which amd64/writer and arm64/writer implement. The
+// generator of loops, package vector, has no Writer, because package alloc chooses its registers. It uses [LoopOptions]
+// and [ErrUnsupported].
 package target
 
 import (
@@ -11,8 +12,8 @@ import (
 )
 
 // Writer writes code with registers that the generator chooses. A Writer spills no register and keeps the order of the
-// instructions. The first operand of a method is a source, and the operand `to` or `sum` is the destination. All
-// vectors have elements of the size that the Writer was created for. Finish returns the first error of any method.
+// instructions. Methods write their operand `to` or `sum` and read the others, unless a comment says otherwise.
+// All vectors have elements of the size that the Writer was created for. Finish returns the first error of any method.
 type Writer interface {
 	// Declare states the role of registers until the end of the code. A register with two roles is an error.
 	Declare(role string, registers ...Register)
@@ -33,8 +34,9 @@ type Writer interface {
 	CompareJump(x GReg, y Int, relation Cond, l Label)
 	// SetLanes sets the number of valid lanes of partial vectors. It uses mask only if [UsesVectorMasks].
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg)
-	// Dot adds to each lane of sum the dot product of the four bytes of x and the four bytes of the lane in y.
-	Dot(x Element, y, sum VReg, signed bool)
+	// Dot adds to each lane of sum the dot product of the four bytes of x and the four bytes of the lane in y. The bytes
+	// of x are signed if isSigned, otherwise unsigned. The bytes of y are signed.
+	Dot(x Element, y, sum VReg, isSigned bool)
 	// Permutation loads a permutation: the indices of the 32-bit words that Permute selects.
 	Permutation(indices []int, to VReg)
 
@@ -45,7 +47,7 @@ type Writer interface {
 	LoadBytes(addr Addr, to VReg)                    // loads a signed byte for each lane, as int32
 	ShiftLeft(n int, x, to VReg)                     // shifts int32
 	ShiftRight(n int, x, to VReg)                    // shifts int32, filling with the sign bit
-	Store(from VReg, addr Addr, partial bool)        // if partial, lanes beyond that number are not written
+	Store(from VReg, addr Addr, partial bool)        // writes memory; if partial, lanes beyond that number are not written
 	Broadcast(addr Addr, to VReg)                    // loads an element into all lanes
 	BroadcastNumber(x float64, to VReg)              // sets all lanes to a constant
 	Clear(to VReg)                                   // sets all lanes to 0
@@ -55,7 +57,7 @@ type Writer interface {
 	LoadElements(addr Addr, n int, to VReg)          // loads n adjacent elements, for FMAElement and Dot
 	FMAElement(x Element, y, sum VReg)               // sum += x * y; x is broadcast
 	FMABroadcast(addr Addr, y, sum VReg)             // sum += y * the broadcast element in memory; for 512-bit vectors
-	ToFloats(v VReg)                                 // converts int32 to float32
+	ToFloats(v VReg)                                 // converts the lanes of v in place, from int32 to float32
 	FMA(x Source, y, sum VReg)                       // sum += x * y, rounded once, in each lane
 	AddToIndices(n int, permutation VReg)            // adds n to all indices of a permutation
 	Permute(addr Addr, permutation, to VReg)         // loads the words of a vector that the permutation selects
@@ -112,7 +114,7 @@ type Label int
 // Op is an operation on vectors.
 type Op uint8
 
-// Operations. Sub is y - x. Max is y if y > x, else x. Min is y if y < x, else x. If x is a NaN, both are x.
+// Operations. Sub is y - x. Max is y if y > x, else x. Min is y if y < x, else x. Max and Min are x if x or y is a NaN.
 const (
 	Add Op = iota
 	Sub
@@ -148,8 +150,9 @@ func VectorRegisters(cpu machine.Features) (count, bytes int) {
 	return 16, 32
 }
 
-// ElementsPerVector returns the maximum number of elements, of size bytes each, that [Writer.LoadElements] loads.
-func ElementsPerVector(cpu machine.Features, size int) int {
+// MaxLoadedElements returns the maximum number of elements, of size bytes each, that [Writer.LoadElements] loads. On
+// amd64 it is 1, because FMAElement and Dot cannot select a lane.
+func MaxLoadedElements(cpu machine.Features, size int) int {
 	if cpu.Has(machine.NEON) {
 		return 16 / size
 	}
@@ -160,7 +163,7 @@ func ElementsPerVector(cpu machine.Features, size int) int {
 // [Writer.SetLanes]. Otherwise the Writer selects lanes by a mask register or by shorter loads, and ignores this
 // argument.
 func UsesVectorMasks(cpu machine.Features) bool {
-	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
+	return cpu.Has(machine.AVX2) && !cpu.Has(machine.AVX512)
 }
 
 // Roles records the declared roles of registers, and finds registers with two roles. It implements [Writer.Declare].

@@ -35,7 +35,7 @@ func VectorRegisters(cpu machine.Features) (count, bytes int) { return target.Ve
 // the tile). A term is one iteration of the k-loop, the loop over the terms of the sums. If there is a free register
 // for each row, a load reads consecutive terms of one row. Otherwise it reads one term of as many rows as are adjacent
 // in memory.
-func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
+func ElementsPerLoad(cpu machine.Features, size int) int { return target.MaxLoadedElements(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
 func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }

@@ -22,7 +22,7 @@ type elements struct {
 // elementRegisters returns the maximum number of registers for elements. If a load reads several elements, each row may
 // need a register of its own.
 func elementRegisters(cpu machine.Features) int {
-	if target.ElementsPerVector(cpu, 4) > 1 {
+	if target.MaxLoadedElements(cpu, 4) > 1 {
 		return len(elements{}.byRow)
 	}
 	return 3 // consecutive loads use different registers
@@ -51,7 +51,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 		return
 	}
 	state.loaded = 0
-	count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes) // terms of one load
+	count := target.MaxLoadedElements(g.cpu, g.spec.ElemBytes) // terms of one load
 	for count > termsLeft {
 		count /= 2
 	}
@@ -72,7 +72,7 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	state := &g.elements
 	if state.loaded>>i&1 == 0 {
-		count := target.ElementsPerVector(g.cpu, g.spec.ElemBytes) // rows of one load
+		count := target.MaxLoadedElements(g.cpu, g.spec.ElemBytes) // rows of one load
 		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
 		}

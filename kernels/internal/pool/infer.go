@@ -50,8 +50,8 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	return p.results(call, input, shape)
 }
 
-// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers, but ONNX supports
-// them. Therefore calls with padding in ONNX's form may have integers.
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. ONNX has. So a
+// call with separate padding before and after, which only ONNX has, may have integers except uint16, uint32 and uint64.
 func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
 	switch p.kind {
 	case reduceMax:
@@ -126,8 +126,11 @@ func (p *pooling) checkRank(input tensor.Type) error {
 		return nil
 	case p.dims == 2 && p.kind == reduceAvg && rank != 4:
 		// PyTorch reads size(-3) first, which fails for ranks below 3.
-		if _, err := tensor.WrapDim(-3, rank); err != nil || rank == 3 {
+		if _, err := tensor.WrapDim(-3, rank); err != nil {
 			return err
+		}
+		if rank == 3 {
+			return nil
 		}
 		return imageShapeError(input)
 	case p.dims == 2 && p.kind == reduceMax && input.SuggestMemoryFormat(false) == tensor.ChannelsLast3d:
@@ -325,7 +328,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
 		}
 	}
-	// Whether PyTorch computes a mean over all elements of a plane (see isMean): all sizes of the result are 1.
+	// isGlobal reports whether PyTorch computes the average as a mean (see isMean): one result for each plane, or for each
+	// volume of complex numbers.
 	isGlobal := p.kind == reduceAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {
@@ -366,8 +370,8 @@ func (p *pooling) checkAdaptive(name string, input tensor.Type, dims int) error 
 }
 
 // inferGlobalAvg infers the average of whole planes. PyTorch computes this average as a mean over the last two
-// dimensions, which supports any rank and complex values. The result has channels-last strides if the operand is
-// channels-last.
+// dimensions, which supports ranks of at least 2 and complex values. The result has channels-last strides if the
+// operand is channels-last.
 func (p *pooling) inferGlobalAvg(call *graph.Call, input tensor.Type) ([]graph.Result, error) {
 	for _, d := range []int{-1, -2} {
 		if _, err := tensor.WrapDim(d, input.Rank()); err != nil {

@@ -29,15 +29,15 @@ func sameZeroDType(c *graph.Call, operand, zeroPoint int) bool {
 	return !c.HasOperand(zeroPoint) || c.Type(zeroPoint).DType == c.Type(operand).DType
 }
 
-// checkParamCount checks that params, the type of scales or zero points, are omitted, or have one element or one for
-// each channel. In the error, name is the name of the op, and operand is the name of the scales or zero points.
-func checkParamCount(name, operand string, params tensor.Type, channels sym.Int) error {
-	count := params.Numel()
-	if params.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(channels)).Holds() {
+// checkParamCount checks an optional operand that has scales or zero points: its type must have one element, or one for
+// each channel. name and operand are the names of the op and of the operand in the error.
+func checkParamCount(name, operand string, paramType tensor.Type, channels sym.Int) error {
+	count := paramType.Numel()
+	if paramType.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(channels)).Holds() {
 		return nil
 	}
 	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, operand, channels,
-		tensor.Sizes(params.Shape))
+		tensor.Sizes(paramType.Shape))
 }
 
 // quantParams returns operands with the given names. A question mark before a name makes the operand optional.
@@ -129,11 +129,11 @@ func magnitudesAtMost(constant *tensor.Tensor, limit int64) bool {
 
 type quantizeAttrs struct {
 	Axis      int          `attr:"axis" default:"1" doc:"dimension along which scales differ"`
-	BlockSize int          `attr:"block_size" default:"0" doc:"number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all"`
+	BlockSize int          `attr:"block_size" default:"0" doc:"number of adjacent elements along axis that share a scale; 0: no blocks (one scale in all, or one for each index along axis)"`
 	DType     tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result without a zero_point; none: uint8"`
 }
 
 type dequantizeAttrs struct {
 	Axis      int `attr:"axis" default:"1" doc:"dimension along which scales differ"`
-	BlockSize int `attr:"block_size" default:"0" doc:"number of adjacent elements along axis that share a scale; 0: one scale for each index, or one for all"`
+	BlockSize int `attr:"block_size" default:"0" doc:"number of adjacent elements along axis that share a scale; 0: no blocks (one scale in all, or one for each index along axis)"`
 }

@@ -34,7 +34,7 @@ func (g *generator) emit() error {
 	if g.loop.CombinesLanes {
 		g.writeInsts(g.accStores.Insts, 0)
 	}
-	if g.baseOf[g.rowCounter] >= 0 {
+	if g.registerIndexOf[g.rowCounter] >= 0 {
 		emit("DECQ", g.pointerRegister(g.rowCounter, 0))
 	} else {
 		emit("DECQ", g.pointerWord(g.rowCounter))
@@ -59,7 +59,7 @@ func (g *generator) startCall() {
 	// The spill area starts at the next multiple of 64.
 	emit("LEAQ", asm.Mem{Base: regArgs, Disp: jit.OffsetSpill + 63}, regSpill)
 	emit("ANDQ", asm.Imm(-64), regSpill)
-	for pointer := range g.baseOf[:g.rowCounter] {
+	for pointer := range g.registerIndexOf[:g.rowCounter] {
 		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetPtr + int32(8*pointer)}, g.pointerRegister(pointer, regTemp))
 		g.savePointer(pointer, regTemp)
 	}
@@ -75,7 +75,7 @@ func (g *generator) startCall() {
 
 // advanceRow writes the code that advances all pointers to the next row, by the distances in jit.Args.Row.
 func (g *generator) advanceRow() {
-	for pointer := range g.baseOf[:g.rowCounter] {
+	for pointer := range g.registerIndexOf[:g.rowCounter] {
 		register := g.loadPointer(pointer)
 		g.asm.Emit("ADDQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRow + int32(8*pointer)}, register)
 		g.savePointer(pointer, register)
@@ -88,8 +88,8 @@ func (g *generator) executedCount() int { return g.asm.Instructions() + g.extraE
 
 // pointerRegister returns the register of pointer k, or the register `fallback` if the pointer is in the spill area.
 func (g *generator) pointerRegister(k int, fallback asm.Reg) asm.Reg {
-	if base := g.baseOf[k]; base >= 0 {
-		return bases[base]
+	if index := g.registerIndexOf[k]; index >= 0 {
+		return bases[index]
 	}
 	return fallback
 }
@@ -100,7 +100,7 @@ func (g *generator) pointerWord(k int) asm.Mem { return asm.Mem{Base: regSpill, 
 // loadPointer returns a register with pointer k. If the pointer is in the spill area, loadPointer loads it to regTemp.
 func (g *generator) loadPointer(k int) asm.Reg {
 	reg := g.pointerRegister(k, regTemp)
-	if g.baseOf[k] < 0 {
+	if g.registerIndexOf[k] < 0 {
 		g.asm.Emit("MOVQ", g.pointerWord(k), reg)
 	}
 	return reg
@@ -108,7 +108,7 @@ func (g *generator) loadPointer(k int) asm.Reg {
 
 // savePointer stores pointer k from a register, if the pointer is in the spill area.
 func (g *generator) savePointer(k int, register asm.Reg) {
-	if g.baseOf[k] < 0 {
+	if g.registerIndexOf[k] < 0 {
 		g.asm.Emit("MOVQ", register, g.pointerWord(k))
 	}
 }
@@ -164,7 +164,7 @@ func (g *generator) checkAlignment(otherwise asm.Label) {
 			continue
 		}
 		reg := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
-		if g.baseOf[k] < 0 {
+		if g.registerIndexOf[k] < 0 {
 			g.asm.Emit("MOVQ", g.pointerWord(k), reg)
 		}
 		if isFirst {

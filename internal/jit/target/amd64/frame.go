@@ -32,7 +32,7 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 // then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
 // a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
 type frame struct {
-	baseOf          []int              // by pointer: the index of its register in bases, or -1
+	registerIndexOf []int              // by pointer: the index of its register in bases, or -1
 	rowCounter      int                // number of the pointer that counts the remaining rows
 	pointerSlots    int                // number of vectors in the spill area that hold pointers without a register
 	bounceVectors   map[int]int        // by pointer: index of the spill vector that buffers a tail without masked access
@@ -144,20 +144,20 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (best
 func (g *generator) layOutPointers() {
 	g.rowCounter = len(g.loop.Ptrs)
 	pointerCount := g.rowCounter + 1
-	g.baseOf = make([]int, pointerCount)
+	g.registerIndexOf = make([]int, pointerCount)
 	next := 0
 	for _, advances := range []bool{true, false} {
 		for k := range pointerCount {
 			if g.advances[k] != advances {
 				continue
 			}
-			if g.baseOf[k] = -1; next < len(bases) {
-				g.baseOf[k] = next
+			if g.registerIndexOf[k] = -1; next < len(bases) {
+				g.registerIndexOf[k] = next
 				next++
 			}
 		}
 	}
-	for k, base := range g.baseOf {
+	for k, base := range g.registerIndexOf {
 		if base < 0 {
 			g.pointerSlots = k/8 + 1 // pointer k is word k of the spill area; a vector has eight words
 		}

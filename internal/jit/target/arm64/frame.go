@@ -19,7 +19,7 @@ type generator struct {
 	out       writer
 	registers int // number of vector registers that may be used
 
-	restPass           *pass        // pass of the rest loop (see Compile): its widest value fills one register
+	tailPass           *pass        // pass of the tail loop (see Compile): its widest value fills one register
 	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
 	slots              int          // number of slots of the spill area that pointers and accumulators occupy
 	accOffset          []int        // by fold, if the loop has totals: byte offset of its accumulators in the spill area
@@ -34,7 +34,7 @@ type frame struct {
 	accsInRegisters  bool   // accumulators are in registers during the main loop
 	firstAccRegister int    // the first register of accumulators
 
-	rowCode, mainCode, restCode *alloc.Result // row constants, a pass of the main loop, and a pass of the rest loop
+	rowCode, mainCode, tailCode *alloc.Result // row constants, a pass of the main loop, and a pass of the tail loop
 	accLoadCode, accStoreCode   *alloc.Result // loads and stores of accumulator registers
 	accInitCode, accFinishCode  *alloc.Result // the code of generator.accInit and accFinish
 
@@ -64,7 +64,7 @@ func (g *generator) layOutFrame() error {
 		}
 	}
 	var err error
-	if g.restPass, err = g.selectPass(vectorBytes / widest); err != nil {
+	if g.tailPass, err = g.selectPass(vectorBytes / widest); err != nil {
 		return err
 	}
 	if g.loop.CombinesLanes {
@@ -82,9 +82,9 @@ func (g *generator) layOutFrame() error {
 func (g *generator) chooseLanes() {
 	bestCost := math.Inf(1) // per element
 	var chosen frame
-	for lanes := min(maxParts*g.restPass.lanes, lane.FoldLanes); lanes >= g.restPass.lanes; lanes /= 2 {
-		candidate := g.restPass
-		if lanes > g.restPass.lanes {
+	for lanes := min(maxParts*g.tailPass.lanes, lane.FoldLanes); lanes >= g.tailPass.lanes; lanes /= 2 {
+		candidate := g.tailPass
+		if lanes > g.tailPass.lanes {
 			var err error
 			if candidate, err = g.selectPass(lanes); err != nil || candidate.length > maxLength {
 				continue
@@ -111,7 +111,7 @@ func (g *generator) chooseLanes() {
 // attempts that found nothing cheaper. The field mainCode of the frame is nil if every attempt failed.
 func (g *generator) searchAllocation(mainPass *pass) (best frame) {
 	best.cost = math.Inf(1)
-	lists := [][]alloc.Inst{mainPass.memoryInsts, g.restPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
+	lists := [][]alloc.Inst{mainPass.memoryInsts, g.tailPass.memoryInsts, mainPass.registerInsts, mainPass.accLoads,
 		mainPass.accStores, g.accInit, g.accFinish}
 	row := g.Row // restored afterwards: Prune removes row constants that these lists do not use
 	g.Builder.Body = nil
@@ -158,7 +158,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		layout.firstAccRegister+accRegs <= g.registers-minPool
 	// The pool begins at firstAccRegister, or after the accumulators if they are in registers.
 	registerFile.Pool[alloc.Vectors] = uint32(1<<g.registers - 1<<layout.firstAccRegister)
-	restFile := registerFile
+	tailFile := registerFile
 	mainInsts := layout.mainPass.memoryInsts
 	if layout.accsInRegisters {
 		mainInsts = layout.mainPass.registerInsts
@@ -175,11 +175,11 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		return false
 	}
 	layout.rowCode = allocate(&registerFile, g.Row, alloc.Policy{OncePerRow: true, Preload: rowConstants})
-	layout.restCode = allocate(&restFile, g.restPass.memoryInsts, alloc.Policy{})
+	layout.tailCode = allocate(&tailFile, g.tailPass.memoryInsts, alloc.Policy{})
 	layout.accLoadCode = allocate(&registerFile, layout.mainPass.accLoads, alloc.Policy{})
 	layout.accStoreCode = allocate(&registerFile, layout.mainPass.accStores, alloc.Policy{})
-	layout.accInitCode = allocate(&restFile, g.accInit, alloc.Policy{})
-	layout.accFinishCode = allocate(&restFile, g.accFinish, alloc.Policy{})
+	layout.accInitCode = allocate(&tailFile, g.accInit, alloc.Policy{})
+	layout.accFinishCode = allocate(&tailFile, g.accFinish, alloc.Policy{})
 	layout.cost = layout.mainCode.Cost
 	return !hasFailed
 }
@@ -198,7 +198,7 @@ func (g *generator) accPointer(k int) int { return len(g.loop.Ptrs) + k }
 
 // rowCounter returns the pointer number of the row counter, whose register has the number of remaining rows instead of
 // an address.
-func (g *generator) rowCounter() int { return len(g.out.baseOf) - 1 }
+func (g *generator) rowCounter() int { return len(g.out.registerIndexOf) - 1 }
 
 // layOutPointers assigns the address registers (bases) to pointers, first to the pointers that advance along rows.
 // Other pointers, and the accumulators of totals, get the first slots of the spill area.
@@ -207,15 +207,15 @@ func (g *generator) layOutPointers() {
 	if g.loop.CombinesLanes {
 		pointerCount += len(g.loop.Folds)
 	}
-	g.out.baseOf = make([]int8, pointerCount)
+	g.out.registerIndexOf = make([]int8, pointerCount)
 	next := 0
 	for _, advances := range []bool{true, false} {
 		for k := range pointerCount {
 			if (g.elementBytes(k) > 0) != advances {
 				continue
 			}
-			if g.out.baseOf[k] = -1; next < len(bases) {
-				g.out.baseOf[k] = int8(next)
+			if g.out.registerIndexOf[k] = -1; next < len(bases) {
+				g.out.registerIndexOf[k] = int8(next)
 				next++
 			} else {
 				g.slots = max(g.slots, (8*k+8+vectorBytes-1)/vectorBytes) // pointer k is word k of the spill area

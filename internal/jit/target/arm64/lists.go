@@ -11,7 +11,7 @@
 //  4. The loops over rows and elements are written (rows.go), with the allocated instructions (write.go). A
 //     pseudo-instruction, such as a loop for a remainder, is expanded when it is written (expand.go).
 //
-// NEON has no masks for the rest of a row. The last elements are computed by passes of half the elements, a quarter,
+// NEON has no masks for the tail of a row. The last elements are computed by passes of half the elements, a quarter,
 // and so on, with narrower loads and stores.
 package arm64
 

@@ -13,12 +13,14 @@ import (
 // Compile compiles a loop. registers is the number of vector registers that may be used, or 0 for all. The error wraps
 // ErrUnsupported of package target if the loop needs more registers or memory than there are.
 //
-// A pass is the code that computes a fixed number of adjacent elements of a row. The code of a row has three parts. The
-// main loop has passes of n elements. The rest loop has passes of fewer elements: the number for which the widest value
-// fills one register. The partial passes have the instructions of the rest loop with narrower loads and stores. The
-// first has half as many elements, the next a quarter, and so on down to one element. Nothing beyond an operand is read
-// or written, and no masks are needed. An iteration of the main loop is one pass. In a loop with folds, it has several
-// passes, which together fold one element into each accumulator.
+// A pass is the code that computes a fixed number of adjacent elements of a row. The code of a row has three parts:
+//   - The main loop. Its passes have as many elements as is fast.
+//   - The tail loop. In its passes, the widest value fills one register.
+//   - The partial passes. They are passes of the tail loop with narrower loads and stores, for half as many elements, a
+//     quarter, and so on down to one element. They need no masks, and access nothing beyond an operand.
+//
+// An iteration of the main loop is one pass, unless the loop has folds (reductions of rows). A fold has lane.FoldLanes
+// accumulators, and an iteration has several passes, which together fold one element into each accumulator.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32
@@ -42,7 +44,7 @@ func (g *generator) emit() {
 	assembler.Bind(rowStart)
 	g.out.write(g.rowCode.Insts, g.mainPass.lanes)
 	g.mainLoop()
-	g.restLoop()
+	g.tailLoop()
 	g.rewindAccPointers()
 	if g.loop.CombinesLanes {
 		g.out.write(g.accFinishCode.Insts, lane.FoldLanes)
@@ -64,10 +66,10 @@ func (g *generator) prologue() {
 	// The spill area starts at the next multiple of 64.
 	emit("add", regSpill, regArgs, asm.Imm(jit.OffsetSpill+63))
 	emit("and", regSpill, regSpill, asm.Imm(-64))
-	for k := range g.out.baseOf {
+	for k := range g.out.registerIndexOf {
 		reg, from := regPointer, jit.OffsetPtr+int32(8*k)
-		if base := g.out.baseOf[k]; base >= 0 {
-			reg = bases[base]
+		if index := g.out.registerIndexOf[k]; index >= 0 {
+			reg = bases[index]
 		}
 		switch {
 		case k == g.rowCounter():
@@ -82,7 +84,7 @@ func (g *generator) prologue() {
 		emit("ldr", reg, asm.Mem{Base: regArgs, Offset: int(from)})
 		g.out.savePointer(k)
 	}
-	for v, reg := range g.permanent {
+	for v, reg := range g.permanent { // Reload is the load instruction of a value, and Name its mnemonic
 		if value := &g.Values[v]; reg >= 0 && value.Reload != nil && value.Constant {
 			g.out.load(value.Reload.Name, &value.Reload.Mem, int(reg))
 		}
@@ -95,7 +97,7 @@ func (g *generator) mainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
 	perIteration := g.mainPass.lanes * g.out.accSets // elements
-	rest := assembler.NewLabel()
+	tail := assembler.NewLabel()
 	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of an iteration.
 	writeForAllSets := func(list []alloc.Allocated) {
 		for g.out.pass = range g.out.accSets {
@@ -103,18 +105,18 @@ func (g *generator) mainLoop() {
 		}
 		g.out.pass = 0
 	}
-	// Accumulators of totals are set before every row, even one without iterations; others are loaded before the
-	// first iteration.
-	totals := g.loop.CombinesLanes
-	if totals && g.accsInRegisters {
+	// With totals, a fold gives one number for each row. Its accumulators are then initialized for every row, even for one
+	// without iterations. Otherwise they are kept across rows, and are loaded before the first iteration.
+	hasTotals := g.loop.CombinesLanes
+	if hasTotals && g.accsInRegisters {
 		writeForAllSets(g.accLoadCode.Insts)
-	} else if totals {
+	} else if hasTotals {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
 	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
-	emit("b.lt", rest)
-	if g.accsInRegisters && !totals {
+	emit("b.lt", tail)
+	if g.accsInRegisters && !hasTotals {
 		writeForAllSets(g.accLoadCode.Insts)
 	}
 	top := assembler.NewLabel()
@@ -126,20 +128,20 @@ func (g *generator) mainLoop() {
 	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
 	emit("b.ge", top)
 	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perIteration
-	g.work.Row -= g.work.Iteration // method emit added them to Row
-	if g.accsInRegisters && !totals {
+	g.work.Row -= g.work.Iteration // because method g.emit adds all instructions to g.work.Row
+	if g.accsInRegisters && !hasTotals {
 		writeForAllSets(g.accStoreCode.Insts)
 	}
-	assembler.Bind(rest)
-	if g.accsInRegisters && totals {
+	assembler.Bind(tail)
+	if g.accsInRegisters && hasTotals {
 		writeForAllSets(g.accStoreCode.Insts)
 	}
 }
 
-// restLoop writes the rest loop and the partial passes.
-func (g *generator) restLoop() {
+// tailLoop writes the tail loop and the partial passes.
+func (g *generator) tailLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	lanes, perIteration := g.restPass.lanes, g.work.IterationElements // perIteration of the main loop
+	lanes, perIteration := g.tailPass.lanes, g.work.IterationElements // perIteration of the main loop
 	g.work.TailElements = lanes
 	if perIteration > lanes {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
@@ -147,7 +149,7 @@ func (g *generator) restLoop() {
 		emit("b.lt", partial)
 		assembler.Bind(top)
 		executedBefore := g.out.executedCount()
-		g.out.write(g.restCode.Insts, lanes)
+		g.out.write(g.tailCode.Insts, lanes)
 		g.advance(lanes, withAccs)
 		emit("subs", regLeft, regLeft, asm.Imm(lanes))
 		emit("b.ge", top)
@@ -156,18 +158,18 @@ func (g *generator) restLoop() {
 		assembler.Bind(partial)
 	}
 	partialWork := 0 // number of instructions of the partial passes
-	// regLeft is the number of elements that are left, minus lanes. As lanes is a power of two, both have the same low
-	// bits.
+	// The low bits of regLeft, the number of remaining elements minus lanes, select the partial passes. Subtraction of
+	// lanes, a power of two, did not change them.
 	for elements := lanes / 2; elements > 0; elements /= 2 {
 		skip := assembler.NewLabel()
 		emit("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
 		executedBefore := g.out.executedCount()
-		g.out.write(g.restCode.Insts, elements)
+		g.out.write(g.tailCode.Insts, elements)
 		g.advance(elements, withAccs)
 		partialWork += g.out.executedCount() - executedBefore
 		assembler.Bind(skip)
 	}
-	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the rest loop.
+	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the tail loop.
 	if perIteration == lanes {
 		g.work.TailIteration = partialWork
 	}
@@ -184,7 +186,7 @@ const (
 // advance writes the increments of pointers by a number of elements. If includesAccs is set, it also increments the
 // pointers to accumulators.
 func (g *generator) advance(elements int, includesAccs bool) {
-	for k := range g.out.baseOf {
+	for k := range g.out.registerIndexOf {
 		size := g.elementBytes(k)
 		if size == 0 || g.isAccPointer(k) && !includesAccs {
 			continue
@@ -195,8 +197,8 @@ func (g *generator) advance(elements int, includesAccs bool) {
 	}
 }
 
-// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator. The rest
-// of the row has moved them by N modulo FoldLanes elements.
+// rewindAccPointers writes instructions that set the pointers to accumulators back to the first accumulator. The
+// tail of a row of n elements has moved them by n modulo FoldLanes elements.
 func (g *generator) rewindAccPointers() {
 	if len(g.loop.Folds) == 0 {
 		return
@@ -204,7 +206,7 @@ func (g *generator) rewindAccPointers() {
 	emit := g.out.asm.Emit
 	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	emit("and", regCount, regCount, asm.Imm(lane.FoldLanes-1))
-	for k := range g.out.baseOf {
+	for k := range g.out.registerIndexOf {
 		if size := g.elementBytes(k); size > 0 && g.isAccPointer(k) {
 			g.subtractElements(g.out.pointer(k), size)
 			g.out.savePointer(k)

@@ -26,7 +26,7 @@ var bases = []asm.Reg{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20,
 type writer struct {
 	asm              *asm.Assembler
 	repeatedInsts    int    // bound on the instructions that pseudo-instructions execute in later iterations of loops
-	baseOf           []int8 // by pointer: its index in bases, or -1 if it is in the spill area
+	registerIndexOf  []int8 // by pointer: its index in bases, or -1 if it is in the spill area
 	accSets          int    // number of registers of an accumulator: one for each pass of an iteration of the main loop
 	firstAccRegister int    // the first register of accumulators
 
@@ -200,8 +200,8 @@ func (w *writer) address(mem *alloc.Mem) asm.Mem {
 
 // pointer returns a register with pointer k. If the pointer is in the spill area, pointer loads it to regPointer.
 func (w *writer) pointer(k int) asm.Reg {
-	if base := w.baseOf[k]; base >= 0 {
-		return bases[base]
+	if index := w.registerIndexOf[k]; index >= 0 {
+		return bases[index]
 	}
 	w.asm.Emit("ldr", regPointer, w.pointerWord(k))
 	return regPointer
@@ -209,7 +209,7 @@ func (w *writer) pointer(k int) asm.Reg {
 
 // savePointer stores pointer k from the register that pointer returned, if the pointer is in the spill area.
 func (w *writer) savePointer(k int) {
-	if w.baseOf[k] < 0 {
+	if w.registerIndexOf[k] < 0 {
 		w.asm.Emit("str", regPointer, w.pointerWord(k))
 	}
 }

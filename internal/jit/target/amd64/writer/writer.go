@@ -333,7 +333,7 @@ func (w *Writer) Inst(name string, operands ...target.Source) {
 }
 
 // LoadElements implements [target.Writer]. It broadcasts one element; amd64 permits no more (see
-// [target.ElementsPerVector]).
+// [target.MaxLoadedElements]).
 func (w *Writer) LoadElements(addr target.Addr, _ int, to target.VReg) { w.Broadcast(addr, to) }
 
 // FMAElement implements [target.Writer].
@@ -342,8 +342,8 @@ func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 }
 
 // Dot implements [target.Writer] for unsigned bytes of the first operand.
-func (w *Writer) Dot(bytes target.Element, y, sum target.VReg, signed bool) {
-	if signed {
+func (w *Writer) Dot(bytes target.Element, y, sum target.VReg, isSigned bool) {
+	if isSigned {
 		w.Fail(errors.New("amd64: Dot requires unsigned bytes of x: there is no instruction for signed bytes"))
 	}
 	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(bytes.Reg), w.Vec(sum))

@@ -430,9 +430,9 @@ func (w *Writer) FMAElement(x target.Element, y, sum target.VReg) {
 }
 
 // Dot implements [target.Writer].
-func (w *Writer) Dot(x target.Element, y, sum target.VReg, signed bool) {
+func (w *Writer) Dot(x target.Element, y, sum target.VReg, isSigned bool) {
 	name := "sudot" // y has the signed bytes, x the unsigned ones
-	if signed {
+	if isSigned {
 		name = "sdot"
 	}
 	w.Emit(name, w.vec(sum), w.vec(y).As(asm.B), asm.Lane{Num: int(x.Reg), Elem: asm.B, Index: x.Lane, Group: 4})
