@@ -63,7 +63,7 @@ func checkDevice(ctx context.Context, device graph.Device, options *Options) err
 
 // runOnce runs a kernel once.
 func (m *deviceMeasurer) runOnce(name string, operands []tensor.Meta) error {
-	call, err := m.kernel(name, operands...)
+	call, err := m.prepareCall(name, operands...)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func (m *deviceMeasurer) points() (points []Point) {
 	return points
 }
 
-// time returns the median time of a run in nanoseconds. A run adds one call to the queue count times, and then waits
-// for the device.
-func (m *deviceMeasurer) time(count int, call func() error) (float64, error) {
+// medianNS returns the median time of a run in nanoseconds. A run adds one call to the queue count times, and then
+// waits for the device.
+func (m *deviceMeasurer) medianNS(count int, call func() error) (float64, error) {
 	var runTimes []float64
 	limit := m.options.CallTime * time.Duration(m.options.Rounds)
 	for begin := time.Now(); len(runTimes) <= minRuns || time.Since(begin) < limit; {
@@ -134,25 +134,25 @@ func (m *deviceMeasurer) time(count int, call func() error) (float64, error) {
 
 // measureStep measures a step and a wait: the time of a run is linear in its steps.
 func (m *deviceMeasurer) measureStep() error {
-	const many = 64 // steps of the longer run
+	const longRunSteps = 64 // steps of the longer run
 	small := tensor.New(tensor.Float32, 32)
-	step, err := m.kernel("relu", small)
+	step, err := m.prepareCall("relu", small)
 	if err != nil {
 		return err
 	}
 	defer step.free()
-	singleNS, err := m.time(1, step.call)
+	singleNS, err := m.medianNS(1, step.call)
 	if err != nil {
 		return err
 	}
-	manyNS, err := m.time(many, step.call)
+	manyNS, err := m.medianNS(longRunSteps, step.call)
 	if err != nil {
 		return err
 	}
-	m.rates.StepPS = machine.PSPerNS * max(manyNS-singleNS, 0) / (many - 1)
+	m.rates.StepPS = machine.PSPerNS * max(manyNS-singleNS, 0) / (longRunSteps - 1)
 	m.rates.WaitPS = max(float64(machine.PSPerNS*singleNS)-m.rates.StepPS, 0)
 	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, singleNS},
-		deviceRun{"device.step", "step", step.work, step.bytes, many, manyNS})
+		deviceRun{"device.step", "step", step.work, step.bytes, longRunSteps, manyNS})
 	return nil
 }
 
@@ -199,12 +199,15 @@ func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func
 	return transfer
 }
 
+// addBytes is the number of bytes that an addition of float32 accesses for each element: two operands and a result.
+const addBytes = 3 * 4
+
 // measureByte measures the memory access of a pointwise kernel.
 func (m *deviceMeasurer) measureByte() error {
-	sizes := deviceSizes{first: 1 << 10, factor: 4, last: m.options.MaxBytes / 12, maxCalls: 256}
+	sizes := deviceSizes{first: 1 << 10, factor: 4, last: m.options.MaxBytes / addBytes, maxCalls: 256}
 	return m.fit("device.byte", "byte", &m.rates.BytePS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size)
-		call, err := m.kernel("add", meta, meta)
+		call, err := m.prepareCall("add", meta, meta)
 		if err == nil {
 			call.units = call.bytes
 		}
@@ -215,10 +218,10 @@ func (m *deviceMeasurer) measureByte() error {
 // measureTiled measures a byte of a transposed operand of a pointwise kernel. The time of the other operand and of the
 // result is predicted.
 func (m *deviceMeasurer) measureTiled() error {
-	sizes := deviceSizes{first: 32, factor: 2, last: int(math.Sqrt(float64(m.options.MaxBytes) / 12)), maxCalls: 256}
+	sizes := deviceSizes{first: 32, factor: 2, last: int(math.Sqrt(float64(m.options.MaxBytes) / addBytes)), maxCalls: 256}
 	return m.fit("device.tiled", "byte", &m.rates.TiledPS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size, size)
-		call, err := m.kernel("add", meta, meta.WithStrides([]int{1, size}))
+		call, err := m.prepareCall("add", meta, meta.WithStrides([]int{1, size}))
 		if err == nil {
 			call.units = call.work.Bytes[graph.Tiled]
 			call.otherPS = float64(call.work.Bytes[graph.Dense] * m.rates.BytePS)
@@ -233,7 +236,7 @@ func (m *deviceMeasurer) measureOperation() error {
 	sizes := deviceSizes{first: 16, factor: 2, last: 2048, maxCalls: 256}
 	return m.fit(machine.DeviceOperation, unit, &m.rates.OperationPS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size, size)
-		call, err := m.kernel("matmul", meta, meta)
+		call, err := m.prepareCall("matmul", meta, meta)
 		if err == nil {
 			call.units = operationsOf(&call.work)
 		}
@@ -258,7 +261,7 @@ func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSiz
 		}
 		defer call.free()
 		for count := 1; ; count *= 4 {
-			ns, err := m.time(count, call.call)
+			ns, err := m.medianNS(count, call.call)
 			if err != nil {
 				return false, err
 			}
@@ -294,8 +297,8 @@ type deviceCall struct {
 	otherPS float64 // the predicted time of other work, in picoseconds
 }
 
-// kernel prepares a call of an op on the device.
-func (m *deviceMeasurer) kernel(name string, operands ...tensor.Meta) (*deviceCall, error) {
+// prepareCall prepares a call of an op on the device.
+func (m *deviceMeasurer) prepareCall(name string, operands ...tensor.Meta) (*deviceCall, error) {
 	built := graph.New("calibrate", kernels.Lookup)
 	var in []any
 	for i, meta := range operands {
@@ -338,10 +341,10 @@ func operationsOf(work *graph.Work) (operations float64) {
 }
 
 // allocate allocates the operands of a call, fills them with random numbers, and sets the fields call and free.
-func (m *deviceMeasurer) allocate(to *deviceCall, kernel *graph.Kernel, out tensor.Meta, in []tensor.Meta) error {
+func (m *deviceMeasurer) allocate(prepared *deviceCall, kernel *graph.Kernel, out tensor.Meta, in []tensor.Meta) error {
 	mem := &graph.Mem{Queue: m.queue, Place: tensor.Device, Ptrs: make([]unsafe.Pointer, 1+len(in))}
-	to.call = func() error { return runKernel(kernel, mem) }
-	to.free = func() {
+	prepared.call = func() error { return runKernel(kernel, mem) }
+	prepared.free = func() {
 		for _, address := range mem.Addresses {
 			address.Memory.Free()
 		}
@@ -350,7 +353,7 @@ func (m *deviceMeasurer) allocate(to *deviceCall, kernel *graph.Kernel, out tens
 	for i, bytes := range append([]int{out.Bytes()}, append(bytesOf(in), kernel.Scratch)...) {
 		memory, err := m.device.Alloc(bytes)
 		if err != nil {
-			to.free()
+			prepared.free()
 			return err
 		}
 		address := graph.DeviceAddress{Memory: memory}
@@ -359,7 +362,7 @@ func (m *deviceMeasurer) allocate(to *deviceCall, kernel *graph.Kernel, out tens
 			continue
 		}
 		if err := m.queue.Upload(address, randomTensor(in[i-1], rng, 1).Storage().Bytes()); err != nil {
-			to.free()
+			prepared.free()
 			return err
 		}
 	}

@@ -21,58 +21,6 @@ import (
 // program follow.
 const productOperandCount = 3
 
-// transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
-func transposed(meta tensor.Meta) tensor.Meta {
-	rank := meta.Rank()
-	exchanged := tensor.New(meta.DType, meta.Shape...)
-	exchanged.Strides[rank-2], exchanged.Strides[rank-1] = 1, meta.Shape[rank-2]
-	return exchanged
-}
-
-// pack transposes operand i, a constant operand of the row program, such as a mask, if the scores are stored by columns
-// ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
-func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
-	if i < productOperandCount || !call.IsConstant(i) || len(call.Out) != 1 {
-		return packing, false
-	}
-	dense := denseCall(call)
-	viewed, err := implementation.attentionOf(dense)
-	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperandCount]) {
-		return packing, false
-	}
-	viewShape := call.Attrs.(*Fusion).ViewShapes[i] // the shape in which the attention reads the operand
-	if _, err = call.Meta(i).View(viewShape); err != nil {
-		return packing, false
-	}
-	meta := transposed(tensor.New(call.Meta(i).DType, viewShape...))
-	viewOf := func(data *tensor.Tensor) *tensor.Tensor {
-		viewMeta, err := data.Meta.View(viewShape)
-		if err != nil {
-			panic("fusion: " + err.Error()) // the view succeeded above
-		}
-		return tensor.Must(data.View(viewMeta))
-	}
-	byColumns := func(packed *tensor.Tensor) *tensor.Tensor {
-		return tensor.Must(tensor.FromStorage(meta, packed.Storage()))
-	}
-	return graph.Packing{Format: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
-		DType: meta.DType, Len: meta.Numel(),
-		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), 1); err != nil {
-				interrupt.Check(ctx)
-				panic(err)
-			}
-		},
-		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(viewOf(dst), byColumns(packed)) }}, true
-}
-
-// variesInBothDimensions reports whether an operand of the row program varies along rows and along columns of the
-// scores.
-func variesInBothDimensions(meta tensor.Meta) bool {
-	rank := meta.Rank()
-	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
-}
-
 // attentionOp returns the op of fused attentions in which both products are calls of the op `product`. The Attend of
 // product computes them: see [graph.Attend]. attentionOp returns nil if product has no Attend. No catalogue has the
 // returned op.
@@ -264,6 +212,58 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 		work.Footprint = call.Footprint()
 	}
 	return work, true
+}
+
+// transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
+func transposed(meta tensor.Meta) tensor.Meta {
+	rank := meta.Rank()
+	exchanged := tensor.New(meta.DType, meta.Shape...)
+	exchanged.Strides[rank-2], exchanged.Strides[rank-1] = 1, meta.Shape[rank-2]
+	return exchanged
+}
+
+// pack transposes operand i, a constant operand of the row program, such as a mask, if the scores are stored by columns
+// ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
+func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
+	if i < productOperandCount || !call.IsConstant(i) || len(call.Out) != 1 {
+		return packing, false
+	}
+	dense := denseCall(call)
+	viewed, err := implementation.attentionOf(dense)
+	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperandCount]) {
+		return packing, false
+	}
+	viewShape := call.Attrs.(*Fusion).ViewShapes[i] // the shape in which the attention reads the operand
+	if _, err = call.Meta(i).View(viewShape); err != nil {
+		return packing, false
+	}
+	meta := transposed(tensor.New(call.Meta(i).DType, viewShape...))
+	viewOf := func(data *tensor.Tensor) *tensor.Tensor {
+		viewMeta, err := data.Meta.View(viewShape)
+		if err != nil {
+			panic("fusion: " + err.Error()) // the view succeeded above
+		}
+		return tensor.Must(data.View(viewMeta))
+	}
+	byColumns := func(packed *tensor.Tensor) *tensor.Tensor {
+		return tensor.Must(tensor.FromStorage(meta, packed.Storage()))
+	}
+	return graph.Packing{Format: fmt.Sprintf("%v of %s by columns", meta.DType, tensor.ListString(viewShape)),
+		DType: meta.DType, Len: meta.Numel(),
+		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
+			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), 1); err != nil {
+				interrupt.Check(ctx)
+				panic(err)
+			}
+		},
+		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(viewOf(dst), byColumns(packed)) }}, true
+}
+
+// variesInBothDimensions reports whether an operand of the row program varies along rows and along columns of the
+// scores.
+func variesInBothDimensions(meta tensor.Meta) bool {
+	rank := meta.Rank()
+	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
 }
 
 // lower makes the kernel.

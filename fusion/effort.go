@@ -103,8 +103,8 @@ func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 // or if the expression does not compile.
 func exampleEffort(op *graph.Op) (counts OpCounts, ok bool) {
 	defer func() { _ = recover() }() // functions of a caller's op may panic; its calls will report that
-	if c := exampleCode(op); c != nil && c.Compilable() {
-		return EffortOf(c), true
+	if code := exampleCode(op); code != nil && code.Compilable() {
+		return EffortOf(code), true
 	}
 	return counts, false
 }

@@ -173,11 +173,11 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	fused, last := builder.node, parts[len(parts)-1]
 	// The loop reads the anchor's result, if there is an anchor, and all operands except the anchor's. Fusion.Anchor is
 	// the number of the anchor's operands.
-	streams := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
+	loopOperands := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
 	switch {
 	case len(fused.Out) == 0:
 		return nil, errors.New("no result of the parts is needed")
-	case len(fused.In) == 0 || streams > expr.MaxOperands:
+	case len(fused.In) == 0 || loopOperands > expr.MaxOperands:
 		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
 	}
 	fused.Attrs, fused.Name, fused.PartOf = builder.fusion, last.Name, last.PartOf

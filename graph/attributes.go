@@ -127,7 +127,7 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 	if setField(field, givenField, given, symbols) != nil {
 		return false
 	}
-	if field.Default != "none" && setField(field, defaultField, field.defaultValue(), nil) != nil {
+	if field.Default != "none" && setField(field, defaultField, field.parseDefault(), nil) != nil {
 		return false
 	}
 	return identical(givenField, defaultField)

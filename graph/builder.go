@@ -22,13 +22,13 @@ func (g *Graph) Input(name string, dtype tensor.DType, shape ...int) *Value {
 }
 
 // InputFormat adds a dense input in a memory format.
-func (g *Graph) InputFormat(name string, dtype tensor.DType, f tensor.MemoryFormat, shape ...int) *Value {
-	meta, err := tensor.NewFormat(dtype, shape, f)
+func (g *Graph) InputFormat(name string, dtype tensor.DType, format tensor.MemoryFormat, shape ...int) *Value {
+	meta, err := tensor.NewFormat(dtype, shape, format)
 	if err != nil {
 		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
 	}
 	v := g.InputMeta(name, meta)
-	v.decl = &Decl{DType: dtype, Layout: Pin{Format: f}}
+	v.decl = &Decl{DType: dtype, Layout: Pin{Format: format}}
 	return v
 }
 
@@ -46,8 +46,8 @@ func (g *Graph) InputMeta(name string, meta tensor.Meta) *Value {
 }
 
 // InputDims adds an input with sizes and a memory format: see [Graph.InputDecl]. NoFormat means row-major.
-func (g *Graph) InputDims(name string, dtype tensor.DType, f tensor.MemoryFormat, dims ...Dim) *Value {
-	return g.InputDecl(name, Decl{DType: dtype, Dims: dims, Layout: Pin{Format: f}})
+func (g *Graph) InputDims(name string, dtype tensor.DType, format tensor.MemoryFormat, dims ...Dim) *Value {
+	return g.InputDecl(name, Decl{DType: dtype, Dims: dims, Layout: Pin{Format: format}})
 }
 
 // reject records an error of an input or a constant and returns a placeholder for the value.

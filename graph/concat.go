@@ -58,10 +58,10 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	if dim < 0 {
 		dim += rank
 	}
-	isMismatch := slices.ContainsFunc(n.In, func(a Arg) bool {
+	hasMismatch := slices.ContainsFunc(n.In, func(a Arg) bool {
 		return a.Kind != TensorArg || a.Meta().Rank() != rank && a.Meta().Numel() > 0
 	})
-	return dim, ok && dim >= 0 && dim < rank && !isMismatch
+	return dim, ok && dim >= 0 && dim < rank && !hasMismatch
 }
 
 // inPlace marks the operands that are already in place: their nodes write them to their slices of this node's result,

@@ -51,7 +51,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 			if field.Default == "none" {
 				continue
 			}
-			value = field.defaultValue()
+			value = field.parseDefault()
 		}
 		if err := setField(field, out.Elem().Field(field.index), value, symbols); err != nil {
 			return nil, &AttrError{field.Name, fmt.Errorf("attribute %q: %w", field.Name, field.withExpectedType(err))}

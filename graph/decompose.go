@@ -62,7 +62,7 @@ func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 		err = fmt.Errorf("its parts return %d results, want %d", len(results), len(n.Out))
 	}
 	for i := 0; err == nil && i < len(results); i++ {
-		if err = p.check(i, results[i]); err == nil && slices.Contains(results[:i], results[i]) {
+		if err = p.checkResult(i, results[i]); err == nil && slices.Contains(results[:i], results[i]) {
 			err = fmt.Errorf("result %d of its parts is also another result", i)
 		}
 	}
@@ -88,8 +88,8 @@ func (p *Parts) drop() {
 	}
 }
 
-// check returns an error if v cannot replace result i of the whole. v is result i of the parts.
-func (p *Parts) check(i int, v *Value) error {
+// checkResult returns an error if v cannot replace result i of the whole. v is result i of the parts.
+func (p *Parts) checkResult(i int, v *Value) error {
 	replaced := p.whole.Out[i]
 	switch {
 	case v == nil || v.Node == nil || v.Node.PartOf != p.whole || !slices.Contains(p.nodes, v.Node):

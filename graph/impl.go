@@ -283,11 +283,11 @@ func (op *Op) Impl(name string) (*Impl, error) {
 			return &op.Impls[i], nil
 		}
 	}
-	return nil, op.noImpl(name, op.implNames())
+	return nil, op.noImplError(name, op.implNames())
 }
 
-// noImpl returns the error for a name that no implementation has. It lists the given names.
-func (op *Op) noImpl(name string, names []string) error {
+// noImplError returns the error for a name that no implementation has. It lists the given names.
+func (op *Op) noImplError(name string, names []string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s has no implementations to choose from", op.Name)
 	}

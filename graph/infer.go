@@ -100,6 +100,7 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
 	call := &state.call
+	// metaFixesSizes: if an op uses an unknown size as a number, a guard records that the size equals its hint.
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.metaFixesSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
 		g.symbolicState != nil
 	var results []Result

@@ -96,18 +96,18 @@ func (m *Mem) CheckContext() {
 	}
 }
 
-// checkSteps is the number of simple steps between two checks of the context.
-const checkSteps = 1 << 16
+// stepsBetweenChecks is the number of simple steps between two checks of the context.
+const stepsBetweenChecks = 1 << 16
 
 // CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds.
-// CheckContextAfter checks the context after every checkSteps steps: see [Mem.CheckContext].
+// After every stepsBetweenChecks steps, it checks the context: see [Mem.CheckContext].
 //
 //go:noinline
 func (m *Mem) CheckContextAfter(n int) {
 	if m == nil {
 		return
 	}
-	if m.steps += n; m.steps >= checkSteps {
+	if m.steps += n; m.steps >= stepsBetweenChecks {
 		m.steps = 0
 		interrupt.Check(m.Context)
 	}

@@ -244,7 +244,7 @@ func (n *Node) checkImpl(name string) error {
 	if names == nil {
 		names = n.Op.implNames()
 	}
-	return n.Op.noImpl(name, names)
+	return n.Op.noImplError(name, names)
 }
 
 // Pinned is [Value.PinnedTo] for a memory format.

@@ -112,12 +112,12 @@ func schemaOf(empty any) *Schema {
 		if !ok {
 			panic("graph: field " + structField.Name + " of " + structType.String() + " has no attr tag")
 		}
-		if name == anyName && structField.IsExported() && schema.Additional == nil &&
+		if name == additionalName && structField.IsExported() && schema.Additional == nil &&
 			structField.Type == reflect.TypeFor[map[string]tensor.Scalar]() {
 			schema.Additional = &Field{Name: name, Doc: structField.Tag.Get("doc"), Type: "number", index: i}
 			continue
 		}
-		if !structField.IsExported() || !decodable(structField.Type) || name == anyName {
+		if !structField.IsExported() || !decodable(structField.Type) || name == additionalName {
 			panic("graph: field " + structField.Name + " of " + structType.String() +
 				" is not exported, or no attribute can have its type")
 		}
@@ -155,8 +155,8 @@ func schemaOf(empty any) *Schema {
 	return schema
 }
 
-// anyName is the name of the field for attributes without a field of their own.
-const anyName = "*"
+// additionalName is the name of the field for attributes without a field of their own.
+const additionalName = "*"
 
 // decodable reports whether setValue can store an attribute in a field of the type.
 func decodable(t reflect.Type) bool {
@@ -228,30 +228,29 @@ func (f Field) DefaultValue() (any, bool) {
 	if f.Required || f.Default == "none" {
 		return nil, false
 	}
-	v := f.defaultValue()
+	v := f.parseDefault()
 	if x, ok := v.(float64); ok && numerals.SpecialText(x) != "" {
 		return numerals.SpecialText(x), true
 	}
 	return v, true
 }
 
-// defaultValue parses the default tag: a number, true, false, a list of numbers separated
-// by commas, or a string.
-func (f Field) defaultValue() any {
+// parseDefault parses the default tag: a number, true, false, a list of numbers separated by commas, or a string.
+func (f Field) parseDefault() any {
 	if strings.HasSuffix(f.Type, "[]") {
 		list := []any{}
 		for _, part := range strings.Split(f.Default, ",") {
 			if part != "" {
-				list = append(list, literal(part))
+				list = append(list, parseLiteral(part))
 			}
 		}
 		return list
 	}
-	return literal(f.Default)
+	return parseLiteral(f.Default)
 }
 
-// literal parses true, false or a number. It returns any other text unchanged.
-func literal(s string) any {
+// parseLiteral parses true, false or a number. It returns any other text unchanged.
+func parseLiteral(s string) any {
 	switch s {
 	case "true":
 		return true

@@ -46,13 +46,14 @@ func (u *unbacked) infer(n *Node) {
 	}
 }
 
-// inferCase infers a node for one class of sizes: sym.Fork calls it for each combination of branches.
+// inferCase infers a node for one class of sizes: sym.Fork calls it for each combination of branches. The values of the
+// classResult are the results of the node.
 func (u *unbacked) inferCase(n *Node) (result classResult, err error) {
 	u.nextSymbol = u.usedSymbols
 	if result.err = n.infer(&inference{}); result.err != nil {
 		return result, nil
 	}
-	for _, v := range n.Out { // here, values are the results of the node
+	for _, v := range n.Out {
 		result.values = append(result.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic})
 	}
 	return result, nil
@@ -70,26 +71,26 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 	}
 	first := cases[0].Value.values
 	for i, v := range n.Out {
-		atHints := &first[i]
-		v.Alias = atHints.alias
+		firstCase := &first[i] // it has the layout at the hints of the symbols
+		v.Alias = firstCase.alias
 		for _, c := range cases {
 			other := &c.Value.values[i]
-			if other.dynamic || other.valueType.DType != atHints.valueType.DType ||
-				len(other.valueType.Shape) != len(atHints.valueType.Shape) {
+			if other.dynamic || other.valueType.DType != firstCase.valueType.DType ||
+				len(other.valueType.Shape) != len(firstCase.valueType.Shape) {
 				return false
 			}
-			if other.alias != atHints.alias { // a view only for some sizes
+			if other.alias != firstCase.alias { // a view only for some sizes
 				v.Alias = nil
 			}
 		}
-		ordered := sym.Differing(cases, func(first, other classResult) bool {
-			firstType, otherType := first.values[i].valueType, other.values[i].valueType
+		ordered := sym.Differing(cases, func(a, b classResult) bool {
+			firstType, otherType := a.values[i].valueType, b.values[i].valueType
 			return firstType.SameForm(otherType) || sameType(firstType, otherType)
 		})
 		// ordered has the first case and the cases with other types. The first case goes to the end, because mergedType
 		// uses the type of the last case for all sizes that belong to no other case.
 		ordered = append(ordered[1:], ordered[0])
-		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), atHints.meta, false
+		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), firstCase.meta, false
 	}
 	u.usedSymbols = u.nextSymbol
 	return true

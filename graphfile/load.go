@@ -158,8 +158,8 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	data := make([]byte, 0, size+512) // the last Read, which returns io.EOF, needs a buffer with free space
 	for {
 		interrupt.Check(ctx)
-		n, err := r.Read(data[len(data):min(len(data)+maxRead, cap(data))])
-		data = data[:len(data)+n]
+		count, err := r.Read(data[len(data):min(len(data)+maxRead, cap(data))])
+		data = data[:len(data)+count]
 		switch {
 		case err == io.EOF:
 			return data, nil

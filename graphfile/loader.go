@@ -18,16 +18,16 @@ import (
 
 // loader reads one graph: a whole file, or a graph that is an attribute in a file.
 type loader struct {
-	ctx       context.Context // may be nil
-	draft     *graph.Draft    // builds graph
-	graph     *graph.Graph
-	places    *places // offsets of nodes and outputs, for errors
-	source    *source // converts offsets to lines and columns, for errors
-	lookup    graph.Lookup
-	data      []byte
-	base      int // offset of data in the file; all offsets are relative to the file unless stated otherwise
-	depth     int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
-	openConst OpenConst
+	ctx        context.Context // may be nil
+	draft      *graph.Draft    // builds graph
+	graph      *graph.Graph
+	places     *places // offsets of nodes and outputs, for errors
+	source     *source // converts offsets to lines and columns, for errors
+	lookup     graph.Lookup
+	data       []byte
+	baseOffset int // offset of data in the file; all offsets are relative to the file unless stated otherwise
+	depth      int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
+	openConst  OpenConst
 
 	// These fields are for ParseSome, which continues past mistakes. skipsMistakes reports whether unavailable is set.
 	unavailable map[*graph.Value]bool // rejected inputs and constants; nil for other functions
@@ -70,7 +70,7 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 // parse reads, resolves and sorts the graph in l.data.
 func (l *loader) parse() {
 	l.scan = newScanner(l.data, func(offset int, err error) { l.failAt(offset, "%w", err) })
-	l.scan.base = l.base
+	l.scan.base = l.baseOffset
 	if err := l.readTopLevel(); err != nil {
 		l.syntaxError(err)
 	} else {
@@ -104,19 +104,19 @@ func (l *loader) syntaxError(err error) {
 	offset, msg := l.scan.offset(), err.Error()
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
-		offset, msg = l.base+int(syntactic.ByteOffset), "invalid JSON: "+syntactic.Err.Error()
+		offset, msg = l.baseOffset+int(syntactic.ByteOffset), "invalid JSON: "+syntactic.Err.Error()
 	}
 	place := func(offset int) string { // offset is an offset in data
-		p := l.source.position(l.base + offset)
+		p := l.source.position(l.baseOffset + offset)
 		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
 	}
 	if mistake := diagnose(l.data, place); mistake != nil {
-		offset, msg = l.base+mistake.offset, mistake.text
+		offset, msg = l.baseOffset+mistake.offset, mistake.text
 	}
 	if len(l.errs) == maxErrors {
 		l.errs = l.errs[:maxErrors-1]
 	}
-	l.failAt(min(offset, l.base+len(l.data)), "%s", msg)
+	l.failAt(min(offset, l.baseOffset+len(l.data)), "%s", msg)
 }
 
 // readTopLevel reads the top-level object.
@@ -156,7 +156,7 @@ func (l *loader) readTopLevel() error {
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
 		// A top-level value without keys, such as a list or a string, gets a single error.
 		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
-			l.failAt(l.base, "%q is missing", key)
+			l.failAt(l.baseOffset, "%q is missing", key)
 		}
 	}
 	return nil

@@ -153,22 +153,22 @@ func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 		bits = 64
 	}
 	base := t.Pointer()
-	dtype := tensor.Int64
+	printedDType := tensor.Int64
 	switch {
 	case t.DType.IsComplex():
-		dtype = tensor.Complex128
+		printedDType = tensor.Complex128
 	case t.DType.IsFloat():
-		dtype = tensor.Float64
+		printedDType = tensor.Float64
 	}
-	convert := tensor.Converter(dtype, t.DType) // converts 1 element below, so that its strides are 0
+	convert := tensor.Converter(printedDType, t.DType) // converts 1 element below, so that its strides are 0
 	return func(b *bytes.Buffer, distance int) {
 		p := unsafe.Add(base, distance*size)
 		switch {
-		case dtype == tensor.Complex128:
+		case printedDType == tensor.Complex128:
 			var z complex128
 			convert(unsafe.Pointer(&z), p, 0, 0, 1)
 			fmt.Fprintf(b, "[%s, %s]", plainFloat(real(z), bits), plainFloat(imag(z), bits))
-		case dtype == tensor.Float64:
+		case printedDType == tensor.Float64:
 			var x float64
 			convert(unsafe.Pointer(&x), p, 0, 0, 1)
 			b.WriteString(plainFloat(x, bits))
@@ -183,6 +183,7 @@ func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 // plainFloat is floatText for a known dtype: 2 instead of 2.0.
 func plainFloat(x float64, bits int) string { return strings.TrimSuffix(floatText(x, bits), ".0") }
 
+// integerText returns the JSON of an integer or bool of a dtype, converted to int64.
 func integerText(dtype tensor.DType, i int64) string {
 	switch {
 	case dtype == tensor.Bool:

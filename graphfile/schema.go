@@ -70,7 +70,9 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 // object is a JSON object. Its keys are sorted in the output.
 type object map[string]any
 
+// The schemas of numbers.
 var (
+	// specialNumber describes NaN and infinities, which JSON writes as strings.
 	specialNumber = anyOf(object{"enum": []string{"NaN", "Infinity", "-Infinity"}}, object{"type": "string",
 		"pattern":     `^([nN][aA][nN]|[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?)$`,
 		"description": "NaN or an infinity in another spelling"})
@@ -79,10 +81,16 @@ var (
 		"description": "a complex number: real and imaginary part"}
 )
 
-func ref(name string) object              { return object{"$ref": "#/$defs/" + name} }
-func anyOf(alternatives ...object) object { return object{"anyOf": alternatives} }
-func arrayOf(item object) object          { return object{"type": "array", "items": item} }
+// ref returns a reference to a definition under $defs.
+func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
 
+// anyOf describes a value that matches at least one of the alternatives.
+func anyOf(alternatives ...object) object { return object{"anyOf": alternatives} }
+
+// arrayOf describes a list.
+func arrayOf(item object) object { return object{"type": "array", "items": item} }
+
+// withDoc adds a description to a schema, and returns the schema.
 func withDoc(schema object, doc string) object {
 	if doc != "" {
 		schema["description"] = doc
@@ -99,6 +107,7 @@ func closedObject(members object, required ...string) object {
 	return schema
 }
 
+// dtypeNames returns the names of all dtypes.
 func dtypeNames() []string {
 	var names []string
 	for _, dtype := range tensor.DTypes() {
@@ -124,8 +133,10 @@ func tensorMembers() object {
 var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
 	object{"required": []string{"strides", "order"}}, formatAndOrder)
 
+// formatAndOrder matches a declaration that has both memory_format and order.
 var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 
+// inputSchema describes an input.
 func inputSchema() object {
 	members := tensorMembers()
 	members["shape"] = arrayOf(ref("dim"))
@@ -134,6 +145,7 @@ func inputSchema() object {
 	return schema
 }
 
+// constantSchema describes a constant, whose data is in the graph file or in another file.
 func constantSchema() object {
 	members := tensorMembers()
 	members["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
@@ -148,6 +160,7 @@ func constantSchema() object {
 	return schema
 }
 
+// outputSchema describes an output: the name of a value, or an object with the value and its layout.
 func outputSchema() object {
 	full := closedObject(object{"value": ref("name"), "name": object{"type": "string"},
 		"memory_format": ref("memory_format"), "order": ref("order")}, "value")
@@ -183,6 +196,7 @@ func nodeSchema(ops []*graph.Op) object {
 	return schema
 }
 
+// firstLine returns the text up to the first line break.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
@@ -217,17 +231,17 @@ func opSchema(op *graph.Op) object {
 		members["impl"] = object{"enum": names}
 	}
 	node := object{"description": op.Doc, "properties": members}
-	var needs []string
+	var requiredMembers []string
 	if minInputs > 0 {
-		needs = append(needs, "inputs")
+		requiredMembers = append(requiredMembers, "inputs")
 	}
 	if required != nil {
-		needs = append(needs, "attrs")
+		requiredMembers = append(requiredMembers, "attrs")
 	} else {
 		attrsMember["type"] = []string{"object", "null"}
 	}
-	if needs != nil {
-		node["required"] = needs
+	if requiredMembers != nil {
+		node["required"] = requiredMembers
 	}
 	if combinations := numberCombinations(op, minInputs); combinations != nil {
 		node["anyOf"] = combinations

@@ -19,7 +19,7 @@ func isGraph(s *graph.Schema, name string) bool {
 // file, and cannot refer to values of the enclosing graph. subgraph adds the mistakes of the graph to l.
 func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	sub := newLoader(l.source, l.lookup, raw)
-	sub.ctx, sub.base, sub.depth, sub.openConst = l.ctx, offset, l.depth+1, l.openConst
+	sub.ctx, sub.baseOffset, sub.depth, sub.openConst = l.ctx, offset, l.depth+1, l.openConst
 	if l.depth == maxNesting {
 		l.failAt(offset, "graphs are nested more than %d deep", maxNesting)
 		return sub.graph

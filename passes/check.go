@@ -192,7 +192,7 @@ func (c *checker) checkAfter(g *graph.Graph, properties graph.Props, pass Pass) 
 	}
 	current := snapshotOf(g)
 	// A caller's pass may change data in place, which a snapshot does not show.
-	if pass.isBuiltin() && c.evaluated.same(current) {
+	if pass.isBuiltin() && c.evaluated.equals(current) {
 		return nil
 	}
 	got, err := evaluate(g, withoutReference(g), c.inputs)

@@ -92,15 +92,15 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 		case !layoutsChosen || demanded.pin.Matches(v.Meta):
 			continue
 		}
-		if err := p.checkSource(uses, v, demanded.pin, demanded.name); err != nil {
+		if err := p.checkOnlyCopiesRead(uses, v, demanded.pin, demanded.name); err != nil {
 			return err
 		}
 	}
-	for v, name := range p.unpinned {
+	for v, name := range p.unpinned { // the sources of pinned copies, with the names of the pinned values
 		if valueOf[v.Name] != v {
 			continue
 		}
-		if err := p.checkSource(uses, v, p.pinOf(name), name); err != nil {
+		if err := p.checkOnlyCopiesRead(uses, v, p.pinOf(name), name); err != nil {
 			return err
 		}
 	}
@@ -125,14 +125,14 @@ func (p *Plan) pinOf(name string) graph.Pin {
 	return graph.Pin{}
 }
 
-// checkSource returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned layout.
-func (p *Plan) checkSource(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
+// checkOnlyCopiesRead returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned layout.
+func (p *Plan) checkOnlyCopiesRead(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
 	for _, n := range uses.readers.At(v) {
 		switch {
 		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
 		case n.Op.Identity && n.Pin == pin:
 		case n.Op.Identity && n.Why != "": // an intermediate copy
-			if err := p.checkSource(uses, n.Out[0], pin, name); err != nil {
+			if err := p.checkOnlyCopiesRead(uses, n.Out[0], pin, name); err != nil {
 				return err
 			}
 		default:

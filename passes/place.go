@@ -232,15 +232,15 @@ type costByPart struct {
 	ns    float64 // sum of the parts
 }
 
-// nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which moved returns
-// true, and takes the other parts from known. If known has no parts, it computes all.
-func (placer *placer) nodeCost(n *graph.Node, known costByPart, moved func(*graph.Value) bool) (cost costByPart) {
+// nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which
+// layoutChanged returns true, and takes the other parts from known. If known has no parts, it computes all.
+func (placer *placer) nodeCost(n *graph.Node, known costByPart, layoutChanged func(*graph.Value) bool) (cost costByPart) {
 	if placer.profile == nil {
 		return cost
 	}
 	cost.parts = make([]float64, 1+len(n.In))
 	// i is the index of an operand, or -1 for the node's own work.
-	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
+	unknown := func(i int) bool { return known.parts == nil || i >= 0 && layoutChanged(n.In[i].Value) }
 	copy(cost.parts, known.parts)
 	setPart := func(i int, work graph.Work) {
 		cost.parts[i+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS

@@ -11,13 +11,13 @@ import (
 // snapshot has the parts of a graph that determine the results of an evaluation. If the snapshots before and after a
 // pass are equal, the graph need not be evaluated again.
 type snapshot struct {
-	nodes   []node
-	values  []value
+	nodes   []nodeState
+	values  []valueState
 	outputs []graph.Output
 }
 
-// node has the fields of a graph node that affect results.
-type node struct {
+// nodeState has the fields of a graph node that affect results.
+type nodeState struct {
 	node     *graph.Node
 	op       *graph.Op
 	operands []graph.Arg
@@ -25,8 +25,8 @@ type node struct {
 	attrs    any
 }
 
-// value has the fields of a graph value that affect results. Metas are immutable and need no copy.
-type value struct {
+// valueState has the fields of a graph value that affect results. Metas are immutable and need no copy.
+type valueState struct {
 	value              *graph.Value
 	meta               tensor.Meta
 	alias, containedIn *graph.Value
@@ -38,24 +38,24 @@ type value struct {
 func snapshotOf(g *graph.Graph) *snapshot {
 	s := &snapshot{outputs: slices.Clone(g.Outputs)}
 	for _, n := range g.Nodes {
-		s.nodes = append(s.nodes, node{node: n, op: n.Op, operands: slices.Clone(n.In),
+		s.nodes = append(s.nodes, nodeState{node: n, op: n.Op, operands: slices.Clone(n.In),
 			results: slices.Clone(n.Out), attrs: n.Attrs})
 	}
 	g.Values(func(v *graph.Value) {
-		s.values = append(s.values, value{value: v, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn,
+		s.values = append(s.values, valueState{value: v, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn,
 			data: v.Const, packed: v.Packed})
 	})
 	return s
 }
 
-// same reports whether two snapshots are equal.
-func (s *snapshot) same(other *snapshot) bool {
+// equals reports whether two snapshots are equal.
+func (s *snapshot) equals(other *snapshot) bool {
 	return s != nil && slices.Equal(s.outputs, other.outputs) &&
-		slices.EqualFunc(s.nodes, other.nodes, func(a, b node) bool {
+		slices.EqualFunc(s.nodes, other.nodes, func(a, b nodeState) bool {
 			return a.node == b.node && a.op == b.op && slices.Equal(a.operands, b.operands) &&
 				slices.Equal(a.results, b.results) && reflect.DeepEqual(a.attrs, b.attrs)
 		}) &&
-		slices.EqualFunc(s.values, other.values, func(a, b value) bool {
+		slices.EqualFunc(s.values, other.values, func(a, b valueState) bool {
 			return a.value == b.value && a.alias == b.alias && a.containedIn == b.containedIn && a.data == b.data &&
 				a.packed == b.packed && reflect.DeepEqual(a.meta, b.meta)
 		})

@@ -38,8 +38,8 @@ func TestUnchanged(t *testing.T) {
 			require.NoError(t, g.Infer())
 			before := snapshotOf(g)
 			change(g)
-			assert.Equal(t, name == "nothing", before.same(snapshotOf(g)))
+			assert.Equal(t, name == "nothing", before.equals(snapshotOf(g)))
 		})
 	}
-	assert.False(t, (*snapshot)(nil).same(&snapshot{}), "nothing was evaluated")
+	assert.False(t, (*snapshot)(nil).equals(&snapshot{}), "nothing was evaluated")
 }

@@ -10,6 +10,8 @@ type Bool struct {
 // BoolOf returns a known truth value.
 func BoolOf(v bool) Bool { return Bool{truth: v} }
 
+// The comparisons below have a fast path for numbers: an Int is the number n if its expression e is nil.
+
 // Eq returns the condition a = b.
 func (a Int) Eq(b Int) Bool {
 	if a.e == nil && b.e == nil {

@@ -108,7 +108,7 @@ func cacheTruth(truth bool) cachedTruth {
 }
 
 // known returns the cached truth, and whether it is known.
-func (p cachedTruth) known() (truth, known bool) { return p > 0, p != 0 }
+func (cached cachedTruth) known() (truth, known bool) { return cached > 0, cached != 0 }
 
 // equal returns the condition x = y.
 func (env *Env) equal(x, y *expr) Bool {

@@ -92,7 +92,7 @@ func (env *Env) Assume(condition Bool) error {
 		if condition.cond.env != env {
 			return fmt.Errorf("sym: %v is a condition of another Env", condition)
 		}
-		defer env.beginQuestion()()
+		defer env.beginQuestion()() // the returned function ends the question
 		mark := env.mark()
 		if env.learn(condition.cond); !env.facts.contradiction {
 			return nil

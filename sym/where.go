@@ -34,8 +34,8 @@ type Case[T any] struct {
 	Err   error
 }
 
-// errCases is the error of Fork for too many cases. As a panic value, it ends a run with too many choices.
-var errCases = errors.New("sym: too many cases")
+// errTooManyCases is the error of Fork for too many cases. As a panic value, it ends a run with too many choices.
+var errTooManyCases = errors.New("sym: too many cases")
 
 // pathSearch enumerates the paths of a computation. A path is a sequence of branches with their answers. A choice is a
 // branch that bounds and guards do not decide.
@@ -55,8 +55,8 @@ type branch struct {
 	remaining  *cond // the condition of a choice, without its known parts; nil for other branches
 }
 
-// errRepeated is the panic value that ends a run whose path was explored before or is impossible.
-var errRepeated = errors.New("sym: an impossible case")
+// errPathEnded is the panic value that ends a run whose path was explored before or is impossible.
+var errPathEnded = errors.New("sym: an impossible case")
 
 // next returns the next branch of the current path, whose condition is c. Its answer is the recorded answer, if there
 // is one. Otherwise it is the answer that the facts prove or, for a choice, the truth of the condition at the hints of
@@ -69,7 +69,7 @@ func (search *pathSearch) next(env *Env, c *cond) branch {
 			current = branch{answer: reduced.remaining.hint, remaining: reduced.remaining}
 			if search.choices >= search.limit {
 				search.unexplored = reduced.remaining
-				panic(errCases)
+				panic(errTooManyCases)
 			}
 		}
 		search.branches = append(search.branches, current)
@@ -86,7 +86,7 @@ func (search *pathSearch) next(env *Env, c *cond) branch {
 // answer. If the negation was tried before, flip ends the run by a panic.
 func (search *pathSearch) flip() {
 	if search.branches[search.nextIndex-1].otherTried {
-		panic(errRepeated)
+		panic(errPathEnded)
 	}
 	search.branches[search.nextIndex-1] = branch{answer: !search.branches[search.nextIndex-1].answer, otherTried: true}
 }
@@ -119,17 +119,18 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 		panic("sym: Fork needs an Env and a computation")
 	}
 	// A path may have more choices than there are cases: if one answer of a choice is found to be impossible later, the
-	// choice leads to a single case. The limit on choices has a margin of 64 for such choices.
-	search := &pathSearch{limit: max(limit, 1) + 64}
+	// choice leads to a single case.
+	const choicesWithOneCase = 64 // margin for such choices
+	search := &pathSearch{limit: max(limit, 1) + choicesWithOneCase}
 	var cases []Case[T]
 	for {
 		result, possible := runPath(env, search, run)
 		switch {
 		case search.unexplored != nil:
-			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errCases,
+			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errTooManyCases,
 				search.limit, search.unexplored)
 		case possible && len(cases) >= limit:
-			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errCases, limit, result.If)
+			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errTooManyCases, limit, result.If)
 		case possible:
 			cases = append(cases, result)
 		}
@@ -160,7 +161,7 @@ func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result
 		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
 			result.Err = ErrNumber
 			possible = true
-		case errCases, errRepeated:
+		case errTooManyCases, errPathEnded:
 			search.branches = search.branches[:search.nextIndex]
 		default:
 			panic(panicked)

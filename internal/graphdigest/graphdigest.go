@@ -23,7 +23,7 @@ const hashBlock = 1 << 20
 // that are attributes. A graph with an op or an attribute that a graph file cannot express is an error.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
 	bare := *g
-	bare.Constants = nil // the file format may name files instead of data
+	bare.Constants = nil // a graph file may name the files of constants instead of their data
 	if err := graphfile.Save(h, &bare); err != nil {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}
@@ -56,7 +56,7 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 	return nil
 }
 
-// Data writes the elements of a constant in logical order, as data of [Write].
+// Data returns the usual parameter data of [Write]: a function that writes the elements of a constant in logical order.
 func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 	return func(v *graph.Value) error {
 		constant := v.Data()

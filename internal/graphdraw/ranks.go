@@ -8,7 +8,8 @@ import (
 
 var errCycle = errors.New("graphdraw: the nets have a cycle")
 
-// boxNets has the indices of the nets that go to a box and of the nets that leave the box.
+// boxNets has the indices of the nets that go to a box and of the nets that leave the box. A net connects a box to boxes
+// below it.
 type boxNets struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below the layers of its predecessors. It returns the ranks of the boxes: the
@@ -32,8 +33,8 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 		moved := false
 		for i := len(order) - 1; i >= 0; i-- { // upwards: the successors of a box move before the box
 			box := order[i]
-			if to := bestLayer(box, ranks, nets, &netsOf[box]); to != ranks[box] {
-				ranks[box], moved = to, true
+			if layer := bestLayer(box, ranks, nets, &netsOf[box]); layer != ranks[box] {
+				ranks[box], moved = layer, true
 			}
 		}
 		if !moved {
@@ -96,47 +97,47 @@ func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 
 // bestLayer returns the layer at which the nets of a box have the least total length, at or below the current layer of
 // the box. Of several such layers it returns the lowest. A box without outgoing nets does not move.
-func bestLayer(box int, ranks []int, nets []Net, atBox *boxNets) int {
-	if len(atBox.outgoing) == 0 {
+func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
+	if len(netsOfBox.outgoing) == 0 {
 		return ranks[box]
 	}
-	lowest := -1 // the layer above the highest successor
-	shorter := 0 // number of outgoing nets with lower boxes; a move by one layer shortens each by one
-	for _, net := range atBox.outgoing {
+	lowest := -1   // the layer above the highest successor
+	shortened := 0 // number of outgoing nets with lower boxes; a move by one layer shortens each by one
+	for _, net := range netsOfBox.outgoing {
 		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
 				lowest = ranks[to] - 1
 			}
 		}
 		if len(nets[net].To) > 0 {
-			shorter++
+			shortened++
 		}
 	}
 	if lowest <= ranks[box] {
 		return ranks[box]
 	}
 	best, least := ranks[box], 0 // least is the increase of the total length at layer best, which is not positive
-	for _, to := range candidates(box, lowest, ranks, nets, atBox) {
-		increase := -shorter * (to - ranks[box])
-		for i, net := range atBox.incoming {
+	for _, layer := range candidateLayers(box, lowest, ranks, nets, netsOfBox) {
+		increase := -shortened * (layer - ranks[box])
+		for i, net := range netsOfBox.incoming {
 			// An incoming net, counted once, becomes longer below the lowest of its other boxes.
-			if !slices.Contains(atBox.incoming[:i], net) {
-				increase += max(0, to-max(ranks[box], lastLayer(box, ranks, &nets[net])))
+			if !slices.Contains(netsOfBox.incoming[:i], net) {
+				increase += max(0, layer-max(ranks[box], lastLayer(box, ranks, &nets[net])))
 			}
 		}
 		if increase <= least {
-			best, least = to, increase
+			best, least = layer, increase
 		}
 	}
 	return best
 }
 
-// candidates returns the layers that bestLayer tries for a box: the layer lowest, and the layers below which an
+// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and the layers below which an
 // incoming net becomes longer. Between two adjacent candidates the net lengths are linear, so that no other layer is
 // better.
-func candidates(box, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
+func candidateLayers(box, lowest int, ranks []int, nets []Net, netsOfBox *boxNets) []int {
 	list := []int{}
-	for _, net := range atBox.incoming {
+	for _, net := range netsOfBox.incoming {
 		if last := lastLayer(box, ranks, &nets[net]); last > ranks[box] && last < lowest {
 			list = append(list, last)
 		}

@@ -9,9 +9,9 @@ import (
 // be another spelling ("aten::relu_"), the name in another library ("BatchNormalization") or a misspelling ("rlu"). Op
 // returns an empty name if no op is similar.
 func Op(name string, known func(name string) bool) string {
-	short := stripLibrary(name)
-	alias := OpAliases[withoutUnderscores(short)]
-	for _, guess := range []string{short, snakeCase(short), strings.TrimSuffix(short, "_"), alias} {
+	bareName := stripLibrary(name)
+	alias := OpAliases[withoutUnderscores(bareName)]
+	for _, guess := range []string{bareName, snakeCase(bareName), strings.TrimSuffix(bareName, "_"), alias} {
 		if guess != "" && guess != name && known(guess) {
 			return guess
 		}
@@ -23,12 +23,12 @@ func Op(name string, known func(name string) bool) string {
 			}
 		}
 	}
-	for n := range knownNames {
-		if withoutUnderscores(n) == withoutUnderscores(short) {
-			return n
+	for candidate := range knownNames {
+		if withoutUnderscores(candidate) == withoutUnderscores(bareName) {
+			return candidate
 		}
 	}
-	return Nearest(short, knownNames)
+	return Nearest(bareName, knownNames)
 }
 
 // opNames are the names of the ops of package kernels; opnames_gen.go sets them. Op compares a misspelled name with the

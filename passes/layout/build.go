@@ -173,13 +173,13 @@ func (builder *builder) addVariable(name string, labels []string) int {
 // numbers of their labels; ps is called with their labels. A variable with a single label is not part of the problem;
 // its index is noVariable.
 func (builder *builder) addWorkFactor(variableA, variableB, labelsA, labelsB int, ps func(i, j int) int64) {
-	time := builder.model.Weights.Time
+	timeWeight := builder.model.Weights.Time
 	builder.addFactor(variableA, variableB, labelsA, labelsB, workKind, func(i, j int) cost {
 		picoseconds := ps(i, j)
 		if picoseconds >= wcsp.Forbidden {
 			return forbidden
 		}
-		return cost{picoseconds * time, picoseconds}
+		return cost{picoseconds * timeWeight, picoseconds}
 	})
 }
 

@@ -64,7 +64,7 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 	if other, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
 		return other
 	}
-	return s.limit - s.smallest.unused - s.smallest.constantBytes
+	return s.limit - s.smallest.unusedBytes - s.smallest.constantBytes
 }
 
 // measureOtherBytes examines a plan for each unknown level in the list. Each plan differs in one node from the plan
@@ -207,10 +207,10 @@ func (s *memorySearch) examine(candidate *combination, maxPS int64) (bytes int64
 		if tried == nil {
 			continue
 		}
-		if tried.unused >= 0 {
+		if tried.unusedBytes >= 0 {
 			return 0, tried, nil
 		}
-		bytes = max(bytes, tried.constantBytes+tried.unused)
+		bytes = max(bytes, tried.constantBytes+tried.unusedBytes)
 	}
 	if bytes == math.MinInt64 {
 		bytes = candidate.bytes()

@@ -53,7 +53,7 @@ func (s *memorySearch) fill(plan *pricedPlan) error {
 		}
 		plan = better
 	}
-	if plan.unused < 0 { // the plan does not fit
+	if plan.unusedBytes < 0 { // the plan does not fit
 		return nil
 	}
 	return s.raiseLimits(plan, variants)
@@ -61,18 +61,18 @@ func (s *memorySearch) fill(plan *pricedPlan) error {
 
 // raiseLimits raises limits one at a time, the greatest saving per byte first. The plan fits before and after.
 func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error {
-	before := s.limitsOf(plan)
+	oldLimits := s.limitsOf(plan)
 	savingPerByte := func(variant nodeLimit) float64 {
-		return float64(plan.CostPS-variant.costPS) / float64(variant.bytes-before[variant.node])
+		return float64(plan.CostPS-variant.costPS) / float64(variant.bytes-oldLimits[variant.node])
 	}
 	variants = slices.DeleteFunc(slices.Clone(variants), func(variant nodeLimit) bool {
-		return variant.bytes <= before[variant.node] || variant.costPS >= plan.CostPS
+		return variant.bytes <= oldLimits[variant.node] || variant.costPS >= plan.CostPS
 	})
 	sorted.Func(variants, func(a, b nodeLimit) int { return cmp.Compare(savingPerByte(b), savingPerByte(a)) })
 	for _, variant := range variants {
 		limits := s.limitsOf(plan)
 		addedBytes := variant.bytes - limits[variant.node]
-		if addedBytes <= 0 || addedBytes > plan.unused || s.isExhausted() {
+		if addedBytes <= 0 || addedBytes > plan.unusedBytes || s.isExhausted() {
 			continue
 		}
 		limits[variant.node] = variant.bytes
@@ -80,7 +80,7 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 		if err != nil {
 			return err
 		}
-		if next != nil && next.unused >= 0 {
+		if next != nil && next.unusedBytes >= 0 {
 			plan = next
 		}
 	}
@@ -88,7 +88,7 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 }
 
 // tryLimits returns the cheapest plan within limits of the nodes if it costs less than ceilingPS picoseconds, else
-// nil. It sets unused of the plan.
+// nil. It sets unusedBytes of the plan.
 func (s *memorySearch) tryLimits(limits []int64, ceilingPS int64) (*pricedPlan, error) {
 	next, err := s.solveLimited(limits)
 	if err != nil || next == nil || next.CostPS >= ceilingPS {
@@ -176,7 +176,7 @@ func (s *memorySearch) solveLimited(limits []int64) (*pricedPlan, error) {
 		}
 		return nil, err
 	}
-	outcome, err := s.model.Outcome(found.Labels)
+	outcome, err := s.model.Outcome(found.Labels) // the plan for these labels, with its cost
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 	resultForms, requiredForms []int) (label, bool) {
 	priced := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
-	var read reader
+	var read readWorkFunc
 	if impl != nil { // a node without implementations has no prices
 		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
 	}

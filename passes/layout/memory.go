@@ -122,7 +122,7 @@ type pricedPlan struct {
 	*Outcome
 	constantBytes int64
 	pricedCost    int64 // the cost of the plan plus the price of its bytes
-	unused        int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
+	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
 }
 
 // findPrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per byte
@@ -230,8 +230,8 @@ func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 			s.leastPS, s.result.Best = plan.CostPS, plan.Outcome
 		}
 	}
-	plan.unused = s.limit - need
-	return plan.unused >= 0, nil
+	plan.unusedBytes = s.limit - need
+	return plan.unusedBytes >= 0, nil
 }
 
 // cheapest returns up to k plans in the order of their priced costs, and raises the bound.

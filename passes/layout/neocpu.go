@@ -20,14 +20,15 @@ import (
 // The search counts a copy for each reader. In the resulting plan readers share copies, and [Model] gives its cost.
 // Deviations: layouts are dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches
 // convolutions only, and considers for each convolution the candidates that were fastest in a separate search; here all
-// implementations are candidates.
-// Costs are predicted by the profile instead of measured. The paper limits the time of dynamic programming; here, as in
-// TVM's tuner, the size of the tables is limited.
+// implementations are candidates. Costs are predicted by the profile instead of measured. The paper limits the time of
+// dynamic programming; here, as in TVM's tuner, the size of the tables is limited.
 var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each " +
 		"reader; other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
-		edges := newEdgeModel(m, notComputeBound) // a node that is not compute-bound has the variable of its first operand
+		// The edge model has costs for each edge. A node that is not compute-bound has the variable of its first operand
+		// there.
+		edges := newEdgeModel(m, notComputeBound)
 		list, err := edges.solve(wcsp.InOrder(edges.lastReaderOrder()))
 		if errors.Is(err, wcsp.ErrTooLarge) {
 			return edges.solve(wcsp.PBQP)

@@ -16,7 +16,9 @@ var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
 		"their first operand, as oneDNN propagates format \"any\"",
 	labels: func(m *Model) ([]int, error) {
-		edges := newEdgeModel(m, notComputeBound) // a node that is not compute-bound has the variable of its first operand
+		// The edge model has costs for each edge. A node that is not compute-bound has the variable of its first operand
+		// there: it is a follower.
+		edges := newEdgeModel(m, notComputeBound)
 		fastest, err := favouriteLabels(m)
 		if err != nil {
 			return nil, err

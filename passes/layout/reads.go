@@ -14,7 +14,7 @@ import (
 // permittedReads prices the reads of operand k by a label. costs has the cost of reading each form. best is the form
 // that is cheapest to read, or -1 if the label can read no form. required is the required form, or -1 if any form is
 // permitted. If the label cannot read the pinned form, permittedReads adds k to the label's pinMisses.
-func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required int) (costs []int64, best int) {
+func (m *Model) permittedReads(n *graph.Node, l *label, read readWorkFunc, k, required int) (costs []int64, best int) {
 	operand := m.variables.At(n.In[k].Value)
 	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil
 	costs = m.readCosts(l.impl, read, k, operand, isReadByInference)
@@ -42,9 +42,9 @@ func (m *Model) permittedReads(n *graph.Node, l *label, read reader, k, required
 	return costs, best
 }
 
-// reader returns the work of reading operand i in a layout, and false if the operand cannot be read: see
+// readWorkFunc returns the work of reading operand i in a layout, and false if the operand cannot be read: see
 // [graph.Impl.OperandWorkFunc]. It is nil for an op without implementations.
-type reader func(i int, meta tensor.Meta) (graph.Work, bool)
+type readWorkFunc func(i int, meta tensor.Meta) (graph.Work, bool)
 
 // requirePinned forbids all forms except the pinned form. It does nothing if the pinned form cannot be read.
 func requirePinned(costs []int64, pin int) {
@@ -82,7 +82,7 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 
 // readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
 // inference reads the data of the operand, which is then a constant, only the form as written is permitted.
-func (m *Model) readCosts(impl *graph.Impl, read reader, k int, variable *variable, isReadByInference bool) []int64 {
+func (m *Model) readCosts(impl *graph.Impl, read readWorkFunc, k int, variable *variable, isReadByInference bool) []int64 {
 	costs := make([]int64, len(variable.forms))
 	for i := range variable.forms {
 		costs[i] = wcsp.Forbidden

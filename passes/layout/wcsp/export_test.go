@@ -4,6 +4,6 @@ package wcsp
 func SolveCutShort(p *Problem, options Options, entries int) (*Solution, error) {
 	options.Proof = true
 	s := newSearch(options)
-	s.proofEntries = proofTables - entries
+	s.proofEntries = maxProofEntries - entries
 	return s.solve(p)
 }

@@ -45,9 +45,9 @@ func (p *Problem) Write(w io.Writer) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	numbered := *p
-	numbered.Version = Version
-	return writeJSON(w, &numbered)
+	withVersion := *p
+	withVersion.Version = Version
+	return writeJSON(w, &withVersion)
 }
 
 // Read reads the output of [Problem.Write]. It fails if the problem is invalid, or if the file has unknown keys or
@@ -65,9 +65,9 @@ func Read(r io.Reader) (*Problem, error) {
 
 // Write writes the solution as JSON, including its proof.
 func (s *Solution) Write(w io.Writer) error {
-	numbered := *s
-	numbered.Version = Version
-	return writeJSON(w, &numbered)
+	withVersion := *s
+	withVersion.Version = Version
+	return writeJSON(w, &withVersion)
 }
 
 // ReadSolution reads the output of [Solution.Write]. It fails if the file has unknown keys or another version. It does

@@ -54,7 +54,7 @@ func newInstance(ctx context.Context, problem *Problem) *instance {
 	}
 	created.eliminated = make([]bool, len(created.problemVariables))
 	type pair struct{ a, b int }
-	found := map[pair]*function{}
+	sums := map[pair]*function{}
 	for i := range problem.Factors {
 		interrupt.Check(ctx)
 		factor := &problem.Factors[i]
@@ -65,10 +65,10 @@ func newInstance(ctx context.Context, problem *Problem) *instance {
 		scope := slices.Clone(factor.Scope)
 		sorted.Ints(scope)
 		key := pair{scope[0], scope[len(scope)-1]}
-		sum := found[key]
+		sum := sums[key]
 		if sum == nil {
 			sum = &function{scope: scope, table: make([]int64, len(factor.Costs))}
-			found[key] = sum
+			sums[key] = sum
 			created.functions = append(created.functions, sum)
 		}
 		sum.proofTerms = append(sum.proofTerms, i)

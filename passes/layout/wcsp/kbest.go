@@ -168,7 +168,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 		child := e.fixLabel(variable, label)
 		stages := append(c.stages, stage{child.steps[0], child.sizes, label})
 		relaxed := child.clone()
-		relaxed.relax(l.maxRelaxedTable)
+		relaxed.relax(l.maxBoundEntries)
 		l.push(&cell{bound: relaxed.constant, remaining: child, stages: stages})
 	}
 	return true

@@ -45,7 +45,7 @@ func (pbqp) Solve(problem *Problem, options Options) (_ *Solution, err error) {
 		}
 		neighbours := remaining.otherVariables(v, remaining.functionsOf[v])
 		if degrees[v] <= 2 {
-			remaining.eliminateVariable(v, largestTable)
+			remaining.eliminateVariable(v, largestMaxEntries)
 		} else {
 			remaining.fixLocally(v, remaining.localBest(v))
 		}
@@ -169,7 +169,7 @@ func (order inOrder) Solve(problem *Problem, options Options) (_ *Solution, err 
 		len(slices.Compact(variables)) != len(order) {
 		return nil, errors.New("wcsp: the order must contain each variable exactly once")
 	}
-	entriesLeft := int64(defaultTable) // costs that may still be added up
+	entriesLeft := int64(defaultMaxEntries) // costs that may still be added up
 	if options.MaxTable > 0 {
 		entriesLeft = int64(options.MaxTable)
 	}
@@ -179,7 +179,7 @@ func (order inOrder) Solve(problem *Problem, options Options) (_ *Solution, err 
 		if entriesLeft -= product(entries, remaining.sizes[v]); entriesLeft < 0 {
 			return nil, ErrTooLarge
 		}
-		remaining.eliminateVariable(v, largestTable)
+		remaining.eliminateVariable(v, largestMaxEntries)
 	}
 	const exact = true
 	return remaining.solution(problem, exact)

@@ -13,8 +13,8 @@ import (
 // elimination of some variables.
 type search struct {
 	ctx                context.Context
-	maxTable           int           // maximum number of entries of a message
-	maxRelaxedTable    int           // maximum number of entries of a message for a bound
+	maxEntries         int           // maximum number of entries of a message
+	maxBoundEntries    int           // maximum number of entries of a message for a bound
 	timeLimit          time.Duration // see [Options.TimeLimit]
 	deadline           time.Time
 	limitExceeded      bool // whether the limit on time, nodes or proof entries is exceeded
@@ -29,14 +29,14 @@ type search struct {
 // newSearch returns the initial state of a search.
 func newSearch(options Options) *search {
 	s := &search{ctx: options.Context,
-		maxTable: options.MaxTable, timeLimit: options.TimeLimit, maxNodes: options.MaxNodes, wantProof: options.Proof,
-		maxRelaxedTable: searchTable}
-	if s.maxTable <= 0 {
-		s.maxTable = defaultTable
+		maxEntries: options.MaxTable, timeLimit: options.TimeLimit, maxNodes: options.MaxNodes, wantProof: options.Proof,
+		maxBoundEntries: maxSearchBoundEntries}
+	if s.maxEntries <= 0 {
+		s.maxEntries = defaultMaxEntries
 	}
-	s.maxTable = min(s.maxTable, largestTable)
+	s.maxEntries = min(s.maxEntries, largestMaxEntries)
 	s.limitExceeded = s.timeLimit == 0
-	s.maxRelaxedTable = min(s.maxRelaxedTable, s.maxTable)
+	s.maxBoundEntries = min(s.maxBoundEntries, s.maxEntries)
 	s.deadline = time.Now().Add(s.timeLimit)
 	return s
 }
@@ -45,7 +45,7 @@ func newSearch(options Options) *search {
 func (s *search) expired() bool {
 	if !s.limitExceeded {
 		s.limitExceeded = s.timeLimit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes ||
-			s.proofEntries > proofTables
+			s.proofEntries > maxProofEntries
 	}
 	return s.limitExceeded
 }
@@ -81,11 +81,11 @@ func (s *search) minimize(instance *instance, cutoff int64, isRoot bool) result 
 // eliminateCheapVariables eliminates all variables if that is cheap, otherwise the variables with small tables.
 func (s *search) eliminateCheapVariables(reduced *elimination) {
 	remaining := reduced.remaining()
-	plan := remaining.plan(s.maxTable)
-	if plan.tooLargeCount > 0 || plan.work > lightWork+lightVariableWork*int64(len(remaining.problemVariables)) {
-		plan = remaining.plan(min(s.maxTable, lightTable))
+	plan := remaining.plan(s.maxEntries)
+	if plan.tooLargeCount > 0 || plan.work > maxLightWork+maxLightVariableWork*int64(len(remaining.problemVariables)) {
+		plan = remaining.plan(min(s.maxEntries, maxLightEntries))
 	}
-	reduced.eliminateAll(plan.order, s.maxTable)
+	reduced.eliminateAll(plan.order, s.maxEntries)
 }
 
 // withEliminatedLabels computes the labels of the eliminated variables.
@@ -110,7 +110,7 @@ func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff i
 	for i, part := range parts {
 		if len(parts) > 1 {
 			relaxed := part.newElimination()
-			relaxed.relax(s.maxRelaxedTable)
+			relaxed.relax(s.maxBoundEntries)
 			bounds[i] = relaxed.constant
 		}
 	}
@@ -202,12 +202,12 @@ func (s *search) minimizeAfterCuts(instance *instance, remaining [][]int, cuts [
 // not needed.
 func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, isRoot bool) result {
 	reduced := instance.newElimination()
-	maxEntries := branchTable
+	maxEntries := maxBranchEntries
 	if isRoot {
-		maxEntries = s.maxTable
+		maxEntries = s.maxEntries
 	}
-	if plan := instance.plan(min(s.maxTable, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
-		reduced.eliminateAll(plan.order, s.maxTable)
+	if plan := instance.plan(min(s.maxEntries, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
+		reduced.eliminateAll(plan.order, s.maxEntries)
 		s.recordInfeasible(reduced)
 		found := result{bound: reduced.constant, cost: reduced.constant,
 			tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
@@ -251,9 +251,9 @@ func (s *search) relaxation(reduced *elimination, limit int64, isRoot bool) *eli
 	if relaxed.relax(1); relaxed.constant >= limit {
 		return relaxed
 	}
-	maxEntries := s.maxRelaxedTable
+	maxEntries := s.maxBoundEntries
 	if isRoot {
-		maxEntries = min(s.maxTable, boundTable)
+		maxEntries = min(s.maxEntries, maxRootBoundEntries)
 	}
 	relaxed = reduced.clone()
 	relaxed.relax(maxEntries)
@@ -264,8 +264,8 @@ func (s *search) relaxation(reduced *elimination, limit int64, isRoot bool) *eli
 // bound. With very many functions, messages are smaller, so that relax takes at most about a second.
 func (e *elimination) relax(maxEntries int) {
 	remaining := e.remaining()
-	maxEntries = min(maxEntries, max(relaxedWork/max(len(remaining.functions), 1), 1))
-	e.eliminateAll(remaining.plan(largestTable).order, maxEntries)
+	maxEntries = min(maxEntries, max(maxRelaxedWork/max(len(remaining.functions), 1), 1))
+	e.eliminateAll(remaining.plan(largestMaxEntries).order, maxEntries)
 	for v, isEliminated := range e.eliminated {
 		if !isEliminated { // the plan stopped before this variable, because the graph is too dense
 			e.eliminateVariable(v, maxEntries)

@@ -35,24 +35,24 @@ type Options struct {
 
 // Limits of the solver. A table size is a number of entries.
 const (
-	defaultTable = 1 << 22 // default of MaxTable
-	largestTable = 1 << 30 // maximum of MaxTable
+	defaultMaxEntries = 1 << 22 // default of MaxTable
+	largestMaxEntries = 1 << 30 // maximum of MaxTable
 	// Bounds during a search use small tables, because the problem is split further anyway. The bound at the root uses
 	// more work.
-	searchTable = 1 << 8  // maximum size for a bound below the root
-	boundTable  = 1 << 16 // maximum size for the bound at the root
-	relaxedWork = 1 << 25 // approximate limit on the entries of all tables that elimination makes for one lower bound
-	branchTable = 1 << 16 // maximum table size for eliminating all variables of a node below the root
-	// Before a search, all variables are eliminated if the work is at most lightWork plus lightVariableWork per variable.
-	// Otherwise only the variables whose tables have at most lightTable entries are eliminated.
-	lightWork         = 1 << 18
-	lightVariableWork = 1 << 8
-	lightTable        = 1 << 6
+	maxSearchBoundEntries = 1 << 8  // maximum size for a bound below the root
+	maxRootBoundEntries   = 1 << 16 // maximum size for the bound at the root
+	maxRelaxedWork        = 1 << 25 // approximate limit on the entries of all tables that elimination makes for one lower bound
+	maxBranchEntries      = 1 << 16 // maximum table size for eliminating all variables of a node below the root
+	// Before a search, all variables are eliminated if the work is at most maxLightWork plus maxLightVariableWork per
+	// variable. Otherwise only the variables whose tables have at most maxLightEntries entries are eliminated.
+	maxLightWork         = 1 << 18
+	maxLightVariableWork = 1 << 8
+	maxLightEntries      = 1 << 6
 	// If a lower bound cuts at least 1/minCutDivisor of the labels, the search starts again with the remaining labels.
 	// Otherwise it uses larger tables or branches.
 	minCutDivisor = 16
 	// A search with a proof ends when its tables have this many entries in total.
-	proofTables = 1 << 26
+	maxProofEntries = 1 << 26
 )
 
 // Exact prunes labels, eliminates variables and searches. If it finishes within its limits, the solution is optimal.

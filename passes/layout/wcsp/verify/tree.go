@@ -10,7 +10,7 @@ import (
 
 // This file checks the tree of a proof (see [wcsp.Proof]): eliminations of variables, splits into branches by the
 // labels of a variable, and independent parts. An elimination replaces each bucket of functions by a message: the
-// minimum of their sum over the labels of the variable.
+// minimum of their sum over the labels of the variable. Long loops call countSteps, which checks the context.
 
 // functionsByVariable maps each variable that is not eliminated to the numbers of the functions that depend on it.
 type functionsByVariable map[int][]int
