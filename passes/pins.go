@@ -125,7 +125,8 @@ func (p *Plan) pinOf(name string) graph.Pin {
 	return graph.Pin{}
 }
 
-// checkOnlyCopiesRead returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned layout.
+// checkOnlyCopiesRead returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned
+// layout.
 func (p *Plan) checkOnlyCopiesRead(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
 	for _, n := range uses.readers.At(v) {
 		switch {

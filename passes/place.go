@@ -234,7 +234,8 @@ type costByPart struct {
 
 // nodeCost returns the cost of a node at the current layouts. It computes the parts of operands for which
 // layoutChanged returns true, and takes the other parts from known. If known has no parts, it computes all.
-func (placer *placer) nodeCost(n *graph.Node, known costByPart, layoutChanged func(*graph.Value) bool) (cost costByPart) {
+func (placer *placer) nodeCost(n *graph.Node, known costByPart,
+	layoutChanged func(*graph.Value) bool) (cost costByPart) {
 	if placer.profile == nil {
 		return cost
 	}

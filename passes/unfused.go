@@ -42,8 +42,8 @@ func (g *grouper) reportUnfused() {
 	}
 }
 
-// whyUnfused returns why n is not in the group of its reader, or "" if no reason is known. A reason in g.unfusable holds
-// for every group, a reason in g.unfused only for the readers that were tried.
+// whyUnfused returns why n is not in the group of its reader, or "" if no reason is known. A reason in g.unfusable
+// holds for every group, a reason in g.unfused only for the readers that were tried.
 func (g *grouper) whyUnfused(n, reader *graph.Node) string {
 	for _, node := range []*graph.Node{n, reader} {
 		if why := g.unfusable[node]; why != "" && (isCandidate(node) || g.unfused[node] == "") {

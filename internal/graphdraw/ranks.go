@@ -8,8 +8,8 @@ import (
 
 var errCycle = errors.New("graphdraw: the nets have a cycle")
 
-// boxNets has the indices of the nets that go to a box and of the nets that leave the box. A net connects a box to boxes
-// below it.
+// boxNets has the indices of the nets that go to a box and of the nets that leave the box. A net connects a box to
+// boxes below it.
 type boxNets struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below the layers of its predecessors. It returns the ranks of the boxes: the

@@ -82,7 +82,8 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 
 // readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
 // inference reads the data of the operand, which is then a constant, only the form as written is permitted.
-func (m *Model) readCosts(impl *graph.Impl, read readWorkFunc, k int, variable *variable, isReadByInference bool) []int64 {
+func (m *Model) readCosts(impl *graph.Impl, read readWorkFunc, k int, variable *variable,
+	isReadByInference bool) []int64 {
 	costs := make([]int64, len(variable.forms))
 	for i := range variable.forms {
 		costs[i] = wcsp.Forbidden
