@@ -445,7 +445,7 @@ func checkStorageOnly(dtype tensor.DType) error {
 
 // checkOperation returns an error if an operation is not defined for a dtype.
 func checkOperation(op Op, dtype tensor.DType) error {
-	if op.Primitive() && !lane.Ops[op].On.Has(dtype) || !op.Primitive() && !dtype.IsFloat() {
+	if op.Primitive() && !lane.Ops[op].OperandDTypes.Has(dtype) || !op.Primitive() && !dtype.IsFloat() {
 		return fmt.Errorf("the operation is undefined for %v", dtype)
 	}
 	return nil

@@ -217,9 +217,9 @@ func (t *typer) call(name string, x []value) value {
 	if arityIndex < 0 {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
-	dtype := t.common(x...)
+	dtype := t.commonDType(x...)
 	if definitions[arityIndex].flags&ignoreNumbers != 0 {
-		dtype = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
+		dtype = t.commonDType(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
 	text, toFloat := definitions[arityIndex].textFor(dtype)
 	t.reject(dtype, text == rejected, strings.TrimPrefix(name, "complex "))

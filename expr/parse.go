@@ -91,7 +91,7 @@ func isName(text string) bool {
 	return text != ""
 }
 
-// isLetter maps a character to lower case by setting bit 0x20.
+// isLetter reports whether a character may begin a name. Setting bit 0x20 maps a letter to lower case.
 func isLetter(char byte) bool { return char == '_' || 'a' <= char|0x20 && char|0x20 <= 'z' }
 func isDigit(char byte) bool  { return '0' <= char && char <= '9' }
 

@@ -43,7 +43,7 @@ func Scanning(op Op, dtype tensor.DType) *Scanner {
 
 // newScanner returns the Scanner of a scan with elements of type T and carries of type A. neutral is the carry before
 // the first element. row scans one row, and columns makes one step in each of several adjacent rows.
-func newScanner[T tensor.Element, A any](neutral A, row func(carries *A, dst, x []T), columns func(carries []A, dst,
+func newScanner[T tensor.Element, A any](neutral A, row func(carry *A, dst, x []T), columns func(carries []A, dst,
 	x []T)) *Scanner {
 	return &Scanner{
 		Carry: int(unsafe.Sizeof(neutral)),

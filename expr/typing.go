@@ -193,17 +193,17 @@ func (t *typer) apply(name string, args []value) value {
 
 // evalNumbers evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
 func (t *typer) evalNumbers(name string, args []value) value {
-	numbers := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode,
+	numberTyper := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode,
 		libraryDepth: t.libraryDepth}
 	typed := make([]value, len(args))
 	for index, arg := range args {
-		typed[index] = numbers.convert(arg, arg.number.DType())
+		typed[index] = numberTyper.convert(arg, arg.number.DType())
 	}
 	var result value
 	if function := builtins[name]; function.apply != nil {
-		result = function.apply(numbers, typed)
+		result = function.apply(numberTyper, typed)
 	} else {
-		result = numbers.call(name, typed)
+		result = numberTyper.call(name, typed)
 	}
 	if result.isPlainNumber() {
 		return result
@@ -217,7 +217,7 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	case result.dtype.IsComplex():
 		dtype = tensor.Complex128
 	}
-	code, err := numbers.b.Build(numbers.output(result, dtype))
+	code, err := numberTyper.b.Build(numberTyper.output(result, dtype))
 	if err != nil {
 		t.fail("%v", err)
 	}
@@ -260,12 +260,12 @@ func (t *typer) dtype(v value) tensor.DType {
 	if !v.isPlainNumber() {
 		return v.dtype
 	}
-	dtype, _ := t.promotion(v)
+	dtype, _ := t.promotedDType(v)
 	return dtype
 }
 
-// promotion applies the promotion rules of PyTorch to the values.
-func (t *typer) promotion(args ...value) (tensor.DType, error) {
+// promotedDType returns the dtype of an operation on the values, by the promotion rules of PyTorch.
+func (t *typer) promotedDType(args ...value) (tensor.DType, error) {
 	var promotion tensor.Promotion
 	for _, v := range args {
 		switch {
@@ -280,9 +280,9 @@ func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	return promotion.Result()
 }
 
-// common returns the dtype to which the values are promoted.
-func (t *typer) common(args ...value) tensor.DType {
-	dtype, err := t.promotion(args...)
+// commonDType is promotedDType, but fails if the values have no common dtype.
+func (t *typer) commonDType(args ...value) tensor.DType {
+	dtype, err := t.promotedDType(args...)
 	if err != nil {
 		t.fail("%v", err)
 	}
@@ -291,13 +291,13 @@ func (t *typer) common(args ...value) tensor.DType {
 
 // promote converts values to their common dtype.
 func (t *typer) promote(args ...value) (tensor.DType, []value) {
-	dtype := t.common(args...)
+	dtype := t.commonDType(args...)
 	return dtype, t.convertAll(dtype, args)
 }
 
 // promoteFloat is promote, but replaces an integer common dtype by a float.
 func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
-	dtype := t.common(args...)
+	dtype := t.commonDType(args...)
 	if dtype.IsIntegral(true) {
 		dtype = t.floatDType
 	}
@@ -313,10 +313,9 @@ func (t *typer) convertAll(dtype tensor.DType, args []value) []value {
 }
 
 // convert converts a value to a dtype to which it can be promoted. If the value is already rounded to a 16-bit float,
-// it is not rounded again. A plain number that is converted to a 16-bit float becomes a constant of float32, the dtype
-// of the computation.
+// it is not rounded again. A plain number that is converted to a 16-bit float becomes a constant of float32.
 func (t *typer) convert(v value, dtype tensor.DType) value {
-	partDType := dtype.ToReal().OpMath() // the dtype of the instructions
+	partDType := dtype.ToReal().OpMath() // of the computation: float32 for 16-bit floats, and the dtype of the parts for complex numbers
 	switch {
 	case v.isPlainNumber() && dtype == tensor.Bool:
 		return value{dtype: dtype, re: t.b.Const(dtype, boolNumber(v.number.Complex() != 0)), im: None}

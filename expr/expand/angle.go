@@ -10,12 +10,12 @@ import (
 // This file reduces float64 angles of any size modulo pi/2, without branches. Numbers below 2^25 are reduced by three
 // parts of pi/2 (Cody and Waite). Greater numbers are reduced by the relevant bits of 2/pi (Payne and Hanek).
 
-// angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
-// and the remainder r + low. If a is infinite or NaN, the remainder is NaN.
-func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
-	isSmall := e.lt(a, e.constant(0x1p25))
-	smallQ, smallR, smallLow := e.smallAngle(a)
-	largeQ, largeR, largeLow := e.largeAngle(a)
+// reduceAngle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in
+// a, and the remainder r + low. If a is infinite or NaN, the remainder is NaN.
+func (e *expander) reduceAngle(a expr.Value) (q, r, low expr.Value) {
+	isSmall := e.less(a, e.constant(0x1p25))
+	smallQ, smallR, smallLow := e.reduceSmallAngle(a)
+	largeQ, largeR, largeLow := e.reduceLargeAngle(a)
 	q = e.int(e.choose(isSmall, smallQ, largeQ))
 	return q, e.choose(isSmall, smallR, largeR), e.choose(isSmall, smallLow, largeLow)
 }
@@ -23,8 +23,8 @@ func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 // roundingNumber returns a constant c such that c+n has the integer n in its lowest bits.
 func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 
-// smallAngle is angle for numbers below 2^25.
-func (e *expander) smallAngle(a expr.Value) (q, r, low expr.Value) {
+// reduceSmallAngle is reduceAngle for numbers below 2^25.
+func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
 	quarters := e.sub(q, e.roundingNumber())
 	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
@@ -42,10 +42,10 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 	return hi, e.add(e.sub(a, e.sub(hi, bPart)), e.sub(b, bPart))
 }
 
-// largeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k) mod 4
+// reduceLargeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k) mod 4
 // (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute error
 // stays below 2^-120 even if the remainder is near 0.
-func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
+func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
 	// hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2. The product with part 3 is added
@@ -111,14 +111,14 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	}
 }
 
-// sinCosOf returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine is
+// sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine is
 // 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
-func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
+func (e *expander) sinCosOfSum(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
 	oneMinusHalf := e.fma(z, e.constant(-0.5), one)
-	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, oneMinusHalf)))
+	sin = e.add(r, e.fma(e.mul(r, z), e.evalPoly(elementary.SinPoly, z), e.mul(low, oneMinusHalf)))
 	roundingError := e.fma(e.Emit(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
-	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), roundingError)
+	tail := e.fma(e.mul(z, z), e.evalPoly(elementary.CosPoly, z), roundingError)
 	cos = e.add(oneMinusHalf, e.add(e.fma(z, e.constant(-0.5), e.sub(one, oneMinusHalf)), tail))
 	return sin, cos
 }

@@ -38,14 +38,14 @@ var erfPower = elementary.Poly{
 // s*exp(-r) and p = 1 - exp(-r), it computes s*p + (1-s). Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
-	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, magnitude), magnitude))
-	n, s := e.nearest(g, -math.Log2E, 0)
-	hi, lo := e.ln2()
+	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.evalPoly(erfPoly, magnitude), magnitude))
+	n, s := e.integerAndPower(g, -math.Log2E, 0)
+	hi, lo := e.ln2Parts()
 	r := e.fma(n, e.constant(hi), g)
 	if e.isFloat64() {
 		r = e.fma(n, e.constant(lo), r)
 	}
-	p := e.fma(e.mul(r, r), e.eval(erfPower, r), r)
+	p := e.fma(e.mul(r, r), e.evalPoly(erfPower, r), r)
 	return e.withSign(e.fma(s, p, e.sub(e.constant(1), s)), e.signBit(x))
 }
 
@@ -55,7 +55,7 @@ func (e *expander) erf(x expr.Value) expr.Value {
 // adding 1 to erf.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampMax(e.Emit(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
-	return e.choose(e.lt(e.constant(0), x), e.sub(e.constant(2), tail), tail)
+	return e.choose(e.less(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
 // splitFactor returns x and c such that v is c*x without rounding. If v is not a product with a constant, c is 1.
@@ -111,7 +111,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	}
 	a, one := e.clampMax(e.Emit(expr.Abs, x), 27.3), e.constant(1)
 	four := e.constant(4)
-	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
+	c := e.evalPoly(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
 	z := e.mul(a, a)
 	d := e.fma(a, e.constant(2), one) // 1 + 2a
 	var r, s expr.Value               // exp(-z) is p*s*s, and r is p*c/d
@@ -127,11 +127,11 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 		r = e.erfcQuotient(h, hError, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
 	}
 	r = e.mul(e.mul(r, s), s)
-	r = e.choose(e.lt(x, e.constant(0)), e.sub(e.constant(2), r), r)
+	r = e.choose(e.less(x, e.constant(0)), e.sub(e.constant(2), r), r)
 	if e.lowPrecision {
 		return r
 	}
-	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Emit(expr.Neg, x), e.horner(erfcSmall, z), one), r)
+	return e.choose(e.less(a, e.constant(0.5)), e.fma(e.Emit(expr.Neg, x), e.horner(erfcSmall, z), one), r)
 }
 
 // erfcQuotient is (h+hError)/(d+dError) * exp(-zError), where hError, dError and zError are rounding errors. As zError

@@ -9,7 +9,7 @@ import (
 
 // This file expands exponentials into primitive operations. The methods of expander add instructions and return the
 // result.
-
+//
 // The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
 
 // expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
@@ -30,18 +30,18 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a constant of
-// about 1.5*2^mantissa to x*inverseStep, so that the lowest bits of the sum are n. The constant includes the bias of
+// integerAndPower returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a
+// constant of about 1.5*2^mantissa to x*inverseStep, so that the lowest bits of the sum are n. The constant includes the bias of
 // the exponent, so that one shift of the bits gives the power of 2.
-func (e *expander) nearest(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
+func (e *expander) integerAndPower(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inverseStep), magic)
 	scale = e.float(e.Emit(expr.Shl, e.int(t), e.intConst(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
 
-// ln2 returns log(2) as a sum whose first part is rounded to the dtype.
-func (e *expander) ln2() (hi, lo float64) {
+// ln2Parts returns log(2) as a sum whose first part is rounded to the dtype.
+func (e *expander) ln2Parts() (hi, lo float64) {
 	return byDType(e, float64(float32(math.Ln2)), math.Ln2),
 		byDType(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
 }
@@ -61,10 +61,10 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 // (float32).
 func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
-	hi, lo := e.ln2()
-	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	hi, lo := e.ln2Parts()
+	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
 	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
-	p = e.fma(e.fma(e.eval(expPoly, r), r, e.constant(1)), r, e.constant(1))
+	p = e.fma(e.fma(e.evalPoly(expPoly, r), r, e.constant(1)), r, e.constant(1))
 	return p, s
 }
 
@@ -72,12 +72,12 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 // v = 1 + q*r and q = expPoly. rError and vError are the rounding errors of r and v.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
-	hi, lo := e.ln2()
-	n, s := e.nearest(x, 0.5*math.Log2E, 0)
+	hi, lo := e.ln2Parts()
+	n, s := e.integerAndPower(x, 0.5*math.Log2E, 0)
 	r1 := e.fma(n, e.constant(-2*hi), x)
 	r := e.fma(n, e.constant(-2*lo), r1)
 	rError := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
-	q := e.eval(expPoly, r)
+	q := e.evalPoly(expPoly, r)
 	v := e.fma(q, r, one)
 	p = e.fma(v, r, one)
 	vError := e.fma(q, r, e.sub(one, v))
@@ -100,12 +100,12 @@ func (e *expander) exp(x expr.Value) expr.Value {
 // expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64. magic is a constant whose addition
 // rounds a number to an integer; t is n + magic.
 func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Value) {
-	hi, lo := e.ln2()
+	hi, lo := e.ln2Parts()
 	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
 	n = e.sub(t, e.constant(magic))
 	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
 	one := e.constant(1)
-	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
+	return e.fma(e.fma(e.evalPoly(expm1Poly, r), r, one), r, one), t, n
 }
 
 // expByHalves is exp of float64. Without a scaling instruction, it multiplies by two factors instead of 2^n, because
@@ -140,7 +140,7 @@ func (e *expander) expPiece(r, t expr.Value, powerTable, lowTable uint64) expr.V
 // expScaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that scaling
 // gives 0, infinity or NaN. Operations: 13.
 func (e *expander) expScaled(x expr.Value) expr.Value {
-	hi, lo := e.ln2()
+	hi, lo := e.ln2Parts()
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
 	t := e.fma(x, e.constant(math.Log2E), magic)
 	n := e.sub(t, magic)
@@ -153,7 +153,7 @@ func (e *expander) expScaled(x expr.Value) expr.Value {
 // underflows. Operations: 17.
 func (e *expander) expSquared(x expr.Value) expr.Value {
 	x = e.expRange(x)
-	hi, lo := e.ln2()
+	hi, lo := e.ln2Parts()
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
 	t := e.fma(x, e.constant(0.5*math.Log2E), magic)
 	n := e.sub(t, magic)
@@ -167,19 +167,19 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 // exp2 computes the remainder r = x - 2n exactly, so that it needs no constant in two parts.
 func (e *expander) exp2(x expr.Value) expr.Value {
 	x = e.clampMin(e.clampMax(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
-	n, s := e.nearest(x, 0.5, 0)
+	n, s := e.integerAndPower(x, 0.5, 0)
 	r := e.fma(n, e.constant(-2), x)
-	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
+	p := e.fma(e.evalPoly(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)
 }
 
 // expm1Scaled is 2^shift * expm1(x), computed as s*expm1(r) + c with c = s - 2^shift and expm1(r) = r + r^2*q. In
 // float64 it compensates the rounding error of this sum, because sinh uses the result.
 func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
-	hi, lo := e.ln2()
-	n, s := e.nearest(x, math.Log2E, shift)
+	hi, lo := e.ln2Parts()
+	n, s := e.integerAndPower(x, math.Log2E, shift)
 	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
-	q, c := e.eval(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, shift)))
+	q, c := e.evalPoly(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, shift)))
 	if !e.isFloat64() {
 		return e.fma(s, e.fma(e.mul(r, r), q, r), c)
 	}
@@ -198,7 +198,7 @@ func (e *expander) expm1(x expr.Value) expr.Value {
 
 // identityIfTiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
 func (e *expander) identityIfTiny(x, y expr.Value) expr.Value {
-	return e.choose(e.lt(e.Emit(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
+	return e.choose(e.less(e.Emit(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
 // tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735. The relative error of r + r^2*tanhPoly is below 2^-55.5.
@@ -215,8 +215,8 @@ func (e *expander) tanh(x expr.Value) expr.Value {
 		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Emit(expr.Abs, x), 9.2), 1), e.signBit(x))
 	}
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), 19.2)
-	n, s := e.nearest(magnitude, -2*math.Log2E, 0)
-	hi, lo := e.ln2()
+	n, s := e.integerAndPower(magnitude, -2*math.Log2E, 0)
+	hi, lo := e.ln2Parts()
 	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), magnitude))
 	p := e.fma(e.mul(r, r), e.horner(tanhPoly, r), r)
 	half := e.fma(s, e.constant(-0.5), e.constant(0.5))

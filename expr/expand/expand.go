@@ -118,7 +118,7 @@ func (e *expander) sub(a, b expr.Value) expr.Value    { return e.Emit(expr.Sub, 
 func (e *expander) mul(a, b expr.Value) expr.Value    { return e.Emit(expr.Mul, a, b) }
 func (e *expander) div(a, b expr.Value) expr.Value    { return e.Emit(expr.Div, a, b) }
 func (e *expander) fma(a, b, c expr.Value) expr.Value { return e.Emit(expr.FMA, a, b, c) }
-func (e *expander) lt(a, b expr.Value) expr.Value     { return e.Emit(expr.Lt, a, b) }
+func (e *expander) less(a, b expr.Value) expr.Value   { return e.Emit(expr.Lt, a, b) }
 func (e *expander) choose(condition, yes, no expr.Value) expr.Value {
 	return e.Emit(expr.Select, condition, yes, no)
 }
@@ -159,9 +159,9 @@ func (e *expander) withSign(x, sign expr.Value) expr.Value {
 	return e.float(e.Emit(expr.Or, e.int(x), sign))
 }
 
-// eval evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop interleaves
+// evalPoly evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop interleaves
 // several vectors.
-func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
+func (e *expander) evalPoly(p elementary.Poly, x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.horner(p.F32, x)
 	}

@@ -21,7 +21,7 @@ func (e *expander) sinh(x expr.Value) expr.Value {
 	h := e.expm1Scaled(e.clampMax(e.Emit(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
 	ifSmall := e.fma(e.Emit(expr.Neg, d), q, e.add(d, d))
-	r := e.choose(e.lt(d, e.constant(0.5)), ifSmall, e.fma(q, e.constant(0.5), d))
+	r := e.choose(e.less(d, e.constant(0.5)), ifSmall, e.fma(q, e.constant(0.5), d))
 	return e.identityIfTiny(x, e.withSign(r, e.signBit(x)))
 }
 
@@ -36,7 +36,7 @@ func (e *expander) asinh(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.withSign(e.log1p(e.add(a, e.sub(root, one))), e.signBit(x))
 	}
-	isBig := e.lt(e.constant(0x1p500), a)
+	isBig := e.less(e.constant(0x1p500), a)
 	y, low := e.fastTwoSum(a, e.div(e.mul(a, a), e.add(one, root)))
 	log := e.log1pOfSum(e.choose(isBig, a, y), e.choose(isBig, e.constant(0), low))
 	return e.withSign(e.add(log, e.choose(isBig, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
@@ -53,12 +53,12 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	if e.lowPrecision {
 		log = e.log1p(e.add(t, root))
 	} else {
-		isBig := e.lt(e.constant(0x1p500), t)
+		isBig := e.less(e.constant(0x1p500), t)
 		y, low := e.fastTwoSum(root, t)
 		log = e.log1pOfSum(e.choose(isBig, t, y), e.choose(isBig, e.constant(0), low))
 		log = e.add(log, e.choose(isBig, e.constant(math.Ln2), e.constant(0)))
 	}
-	return e.choose(e.lt(t, e.constant(0)), e.constant(math.NaN()), log)
+	return e.choose(e.less(t, e.constant(0)), e.constant(math.NaN()), log)
 }
 
 // atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a to correct q. This
@@ -78,7 +78,7 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 		dError := e.sub(e.sub(one, d), a) // the rounding error of d
 		remainder := e.fma(minusQ, dError, e.fma(minusQ, d, twoA))
 		low := e.mul(remainder, e.fma(q, e.constant(0.5), one))
-		log = e.log1pOfSum(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
+		log = e.log1pOfSum(q, e.choose(e.less(q, e.constant(0x1p60)), low, e.constant(0)))
 	}
 	return e.withSign(e.mul(log, e.constant(0.5)), e.signBit(x))
 }

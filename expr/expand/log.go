@@ -38,17 +38,17 @@ var logPolyFine = elementary.Poly{
 // exponent of this power is then subtracted from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 	if e.lowPrecision {
-		return e.split(x, e.originOf(elementary.TwoThirds))
+		return e.splitExponent(x, e.originOf(elementary.TwoThirds))
 	}
 	shift := byDType(e, 24, 54)
-	isSubnormal := e.lt(x, e.constant(math.Ldexp(1, 1-e.bias())))
+	isSubnormal := e.less(x, e.constant(math.Ldexp(1, 1-e.bias())))
 	x = e.choose(isSubnormal, e.mul(x, e.constant(math.Ldexp(1, shift))), x)
-	return e.split(x, e.choose(isSubnormal, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
+	return e.splitExponent(x, e.choose(isSubnormal, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
 		e.originOf(elementary.TwoThirds)))
 }
 
-// split is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
-func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
+// splitExponent is frexp for a normal x. origin is originOf(2/3), times the power of 2 by which x was multiplied.
+func (e *expander) splitExponent(x, origin expr.Value) (n, m expr.Value) {
 	bits := e.Emit(expr.Sub, e.int(x), origin)
 	m = e.Emit(expr.And, bits, e.intConst(1<<e.mantissa()-1))
 	return e.exponent(bits), e.float(e.Emit(expr.Add, m, e.bitsOf(elementary.TwoThirds)))
@@ -75,22 +75,22 @@ func (e *expander) exponent(bits expr.Value) expr.Value {
 
 // logOnePlus returns log(1+f) by the polynomial logPoly or logPolyFine.
 func (e *expander) logOnePlus(p elementary.Poly, f expr.Value) expr.Value {
-	return e.fma(e.mul(f, f), e.eval(p, f), f)
+	return e.fma(e.mul(f, f), e.evalPoly(p, f), f)
 }
 
 // logSpecial returns log, or the result for a special operand instead. u is the operand of the logarithm: x, or 1+x.
 // The result is x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
 func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
-	log = e.choose(e.lt(x, e.constant(math.Inf(1))), log, x)
+	log = e.choose(e.less(x, e.constant(math.Inf(1))), log, x)
 	zero := e.constant(0)
 	special := e.choose(e.Emit(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
-	return e.choose(e.lt(zero, u), log, special)
+	return e.choose(e.less(zero, u), log, special)
 }
 
 // log uses ln 2 as one constant, which has an error of 2^-28 in float32 and 2^-54 in float64.
 func (e *expander) log(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
-	ln2, _ := e.ln2()
+	ln2, _ := e.ln2Parts()
 	r := e.fma(n, e.constant(ln2), e.logOnePlus(logPoly, e.sub(m, e.constant(1))))
 	return e.logSpecial(x, x, r)
 }
@@ -126,7 +126,7 @@ func (e *expander) log10(x expr.Value) expr.Value {
 // It computes with 4/2^n, because 1/2^n is subnormal for the greatest x.
 func (e *expander) log1p(x expr.Value) expr.Value {
 	n, _, f, u := e.frexpOnePlus(x)
-	ln2, _ := e.ln2()
+	ln2, _ := e.ln2Parts()
 	return e.identityIfTiny(x, e.logSpecial(u, x, e.fma(n, e.constant(ln2), e.logOnePlus(logPoly, f))))
 }
 
@@ -135,8 +135,8 @@ func (e *expander) log1pOfSum(x, low expr.Value) expr.Value {
 	n, s, f, u := e.frexpOnePlus(x)
 	fError := e.fma(e.mul(x, e.constant(0.25)), s, e.sub(e.fma(s, e.constant(0.25), e.constant(-1)), f))
 	fError = e.fma(e.mul(low, e.constant(0.25)), s, fError)
-	ln2, _ := e.ln2()
-	r := e.fma(n, e.constant(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), fError)))
+	ln2, _ := e.ln2Parts()
+	r := e.fma(n, e.constant(ln2), e.add(f, e.fma(e.mul(f, f), e.evalPoly(logPoly, f), fError)))
 	return e.identityIfTiny(x, e.logSpecial(u, x, r))
 }
 

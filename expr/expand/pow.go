@@ -26,10 +26,10 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	isFractional := e.Emit(expr.Ne, e.Emit(expr.Rint, y), y)
 	// The fraction of y/2 is 1/2 if y is odd, and 0 if y is even.
 	fraction := e.Emit(expr.Abs, e.sub(halfY, e.Emit(expr.Rint, halfY)))
-	isOdd := e.lt(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
+	isOdd := e.less(e.choose(isFractional, e.constant(0), e.constant(0.25)), fraction)
 	isOdd = e.Emit(expr.And, isOdd, e.Emit(expr.Not, isFractional))
 	power = e.withSign(power, e.choose(isOdd, e.signBit(x), e.bitsOf(0)))
-	isUndefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.lt(x, e.constant(0)), e.lt(absX, inf)))
+	isUndefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.less(x, e.constant(0)), e.less(absX, inf)))
 	power = e.choose(isUndefined, e.constant(math.NaN()), power)
 	one := e.constant(1)
 	return e.choose(e.Emit(expr.Or, e.Emit(expr.Eq, x, one), e.Emit(expr.Eq, y, e.constant(0))), one, power)
@@ -48,7 +48,7 @@ var (
 
 // logOfSpecialBase returns log, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
 func (e *expander) logOfSpecialBase(a, log expr.Value) expr.Value {
-	log = e.choose(e.lt(a, e.constant(math.Inf(1))), log, a)
+	log = e.choose(e.less(a, e.constant(math.Inf(1))), log, a)
 	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), log)
 }
 
@@ -60,7 +60,7 @@ func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 	f := e.sub(m, e.constant(1))
 	log2A := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), exponent)
 	t := e.clampMin(e.clampMax(e.mul(y, e.logOfSpecialBase(a, log2A)), 300), -300)
-	n, s := e.nearest(t, 1, 0)
+	n, s := e.integerAndPower(t, 1, 0)
 	r := e.sub(t, n)
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
 }
@@ -72,11 +72,11 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	t := e.mul(y, e.logOfSpecialBase(a, hi))
 	tError := e.fma(y, lo, e.productError(y, hi, t))
 	// If t is infinite, tError is NaN.
-	tError = e.choose(e.lt(e.Emit(expr.Abs, t), e.constant(2000)), tError, e.constant(0))
+	tError = e.choose(e.less(e.Emit(expr.Abs, t), e.constant(2000)), tError, e.constant(0))
 	t = e.clampMin(e.clampMax(t, 1100), -1100) // 2^1100 and 2^-1100 are out of the range of float64
-	n, s := e.nearest(t, 0.5, 0)               // 2^t is p*s*s, with s = 2^n and p = 2^(t-2n)
+	n, s := e.integerAndPower(t, 0.5, 0)       // 2^t is p*s*s, with s = 2^n and p = 2^(t-2n)
 	r := e.add(e.fma(n, e.constant(-2), t), tError)
-	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
+	p := e.fma(e.evalPoly(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)
 }
 

@@ -40,8 +40,9 @@ func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 // sinCos returns the sine and the cosine of r.
 func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	square := e.mul(r, r)
-	sin = e.fma(e.mul(r, square), e.eval(elementary.SinPoly, square), r)
-	cos = e.fma(e.mul(square, square), e.eval(elementary.CosPoly, square), e.fma(square, e.constant(-0.5), e.constant(1)))
+	sin = e.fma(e.mul(r, square), e.evalPoly(elementary.SinPoly, square), r)
+	cos = e.fma(e.mul(square, square), e.evalPoly(elementary.CosPoly, square),
+		e.fma(square, e.constant(-0.5), e.constant(1)))
 	return sin, cos
 }
 
@@ -51,9 +52,9 @@ func (e *expander) isOdd(q expr.Value) expr.Value {
 	return e.Emit(expr.Eq, e.Emit(expr.And, q, e.Int(dtype, 1)), e.Int(dtype, 1))
 }
 
-// quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of q
+// sineInQuadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of q
 // selects the cosine, and bit 1 is the sign.
-func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
+func (e *expander) sineInQuadrant(q, sin, cos expr.Value) expr.Value {
 	v := e.choose(e.isOdd(q), cos, sin)
 	sign := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
 	return e.float(e.Emit(expr.Xor, e.int(v), e.Emit(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
@@ -62,13 +63,13 @@ func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
 // sin keeps the sign of 0.
 func (e *expander) sin(x expr.Value) expr.Value {
 	if e.isFloat64() {
-		q, r, low := e.angle(e.Emit(expr.Abs, x))
-		sin, cos := e.sinCosOf(r, low)
-		return e.float(e.Emit(expr.Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
+		q, r, low := e.reduceAngle(e.Emit(expr.Abs, x))
+		sin, cos := e.sinCosOfSum(r, low)
+		return e.float(e.Emit(expr.Xor, e.int(e.sineInQuadrant(q, sin, cos)), e.signBit(x)))
 	}
 	q, r := e.quarterTurns(x)
 	sin, cos := e.sinCos(r)
-	return e.choose(e.Emit(expr.Eq, x, e.constant(0)), x, e.quadrant(q, sin, cos))
+	return e.choose(e.Emit(expr.Eq, x, e.constant(0)), x, e.sineInQuadrant(q, sin, cos))
 }
 
 // cos is the sine of the angle plus a quarter turn.
@@ -76,14 +77,14 @@ func (e *expander) cos(x expr.Value) expr.Value {
 	var q, sin, cos expr.Value
 	if e.isFloat64() {
 		var r, low expr.Value
-		q, r, low = e.angle(e.Emit(expr.Abs, x))
-		sin, cos = e.sinCosOf(r, low)
+		q, r, low = e.reduceAngle(e.Emit(expr.Abs, x))
+		sin, cos = e.sinCosOfSum(r, low)
 	} else {
 		var r expr.Value
 		q, r = e.quarterTurns(x)
 		sin, cos = e.sinCos(r)
 	}
-	return e.quadrant(e.Emit(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
+	return e.sineInQuadrant(e.Emit(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
 // tan is sin/cos in even quadrants and -cos/sin in odd quadrants. The quotient adds the errors of sin and cos, so
@@ -97,8 +98,8 @@ func (e *expander) tan(x expr.Value) expr.Value {
 		q, r = e.quarterTurns(x)
 		sin, cos = e.sinCos(r)
 	} else {
-		q, r, low = e.angle(e.Emit(expr.Abs, x))
-		sin, cos = e.sinCosOf(r, low)
+		q, r, low = e.reduceAngle(e.Emit(expr.Abs, x))
+		sin, cos = e.sinCosOfSum(r, low)
 	}
 	odd := e.isOdd(q)
 	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Emit(expr.Neg, sin), cos))
@@ -131,10 +132,10 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 // asin(sqrt((1-|x|)/2)), which is half of acos(|x|).
 func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 	a := e.Emit(expr.Abs, x)
-	isLarge = e.lt(e.constant(0.5), a)
+	isLarge = e.less(e.constant(0.5), a)
 	z := e.choose(isLarge, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
 	s = e.choose(isLarge, e.Emit(expr.Sqrt, z), a)
-	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), isLarge
+	return s, e.mul(e.mul(s, z), e.evalPoly(elementary.AsinPoly, z)), isLarge
 }
 
 // asin is s+t, or pi/2 - 2(s+t) if |x| > 1/2, with the sign of x.
@@ -152,24 +153,24 @@ func (e *expander) acos(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	p := e.add(s, t)
 	hi, lo := e.halfPi()
-	negative := e.lt(x, e.constant(0))
+	negative := e.less(x, e.constant(0))
 	base := e.choose(negative, e.constant(math.Pi), e.constant(0))
 	signed := e.float(e.Emit(expr.Xor, e.int(p), e.signBit(x)))
 	middle := e.add(e.sub(hi, signed), lo)
 	return e.choose(isLarge, e.fma(signed, e.constant(2), base), middle)
 }
 
-// arctan returns atan(t) for |t| <= 1.
-func (e *expander) arctan(t expr.Value) expr.Value {
+// atanUpToOne returns atan(t) for |t| <= 1.
+func (e *expander) atanUpToOne(t expr.Value) expr.Value {
 	square := e.mul(t, t)
-	return e.fma(e.mul(t, square), e.eval(atanPoly, square), t)
+	return e.fma(e.mul(t, square), e.evalPoly(atanPoly, square), t)
 }
 
-// atan is pi/2 + arctan(-1/|x|) if |x| > 1, with the sign of x.
+// atan is pi/2 + atanUpToOne(-1/|x|) if |x| > 1, with the sign of x.
 func (e *expander) atan(x expr.Value) expr.Value {
 	a := e.Emit(expr.Abs, x)
-	isLarge := e.lt(e.constant(1), a)
-	p := e.arctan(e.div(e.choose(isLarge, e.constant(-1), a), e.choose(isLarge, a, e.constant(1))))
+	isLarge := e.less(e.constant(1), a)
+	p := e.atanUpToOne(e.div(e.choose(isLarge, e.constant(-1), a), e.choose(isLarge, a, e.constant(1))))
 	hi, lo := e.halfPi()
 	return e.withSign(e.choose(isLarge, e.add(e.add(p, lo), hi), p), e.signBit(x))
 }
@@ -177,10 +178,10 @@ func (e *expander) atan(x expr.Value) expr.Value {
 // atan2 divides the smaller operand by the greater operand. For two zeros the quotient is 0, for two infinities 1.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Emit(expr.Abs, y), e.Emit(expr.Abs, x)
-	isSwapped := e.lt(ax, ay)
+	isSwapped := e.less(ax, ay)
 	smaller, greater := e.choose(isSwapped, ax, ay), e.choose(isSwapped, ay, ax)
 	quotientOfEqual := e.choose(e.Emit(expr.Eq, smaller, e.constant(0)), smaller, e.constant(1))
-	p := e.arctan(e.choose(e.Emit(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
+	p := e.atanUpToOne(e.choose(e.Emit(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
 	hi, lo := e.halfPi()
 	p = e.choose(isSwapped, e.add(e.sub(hi, p), lo), p)
 	xIsPositive := e.Emit(expr.Eq, e.signBit(x), e.bitsOf(0))

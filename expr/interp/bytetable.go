@@ -9,31 +9,13 @@ import (
 )
 
 // tabulate replaces the steps of a code whose only operands are one byte or two bools by a lookup in a table of its
-// results. An exponential of bytes, for example, then takes a twentieth of the time. The code may have operands that it
-// does not load.
+// results. An exponential of bytes, for example, then takes a twentieth of the time.
 func (runner *Runner) tabulate(source *expr.Loop) {
-	code := source.Code
-	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(source.Folds) > 0 {
+	code, loaded := source.Code, tableOperands(source)
+	if loaded == nil {
 		return
 	}
-	isPrimitive := true
-	var loaded []int // the operands that the code loads
-	for _, inst := range code.Insts {
-		if isPrimitive = isPrimitive && inst.Op.Primitive(); inst.Op == expr.Load && !slices.Contains(loaded, int(inst.A)) {
-			loaded = append(loaded, int(inst.A))
-		}
-	}
-	isByte := func(k int) bool { return code.In[k].Size() == 1 && !source.Uniform[k] }
-	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !source.Uniform[k] }
-	switch {
-	case isPrimitive: // the loops are fast enough
-		return
-	case len(loaded) == 1 && isByte(loaded[0]):
-	case len(loaded) == 2 && isBool(loaded[0]) && isBool(loaded[1]):
-	default:
-		return
-	}
-	var bytes [2][256]uint8
+	var bytes [2][256]uint8 // by operand: its value for each result of the table
 	for k := range 256 {
 		if bytes[0][k] = uint8(k); len(loaded) == 2 { // result x|y<<1 is for the bools x and y
 			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
@@ -52,6 +34,30 @@ func (runner *Runner) tabulate(source *expr.Loop) {
 		{lookUpPairOf[uint8], lookUpPairOf[uint16], lookUpPairOf[uint32], lookUpPairOf[uint64]}}
 	lookUp.loop = loops[len(loaded)-1][sizeIndex(size)](results)
 	runner.rowSteps, runner.blocks, runner.blockSteps = nil, 0, []step{lookUp}
+}
+
+// tableOperands returns the operands that a loop loads if they are the index of a table: one byte or two bools. It
+// returns nil if the loop does not suit a table, or consists of primitive operations, which are fast enough.
+func tableOperands(source *expr.Loop) (loaded []int) {
+	code := source.Code
+	if len(code.Out) != 1 || code.Out[0].Im != expr.None || len(source.Folds) > 0 {
+		return nil
+	}
+	isPrimitive := true
+	for _, inst := range code.Insts {
+		isPrimitive = isPrimitive && inst.Op.Primitive()
+		if inst.Op == expr.Load && !slices.Contains(loaded, int(inst.A)) {
+			loaded = append(loaded, int(inst.A))
+		}
+	}
+	isByte := func(k int) bool { return code.In[k].Size() == 1 && !source.Uniform[k] }
+	isBool := func(k int) bool { return code.In[k] == tensor.Bool && !source.Uniform[k] }
+	isOneByte := len(loaded) == 1 && isByte(loaded[0])
+	isTwoBools := len(loaded) == 2 && isBool(loaded[0]) && isBool(loaded[1])
+	if isPrimitive || !isOneByte && !isTwoBools {
+		return nil
+	}
+	return loaded
 }
 
 // lookUpOf returns the loop that looks up results of the size of U.

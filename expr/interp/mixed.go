@@ -203,13 +203,13 @@ func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow
 	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
 		return operation, operands
 	}
-	converted, from := prep.code.Insts[conversion.A], narrow[conversion.A]
-	operation, wide := mixedOp{op: converted.Op, from: from.dtype, to: conversion.DType}, converted.Operands()
+	converted, narrowOperands := prep.code.Insts[conversion.A], narrow[conversion.A]
+	operation, wide := mixedOp{op: converted.Op, from: narrowOperands.dtype, to: conversion.DType}, converted.Operands()
 	for _, operand := range wide {
 		operation.in = prep.code.Insts[operand].DType
 	}
 	if joined := mixedLoops[operation]; joined != nil {
-		return joined, from.values
+		return joined, narrowOperands.values
 	}
 	operation.from = operation.in // only the result is converted
 	return mixedLoops[operation], wide

@@ -97,20 +97,21 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	}
 	from, first, second := inst.DType, prep.code.Insts[inst.A].Operands(), prep.code.Insts[inst.B].Operands()
 	narrowFirst, narrowSecond := narrow[inst.A], narrow[inst.B]
-	isFirst, isSecond := isProduct(inst.A), isProduct(inst.B)
-	if isFirst && isSecond && narrowFirst.dtype == narrowSecond.dtype && narrowFirst.values != nil {
+	isFirstProduct, isSecondProduct := isProduct(inst.A), isProduct(inst.B)
+	if isFirstProduct && isSecondProduct && narrowFirst.dtype == narrowSecond.dtype && narrowFirst.values != nil {
 		from, first, second = narrowFirst.dtype, narrowFirst.values, narrowSecond.values
 	} else {
-		isFirst, isSecond = isFirst && narrowFirst.values == nil, isSecond && narrowSecond.values == nil
+		isFirstProduct = isFirstProduct && narrowFirst.values == nil
+		isSecondProduct = isSecondProduct && narrowSecond.values == nil
 	}
 	loops, hasLoops := productSums[mixedOp{expr.Add, from, inst.DType, to}]
 	switch {
 	case !hasLoops:
-	case isFirst && isSecond:
+	case isFirstProduct && isSecondProduct:
 		return loops.ofProducts(sign), slices.Concat(first, second)
-	case isFirst:
+	case isFirstProduct:
 		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)
-	case isSecond:
+	case isSecondProduct:
 		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, second...)
 	}
 	return nil, nil

@@ -25,7 +25,8 @@ type word interface {
 // loopTable has the loops of operations by the dtype of the operands.
 type loopTable [expr.Scan + 1][tensor.Complex64 + 1]loop
 
-// table has the loops of all operations, except of the operations for which loopFor makes a loop.
+// table has the loops of all operations, except of the operations for which loopFor makes a loop. The functions each1,
+// each2 and each3 (loops.go) call a function for each element of one, two or three operands.
 var table = func() *loopTable {
 	t := new(loopTable)
 	setIntegers[int8, int32](t, tensor.Int8)
@@ -44,12 +45,13 @@ var table = func() *loopTable {
 	t[expr.Not][tensor.Bool] = func(o operands) { each1(&o, func(x uint8) uint8 { return x ^ 1 }) }
 	t[expr.FMA][tensor.Float32] = func(o operands) { each3(&o, fma32) }
 	t[expr.FMA][tensor.Float64] = func(o operands) { each3(&o, math.FMA) }
-	t[expr.Mod][tensor.Float32] = mod32s
+	t[expr.Mod][tensor.Float32] = float32ModLoop
 	t[expr.Exp][tensor.Float32] = func(o operands) { each1(&o, elementary.Exp32) }
+	const isConst = false // loopFor makes the loops with constants
 	for _, op := range []expr.Op{expr.And, expr.Or, expr.Xor} {
 		for _, dtype := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16,
 			tensor.Int32, tensor.Uint32} {
-			t[op][dtype] = inWords(t[op][dtype], t[op][tensor.Uint64], dtype.Size(), false, false)
+			t[op][dtype] = inWords(t[op][dtype], t[op][tensor.Uint64], dtype.Size(), isConst, isConst)
 		}
 	}
 	t[expr.Ne][tensor.Bool] = t[expr.Xor][tensor.Bool]
@@ -175,9 +177,9 @@ func quotient[W integer](x, y W) W {
 	return x / y
 }
 
-// mod32s is math.Mod of float32, but several times faster for quotients below 2^29. The product of such a quotient and
+// float32ModLoop computes math.Mod of float32, but several times faster for quotients below 2^29. The product of such a quotient and
 // b is exact in float64, because b has 24 bits. The function is a literal in the call, so that it is inlined.
-func mod32s(o operands) {
+func float32ModLoop(o operands) {
 	each2(&o, func(a, b float32) float32 {
 		dividend, divisor := math.Abs(float64(a)), math.Abs(float64(b))
 		quotient := math.Trunc(dividend / divisor)

@@ -31,7 +31,7 @@ func Primitives() []Code {
 	all := tensor.DTypes()
 	for op := expr.Bits + 1; op.Primitive(); op++ { // the operations up to Bits are constants, loads and conversions
 		for _, dtype := range all {
-			if lane.Ops[op].On.Has(dtype) {
+			if lane.Ops[op].OperandDTypes.Has(dtype) {
 				list = append(list, primitive(op, dtype))
 			}
 		}
@@ -42,7 +42,7 @@ func Primitives() []Code {
 			if from != to && !from.IsComplex() && !to.IsComplex() {
 				list = append(list, build(fmt.Sprintf("%v to %v", from, to), b, b.Convert(to, b.Load(0))))
 			}
-			reinterpretable := lane.Ops[lane.Bits].On
+			reinterpretable := lane.Ops[lane.Bits].OperandDTypes
 			if from != to && reinterpretable.Has(from) && reinterpretable.Has(to) &&
 				from.Size() == to.Size() {
 				b := expr.NewBuilder(from)

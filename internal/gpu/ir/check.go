@@ -119,7 +119,7 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
 	operandDType := c.Type(uses[len(uses)-1]) // the dtype of the operation: the first operand of a Select is a bool
-	ok := lane.Ops[op].On.Has(operandDType)
+	ok := lane.Ops[op].OperandDTypes.Has(operandDType)
 	switch {
 	case op == lane.Convert:
 		ok = ok && c.isLegalConversion(inst.DType, operandDType)

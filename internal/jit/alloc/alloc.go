@@ -131,7 +131,7 @@ func (a *allocator) findUses(list []Inst) {
 func (a *allocator) preload(virt Virt) {
 	a.pinned = [numClasses]uint32{}
 	if reg := a.registerFile.Permanent[virt]; reg >= 0 {
-		a.load(a.values[virt].Reload, a.register(virt, reg, 0), notInList)
+		a.emitLoad(a.values[virt].Reload, a.registerOperand(virt, reg, 0), notInList)
 		return
 	}
 	reg := a.registerFor(virt)
@@ -142,13 +142,13 @@ func (a *allocator) preload(virt Virt) {
 // savePermanent saves a value, which is in the register reg, to its permanent slot, if it has one.
 func (a *allocator) savePermanent(virt Virt, reg int8) {
 	if slot := a.registerFile.PermanentSlot[virt]; slot >= 0 {
-		a.save(virt, reg, slot)
+		a.emitSave(virt, reg, slot)
 	}
 }
 
-// register returns the register reg, which contains the value virt, as an operand of the given number of bytes. 0
+// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes. 0
 // selects the width of the value.
-func (a *allocator) register(virt Virt, reg int8, bytes uint8) Operand {
+func (a *allocator) registerOperand(virt Virt, reg int8, bytes uint8) Operand {
 	value := &a.values[virt]
 	if bytes == 0 {
 		bytes = value.Bytes
@@ -156,9 +156,9 @@ func (a *allocator) register(virt Virt, reg int8, bytes uint8) Operand {
 	return Operand{Kind: Register, Class: value.Class, Reg: reg, Bytes: bytes}
 }
 
-// accumulator returns an accumulator as an operand of the given number of bytes. 0 selects the width of the
+// accumulatorOperand returns an accumulator as an operand of the given number of bytes. 0 selects the width of the
 // accumulator.
-func (a *allocator) accumulator(virt Virt, bytes uint8) Operand {
+func (a *allocator) accumulatorOperand(virt Virt, bytes uint8) Operand {
 	value := &a.values[virt]
 	if bytes == 0 {
 		bytes = value.Bytes
@@ -178,9 +178,9 @@ func (a *allocator) emit(inst Allocated, args ...Operand) {
 	a.Length++
 }
 
-// load adds a load to dst. It records an error if reload is nil. position is the position in the list of the Move
+// emitLoad adds a load to dst. It records an error if reload is nil. position is the position in the list of the Move
 // instruction that the load replaces, or notInList.
-func (a *allocator) load(reload *Reload, dst Operand, position int32) {
+func (a *allocator) emitLoad(reload *Reload, dst Operand, position int32) {
 	if reload == nil {
 		a.fail(errUndefined)
 		return
@@ -188,15 +188,15 @@ func (a *allocator) load(reload *Reload, dst Operand, position int32) {
 	a.emit(Allocated{Kind: Load, Name: reload.Name, From: position}, Operand{Kind: Memory, Mem: &reload.Mem}, dst)
 }
 
-// save adds a store of a value from its register to a slot.
-func (a *allocator) save(virt Virt, reg int8, slot int16) {
+// emitSave adds a store of a value from its register to a slot.
+func (a *allocator) emitSave(virt Virt, reg int8, slot int16) {
 	// The memory operand of a slot is the same for all classes.
-	a.emit(Allocated{Kind: Save, From: notInList}, a.register(virt, reg, 0), Operand{Kind: Memory,
+	a.emit(Allocated{Kind: Save, From: notInList}, a.registerOperand(virt, reg, 0), Operand{Kind: Memory,
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
-// copy adds a copy. position is the position in the list of the Move instruction that the copy replaces, or notInList.
-func (a *allocator) copy(from, to Operand, position int32) {
+// emitCopy adds a copy. position is the position in the list of the Move instruction that the copy replaces, or notInList.
+func (a *allocator) emitCopy(from, to Operand, position int32) {
 	a.emit(Allocated{Kind: Copy, From: position}, from, to)
 }
 
@@ -294,7 +294,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 	owner := a.owner[class][evicted]
 	if farthest < math.MaxInt32 && a.reloadOf(owner) == nil {
 		a.spillSlot[owner] = a.newSlot()
-		a.save(owner, evicted, a.spillSlot[owner])
+		a.emitSave(owner, evicted, a.spillSlot[owner])
 		a.Cost++
 	}
 	a.registerOf[owner] = -1
@@ -333,19 +333,19 @@ func (a *allocator) registerFor(virt Virt) int8 {
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
 		a.Cost++ // elements must be loaded anyway, but other values could have kept their register
 	}
-	a.load(reload, a.register(virt, reg, 0), notInList)
+	a.emitLoad(reload, a.registerOperand(virt, reg, 0), notInList)
 	return reg
 }
 
-// operand returns a source as an operand: an immediate, or the register of its value.
-func (a *allocator) operand(source Arg) Operand {
+// sourceOperand returns a source as an operand: an immediate, or the register of its value.
+func (a *allocator) sourceOperand(source Arg) Operand {
 	switch {
 	case source.Virt == 0:
 		return Operand{Kind: Immediate, Imm: source.Imm}
 	case a.values[source.Virt].Acc != nil:
-		return a.accumulator(source.Virt, source.Bytes)
+		return a.accumulatorOperand(source.Virt, source.Bytes)
 	}
-	return a.register(source.Virt, a.registerFor(source.Virt), source.Bytes)
+	return a.registerOperand(source.Virt, a.registerFor(source.Virt), source.Bytes)
 }
 
 // release frees the register and the slot of a value without further uses.

@@ -36,15 +36,15 @@ func (a *allocator) allocateMove(inst *Inst) {
 	isToAccumulator := a.values[inst.Dst].Acc != nil
 	switch {
 	case isOnlyInMemory && isToAccumulator:
-		a.load(a.reloadOf(virt), a.accumulator(inst.Dst, 0), a.position)
+		a.emitLoad(a.reloadOf(virt), a.accumulatorOperand(inst.Dst, 0), a.position)
 	case isOnlyInMemory:
 		reload := a.reloadOf(virt)
-		a.load(reload, a.newRegister(inst.Dst), a.position)
+		a.emitLoad(reload, a.newRegister(inst.Dst), a.position)
 	case isToAccumulator:
-		a.copy(a.operand(inst.Src[0]), a.accumulator(inst.Dst, 0), a.position)
+		a.emitCopy(a.sourceOperand(inst.Src[0]), a.accumulatorOperand(inst.Dst, 0), a.position)
 	default:
-		from := a.operand(inst.Src[0])
-		a.copy(from, a.newRegister(inst.Dst), a.position)
+		from := a.sourceOperand(inst.Src[0])
+		a.emitCopy(from, a.newRegister(inst.Dst), a.position)
 	}
 	a.releaseDead(inst)
 }
@@ -59,11 +59,11 @@ func (a *allocator) allocatePlain(inst *Inst) {
 			args = append(args, folded)
 			continue
 		}
-		args = append(args, a.operand(source))
+		args = append(args, a.sourceOperand(source))
 	}
 	var mask Operand
 	if inst.Mask != 0 {
-		mask = a.operand(Arg{Virt: inst.Mask})
+		mask = a.sourceOperand(Arg{Virt: inst.Mask})
 		mask.Zero = inst.Zero
 	}
 	var dst Operand
@@ -160,9 +160,9 @@ func (a *allocator) hasFree(class Class) bool {
 func (a *allocator) allocateForm(inst *Inst) {
 	form, first := a.chooseForm(inst)
 	if first.Kind == Register { // not in memory
-		first = a.operand(inst.Src[form.Order[0]])
+		first = a.sourceOperand(inst.Src[form.Order[0]])
 	}
-	second := a.operand(inst.Src[form.Order[1]])
+	second := a.sourceOperand(inst.Src[form.Order[1]])
 	dst := a.destination(inst, inst.Src[form.Tied].Virt)
 	a.emit(Allocated{Name: form.Name, From: a.position}, first, second, dst)
 	a.releaseDead(inst)
@@ -242,7 +242,7 @@ func (a *allocator) destination(inst *Inst, tied Virt) Operand {
 	if reg := a.registerOf[tied]; reg >= 0 && !mustCopyTied {
 		a.registerOf[tied] = -1
 		a.setOwner(inst.Dst, reg)
-		return a.register(inst.Dst, reg, 0)
+		return a.registerOperand(inst.Dst, reg, 0)
 	}
 	if a.values[tied].Acc == nil && a.currentRegister(tied) < 0 { // a load replaces the copy
 		reload := a.reloadOf(tied)
@@ -250,12 +250,12 @@ func (a *allocator) destination(inst *Inst, tied Virt) Operand {
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
 			a.Cost += memoryCost
 		}
-		a.load(reload, dst, notInList)
+		a.emitLoad(reload, dst, notInList)
 		return dst
 	}
-	from := a.operand(Arg{Virt: tied})
+	from := a.sourceOperand(Arg{Virt: tied})
 	dst := a.newRegister(inst.Dst)
-	a.copy(from, dst, notInList)
+	a.emitCopy(from, dst, notInList)
 	return dst
 }
 
@@ -263,14 +263,14 @@ func (a *allocator) destination(inst *Inst, tied Virt) Operand {
 // instruction may write the destination before it has read all sources. accumulatorDestination records an error if the
 // register would be written before the instruction reads its old value.
 func (a *allocator) accumulatorDestination(inst *Inst, tied Virt, writesEarly bool) Operand {
-	dst, mustCopyTied := a.accumulator(inst.Dst, 0), tied != 0 && tied != inst.Dst
+	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, 0), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {
 		if source.Virt == inst.Dst && (mustCopyTied || writesEarly) {
 			a.fail(errAccumulator)
 		}
 	}
 	if mustCopyTied {
-		a.copy(a.operand(Arg{Virt: tied}), dst, notInList)
+		a.emitCopy(a.sourceOperand(Arg{Virt: tied}), dst, notInList)
 	}
 	return dst
 }
@@ -282,7 +282,7 @@ func (a *allocator) newRegister(virt Virt) Operand {
 		reg = a.allocateRegister(a.values[virt].Class)
 		a.setOwner(virt, reg)
 	}
-	return a.register(virt, reg, 0)
+	return a.registerOperand(virt, reg, 0)
 }
 
 // releaseDead frees the registers of the sources and the result of an instruction that have no further uses. If the

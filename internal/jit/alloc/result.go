@@ -15,7 +15,7 @@ type RegisterFile struct {
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves them to their permanent slots
 	Masked     bool    // loads along the row need a mask (at the end of a row), so that they cannot be memory operands
-	Preload    []Virt  // row constants; loads before the list compute the ones that a single load can compute
+	Preload    []Virt  // row constants to load before the list, unless computing them takes more than a load
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 
 	// EvictReloadableFirst keeps registers for values that no single load can restore. Other values are evicted first.

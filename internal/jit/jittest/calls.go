@@ -52,24 +52,25 @@ type Call interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. operands is the
-// number of operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
-// and Row of jit.Args. size is the number of bytes of an element, for messages. At least three quarters of the calls
+// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. operandCount
+// is the number of operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
+// and Row of jit.Args. elemBytes is the number of bytes of an element, for messages. At least three quarters of the calls
 // must fit into the memory.
-func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, cpu machine.Features) Call) {
+func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
+	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
 	for _, cpu := range InstructionSets(t, machine.Portable) {
-		CheckCallsFor(t, cpu, operands, size, seeds, draw)
+		CheckCallsFor(t, cpu, operandCount, elemBytes, seeds, draw)
 	}
 }
 
 // CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws an
 // eighth of the calls unless all tests were requested (package testsize).
-func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds uint64,
+func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
 	seeds = testsize.Of(seeds/8, seeds)
-	mem, want := make([][]byte, operands), make([][]byte, operands)
+	mem, want := make([][]byte, operandCount), make([][]byte, operandCount)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)
 	}
@@ -93,7 +94,7 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 			t.Fatalf("%v, seed %d: %v", cpu, seed, err)
 		}
 		call.Reference(want)
-		if difference := callAt(rng, code, call, mem, want, offsets, size); difference != "" {
+		if difference := callAt(rng, code, call, mem, want, offsets, elemBytes); difference != "" {
 			t.Fatalf("%v, seed %d: %s\n%+v\n%s", cpu, seed, difference, call, code.Listing())
 		}
 	}
@@ -103,7 +104,7 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds
 }
 
 // callAt calls the code and returns the first difference to the reference, or an empty string.
-func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offsets []int, size int) string {
+func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offsets []int, elemBytes int) string {
 	args := new(jit.Args)
 	for k, offset := range offsets {
 		position := rng.IntN(len(mem[k])) // divides the address between Ptr and Row
@@ -124,9 +125,9 @@ func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offse
 		}
 		for i := range mem[k] {
 			if mem[k][i] != want[k][i] {
-				element := offsets[k] + (i-offsets[k])&^(size-1) // start of the element with byte i
+				element := offsets[k] + (i-offsets[k])&^(elemBytes-1) // start of the element with byte i
 				return fmt.Sprintf("operand %d differs at offset %d: % x, want % x", k, element-offsets[k],
-					mem[k][element:element+size], want[k][element:element+size])
+					mem[k][element:element+elemBytes], want[k][element:element+elemBytes])
 			}
 		}
 	}

@@ -170,8 +170,8 @@ func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOpera
 		starts[sharedOutput] = starts[sharedOperand]
 	}
 	b.strides = b.strides[:0]
-	var array [2][jit.MaxOperands]unsafe.Pointer // by side and pointer
-	ptrs := [2][]unsafe.Pointer{array[0][:len(b.ptrs)], array[1][:len(b.ptrs)]}
+	var pointerArrays [2][jit.MaxOperands]unsafe.Pointer // by side and pointer
+	ptrs := [2][]unsafe.Pointer{pointerArrays[0][:len(b.ptrs)], pointerArrays[1][:len(b.ptrs)]}
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
 		row, _ := ptr.size(rowLen, rows)
@@ -245,11 +245,12 @@ func (b *Comparison) fill(starts offsets, rowLen, rows int) {
 			continue
 		}
 		_, size := ptr.size(rowLen, rows)
-		copy(window(b.mem[0][k], starts[k], size), pattern)
-		for rest := b.mem[0][k][starts[k] : starts[k]+size]; !ptr.writeOnly && len(rest) > 0; {
+		compiled, interpreted := b.mem[compiledSide][k], b.mem[interpretedSide][k]
+		copy(window(compiled, starts[k], size), pattern)
+		for rest := compiled[starts[k] : starts[k]+size]; !ptr.writeOnly && len(rest) > 0; {
 			rest = rest[copy(rest, ptr.pool):]
 		}
-		copy(window(b.mem[1][k], starts[k], size), window(b.mem[0][k], starts[k], size))
+		copy(window(interpreted, starts[k], size), window(compiled, starts[k], size))
 	}
 }
 
@@ -257,11 +258,12 @@ func (b *Comparison) fill(starts offsets, rowLen, rows int) {
 // elements equal up to the first difference, so that afterwards only bytes next to the elements can differ.
 func (b *Comparison) difference(k int, dtype tensor.DType, offset, rowLen, rows int) string {
 	_, size := b.ptrs[k].size(rowLen, rows)
-	compiledWindow, interpretedWindow := window(b.mem[0][k], offset, size), window(b.mem[1][k], offset, size)
+	compiled, interpreted := b.mem[compiledSide][k], b.mem[interpretedSide][k]
+	compiledWindow, interpretedWindow := window(compiled, offset, size), window(interpreted, offset, size)
 	if bytes.Equal(compiledWindow, interpretedWindow) {
 		return ""
 	}
-	compiled, interpreted := b.mem[0][k][offset:offset+size], b.mem[1][k][offset:offset+size]
+	compiled, interpreted = compiled[offset:offset+size], interpreted[offset:offset+size]
 	for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],
 		interpreted[elemBytes:] {
 		if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {

@@ -19,10 +19,10 @@ const maxReductionSteps = 42
 // syntax describes the loops in the listings of an architecture. The element counter is a register: the number of
 // elements of the row that are computed (CX on amd64), or that remain (X25 on arm64).
 type syntax struct {
-	data     string         // the text with which the constants begin
-	jump     *regexp.Regexp // a jump and its label
-	advances [2]string      // the text before and after the number in the instruction that advances the counter
-	counter  string         // a text that every line that changes the counter contains
+	constantsMarker string         // the text with which the constants begin
+	jump            *regexp.Regexp // a jump and its label
+	advances        [2]string      // the text before and after the number in the instruction that advances the counter
+	counter         string         // a text that every line that changes the counter contains
 }
 
 var (
@@ -30,9 +30,9 @@ var (
 	setAX = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
 	// skipsTail matches the jump over a [rowTail]: the bit of the counter, and the label after the tail.
 	skipsTail   = regexp.MustCompile(`^\ttbz\tx25, #(\d+), (L\d+)$`)
-	amd64Syntax = syntax{data: "DATA ", jump: regexp.MustCompile(`^\tJ\w+\t(L\d+)$`),
+	amd64Syntax = syntax{constantsMarker: "DATA ", jump: regexp.MustCompile(`^\tJ\w+\t(L\d+)$`),
 		advances: [2]string{"\tADDQ\t$", ", CX"}, counter: "CX\n"}
-	arm64Syntax = syntax{data: "constants:", jump: regexp.MustCompile(`^\t(?:b|cb|tb).*\b(L\d+)$`),
+	arm64Syntax = syntax{constantsMarker: "constants:", jump: regexp.MustCompile(`^\t(?:b|cb|tb).*\b(L\d+)$`),
 		advances: [2]string{"\tsubs\tx25, x25, #", ""}, counter: "x25"}
 )
 
@@ -64,7 +64,7 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 	if cpu.Has(machine.NEON) {
 		style = &arm64Syntax
 	}
-	code, _, _ := strings.Cut(listing, style.data)
+	code, _, _ := strings.Cut(listing, style.constantsMarker)
 	counts := &InstructionCount{syntax: style, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
 		labels: map[string]int{}, tails: map[string]*rowTail{}}
 	counts.cost = make([]int, len(counts.lines))

@@ -11,41 +11,42 @@ import (
 
 // rules are the rules of package jit for the listings of an architecture.
 type rules struct {
-	// instructions has the beginnings of instructions that generated code must not execute. These are calls, accesses to
-	// the stack, and changes of state on which the Go runtime relies.
-	instructions []string
-	registers    []string // registers that the code must not use
-	data         string   // the text with which the constants begin
-	end          string   // the text of the last instructions
-	returns      string   // the text of the instruction that returns, which the code must have once
+	// forbiddenInstructions has the beginnings of instructions that generated code must not execute. These are calls,
+	// accesses to the stack, and changes of state on which the Go runtime relies.
+	forbiddenInstructions []string
+	forbiddenRegisters    []string // registers that the code must not use
+	constantsMarker       string   // the text with which the constants begin
+	end                   string   // the text of the last instructions
+	returns               string   // the text of the instruction that returns, which the code must have once
 }
 
 var (
 	amd64Rules = rules{
-		instructions: strings.Fields("CALL PUSH POP INT SYSCALL LDMXCSR VLDMXCSR STD CLI XCHG LOCK"),
-		registers:    []string{"SP", "BP"},
-		data:         "DATA ",
-		end:          "\tVZEROUPPER\n\tRET\n",
-		returns:      "RET",
+		forbiddenInstructions: strings.Fields("CALL PUSH POP INT SYSCALL LDMXCSR VLDMXCSR STD CLI XCHG LOCK"),
+		forbiddenRegisters:    []string{"SP", "BP"},
+		constantsMarker:       "DATA ",
+		end:                   "\tVZEROUPPER\n\tRET\n",
+		returns:               "RET",
 	}
 	arm64Rules = rules{
-		instructions: []string{"bl\t", "blr\t", "br\t", "svc\t", "msr\t", "mrs\t", "hlt\t", "brk\t", "dc\t", "ic\t"},
-		registers:    strings.Fields("x18 w18 x28 w28 x29 w29 x30 w30 sp wsp"),
-		data:         "constants:\n",
-		end:          "\tret\n",
-		returns:      "\tret\n",
+		forbiddenInstructions: []string{"bl\t", "blr\t", "br\t", "svc\t", "msr\t", "mrs\t", "hlt\t", "brk\t", "dc\t",
+			"ic\t"},
+		forbiddenRegisters:    strings.Fields("x18 w18 x28 w28 x29 w29 x30 w30 sp wsp"),
+		constantsMarker:       "constants:\n",
+		end:                   "\tret\n",
+		returns:               "\tret\n",
 	}
 )
 
 // forbidden returns an instruction or a register that the listing must not have, or "".
 func (r *rules) forbidden(listing string) string {
 	listing = "\n" + listing
-	for _, name := range r.instructions {
+	for _, name := range r.forbiddenInstructions {
 		if strings.Contains(listing, "\n\t"+name) {
 			return strings.TrimSpace(name)
 		}
 	}
-	for _, name := range r.registers {
+	for _, name := range r.forbiddenRegisters {
 		if hasWord(listing, name) {
 			return name
 		}
@@ -83,7 +84,7 @@ func CheckRules(cpu machine.Features, listing string) error {
 	if name := architecture.forbidden(listing); name != "" {
 		return fmt.Errorf("the code uses %q, which the rules of package jit forbid", name)
 	}
-	code, _, _ := strings.Cut(listing, architecture.data)
+	code, _, _ := strings.Cut(listing, architecture.constantsMarker)
 	if n := strings.Count(code, architecture.returns); n != 1 || !strings.HasSuffix(code, architecture.end) {
 		return fmt.Errorf("the code has %d returns and ends in %q: want one return, at the end", n,
 			code[max(0, len(code)-40):])

@@ -85,18 +85,19 @@ func (b *Comparison) pairs(data [][]byte) (rowLen, rows int) {
 // folds. Each operand has `rows` rows of rowLen elements. strides has, by operand, the bytes from a row to the next.
 func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
 	outCount := len(b.loop.Code.Out)
-	var ptrs [2][]unsafe.Pointer
-	var buffers [2][][]byte
-	var steps []int
+	var ptrs [2][]unsafe.Pointer // by side (compiledSide or interpretedSide)
+	var buffers [2][][]byte      // by side: the memory of outputs and folds
+	var pointerStrides []int
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
 		if k >= outCount && k < outCount+len(operands) {
-			ptrs[0], ptrs[1] = append(ptrs[0], operands[k-outCount]), append(ptrs[1], copies[k-outCount])
-			steps = append(steps, strides[k-outCount])
+			ptrs[compiledSide] = append(ptrs[compiledSide], operands[k-outCount])
+			ptrs[interpretedSide] = append(ptrs[interpretedSide], copies[k-outCount])
+			pointerStrides = append(pointerStrides, strides[k-outCount])
 			continue
 		}
 		row, total := ptr.size(rowLen, rows)
-		steps = append(steps, row)
+		pointerStrides = append(pointerStrides, row)
 		for side := range ptrs {
 			var address unsafe.Pointer
 			memory := make([]byte, total)
@@ -106,16 +107,16 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 			buffers[side], ptrs[side] = append(buffers[side], memory), append(ptrs[side], address)
 		}
 	}
-	if err := b.code.Run(b.args, ptrs[0], steps, rowLen, rows); err != nil {
+	if err := b.code.Run(b.args, ptrs[compiledSide], pointerStrides, rowLen, rows); err != nil {
 		return err
 	}
-	b.interpret(ptrs[1], steps, rowLen, rows)
+	b.interpret(ptrs[interpretedSide], pointerStrides, rowLen, rows)
 	k := 0 // index of the buffer of pointer i
 	for i := range b.ptrs {
 		if i >= outCount && i < outCount+len(operands) {
 			continue
 		}
-		dtype, compiled, interpreted := b.ptrs[i].dtype, buffers[0][k], buffers[1][k]
+		dtype, compiled, interpreted := b.ptrs[i].dtype, buffers[compiledSide][k], buffers[interpretedSide][k]
 		k++
 		if !b.ptrs[i].hasMemory || bytes.Equal(compiled, interpreted) {
 			continue
@@ -123,7 +124,7 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 		for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],
 			interpreted[elemBytes:] {
 			if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
-				element := (len(buffers[0][k-1]) - len(compiled)) / elemBytes
+				element := (len(buffers[compiledSide][k-1]) - len(compiled)) / elemBytes
 				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows,
 					rowLen, i, dtype, element, compiled[:elemBytes], interpreted[:elemBytes],
 					b.operandsAt(copies, strides, element, rowLen))

@@ -118,7 +118,7 @@ func (b *Block) checkTypes(inst *Inst) error {
 		values = uses[1:]
 	}
 	operandType := b.Type(values[0])
-	isValid := Ops[inst.Op].On.Has(operandType.DType)
+	isValid := Ops[inst.Op].OperandDTypes.Has(operandType.DType)
 	for _, value := range values {
 		isValid = isValid && b.Type(value) == operandType
 	}
@@ -126,7 +126,7 @@ func (b *Block) checkTypes(inst *Inst) error {
 	case Remask:
 		isValid = isValid && inst.Type.DType == tensor.Bool
 	case Bits:
-		isValid = isValid && Ops[Bits].On.Has(inst.Type.DType) && inst.Type.Size() == operandType.Size()
+		isValid = isValid && Ops[Bits].OperandDTypes.Has(inst.Type.DType) && inst.Type.Size() == operandType.Size()
 	case Convert:
 		isValid = isValid && (operandType.DType != tensor.Bool && inst.Type.DType != tensor.Bool ||
 			inst.Type.Size() == operandType.Size())

@@ -67,7 +67,7 @@ func TestEvalOfIntegers(t *testing.T) {
 					want[lane.Max] = b
 				}
 				for o, w := range want {
-					require.True(t, lane.Ops[o].On.Has(d), "%v of %v", o, d)
+					require.True(t, lane.Ops[o].OperandDTypes.Has(d), "%v of %v", o, d)
 					to := d
 					if o.Compares() {
 						to = tensor.Bool

@@ -78,9 +78,9 @@ var (
 
 // Info describes an operation.
 type Info struct {
-	Name string
-	Args int    // number of operands
-	On   DTypes // dtypes of the operands (for a Select, of the second and third operand)
+	Name          string
+	Args          int    // number of operands
+	OperandDTypes DTypes // dtypes of the operands (for a Select, of the second and third operand)
 }
 
 // Ops describes all operations.
@@ -141,7 +141,7 @@ func (o Op) Rounds() bool { return Floor <= o && o <= Rint }
 func (o Op) Folds(dtype tensor.DType) bool {
 	switch o {
 	case Add, Mul, Min, Max, And, Or:
-		return Ops[o].On.Has(dtype)
+		return Ops[o].OperandDTypes.Has(dtype)
 	}
 	return false
 }

@@ -76,6 +76,12 @@ func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector
 	}
 }
 
+// The values of the last argument of the Writer's methods Load and Store.
+const (
+	wholeVector   = false
+	partialVector = true // only the valid lanes are accessed
+)
+
 // initSums emits the initialization of the accumulators and, with PrefetchResult, the prefetches of the result.
 func (g *gen) initSums() {
 	scratch := g.loadEpilogueMask()
@@ -193,7 +199,7 @@ func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
 			g.Op(op, addr, g.sumReg(i, vector), g.sumReg(i, vector))
 			return
 		}
-		g.Load(addr, scratch, true)
+		g.Load(addr, scratch, partialVector)
 		g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 	})
 }

@@ -61,9 +61,9 @@ func (k *keyBuilder) numbers(list ...int) {
 
 // bools appends 1 for true and 0 for false.
 func (k *keyBuilder) bools(list ...bool) {
-	for _, set := range list {
+	for _, isSet := range list {
 		number := 0
-		if set {
+		if isSet {
 			number = 1
 		}
 		k.numbers(number)

@@ -125,7 +125,7 @@ func (g *gen) loadLevels(offset int) {
 func (g *gen) endLevels() {
 	for vector := range g.spec.Vectors {
 		scale := g.vectorReg(vector)
-		g.Load(target.Addr{Base: levelScalesReg, Disp: vector * g.vectorBytes}, scale, false)
+		g.Load(target.Addr{Base: levelScalesReg, Disp: vector * g.vectorBytes}, scale, wholeVector)
 		for i := range g.spec.Rows {
 			sum, total := g.sumReg(i, vector), g.nextElementRegister() // total += scale*sum
 			g.Copy(g.blockTotal(int(sum)), total)

@@ -51,8 +51,8 @@ func (g *gen) beginQuantized() {
 	g.quantizer().SetLastBytes(lanes, wholeBytes, [2]target.GReg{inReg, countReg})
 }
 
-// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. Temp has the register of
-// MaxLevel: AVX2 uses only Temp, and AVX-512 uses MaxLevel only until the conversion ends.
+// quantizer returns the writer of the conversion to bytes on amd64. NotNaN is a mask register. Temp shares the
+// register of MaxLevel, because AVX2 uses only Temp, and AVX-512 needs MaxLevel only until the conversion ends.
 func (g *gen) quantizer() *amd64.Quantizer {
 	quantizer := &amd64.Quantizer{Writer: g.amd64, Signed: g.spec.Quantized == Signed, MaxLevel: g.freeRegister(1),
 		ZeroPoint: g.freeRegister(2), NotNaN: 3, ZeroPointWord: target.ArgsSpill(zeroPointWord), Temp: g.freeRegister(1)}

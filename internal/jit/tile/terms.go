@@ -170,7 +170,8 @@ func (g *gen) loadVectors(offset, packedOffset int) {
 		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&
 			g.isPartial(vector))
 		if g.spec.PackedStep != 0 {
-			g.Store(g.vectorReg(vector), target.Addr{Base: packedReg, Disp: packedOffset + vector*g.vectorBytes}, false)
+			g.Store(g.vectorReg(vector), target.Addr{Base: packedReg, Disp: packedOffset + vector*g.vectorBytes},
+				wholeVector)
 		}
 	}
 }

@@ -171,9 +171,9 @@ func (s *Spec) checkMatrixUnit() error {
 // General registers of the matrix unit. scratchReg has the address of the sums after the loop over terms, when vecReg
 // is free.
 const (
-	unitStep    = strideReg       // distance between rows of the broadcast operand
-	unitVecStep = strideTimes3Reg // distance between terms of the vector operand
-	scratchReg  = vecReg
+	unitRowStepReg  = strideReg       // distance between rows of the broadcast operand
+	unitTermStepReg = strideTimes3Reg // distance between terms of the vector operand
+	scratchReg      = vecReg
 )
 
 // unitGen emits the code of the matrix unit.
@@ -247,8 +247,8 @@ func (g *gen) emitUnit() {
 	g.unitCode = x
 	g.begin()
 	x.configure()
-	g.amd64.MoveDistance(x.split.inRowStep, unitStep)
-	g.amd64.MoveDistance(x.split.vecStep, unitVecStep)
+	g.amd64.MoveDistance(x.split.inRowStep, unitRowStepReg)
+	g.amd64.MoveDistance(x.split.vecStep, unitTermStepReg)
 	g.Align(32)
 	tile := g.NewLabel()
 	g.Bind(tile)
@@ -304,11 +304,11 @@ func (x *unitGen) chunk(rowTiles, vecTiles []amd64.Tile, terms int) {
 			}
 			vecTile := vecTiles[vector%len(vecTiles)]
 			if loadedRow[rowTile] != part+1 {
-				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitStep, Scale: 1, Disp: x.spec.In[row]}, rowTile)
+				x.amd64.LoadTile(target.Addr{Base: inReg, Index: unitRowStepReg, Scale: 1, Disp: x.spec.In[row]}, rowTile)
 				loadedRow[rowTile] = part + 1
 			}
 			if loadedVec[vecTile] != vector+1 {
-				x.amd64.LoadTile(target.Addr{Base: vecReg, Index: unitVecStep, Scale: 1, Disp: vector * lineBytes}, vecTile)
+				x.amd64.LoadTile(target.Addr{Base: vecReg, Index: unitTermStepReg, Scale: 1, Disp: vector * lineBytes}, vecTile)
 				loadedVec[vecTile] = vector + 1
 			}
 			x.amd64.DotTiles(rowTile, vecTile, x.sumTile(part, vector))
@@ -370,9 +370,8 @@ func (x *unitGen) storeRows(first, rows int) {
 	x.gen.spec, x.sumCount = &rowsSpec, rows*spec.Vectors
 	for i := range rows {
 		for vector := range spec.Vectors {
-			const isPartial = false // the scratch memory has whole vectors
 			x.Load(target.Addr{Base: scratchReg, Disp: ((first+i)*spec.Vectors + vector) * lineBytes},
-				x.sumReg(i, vector), isPartial)
+				x.sumReg(i, vector), wholeVector)
 		}
 	}
 	if spec.InitialSum == FromResult {

@@ -209,7 +209,7 @@ func TestSelectOps(t *testing.T) {
 	needArm64(t)
 	for _, d := range computed {
 		for op := lane.Add; op <= lane.Mod; op++ {
-			if !lane.Ops[op].On.Has(d) {
+			if !lane.Ops[op].OperandDTypes.Has(d) {
 				continue
 			}
 			in := []tensor.DType{d, d, d}[:lane.Ops[op].Args]
@@ -234,7 +234,7 @@ func TestSelectConvert(t *testing.T) {
 			each(t, 6, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
 				p.storeOne(p.Do(lane.Convert, to, x[0]))
 			})
-			if lane.Ops[lane.Rint].On.Has(from) {
+			if lane.Ops[lane.Rint].OperandDTypes.Has(from) {
 				each(t, 6, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
 					p.name = "rounded " + p.name
 					p.storeOne(p.Do(lane.Convert, to, p.Do(lane.Rint, from, x[0])))
@@ -309,7 +309,7 @@ func TestSelectRandom(t *testing.T) {
 		}
 		for range 3 + rng.IntN(20) {
 			d, op := one(computed), lane.Add+lane.Op(rng.IntN(int(lane.Mod-lane.Add)+1))
-			if !lane.Ops[op].On.Has(d) {
+			if !lane.Ops[op].OperandDTypes.Has(d) {
 				continue
 			}
 			args := []lane.Value{of(d), of(d), of(d)}[:lane.Ops[op].Args]

@@ -180,7 +180,7 @@ type fields struct {
 	rm        *operand // nil if the instruction has no such operand
 	imm       int64
 	immBytes  int
-	byteReg   bool // byte access to SP, BP, SI or DI, which requires a REX prefix
+	needsREX  bool // byte access to SP, BP, SI or DI, which requires a REX prefix
 }
 
 // fields assigns the operands to the fields of the encoding.
@@ -202,7 +202,7 @@ func (in *instruction) fields() fields {
 			arg.needsSIB = spec[0] == 'B'
 		}
 		if spec[1] == '1' && arg.kind == regKind && arg.num > 3 {
-			encoded.byteReg = true
+			encoded.needsREX = true
 		}
 	}
 	return encoded
@@ -277,7 +277,7 @@ func (a *Assembler) appendLegacy(in *instruction, encoded *fields, extX, extB ui
 		opcode |= encoded.rm.num & 7
 	}
 	rex |= bit(encoded.reg, 3)<<2 | extX<<1 | extB
-	if rex != 0 || encoded.byteReg {
+	if rex != 0 || encoded.needsREX {
 		a.code = append(a.code, 0x40|rex)
 	}
 	if row.opcodeMap() == m0F>>10 {

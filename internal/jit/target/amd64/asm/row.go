@@ -66,12 +66,12 @@ const (
 	len128  = 1
 	len256  = 2
 	len512  = 4
-	to256   = len128 | len256
-	to512   = len128 | len256 | len512
-	from256 = len256 | len512
-	w1      = 8  // the bit W of the prefix is set
-	bcst    = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
-	noMask  = 32 // does not allow a mask
+	to256   = len128 | len256          // up to 256 bits
+	to512   = len128 | len256 | len512 // all lengths
+	from256 = len256 | len512          // at least 256 bits
+	w1      = 8                        // the bit W of the prefix is set
+	bcst    = 16                       // allows a broadcast element in memory: 4 bytes, or 8 with w1
+	noMask  = 32                       // does not allow a mask
 )
 
 // Values of row.dispUnit. bytes1, bytes2, ... are fixed numbers of bytes. Instructions without an EVEX form ignore the

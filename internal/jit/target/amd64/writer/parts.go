@@ -7,16 +7,16 @@ import (
 
 // A part is a quarter of an arranged register (see [Quantizer.Arrange]): 16 bytes with AVX-512, and 8 bytes with AVX2.
 
-// lastBytes is the mask register with a bit for each of the last bytes of a row, with AVX-512.
-const lastBytes = asm.K2
+// lastBytesMask is the mask register with a bit for each of the last bytes of a row, with AVX-512.
+const lastBytesMask = asm.K2
 
 // SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row. These parts have
 // partialBytes + wholeBytes bytes together. With AVX2, SetLastBytes does nothing, because AVX2 has no masks of bytes.
-func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temporary [2]target.GReg) {
+func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temporaries [2]target.GReg) {
 	if q.NoEVEX {
 		return
 	}
-	mask, count := Reg(temporary[0]), Reg(temporary[1])
+	mask, count := Reg(temporaries[0]), Reg(temporaries[1])
 	if constant, ok := partialBytes.(target.Imm); ok {
 		q.Emit("MOVL", asm.Imm(int64(constant)+wholeBytes), count)
 	} else {
@@ -25,7 +25,7 @@ func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temp
 	}
 	q.Emit("MOVQ", asm.Imm(-1), mask)
 	q.Emit("BZHIQ", count, mask, mask)
-	q.Emit("KMOVQ", mask, lastBytes)
+	q.Emit("KMOVQ", mask, lastBytesMask)
 }
 
 // StoreParts stores parts first to first+n-1 of an arranged register. If the last of them ends a row and is partial,
@@ -33,7 +33,7 @@ func (q *Quantizer) SetLastBytes(partialBytes target.Int, wholeBytes int64, temp
 // register. With AVX-512, first must be a multiple of n, and the mask of SetLastBytes selects the bytes if n is 3 or
 // partialBytes is not nil. With AVX2, first must be even unless n is 1.
 func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr target.Addr, partialBytes target.Int,
-	temporary [2]target.GReg) {
+	temporaries [2]target.GReg) {
 	if !q.NoEVEX {
 		q.storeParts512(int(from), int(scratch), first, n, Mem(addr), partialBytes != nil)
 		return
@@ -45,13 +45,13 @@ func (q *Quantizer) StoreParts(from, scratch target.VReg, first, n int, addr tar
 	q.storeParts256(q.Vec(from), q.Vec(scratch), first, wholeParts, Mem(addr))
 	if partialBytes != nil {
 		addr.Disp += wholeParts * 8
-		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporary[0]))
-		q.storeBytes(Reg(temporary[0]), Mem(addr), partialBytes, Reg(temporary[1]))
+		q.movePart(q.Vec(from), q.Vec(scratch), first+wholeParts, Reg(temporaries[0]))
+		q.storeBytes(Reg(temporaries[0]), Mem(addr), partialBytes, Reg(temporaries[1]))
 	}
 }
 
 // storeParts512 stores parts first to first+n-1, of 16 bytes each; first is a multiple of n. If isPartial is set or n
-// is 3, the store is masked by lastBytes.
+// is 3, the store is masked by lastBytesMask.
 func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, isPartial bool) {
 	vector := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n] // the register of n parts
 	extract := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]           // for 3 and 4, first is 0
@@ -65,7 +65,7 @@ func (q *Quantizer) storeParts512(from, scratch, first, n int, addr asm.Mem, isP
 		from = scratch
 	}
 	if isMasked {
-		q.Emit("VMOVDQU8", vector(from), lastBytes, addr)
+		q.Emit("VMOVDQU8", vector(from), lastBytesMask, addr)
 	} else {
 		q.Emit("VMOVDQU8", vector(from), addr)
 	}
@@ -114,11 +114,11 @@ func (q *Quantizer) movePart(from, scratch asm.Vec, part int, to asm.Reg) {
 
 // storeBytes stores the first `count` bytes of a general register in pieces. There is a piece of n bytes (8, 4, 2 or 1)
 // if bit n is set in count. If count is not a constant, the code tests these bits.
-func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, temporary asm.Reg) {
+func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, addressReg asm.Reg) {
 	constant, isConstant := count.(target.Imm)
 	if !isConstant {
-		q.Emit("LEAQ", addr, temporary)
-		addr = asm.Mem{Base: temporary}
+		q.Emit("LEAQ", addr, addressReg)
+		addr = asm.Mem{Base: addressReg}
 	}
 	for _, size := range []int{8, 4, 2, 1} {
 		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[size]
@@ -134,7 +134,7 @@ func (q *Quantizer) storeBytes(from asm.Reg, addr asm.Mem, count target.Int, tem
 		q.Emit("TESTL", asm.Imm(size), intOperand(count))
 		q.Emit("JEQ", skip)
 		q.Emit(name, from, addr)
-		q.Emit("ADDQ", asm.Imm(size), temporary)
+		q.Emit("ADDQ", asm.Imm(size), addressReg)
 		q.dropBytes(from, size)
 		q.Assembler.Bind(skip)
 	}

@@ -134,20 +134,22 @@ func (q *Quantizer) Arrange(packed, order target.VReg) {
 	q.Emit("VPERMD", q.Vec(packed), q.Vec(order), q.Vec(packed))
 }
 
-// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters of 16 columns.
+// The 64 columns of [Quantizer.BeginColumns] are computed in four quarters of 16 columns, with a mask and a register of
+// scales for each quarter.
 const (
-	quarterMask   = asm.K2         // the mask of the first quarter; the next registers have the other masks
-	quarterScales = target.VReg(4) // the scales of the first quarter; the next registers have the other scales
+	allColumnsMask = asm.K1         // a bit for each of the 64 columns
+	columnMasks    = asm.K2         // the first of four masks
+	columnScales   = target.VReg(4) // the first of four registers
 )
 
 // BeginColumns loads the mask of 64 columns, with a bit for each, and their scales into registers 4 to 7, with AVX-512.
 func (q *Quantizer) BeginColumns(mask target.ArgsWord, scales target.GReg) {
-	q.Emit("KMOVQ", Word(mask), asm.K1)
+	q.Emit("KMOVQ", Word(mask), allColumnsMask)
 	for k := range 4 {
-		quarter := quarterMask + asm.Mask(k)
-		q.Emit("KSHIFTRQ", asm.Imm(16*k), asm.K1, quarter)
+		quarter := columnMasks + asm.Mask(k)
+		q.Emit("KSHIFTRQ", asm.Imm(16*k), allColumnsMask, quarter)
 		q.Emit("VMOVUPS", asm.Mem{Base: Reg(scales), Disp: int32(64 * k)}, quarter.Zero(),
-			q.Vec(quarterScales+target.VReg(k)))
+			q.Vec(columnScales+target.VReg(k)))
 	}
 }
 
@@ -156,10 +158,10 @@ func (q *Quantizer) BeginColumns(mask target.ArgsWord, scales target.GReg) {
 func (q *Quantizer) ConvertColumns(sums, out target.GReg, order target.VReg) {
 	for k := range target.VReg(4) {
 		addr := asm.Mem{Base: Reg(sums), Disp: 64 * int32(k)}
-		q.Emit("VCVTDQ2PS", addr, (quarterMask + asm.Mask(k)).Zero(), q.Vec(k))
-		q.ToLevels(k, quarterScales+k)
+		q.Emit("VCVTDQ2PS", addr, (columnMasks + asm.Mask(k)).Zero(), q.Vec(k))
+		q.ToLevels(k, columnScales+k)
 	}
 	q.Pack([4]target.VReg{0, 1, 2, 3})
 	q.Arrange(0, order)
-	q.Emit("VMOVDQU8", q.Vec(0), asm.K1, asm.Mem{Base: Reg(out)})
+	q.Emit("VMOVDQU8", q.Vec(0), allColumnsMask, asm.Mem{Base: Reg(out)})
 }

@@ -45,6 +45,9 @@ func New(cpu machine.Features, size int, withListing bool) *Writer {
 	return &Writer{Assembler: assembler, elemBytes: size, vectorBytes: vectorBytes}
 }
 
+// partialMask is the mask register of partial vectors, with AVX-512.
+const partialMask = asm.K1
+
 // SetVectorBytes makes the vectors shorter than the processor's vectors: 16 or 32 bytes.
 func (w *Writer) SetVectorBytes(n int) { w.vectorBytes = n }
 
@@ -202,8 +205,8 @@ func (w *Writer) JumpIfBits(mask int64, value target.GReg, label target.Label) {
 
 // SetLanes implements [target.Writer]. AVX2's mask is loaded from a constant with vectorBytes bytes of ones and as many
 // zeros. The number of lanes determines the offset of the load, and thus the number of ones.
-func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]target.GReg) {
-	bits, laneCount := Reg(temporary[0]), Reg(temporary[1])
+func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporaries [2]target.GReg) {
+	bits, laneCount := Reg(temporaries[0]), Reg(temporaries[1])
 	count, isConstant := lanes.(target.Imm)
 	if !w.NoEVEX {
 		if isConstant {
@@ -213,7 +216,7 @@ func (w *Writer) SetLanes(lanes target.Int, mask target.VReg, temporary [2]targe
 			w.Emit("MOVQ", intOperand(lanes), laneCount)
 			w.Emit("BZHIL", laneCount, bits, bits) // clears the bits from laneCount on
 		}
-		w.Emit("KMOVW", bits, asm.K1)
+		w.Emit("KMOVW", bits, partialMask)
 		return
 	}
 	w.mask = w.Vec(mask)
@@ -241,7 +244,7 @@ func (w *Writer) Load(addr target.Addr, to target.VReg, partial bool) {
 	case w.NoEVEX:
 		w.Emit(w.withSizeLetter("VMASKMOVP"), Mem(addr), w.mask, w.Vec(to))
 	default:
-		w.Emit(w.withSizeLetter("VMOVUP"), Mem(addr), asm.K1.Zero(), w.Vec(to))
+		w.Emit(w.withSizeLetter("VMOVUP"), Mem(addr), partialMask.Zero(), w.Vec(to))
 	}
 }
 
@@ -268,7 +271,7 @@ func (w *Writer) Store(from target.VReg, addr target.Addr, partial bool) {
 	case w.NoEVEX:
 		w.Emit(w.withSizeLetter("VMASKMOVP"), w.Vec(from), w.mask, Mem(addr))
 	default:
-		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), asm.K1, Mem(addr))
+		w.Emit(w.withSizeLetter("VMOVUP"), w.Vec(from), partialMask, Mem(addr))
 	}
 }
 

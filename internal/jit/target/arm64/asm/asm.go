@@ -196,19 +196,19 @@ func (a *Assembler) displace(offset, distance int) {
 // Listing returns the code so far in the syntax of GNU's assembler, if WithListing is set. It has a line for each
 // instruction and each label, and the constants as data.
 func (a *Assembler) Listing() string {
-	var b strings.Builder
-	for _, l := range a.listing {
-		b.WriteString(l + "\n")
+	var text strings.Builder
+	for _, listingLine := range a.listing {
+		text.WriteString(listingLine + "\n")
 	}
 	if !a.WithListing || len(a.constants) == 0 {
-		return b.String()
+		return text.String()
 	}
-	b.WriteString("constants:\n")
+	text.WriteString("constants:\n")
 	data := append(a.constants[:len(a.constants):len(a.constants)], make([]byte, -len(a.constants)&3)...)
 	for i := 0; i < len(data); i += 4 {
-		fmt.Fprintf(&b, "\t.word\t%#08x\n", binary.LittleEndian.Uint32(data[i:]))
+		fmt.Fprintf(&text, "\t.word\t%#08x\n", binary.LittleEndian.Uint32(data[i:]))
 	}
-	return b.String()
+	return text.String()
 }
 
 // line formats an instruction in the syntax of GNU's assembler.

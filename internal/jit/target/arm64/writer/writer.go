@@ -242,9 +242,9 @@ func (w *Writer) CompareJump(x target.GReg, y target.Int, cond target.Cond, labe
 }
 
 // AddJump implements [target.Writer].
-func (w *Writer) AddJump(n int64, to target.Int, cond target.Cond, label target.Label) {
+func (w *Writer) AddJump(addend int64, to target.Int, cond target.Cond, label target.Label) {
 	x := w.intRegister(to)
-	w.addConstant(x, n, x, "s")
+	w.addConstant(x, addend, x, "s")
 	if counterWord, ok := to.(target.ArgsWord); ok {
 		w.Emit("str", x, word(counterWord))
 	}
