@@ -315,7 +315,8 @@ func (t *typer) convertAll(dtype tensor.DType, args []value) []value {
 // convert converts a value to a dtype to which it can be promoted. If the value is already rounded to a 16-bit float,
 // it is not rounded again. A plain number that is converted to a 16-bit float becomes a constant of float32.
 func (t *typer) convert(v value, dtype tensor.DType) value {
-	partDType := dtype.ToReal().OpMath() // of the computation: float32 for 16-bit floats, and the dtype of the parts for complex numbers
+	// The dtype of the computation: float32 for 16-bit floats, and the dtype of the parts for complex numbers.
+	partDType := dtype.ToReal().OpMath()
 	switch {
 	case v.isPlainNumber() && dtype == tensor.Bool:
 		return value{dtype: dtype, re: t.b.Const(dtype, boolNumber(v.number.Complex() != 0)), im: None}

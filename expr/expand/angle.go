@@ -42,9 +42,9 @@ func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 	return hi, e.add(e.sub(a, e.sub(hi, bPart)), e.sub(b, bPart))
 }
 
-// reduceLargeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k) mod 4
-// (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute error
-// stays below 2^-120 even if the remainder is near 0.
+// reduceLargeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k)
+// mod 4 (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute
+// error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
@@ -111,8 +111,8 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	}
 }
 
-// sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine is
-// 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
+// sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine
+// is 1 - z/2 + z^2*CosPoly(z). Further terms compensate low and rounding errors.
 func (e *expander) sinCosOfSum(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
 	oneMinusHalf := e.fma(z, e.constant(-0.5), one)

@@ -31,8 +31,8 @@ var expm1Poly = elementary.Poly{
 }
 
 // integerAndPower returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a
-// constant of about 1.5*2^mantissa to x*inverseStep, so that the lowest bits of the sum are n. The constant includes the bias of
-// the exponent, so that one shift of the bits gives the power of 2.
+// constant of about 1.5*2^mantissa to x*inverseStep, so that the lowest bits of the sum are n. The constant includes
+// the bias of the exponent, so that one shift of the bits gives the power of 2.
 func (e *expander) integerAndPower(x expr.Value, inverseStep float64, shift int) (n, scale expr.Value) {
 	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inverseStep), magic)

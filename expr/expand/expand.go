@@ -159,8 +159,8 @@ func (e *expander) withSign(x, sign expr.Value) expr.Value {
 	return e.float(e.Emit(expr.Or, e.int(x), sign))
 }
 
-// evalPoly evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop interleaves
-// several vectors.
+// evalPoly evaluates a polynomial by Horner's rule. The latency of this rule does not matter, because the loop
+// interleaves several vectors.
 func (e *expander) evalPoly(p elementary.Poly, x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.horner(p.F32, x)

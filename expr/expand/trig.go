@@ -52,8 +52,8 @@ func (e *expander) isOdd(q expr.Value) expr.Value {
 	return e.Emit(expr.Eq, e.Emit(expr.And, q, e.Int(dtype, 1)), e.Int(dtype, 1))
 }
 
-// sineInQuadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of q
-// selects the cosine, and bit 1 is the sign.
+// sineInQuadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of
+// q selects the cosine, and bit 1 is the sign.
 func (e *expander) sineInQuadrant(q, sin, cos expr.Value) expr.Value {
 	v := e.choose(e.isOdd(q), cos, sin)
 	sign := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))

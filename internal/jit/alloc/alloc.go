@@ -146,8 +146,8 @@ func (a *allocator) savePermanent(virt Virt, reg int8) {
 	}
 }
 
-// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes. 0
-// selects the width of the value.
+// registerOperand returns the register reg, which contains the value virt, as an operand of the given number of bytes.
+// 0 selects the width of the value.
 func (a *allocator) registerOperand(virt Virt, reg int8, bytes uint8) Operand {
 	value := &a.values[virt]
 	if bytes == 0 {
@@ -195,7 +195,8 @@ func (a *allocator) emitSave(virt Virt, reg int8, slot int16) {
 		Mem: &a.slotReload(Vectors, slot).Mem})
 }
 
-// emitCopy adds a copy. position is the position in the list of the Move instruction that the copy replaces, or notInList.
+// emitCopy adds a copy. position is the position in the list of the Move instruction that the copy replaces, or
+// notInList.
 func (a *allocator) emitCopy(from, to Operand, position int32) {
 	a.emit(Allocated{Kind: Copy, From: position}, from, to)
 }

@@ -52,10 +52,10 @@ type Call interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. operandCount
-// is the number of operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
-// and Row of jit.Args. elemBytes is the number of bytes of an element, for messages. At least three quarters of the calls
-// must fit into the memory.
+// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. operandCount is the
+// number of operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
+// and Row of jit.Args. elemBytes is the number of bytes of an element, for messages. At least three quarters of the
+// calls must fit into the memory.
 func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()

@@ -31,10 +31,10 @@ var (
 	arm64Rules = rules{
 		forbiddenInstructions: []string{"bl\t", "blr\t", "br\t", "svc\t", "msr\t", "mrs\t", "hlt\t", "brk\t", "dc\t",
 			"ic\t"},
-		forbiddenRegisters:    strings.Fields("x18 w18 x28 w28 x29 w29 x30 w30 sp wsp"),
-		constantsMarker:       "constants:\n",
-		end:                   "\tret\n",
-		returns:               "\tret\n",
+		forbiddenRegisters: strings.Fields("x18 w18 x28 w28 x29 w29 x30 w30 sp wsp"),
+		constantsMarker:    "constants:\n",
+		end:                "\tret\n",
+		returns:            "\tret\n",
 	}
 )
 
