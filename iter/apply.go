@@ -84,8 +84,8 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 
-	// Either block or loop is set. It is called for parts of a range of the iteration: block for blocks of elements, and
-	// loop for rows or tiles. If singleRow is set, it is called once for the whole range.
+	// Either block or loop is set. A range of the iteration is computed by calls of block for blocks of elements, or of
+	// loop for rows or tiles. If singleRow is set, one call computes the whole range.
 	block      rule.Block // the function over blocks; nil for an expression
 	passesRows bool       // rows of all operands are passed to block directly, without copies
 
@@ -123,7 +123,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 //
 // It is as unsafe as [Iterator.ForRange]: addresses are not checked against the operands.
 func (p Prepared) RunRange(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
-	if p.block == nil && p.loop == nil {
+	if !p.isPrepared() {
 		return errNotPrepared
 	}
 	if err := p.iterator.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
@@ -158,7 +158,7 @@ func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 
 // runWhole is [Prepared.RunAll] for an iteration that is not a single row, and for invalid arguments.
 func (p Prepared) runWhole(c *Cursor, ptrs []unsafe.Pointer) error {
-	if p.block == nil && p.loop == nil {
+	if !p.isPrepared() {
 		return errNotPrepared
 	}
 	return p.RunRange(c, ptrs, p.iterator.All())
@@ -167,10 +167,9 @@ func (p Prepared) runWhole(c *Cursor, ptrs []unsafe.Pointer) error {
 // walk computes a range. The caller has checked the arguments with checkWalk.
 func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	switch {
-	case p.singleRow:
-	case p.loop != nil:
+	case !p.singleRow && p.loop != nil:
 		return p.walkLoop(c, ptrs, r)
-	default:
+	case !p.singleRow:
 		return p.iterator.forBlocks(c, ptrs, r, p.passesRows, p.block)
 	}
 	addrs := withLen(c.ptrs, len(ptrs))
@@ -189,7 +188,7 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // of worker goroutines. A grain of 0 means [GrainSize], and 0 workers means all cores. It is as unsafe as
 // [Prepared.RunRange].
 func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
-	if p.block == nil && p.loop == nil {
+	if !p.isPrepared() {
 		return errNotPrepared
 	}
 	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
@@ -204,9 +203,9 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 // ranges of [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {
-	case p.block == nil && p.loop == nil:
+	case !p.isPrepared():
 		return 0
-	case p.tiles == nil || !p.tiles.transposed:
+	case !p.hasBoxTasks():
 		return p.iterator.Chunks(grain)
 	}
 	var sizeBuffer [8]int // memory for the size of a task, so that up to 8 dimensions need no allocation
@@ -217,9 +216,9 @@ func (p Prepared) Chunks(grain int) int {
 // [Prepared.RunRange], and panics if i is out of range. If c is nil, a new Cursor is used.
 func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
-	case p.block == nil && p.loop == nil:
+	case !p.isPrepared():
 		return errNotPrepared
-	case p.tiles == nil || !p.tiles.transposed:
+	case !p.hasBoxTasks():
 		return p.RunRange(c, ptrs, p.iterator.Chunk(i, grain))
 	}
 	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
@@ -235,6 +234,12 @@ func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error
 	p.walkTask(c, ptrs, i)
 	return nil
 }
+
+// hasBoxTasks reports whether parallel tasks are boxes (see [Prepared.Chunks]), not ranges of the walk.
+func (p *Prepared) hasBoxTasks() bool { return p.tiles != nil && p.tiles.transposed }
+
+// isPrepared reports whether p was made by [Iterator.Prepare]; the zero Prepared was not.
+func (p *Prepared) isPrepared() bool { return p.block != nil || p.loop != nil }
 
 var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")
 

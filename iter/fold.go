@@ -69,7 +69,7 @@ func NewFold[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), co
 	merge func(a, from []A)) *Fold {
 	acc := any((*A)(nil))
 	switch {
-	case holdsPointers(acc):
+	case hasPointers(reflect.TypeOf(acc).Elem()): // the garbage collector must see pointers
 		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %s contain pointers, which is not permitted",
 			typeName(acc))}
 	case row == nil || columns == nil || merge == nil:
@@ -185,9 +185,6 @@ func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
 
 // typeName returns the name of the accumulators' type.
 func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
-
-// holdsPointers reports whether accumulators contain pointers, which the garbage collector must see.
-func holdsPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
 // clipCap returns the slice without spare capacity, so that an append copies it.
 func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }

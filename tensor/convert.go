@@ -91,10 +91,10 @@ func convert[D, S realNumber](dst, src unsafe.Pointer, dstStride, srcStride, n i
 		}
 		dst, src, n = unsafe.Add(dst, i*dstStride), unsafe.Add(src, i*srcStride), n-i
 	}
-	for to, from := 0, 0; n > 0; n-- {
-		*(*D)(unsafe.Add(dst, to)) = D(*(*S)(unsafe.Add(src, from)))
-		to += dstStride
-		from += srcStride
+	for dstOffset, srcOffset := 0, 0; n > 0; n-- {
+		*(*D)(unsafe.Add(dst, dstOffset)) = D(*(*S)(unsafe.Add(src, srcOffset)))
+		dstOffset += dstStride
+		srcOffset += srcStride
 	}
 }
 
@@ -235,7 +235,7 @@ func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	}
 }
 
-// fillHalves sets the conversions from and to the 16-bit floats. Those to integers go through int32 or int64.
+// fillHalves sets the conversions from and to the 16-bit floats. Conversions to integers go through int32 or int64.
 func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
 	table[Int8][Float16], table[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
 	table[Int16][Float16], table[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]

@@ -16,7 +16,7 @@ import (
 type Order string
 
 // maxOrder is the maximum number of dimensions of an order, because each dimension is one byte.
-const maxOrder = 256
+const maxOrderRank = 256
 
 // NewOrder returns the order with the given dimensions, slowest first. They must be a permutation of 0, 1, 2, ...
 func NewOrder(dims ...int) (Order, error) {
@@ -52,15 +52,15 @@ func ParseOrder(text string) (Order, error) {
 
 // checkRank rejects more dimensions than an [Order] can have.
 func checkRank(rank int) error {
-	if rank > maxOrder {
-		return fmt.Errorf("%d dimensions: at most %d are supported", rank, maxOrder)
+	if rank > maxOrderRank {
+		return fmt.Errorf("%d dimensions: at most %d are supported", rank, maxOrderRank)
 	}
 	return nil
 }
 
 // RowMajorOrder returns 0, 1, 2, ... It panics if rank is negative or above 256.
 func RowMajorOrder(rank int) Order {
-	if rank < 0 || rank > maxOrder {
+	if rank < 0 || rank > maxOrderRank {
 		panic(fmt.Sprintf("tensor: an order cannot have %d dimensions", rank))
 	}
 	order := make([]byte, rank)
@@ -72,15 +72,15 @@ func RowMajorOrder(rank int) Order {
 
 // Order returns the order of a memory format for a rank. It fails where [MemoryFormat.Strides] fails.
 func (f MemoryFormat) Order(rank int) (Order, error) {
-	fastest, err := f.order(rank)
-	if rank < 0 || rank > maxOrder {
+	fastestFirst, err := f.order(rank)
+	if rank < 0 || rank > maxOrderRank {
 		return "", fmt.Errorf("an order cannot have %d dimensions", rank)
 	}
 	if err != nil || f == Contiguous {
 		return RowMajorOrder(rank), err
 	}
 	dims := make([]byte, rank)
-	for i, d := range fastest {
+	for i, d := range fastestFirst {
 		dims[rank-1-i] = byte(d)
 	}
 	return Order(dims), nil

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRankIsBounded(t *testing.T) {
-	for rank, refused := range map[int]bool{maxOrder: false, maxOrder + 1: true} {
+	for rank, refused := range map[int]bool{maxOrderRank: false, maxOrderRank + 1: true} {
 		m := Meta{DType: Float32, Shape: make([]int, rank), Strides: make([]int, rank)}
 		typ := Type{DType: Float32, Shape: make([]sym.Int, rank), Strides: make([]sym.Int, rank)}
 		for d := range rank {

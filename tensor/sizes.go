@@ -2,6 +2,8 @@ package tensor
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"strings"
 
 	"github.com/graphrun/graphrun/sym"
@@ -13,6 +15,16 @@ import (
 func newShapeAndStrides(n int) (shape, strides []sym.Int) {
 	both := make([]sym.Int, 2*n)
 	return both[:n:n], both[n:]
+}
+
+// withSize returns a copy of sizes in which `size` replaces the size of dimension dim.
+func withSize(sizes []sym.Int, dim int, size sym.Int) []sym.Int {
+	out := make([]sym.Int, len(sizes))
+	for i := range out {
+		out[i] = sizes[i]
+	}
+	out[dim] = size
+	return out
 }
 
 // Product returns the product of sizes: the number of elements of a shape. A product that overflows an int saturates.
@@ -81,6 +93,16 @@ func mulSizes(a, b sym.Int) sym.Int {
 		return sym.Of(saturatingMul(x, y))
 	}
 	return a.Mul(b)
+}
+
+// saturatingMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
+// rejects.
+func saturatingMul(a, b int) int {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt {
+		return MaxBytes + 1
+	}
+	return int(lo)
 }
 
 // EqualSizes returns the condition that two lists of sizes are equal. It is a constant if the expressions and their

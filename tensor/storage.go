@@ -250,7 +250,7 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 	if count > 4*(t.Extent()-t.Offset) { // more than four elements per address on average: weigh each address
 		counts := t.multiplicities()
 		position := 0
-		t.storageRow().float64s(func(block []float64) {
+		t.storageRow().eachFloat64Block(func(block []float64) {
 			for _, value := range block {
 				if weight := counts[position]; weight > 0 {
 					least, most = min(least, value), max(most, value)
@@ -261,7 +261,7 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 		})
 		return least, most, sum / float64(count)
 	}
-	t.float64s(func(block []float64) {
+	t.eachFloat64Block(func(block []float64) {
 		for _, value := range block {
 			least, most = min(least, value), max(most, value)
 			sum += value
@@ -312,9 +312,9 @@ func (t *Tensor) multiplicities() []float64 {
 	return counts
 }
 
-// float64s calls f with blocks of consecutive elements in logical order, converted to float64. It
-// converts in blocks, because a float64 copy of the whole tensor would take up to eight times the memory of t.
-func (t *Tensor) float64s(f func(block []float64)) {
+// eachFloat64Block calls f with blocks of consecutive elements in logical order, converted to float64. A float64 copy
+// of the whole tensor would take up to eight times the memory of t.
+func (t *Tensor) eachFloat64Block(f func(block []float64)) {
 	var block [1024]float64
 	meta := t.Meta
 	if meta.IsContiguous() {

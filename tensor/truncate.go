@@ -6,6 +6,8 @@ import (
 	"unsafe"
 )
 
+// This file has the conversions of floats to integers, with the results of amd64 on every processor.
+
 // goConvertsLikeAMD64 is true if Go's conversions of floats to integers have the results that int32Of, int64Of and
 // uint64Of define. Go's specification does not define the results for NaN and for numbers out of range;
 // TestFloatsOutOfRange checks them.

@@ -233,6 +233,15 @@ func (t *Type) fastCheck() error {
 	return t.Check()
 }
 
+// checked returns t if it passes fastCheck, a fast [Type.Check]. Views with sizes or steps from a user end with
+// checked.
+func (t Type) checked() (Type, error) {
+	if err := t.fastCheck(); err != nil {
+		return Type{}, err
+	}
+	return t, nil
+}
+
 // isSmall reports whether all sizes are numbers, consistent and small. It is a fast path of Check, which every
 // inference calls several times.
 func (t *Type) isSmall() bool {
@@ -250,6 +259,16 @@ func (t *Type) isSmall() bool {
 		}
 	}
 	return true
+}
+
+// cloneWithRoom returns t with new slices that have capacity for one more dimension.
+func (t Type) cloneWithRoom() Type {
+	n := len(t.Shape)
+	shape, strides := newShapeAndStrides(n + 1)
+	copy(shape, t.Shape)
+	copy(strides, t.Strides)
+	t.Shape, t.Strides = shape[:n], strides[:n]
+	return t
 }
 
 // String prints dtype, shape and strides: "float32[2,N]@(N,1)", with "+4" for an offset.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/sym"
@@ -35,45 +34,6 @@ type DimError struct{ Dim, Rank int }
 func (e *DimError) Error() string {
 	return fmt.Sprintf("Dimension out of range (expected to be in range of [%d, %d], but got %d)",
 		-e.Rank, e.Rank-1, e.Dim)
-}
-
-// cloneWithRoom returns t with new slices that have capacity for one more dimension.
-func (t Type) cloneWithRoom() Type {
-	n := len(t.Shape)
-	shape, strides := newShapeAndStrides(n + 1)
-	copy(shape, t.Shape)
-	copy(strides, t.Strides)
-	t.Shape, t.Strides = shape[:n], strides[:n]
-	return t
-}
-
-// withSize returns a copy of sizes in which `size` replaces the size of dimension dim.
-func withSize(sizes []sym.Int, dim int, size sym.Int) []sym.Int {
-	out := make([]sym.Int, len(sizes))
-	for i := range out {
-		out[i] = sizes[i]
-	}
-	out[dim] = size
-	return out
-}
-
-// checked returns t if it passes fastCheck, a fast [Type.Check]. Views with sizes or steps from a user end with
-// checked.
-func (t Type) checked() (Type, error) {
-	if err := t.fastCheck(); err != nil {
-		return Type{}, err
-	}
-	return t, nil
-}
-
-// saturatingMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
-// rejects.
-func saturatingMul(a, b int) int {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi != 0 || lo > math.MaxInt {
-		return MaxBytes + 1
-	}
-	return int(lo)
 }
 
 // Permute returns a view of t whose dimension i is dimension dims[i] of t (Tensor.permute).

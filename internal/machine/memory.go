@@ -67,6 +67,9 @@ func readIdleHeap() idleHeap {
 	return idleHeap{int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())}
 }
 
+// heapPiece is the size of the pieces, in bytes, in which Go reserves address space.
+const heapPiece = 64 << 20
+
 // readLimits returns all limits that the files state. An unreadable file states no limit. If isOneBlock is set, the
 // limit of the address space applies to a single allocation.
 func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
@@ -82,8 +85,7 @@ func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
 		limits[i].Available += heap.free - limits[i].Available/64
 	}
 	for _, limit := range ownLimits(fsys) {
-		// Go reserves address space in pieces of 64 MiB (1<<26 bytes). Two pieces are kept in reserve.
-		limit.Available -= 2 << 26
+		limit.Available -= 2 * heapPiece // a reserve
 		if held := heap.free + heap.released; isOneBlock {
 			// A block needs adjacent addresses: either new addresses or free addresses.
 			limit.Available = max(limit.Available, held)

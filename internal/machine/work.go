@@ -61,12 +61,14 @@ type Work struct {
 // not inlined, because many places call it and no inner loop does.
 //
 //go:noinline
-func (w *Work) AddUnits(kernel string, units float64) { w.add(Part{kernel, units, false}) }
+func (w *Work) AddUnits(kernel string, units float64) { w.add(Part{Kernel: kernel, Units: units}) }
 
 // AddUnoverlapped is AddUnits for work that does not overlap with memory access, such as starting a loop.
 //
 //go:noinline
-func (w *Work) AddUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
+func (w *Work) AddUnoverlapped(kernel string, units float64) {
+	w.add(Part{Kernel: kernel, Units: units, Unoverlapped: true})
+}
 
 // add adds units to the part of the same kernel, or to an unused part.
 func (w *Work) add(part Part) {

@@ -13,14 +13,14 @@ import (
 // strides that the temporary would have, so that results have PyTorch's layouts.
 func (r *Rule) computeTypes(c Config) error {
 	var inputs, outputs givenDTypes
-	hasUndefined := false
+	lacksDType := false // whether the dtype of an output must be computed
 	for i := range r.operands {
 		operand := &r.operands[i]
 		if operand.TargetDType == tensor.Invalid {
 			if c.dtype != tensor.Invalid {
 				operand.TargetDType = c.dtype
 			} else {
-				hasUndefined = true
+				lacksDType = true
 			}
 		}
 		switch {
@@ -32,18 +32,14 @@ func (r *Rule) computeTypes(c Config) error {
 		}
 	}
 	common := inputs.first
-	if !c.flags.anyDTypes && (inputs.differ || outputs.differ || common != outputs.first &&
-		outputs.first != tensor.Invalid && len(r.operands) > r.outCount) {
-		for i := range r.operands {
-			if operand := &r.operands[i]; operand.Defined && operand.TargetDType != common {
-				return fmt.Errorf("Found dtype %s but expected %s (%s)", operand.TargetDType.TorchName(), common.TorchName(),
-					r.Describe(i))
-			}
+	if !c.flags.anyDTypes {
+		if err := r.checkSameDTypes(inputs, outputs); err != nil {
+			return err
 		}
 	}
-	// No dtype has to be computed: operands keep their dtypes.
-	if !hasUndefined && !c.flags.promoteInputs && !c.flags.castOutputs && !c.flags.safeCast &&
-		c.inputDType == tensor.Invalid {
+	computesDType := lacksDType || c.flags.promoteInputs || c.flags.castOutputs || c.flags.safeCast ||
+		c.inputDType != tensor.Invalid
+	if !computesDType { // operands keep their dtypes
 		if inputs.differ {
 			common = tensor.Invalid
 		}
@@ -64,6 +60,23 @@ func (r *Rule) computeTypes(c Config) error {
 		common = c.inputDType
 	}
 	return r.castTo(common, c.flags.promoteInputs || c.inputDType != tensor.Invalid)
+}
+
+// checkSameDTypes rejects operands of different dtypes. An iteration without inputs has no common dtype, so its outputs
+// are compared only with each other.
+func (r *Rule) checkSameDTypes(inputs, outputs givenDTypes) error {
+	hasInputs := len(r.operands) > r.outCount
+	outputsDiffer := hasInputs && outputs.first != tensor.Invalid && outputs.first != inputs.first
+	if !inputs.differ && !outputs.differ && !outputsDiffer {
+		return nil
+	}
+	for i := range r.operands {
+		if operand := &r.operands[i]; operand.Defined && operand.TargetDType != inputs.first {
+			return fmt.Errorf("Found dtype %s but expected %s (%s)", operand.TargetDType.TorchName(), inputs.first.TorchName(),
+				r.Describe(i))
+		}
+	}
+	return nil
 }
 
 // givenDTypes describes the dtypes of the defined inputs, or of the defined outputs.

@@ -43,10 +43,10 @@ var errNilFunction = errors.New("iter: the function of the kernel is nil")
 // NewKernel makes a Kernel from a function over blocks. types has the dtypes of the results, then of the operands. If
 // body is nil, every use of the kernel returns an error.
 func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
-	switch ins := len(types) - results; {
+	switch operands := len(types) - results; {
 	case body == nil:
 		return Kernel{err: errNilFunction}
-	case results < 1 || results > MaxResults || ins < 0 || ins > MaxOperands:
+	case results < 1 || results > MaxResults || operands < 0 || operands > MaxOperands:
 		return Kernel{err: fmt.Errorf("iter: NewKernel: %d results and %d dtypes were given: want 1 to %d results, and a "+
 			"dtype for each of them and for 0 to %d operands", results, len(types), MaxResults, MaxOperands)}
 	}
@@ -149,20 +149,19 @@ func (k Kernel) Exchange(i, j int) Kernel {
 			k.numOperands)
 		return k
 	}
-	first, second := i, j // indices among the operands; i and j become indices in types and in the addresses
-	i, j = i+int(k.numResults), j+int(k.numResults)
+	first, second := i+int(k.numResults), j+int(k.numResults) // indices in types and addresses, after the results
 	k.types = slices.Clone(k.types)
-	k.types[i], k.types[j] = k.types[j], k.types[i]
-	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) }
+	k.types[first], k.types[second] = k.types[second], k.types[first]
+	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(i, j) }
 	k.expression, k.replacedExpression = k.expression.withChange(exchange), k.replacedExpression.withChange(exchange)
 	if k.expression != nil {
 		return k
 	}
 	inner := k.block
 	k.block = func(ptrs []unsafe.Pointer, n int) error {
-		ptrs[i], ptrs[j] = ptrs[j], ptrs[i]
+		ptrs[first], ptrs[second] = ptrs[second], ptrs[first]
 		err := inner(ptrs, n)
-		ptrs[i], ptrs[j] = ptrs[j], ptrs[i]
+		ptrs[first], ptrs[second] = ptrs[second], ptrs[first]
 		return err
 	}
 	return k

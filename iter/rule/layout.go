@@ -113,7 +113,7 @@ func (r *Rule) fastKind() FastSetup {
 	case r.holdsForGiven(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
-	// All operands have equal shapes and strides here, so all are dense if one is.
+	// All operands have equal shapes. If their strides are equal too, all are dense if the first is.
 	var first *tensor.Type
 	for i := range r.operands {
 		switch operand := &r.operands[i]; {

@@ -96,8 +96,9 @@ func (t *Table) noKernelError(iteration *Rule) error {
 		if iteration.flags.reduction || len(t.kernels) == 1 && !kernel.sameCounts(iteration) {
 			return err
 		}
-		if countsMatch = countsMatch || kernel.sameCounts(iteration); kernel.acceptsInputs(iteration) {
-			resultError = err
+		countsMatch = countsMatch || kernel.sameCounts(iteration)
+		if kernel.acceptsInputs(iteration) {
+			resultError = err // only the dtypes of the results differ
 		}
 	}
 	switch {
