@@ -132,8 +132,8 @@ func (s *selector) add(inst alloc.Inst) alloc.Virt {
 	return s.Add(inst)
 }
 
-// op adds an operation on vectors. arrangement is the kind of all operands, such as "4s", or has several kinds, with the
-// kind of the result first, such as "2d 4s".
+// op adds an operation on vectors. arrangement is the kind of all operands, such as "4s", or has several kinds, with
+// the kind of the result first, such as "2d 4s".
 func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
 	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: alloc.Sources(src...)})
 }
