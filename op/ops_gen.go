@@ -1777,7 +1777,8 @@ func DepthToSpace[A Int](self *graph.Value, blockSize A, attrs ...DepthToSpaceAt
 type DequantizeLinearAttrs struct {
 	// dimension along which scales differ (default 1)
 	Axis *int `attr:"axis"`
-	// number of adjacent elements along axis that share a scale; 0: no blocks (one scale in all, or one for each index along axis)
+	// number of adjacent elements along axis that share a scale; 0: no blocks (one scale in all, or one for each
+	// index along axis)
 	BlockSize int `attr:"block_size"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
@@ -6300,7 +6301,8 @@ func Quantile[A Operand](self *graph.Value, q A, attrs ...QuantileAttrs) *graph.
 type QuantizeLinearAttrs struct {
 	// dimension along which scales differ (default 1)
 	Axis *int `attr:"axis"`
-	// number of adjacent elements along axis that share a scale; 0: no blocks (one scale in all, or one for each index along axis)
+	// number of adjacent elements along axis that share a scale; 0: no blocks (one scale in all, or one for each
+	// index along axis)
 	BlockSize int `attr:"block_size"`
 	// dtype of the result without a zero_point; none: uint8
 	DType tensor.DType `attr:"dtype"`
