@@ -127,7 +127,7 @@ const costTolerance = 0.005
 // EfficientRows returns the number of rows that a batch with the given run should have: the least number with a
 // predicted cost per row at most 0.5% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
 // bounds of the batch size. A maxRows below twice the least batch size is increased to it, so that a batch can have two
-// runs. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer caches.
+// runs. If no other run fits beside the given one, the result is at most its rows, so that it does not wait. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer caches.
 // The result is maxRows if the run cannot be joined, if no candidate can be planned before the context ends, or while
 // another call plans. Requests of many sizes thus do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
@@ -136,7 +136,10 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 	}
 	least := a.program.Clamp(a.openIndex, 1)
 	minRows, maxRows = max(minRows, least), min(max(maxRows, 2*least), a.maxRows)
-	if max(run.Rows, minRows) >= maxRows {
+	switch {
+	case run.Rows+least > maxRows:
+		return min(run.Rows, maxRows)
+	case minRows >= maxRows:
 		return maxRows
 	}
 	sizes := slices.Clone(run.sizes)

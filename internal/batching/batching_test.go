@@ -216,18 +216,21 @@ func TestEfficientRows(t *testing.T) {
 }
 
 // TestEfficientRowsOfLargeRuns: a batch can have two runs of the least batch size, 9 rows. With "many", two runs cost
-// less together.
+// less together. A run beside which no other run fits does not wait.
 func TestEfficientRowsOfLargeRuns(t *testing.T) {
 	text := strings.Replace(networks.PricedRows, `"N": {}`, `"N": {"min": 9}`, 1)
 	g, err := graphfile.Parse(strings.NewReader(text), networks.LookupPricedRows, graphfile.Options{})
 	require.NoError(t, err)
-	for impl, want := range map[string]int{"some": 9, "many": 18} {
-		p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: impl}}})
+	for _, c := range []struct {
+		impl                string
+		rows, maxRows, want int
+	}{{"some", 9, 32, 9}, {"many", 9, 32, 18}, {"many", 9, 16, 9}, {"many", 12, 32, 12}} {
+		p, err := program.Compile(t.Context(), g, program.Options{Pins: map[string]graph.Pin{"y": {Impl: c.impl}}})
 		require.NoError(t, err)
-		a, err := Prove(t.Context(), p, g, "N", 32, true)
+		a, err := Prove(t.Context(), p, g, "N", c.maxRows, true)
 		require.NoError(t, err)
-		run := a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 9, 3)})
-		assert.Equal(t, want, a.EfficientRows(t.Context(), run, 2, 8), impl)
+		run := a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, c.rows, 3)})
+		assert.Equal(t, c.want, a.EfficientRows(t.Context(), run, 2, 8), c)
 	}
 }
 

@@ -129,8 +129,8 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	if operand := c.Meta(0); usesQuads(c) {
 		quads := float64(operand.Numel() / operand.Shape[1] * quadLanes(operand.Shape[1]) * elemBytes)
 		// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
-		// the time of writing them.
-		work.Bytes[graph.Tiled] = float64(operand.Bytes()) + 3*quads + float64(c.Out[0].Bytes())
+		// the time of writing them. The rates are fitted with the streamed bytes above.
+		work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*quads) + float64(c.Out[0].Bytes())
 	}
 	return work
 }
@@ -154,7 +154,7 @@ func gridOperations(c *graph.Call) float64 {
 	if mode != gridBicubic && out.Rank() == 4 {
 		listOps = [...]float64{gridBilinear: bilinearListOps, gridNearest: nearestListOps}[mode]
 	}
-	return positions * (listOps + float64(channels)*(resultOps+float64(taps*tapOps)))
+	return positions * (listOps + float64(float64(channels)*(resultOps+float64(taps*tapOps))))
 }
 
 // reference computes each sample of each channel separately.
