@@ -216,7 +216,7 @@ func TestEfficientRows(t *testing.T) {
 }
 
 // TestEfficientRowsOfLargeRuns: a batch can have two runs of the least batch size, 9 rows. With "many", two runs cost
-// less together. A run beside which no other run fits does not wait.
+// less together. A run that leaves no room for another run in a batch does not wait.
 func TestEfficientRowsOfLargeRuns(t *testing.T) {
 	text := strings.Replace(networks.PricedRows, `"N": {}`, `"N": {"min": 9}`, 1)
 	g, err := graphfile.Parse(strings.NewReader(text), networks.LookupPricedRows, graphfile.Options{})

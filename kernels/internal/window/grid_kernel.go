@@ -260,7 +260,8 @@ const listedTapMoves, summedTapMoves = 16, 2
 // operands take 1.6 times as long for random positions as for smooth ones, and their price is between these times.
 const listedPositionOps, listedTapOps, summedTapOps, sampledResultOps = 380, 36, 4.0, 7.5
 
-// bilinearListOps and nearestListOps are the costs of a position in storeInnerTaps. Positions outside the image cost more.
+// bilinearListOps and nearestListOps are the costs of a position in storeInnerTaps. Positions outside the image cost
+// more.
 const bilinearListOps, nearestListOps = 110.0, 94.0
 
 // unrolledTapOps is summedTapOps for samples of four taps, which are summed without a loop.
