@@ -127,10 +127,10 @@ const costTolerance = 0.005
 // EfficientRows returns the number of rows that a batch with the given run should have: the least number with a
 // predicted cost per row at most 0.5% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
 // bounds of the batch size. A maxRows below twice the least batch size is increased to it, so that a batch can have two
-// runs. If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it does
-// not wait. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer caches.
-// The result is maxRows if the run cannot be joined, if no candidate can be planned before the context ends, or while
-// another call plans. Requests of many sizes thus do not wait for each other.
+// runs. If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it
+// does not wait. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer
+// caches. The result is maxRows if the run cannot be joined, if no candidate can be planned before the context ends, or
+// while another call plans. Requests of many sizes thus do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
 	if run.Rows == 0 || a.exact && run.plan == nil {
 		return maxRows
