@@ -111,8 +111,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	return root
 }
 
-// checkEmpty rejects string flags that were given an empty value, which is usually an unset shell variable. Otherwise,
-// for example, the command run would generate inputs if --inputs is empty.
+// checkEmpty rejects string flags with an empty value, which usually comes from an unset shell variable. Otherwise
+// `graphrun run --inputs ""`, for example, would generate inputs.
 func checkEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {

@@ -65,7 +65,8 @@ func (g *Graph) Sort() error {
 				if len(g.Nodes) <= maxNodesForAllCycles {
 					return g.cycles()
 				}
-				// The stack from v.Node to the top is a cycle: each node uses the next, and the top uses v.Node.
+				// The stack from v.Node to the top is a cycle: each node uses the one above it, and the top uses
+				// v.Node. cycleNodes is v.Node, then the nodes from the top down, so each node uses its predecessor.
 				cycleNodes := []*Node{v.Node}
 				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
 					cycleNodes = append(cycleNodes, stack[i].node)
@@ -220,8 +221,8 @@ func (e edge) To() gonum.Node { return e.to }
 // ReversedEdge returns the reversed edge.
 func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
 
-// cycle returns the shortest cycle through the node of a strongly connected component that is first in Graph.Nodes. It
-// finds the cycle by breadth-first search.
+// cycle returns a shortest cycle in a strongly connected component. The cycle starts at the node of the component that
+// is first in Graph.Nodes, and is found by breadth-first search. Each node uses its predecessor.
 func (d *directed) cycle(component []gonum.Node) []int64 {
 	inComponent := map[int64]bool{}
 	start := component[0].ID()

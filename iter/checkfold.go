@@ -52,6 +52,8 @@ func (it *Iterator) checkFold(f *Fold) error {
 			}
 		}
 	}
+	// If the iteration is a later part of a split reduction, each result resumes: it continues from the value in its
+	// output. f.resume has a function for each result that can.
 	if it.hasEarlierPart && len(f.resume) != len(f.outDTypes) {
 		return fmt.Errorf("iter: the iteration resumes from all its outputs, but the fold can resume from only %d of "+
 			"its %d results", len(f.resume), len(f.outDTypes))
@@ -59,8 +61,9 @@ func (it *Iterator) checkFold(f *Fold) error {
 	return nil
 }
 
-// widens reports whether the conversion from dtype `from` to dtype `to` is exact. Both then have the same kind, and
-// `to` has at least as many bytes.
+// widens reports whether a fold of dtype `to` may take elements of dtype `from`: the dtypes are equal, or have the same
+// kind and `to` has more bytes. Integers may also have the same size, and their signs are not compared: ops fold all
+// integers in int64, where sums and products of uint64 have the same bits.
 func widens(from, to tensor.DType) bool {
 	switch {
 	case from == to:

@@ -19,7 +19,7 @@ func (env *Env) SMT(claims ...Bool) string {
 	text.WriteString("(set-logic ALL)\n")
 	for _, name := range sorted.Keys(env.symbols) {
 		symbol := env.symbols[name]
-		if symbol.e == nil {
+		if symbol.e == nil { // a number: the bounds allow a single size
 			continue
 		}
 		fmt.Fprintf(&text, "(declare-const |%s| Int)\n", name)

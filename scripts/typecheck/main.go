@@ -99,7 +99,8 @@ func (p *goPackage) check(sizes types.Sizes, checked map[string]*types.Package,
 		parsed = append(parsed, files[path])
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	// For a test of another package, go list repeats this package, whose functions have been checked before.
+	// With -test, go list repeats some packages: a package that imports the package P and is imported by a test of P is
+	// compiled again for this test. ForTest is then P. The functions of such a package have been checked before.
 	isTestVariant := p.ForTest != "" && path != p.ForTest && path != p.ForTest+"_test"
 	config := types.Config{
 		Importer: importer(func(path string) (*types.Package, error) {

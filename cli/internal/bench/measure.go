@@ -75,8 +75,8 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 	return nil
 }
 
-// minGarbage is a number of allocated bytes. If more bytes were allocated since the last collection, garbage is
-// collected before the runs of another method. Less garbage rarely starts a collection during these runs: Go's runtime
+// minGarbage is a number of bytes. If the process has allocated more since the last collection, measure collects
+// garbage before the runs of another method. Otherwise a collection during these runs is rare, because Go's runtime
 // collects after 4 MiB at the earliest.
 const minGarbage = 1 << 20
 
@@ -150,8 +150,8 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 	for {
 		for method := range numMethods {
 			if method > methodRun && allocated()-allocatedAtCollection > minGarbage {
-				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another method, which
-				// would make these slower: in measurements, a collection kept short runs on one worker for 20 ms.
+				// Free the results of Run now. Otherwise Go's runtime would free them during the next method's runs
+				// and slow these down. In measurements, one collection slowed down short runs on one worker for 20 ms.
 				debug.FreeOSMemory()
 				allocatedAtCollection = allocated()
 			}

@@ -16,8 +16,9 @@ type Workload struct {
 	Inputs *Set
 }
 
-// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size; hints
-// are the combinations of the values with several sizes (see [command.SplitHints]). pins are the values of --pin.
+// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size, such as
+// N=8. hints are combinations of sizes, by symbol: N=1,64 and M=2,3 give four ([command.SplitHints]). A program gets a
+// plan for each. pins are the values of --pin, which fix layouts, implementations and devices ([command.ApplyPins]).
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (w Workload, err error) {
 	command.LimitGarbage()

@@ -96,8 +96,8 @@ type fault struct {
 }
 
 // launch adds the launches of a program. operands has the addresses of results and operands, and then of the scratch
-// memory. An operand of one element may be on the host. Its element of operands then has no memory, and host has its
-// address at the same index.
+// memory. An operand with a single element may be on the host. If operand i is, operands[i] has no memory, and host[i]
+// is the address of the operand.
 func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +108,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 			addresses[i] = onDevice.buffer.Address + uint64(operand.Offset)
 		case operand.Memory != nil:
 			return errOtherMemory
-		case host[i] != nil: // otherwise the argument is absent or no tensor
+		case host[i] != nil: // if host[i] is nil, argument i was omitted or is not a tensor
 			bytes, address, err := q.stageWord(program.sizes[i])
 			if err != nil {
 				return err

@@ -18,21 +18,21 @@ type rot90Attrs struct {
 
 // Ops that rearrange elements. The function of an op applies other ops (steps.go) and returns the result.
 var (
-	Fliplr = defineOne(graph.Semantics{
+	Fliplr = defineOneResult(graph.Semantics{
 		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, nil),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 2, "Input must be >= 2-d.")
 		return s.flip(in[0], 1)
 	})
-	Flipud = defineOne(graph.Semantics{
+	Flipud = defineOneResult(graph.Semantics{
 		Name: "flipud", Doc: "Reverses the first dimension.", Params: selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, nil),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 1, "Input must be >= 1-d.")
 		return s.flip(in[0], 0)
 	})
-	MH = defineOne(graph.Semantics{
+	MH = defineOneResult(graph.Semantics{
 		Name: "mH", Doc: "Transposes matrices, the last two dimensions, and conjugates their elements. The result for " +
 			"real elements is a view.",
 		Params: selfOnly, Examples: adjointExamples,
@@ -40,7 +40,7 @@ var (
 		s.Reject(len(s.shape(in[0])) == 1, "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
 		return s.adjoint(in[0])
 	})
-	MatrixH = defineOne(graph.Semantics{
+	MatrixH = defineOneResult(graph.Semantics{
 		Name: "matrix_H", Doc: "Transposes a matrix and conjugates its elements. The result for real elements is a view.",
 		Params: selfOnly, Examples: adjointExamples,
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
@@ -52,13 +52,13 @@ var (
 			hint)
 		return s.adjoint(in[0])
 	})
-	Rot90 = defineOne(graph.Semantics{
+	Rot90 = defineOneResult(graph.Semantics{
 		Name: "rot90", Doc: "Rotates a plane of two dimensions by multiples of 90 degrees, from the first towards " +
 			"the second.",
 		Params: selfOnly, Examples: append(kit.OneExample(kit.TransposedMatrix, nil), kit.OneExample(kit.FloatMatrix,
 			graph.Attrs{"k": 2})...),
 	}, rot90)
-	NarrowCopy = defineOne(graph.Semantics{
+	NarrowCopy = defineOneResult(graph.Semantics{
 		Name: "narrow_copy", Doc: "Copies `length` indices of a dimension, beginning at `start`.", Params: selfOnly,
 		Examples: kit.OneExample(kit.FloatMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
 	}, func(s steps, a *narrowCopyAttrs, in []*graph.Arg) *graph.Arg {
@@ -69,13 +69,13 @@ var (
 		}
 		return s.rowMajor(x)
 	})
-	Msort = defineOne(graph.Semantics{
+	Msort = defineOneResult(graph.Semantics{
 		Name: "msort", Doc: "Sorts along the first dimension. NaN is greater than all numbers.", Params: selfOnly,
 		Examples: kit.OneExample(kit.FloatMatrix, nil),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.ApplyMany(index.Sort, graph.Attrs{"dim": 0}, in[0])[0]
 	})
-	DiagEmbed = defineOne(graph.Semantics{
+	DiagEmbed = defineOneResult(graph.Semantics{
 		Name: "diag_embed", Doc: "Creates matrices of two new dimensions with the last dimension on a diagonal and " +
 			"0 elsewhere.",
 		Params:   selfOnly,
@@ -83,7 +83,7 @@ var (
 	}, func(s steps, a *diagEmbedAttrs, in []*graph.Arg) *graph.Arg {
 		return s.diagEmbed(in[0], a.Offset, a.Dim1, a.Dim2)
 	})
-	Diag = defineOne(graph.Semantics{
+	Diag = defineOneResult(graph.Semantics{
 		Name: "diag", Doc: "Copies a diagonal of a matrix, or creates a matrix with the vector self on a diagonal.",
 		Params:   selfOnly,
 		Examples: append(kit.OneExample(kit.FloatMatrix, nil), kit.OneExample(kit.FloatRow, graph.Attrs{"diagonal": 1})...),
@@ -95,7 +95,7 @@ var (
 		}
 		return s.rowMajor(s.Apply(view.Diagonal, graph.Attrs{"offset": a.Diagonal}, in[0]))
 	})
-	Diagflat = defineOne(graph.Semantics{
+	Diagflat = defineOneResult(graph.Semantics{
 		Name: "diagflat", Doc: "Creates a matrix with the elements of self, in row-major order, on a diagonal.",
 		Params:   selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"offset": 1}),

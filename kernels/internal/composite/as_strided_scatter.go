@@ -18,7 +18,7 @@ type asStridedScatterAttrs struct {
 }
 
 // AsStridedScatter is torch.as_strided_scatter. Its function applies other ops (steps.go) and returns the result.
-var AsStridedScatter = defineOne(graph.Semantics{
+var AsStridedScatter = defineOneResult(graph.Semantics{
 	Name: "as_strided_scatter", Doc: "Copies self and writes `src`, converted to the dtype of self, to a view of the " +
 		"copy's storage. `size`, `stride` and `storage_offset` define the view. If self is dense, the copy has the layout " +
 		"of self. If several elements of the view have the same address, the last one is written, in the order in which " +

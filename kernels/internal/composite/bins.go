@@ -32,18 +32,18 @@ type logcumsumexpAttrs struct {
 // Histograms, bounded norms and running sums. The function of an op applies other ops (steps.go) and returns the
 // result.
 var (
-	Histc = defineOne(graph.Semantics{
+	Histc = defineOneResult(graph.Semantics{
 		Name: "histc", Doc: "Counts the elements in `bins` intervals of equal width from `min` to `max`. Other elements " +
 			"and NaN are not counted. If `min` equals `max`, the range is that of the elements, which must all be finite.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"bins": 4}, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"bins": 3, "min": -1, "max": 1}, kit.FloatMatrix)},
 	}, histc)
-	Renorm = defineOne(graph.Semantics{
+	Renorm = defineOneResult(graph.Semantics{
 		Name: "renorm", Doc: "Scales the slices along a dimension whose norms exceed `maxnorm` to the norm `maxnorm`.",
 		Params: selfOnly, Examples: []graph.Example{
 			kit.Example(graph.Attrs{"p": 2, "dim": 0, "maxnorm": 1}, kit.TransposedMatrix)},
 	}, renorm)
-	Logcumsumexp = defineOne(graph.Semantics{
+	Logcumsumexp = defineOneResult(graph.Semantics{
 		Name: "logcumsumexp", Doc: "Returns the logarithms of the running sums of exponentials along a dimension.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(graph.Attrs{"dim": 0}, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"dim": 1}, kit.FloatMatrix)},
@@ -78,8 +78,8 @@ func histc(s steps, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 	if low == high {
 		width = s.sub(end, begin)
 	}
-	// As in PyTorch, a range that is not finite is an error: all elements then have the index a.Bins, which scatter_add
-	// rejects.
+	// As in PyTorch, a range that is not finite is an error. The range of the elements is known only at run time: if it
+	// is not finite, all elements get the index a.Bins, which scatter_add rejects.
 	if begin.Kind == graph.TensorArg {
 		isFinite := s.and(s.Apply(pointwise.Isfinite, nil, begin), s.Apply(pointwise.Isfinite, nil, end))
 		isInside, outsideBin = s.and(isInside, isFinite), s.mul(s.to(s.not(isFinite), tensor.Int64), integer(int64(a.Bins)))
@@ -118,8 +118,8 @@ func renorm(s steps, a *renormAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(s.mul(x, s.to(factor, dtype.ToReal())), x.Type().RowMajor())
 }
 
-// logcumsumexp doubles the length of the running sums step by step. The steps have the distances 1, 2, 4 and so on: a
-// step adds to each sum the sum that is the distance before it.
+// logcumsumexp doubles the number of elements in each running sum step by step. The steps have the distances 1, 2, 4
+// and so on. At distance d, sum i becomes the sum of sums i and i-d.
 func logcumsumexp(s steps, a *logcumsumexpAttrs, in []*graph.Arg) *graph.Arg {
 	x, dtype := in[0], in[0].Type().DType
 	dim := s.wrapDim(x, a.Dim)

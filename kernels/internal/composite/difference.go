@@ -33,22 +33,22 @@ var (
 // Differences and integrals along a dimension. The function of an op applies other ops (steps.go) and returns the
 // result.
 var (
-	Diff = defineOne(graph.Semantics{
+	Diff = defineOneResult(graph.Semantics{
 		Name: "diff", Doc: "Returns the `n`-th differences of consecutive elements along a dimension. First, `prepend` " +
 			"and `append` are concatenated with self.",
 		Params:   []graph.Param{kit.Self, {Name: "prepend", Optional: true}, {Name: "append", Optional: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(nil, kit.FloatMatrix, kit.F32(2, 1))},
 	}, diff)
-	Trapezoid = defineOne(graph.Semantics{
+	Trapezoid = defineOneResult(graph.Semantics{
 		Name: "trapezoid", Doc: "Integrates samples `y` at the positions `x`, or at distances of `dx`, along a " +
 			"dimension by the trapezoidal rule.",
 		Params: samples, Examples: trapezoidExamples,
 	}, trapezoid)
-	Trapz = defineOne(graph.Semantics{
+	Trapz = defineOneResult(graph.Semantics{
 		Name: "trapz", Doc: "Integrates samples `y` at the positions `x` along a dimension, as `trapezoid` does.",
 		Params: samples, Examples: trapezoidExamples,
 	}, trapezoid)
-	CumulativeTrapezoid = defineOne(graph.Semantics{
+	CumulativeTrapezoid = defineOneResult(graph.Semantics{
 		Name: "cumulative_trapezoid", Doc: "Returns the running integrals of samples `y` at the positions `x`, or " +
 			"at distances of `dx`, along a dimension by the trapezoidal rule.",
 		Params: samples, Examples: trapezoidExamples,

@@ -62,7 +62,7 @@ func (s steps) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
 
 // Distances and directions of vectors. The function of an op applies other ops (steps.go) and returns the result.
 var (
-	Normalize = defineOne(graph.Semantics{
+	Normalize = defineOneResult(graph.Semantics{
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(graph.Attrs{"p": 1, "dim": 0},
 			kit.FloatMatrix)},
@@ -70,7 +70,7 @@ var (
 		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
 		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
 	})
-	CosineSimilarity = defineOne(graph.Semantics{
+	CosineSimilarity = defineOneResult(graph.Semantics{
 		Name: "cosine_similarity", Doc: "Returns the cosine of the angle of two vectors along a dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
@@ -85,7 +85,7 @@ var (
 		}
 		return s.sum(s.mul(unitVectors(x), unitVectors(y)), dropDims, []int{a.Dim})
 	})
-	PairwiseDistance = defineOne(graph.Semantics{
+	PairwiseDistance = defineOneResult(graph.Semantics{
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
@@ -93,13 +93,13 @@ var (
 		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
 		return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
 	})
-	Dist = defineOne(graph.Semantics{
+	Dist = defineOneResult(graph.Semantics{
 		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *distAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Norm, graph.Attrs{"p": a.P}, s.sub(in[0], in[1]))
 	})
-	Cdist = defineOne(graph.Semantics{
+	Cdist = defineOneResult(graph.Semantics{
 		Name: "cdist", Doc: "Returns the `p`-norms of the differences of each row of `x1` and each row of `x2`: [..., n, " +
 			"k] and [..., m, k] give [..., n, m].",
 		Params: []graph.Param{x1, x2},
@@ -167,11 +167,11 @@ type lastDimAttrs struct {
 
 // Products of vectors.
 var (
-	LinalgCross = defineOne(graph.Semantics{
+	LinalgCross = defineOneResult(graph.Semantics{
 		Name: "linalg_cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg { return s.cross(in, a.Dim) })
-	Cross = defineOne(graph.Semantics{
+	Cross = defineOneResult(graph.Semantics{
 		Name: "cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *crossAttrs, in []*graph.Arg) *graph.Arg {
@@ -186,7 +186,7 @@ var (
 		s.Check(fmt.Errorf("no dimension of size 3 in input"))
 		return nil
 	})
-	Vecdot = defineOne(graph.Semantics{
+	Vecdot = defineOneResult(graph.Semantics{
 		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; `x` is conjugated.",
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},

@@ -34,30 +34,30 @@ type mvlgammaAttrs struct {
 
 // Functions of each element. The function of an op applies other ops (steps.go) and returns the result.
 var (
-	Softsign = defineOne(graph.Semantics{
+	Softsign = defineOneResult(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
 		Examples: unaryExamples,
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.div(in[0], s.add(s.abs(in[0]), integer(1)))
 	})
-	Tanhshrink = defineOne(graph.Semantics{
+	Tanhshrink = defineOneResult(graph.Semantics{
 		Name: "tanhshrink", Doc: "Returns self - tanh(self).", Params: []graph.Param{kit.Input}, Examples: unaryExamples,
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.sub(in[0], s.Apply(pointwise.Tanh, nil, in[0]))
 	})
-	Softmin = defineOne(graph.Semantics{
+	Softmin = defineOneResult(graph.Semantics{
 		Name: "softmin", Doc: "Returns the softmax of -self.", Params: []graph.Param{kit.Input},
 		Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"dim": 1}),
 	}, func(s steps, a *softminAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
 	})
-	Mvlgamma = defineOne(graph.Semantics{
+	Mvlgamma = defineOneResult(graph.Semantics{
 		Name: "mvlgamma", Doc: "Returns the logarithm of the multivariate gamma function of dimension p.",
 		Params: selfOnly, Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"p": 2}),
 	}, mvlgamma)
 	Deg2rad    = scaled("deg2rad", "Converts degrees to radians.", math.Pi/180)
 	Rad2deg    = scaled("rad2deg", "Converts radians to degrees.", 180/math.Pi)
-	FloatPower = defineOne(graph.Semantics{
+	FloatPower = defineOneResult(graph.Semantics{
 		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.BinaryExample},
@@ -76,7 +76,7 @@ var (
 		}
 		return s.to(s.Apply(pointwise.Pow, nil, converted...), dtype)
 	})
-	Ldexp = defineOne(graph.Semantics{
+	Ldexp = defineOneResult(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
 		Examples: []graph.Example{kit.BinaryExample},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
@@ -87,7 +87,7 @@ var (
 			"0, infinity and NaN have the exponent 0.",
 		Params: selfOnly, Outputs: []string{"mantissa", "exponent"}, Examples: unaryExamples,
 	}, frexp)
-	Polar = defineOne(graph.Semantics{
+	Polar = defineOneResult(graph.Semantics{
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
@@ -135,7 +135,7 @@ func frexp(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 
 // scaled defines the product of self and a number, which is rounded to the dtype of the result.
 func scaled(name, doc string, factor float64) *graph.Op {
-	return defineOne(graph.Semantics{
+	return defineOneResult(graph.Semantics{
 		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.IntMatrix, nil), unaryExamples...),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
@@ -145,19 +145,19 @@ func scaled(name, doc string, factor float64) *graph.Op {
 
 // Comparisons.
 var (
-	Isclose = defineOne(graph.Semantics{
+	Isclose = defineOneResult(graph.Semantics{
 		Name: "isclose", Doc: "Returns whether abs(self - other) is at most atol + rtol * abs(other).", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix),
 			kit.Example(graph.Attrs{"equal_nan": true}, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg { return s.isclose(in[0], in[1], a) })
-	Allclose = defineOne(graph.Semantics{
+	Allclose = defineOneResult(graph.Semantics{
 		Name: "allclose", Doc: "Returns whether all elements of self and `other` are close, " +
 			"as isclose does.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Every, nil, s.isclose(in[0], in[1], a))
 	})
-	Equal = defineOne(graph.Semantics{
+	Equal = defineOneResult(graph.Semantics{
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
@@ -169,7 +169,7 @@ var (
 		}
 		return s.Apply(reduce.Every, nil, s.Apply(pointwise.Eq, nil, in...))
 	})
-	Isreal = defineOne(graph.Semantics{
+	Isreal = defineOneResult(graph.Semantics{
 		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
 		Examples: append(kit.OneExample(kit.ComplexMatrix, nil), unaryExamples...),
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
@@ -178,7 +178,7 @@ var (
 		}
 		return s.Apply(pointwise.Eq, nil, s.Apply(pointwise.Imag, nil, in[0]), integer(0))
 	})
-	Isin = defineOne(graph.Semantics{
+	Isin = defineOneResult(graph.Semantics{
 		Name: "isin", Doc: "Returns whether each element of `elements` equals an element of `test_elements`.",
 		Params: []graph.Param{{Name: "elements", AcceptsNumber: true, Attr: "element"}, {Name: "test_elements",
 			AcceptsNumber: true, Attr: "test_element"}},

@@ -59,17 +59,17 @@ func luUnpack(s steps, a *luUnpackAttrs, in []*graph.Arg) []*graph.Arg {
 // Equations with tensors in place of matrices, and Vandermonde matrices. The function of an op applies other ops
 // (steps.go) and returns the result.
 var (
-	LinalgTensorinv = defineOne(graph.Semantics{
+	LinalgTensorinv = defineOneResult(graph.Semantics{
 		Name: "linalg_tensorinv", Doc: "Inverts self as a linear map, x -> tensordot(self, x). The first `ind` " +
 			"dimensions of self are the rows of its matrix, the others the columns.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"ind": 1}, kit.F32(6, 2, 3))},
 	}, tensorinv)
-	LinalgTensorsolve = defineOne(graph.Semantics{
+	LinalgTensorsolve = defineOneResult(graph.Semantics{
 		Name: "linalg_tensorsolve", Doc: "Solves tensordot(self, x) = other for x. The first dimensions of self, " +
 			"as many as `other` has, are the rows of its matrix, the others the columns.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 6), kit.F32(2, 3))},
 	}, tensorsolve)
-	LinalgVander = defineOne(graph.Semantics{
+	LinalgVander = defineOneResult(graph.Semantics{
 		Name: "linalg_vander", Doc: "Returns Vandermonde matrices: the powers of the elements of `x`, from 0 to " +
 			"`N` - 1, along a new last dimension.", Params: []graph.Param{{Name: "x"}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3)), kit.Example(graph.Attrs{"N": 2}, kit.F32(3))},

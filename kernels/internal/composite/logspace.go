@@ -21,7 +21,7 @@ type logspaceAttrs struct {
 }
 
 // Logspace is torch.logspace.
-var Logspace = defineOne(graph.Semantics{
+var Logspace = defineOneResult(graph.Semantics{
 	Name: "logspace", Doc: "Creates `steps` powers of `base`. The exponents are equally spaced from `start` to `end`, " +
 		"inclusive.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"start": -1, "end": 1, "steps": 5}}},

@@ -10,7 +10,7 @@ import (
 )
 
 // MaskedScatter is torch.masked_scatter. Its function applies other ops (steps.go) and returns the result.
-var MaskedScatter = defineOne(graph.Semantics{
+var MaskedScatter = defineOneResult(graph.Semantics{
 	Name: "masked_scatter", Doc: "Replaces the elements of self for which `mask` is true by the first elements of " +
 		"`source`, in row-major order.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},

@@ -62,13 +62,13 @@ var matrixPowerExamples = []graph.Example{kit.Example(graph.Attrs{"n": 5}, kit.F
 var (
 	LinalgMatrixPower = matrixPowerOp("linalg_matrix_power")
 	MatrixPower       = matrixPowerOp("matrix_power")
-	MultiDot          = defineOne(graph.Semantics{
+	MultiDot          = defineOneResult(graph.Semantics{
 		Name: "linalg_multi_dot", Doc: "Multiplies matrices, at least two, in the order with the fewest multiplications of " +
 			"elements. The first and the last operand may be vectors.", Params: []graph.Param{kit.Tensors},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(3, 4), kit.F32(4, 5), kit.F32(5, 1)),
 			kit.Example(nil, kit.F32(3), kit.F32(3, 4), kit.F32(4))},
 	}, multiDot)
-	Pinv = defineOne(graph.Semantics{
+	Pinv = defineOneResult(graph.Semantics{
 		Name: "linalg_pinv", Doc: "Returns the pseudoinverses of matrices, the last two dimensions. " + tolerancesDoc,
 		Params: append(selfOnly[:1:1], toleranceParams("rcond")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
@@ -80,13 +80,13 @@ var (
 		}
 		return s.pinv(in[0], atol, rtol, a.Hermitian)
 	})
-	Pinverse = defineOne(graph.Semantics{
+	Pinverse = defineOneResult(graph.Semantics{
 		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
 	}, func(s steps, a *pinverseAttrs, in []*graph.Arg) *graph.Arg {
 		return s.pinv(in[0], numberThreshold(0), numberThreshold(a.Rcond), false)
 	})
-	MatrixRank = defineOne(graph.Semantics{
+	MatrixRank = defineOneResult(graph.Semantics{
 		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are " +
 			"not 0. " + tolerancesDoc,
 		Params: append([]graph.Param{kit.Input}, toleranceParams("tol")...),
@@ -94,7 +94,7 @@ var (
 			kit.Example(graph.Attrs{"atol": 0.5, "hermitian": true}, kit.F32(3, 3)),
 			kit.Example(nil, kit.F32(2, 4, 3), kit.F32(2), kit.F32())},
 	}, matrixRank)
-	MatrixNorm = defineOne(graph.Semantics{
+	MatrixNorm = defineOneResult(graph.Semantics{
 		Name: "linalg_matrix_norm", Doc: "Returns norms of matrices.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
 			kit.Example(graph.Attrs{"ord": "nuc"}, kit.TransposedMatrix),
@@ -102,13 +102,13 @@ var (
 	}, func(s steps, a *matrixNormAttrs, in []*graph.Arg) *graph.Arg {
 		return s.matrixNorm(in[0], a)
 	})
-	LinalgCond = defineOne(graph.Semantics{
+	LinalgCond = defineOneResult(graph.Semantics{
 		Name: "linalg_cond", Doc: "Returns the condition numbers of matrices, the last two dimensions: the products of the " +
 			"norms of a matrix and of its inverse, or infinity for a singular one.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"p": "fro"}, kit.F32(3, 3)),
 			kit.Example(graph.Attrs{"p": -1}, kit.F32(3, 3))},
 	}, linalgCond)
-	LinalgNorm = defineOne(graph.Semantics{
+	LinalgNorm = defineOneResult(graph.Semantics{
 		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices. For orders that are not integers, use " +
 			"linalg_vector_norm.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
@@ -119,7 +119,7 @@ var (
 )
 
 func matrixPowerOp(name string) *graph.Op {
-	return defineOne(graph.Semantics{
+	return defineOneResult(graph.Semantics{
 		Name: name, Doc: "Returns the `n`-th powers of square matrices, the last two dimensions.", Params: selfOnly,
 		Examples: matrixPowerExamples,
 	}, matrixPower)

@@ -25,7 +25,7 @@ type indexReduceAttrs struct {
 // Ops that write at positions in a copy of self. The function of an op applies other ops (steps.go) and returns the
 // result.
 var (
-	Put = defineOne(graph.Semantics{
+	Put = defineOneResult(graph.Semantics{
 		Name: "put", Doc: "Copies self, then replaces its elements at the row-major positions `index` by `source`, or " +
 			"adds `source` to them. If a position occurs several times, the last of its elements remains, or all are added.",
 		Params: []graph.Param{kit.Self, {Name: "index", IndexBound: func(c *graph.Call) int { return c.Meta(0).Numel() }},
@@ -33,7 +33,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.I64(2), kit.F32(2)),
 			kit.Example(graph.Attrs{"accumulate": true}, kit.FloatMatrix, kit.I64(2, 1), kit.F32(1, 2))},
 	}, put)
-	IndexReduce = defineOne(graph.Semantics{
+	IndexReduce = defineOneResult(graph.Semantics{
 		Name: "index_reduce", Doc: "Copies self and reduces the slices of `source` into its slices along `dim`, at the " +
 			"positions in a one-dimensional `index`.",
 		Params: []graph.Param{kit.Self, {Name: "index", IndexBound: func(c *graph.Call) int {

@@ -27,7 +27,7 @@ var (
 )
 
 func quantileOp(name, doc string, ignoresNaN bool) *graph.Op {
-	return defineOne(graph.Semantics{
+	return defineOneResult(graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4), kit.F32()), // tests draw a q in range for these sizes
 			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.F32(3, 5), kit.F32())},

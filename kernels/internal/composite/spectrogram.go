@@ -37,13 +37,13 @@ var windowParam = graph.Param{Name: "window", Optional: true}
 
 // Fourier transforms of overlapping frames. The function of an op applies other ops (steps.go) and returns the result.
 var (
-	Stft = defineOne(graph.Semantics{
+	Stft = defineOneResult(graph.Semantics{
 		Name: "stft", Doc: "Transforms overlapping frames of signals, each multiplied by the window: [batch, n] gives " +
 			"[batch, frequencies, frames].", Params: []graph.Param{kit.Self, windowParam},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"n_fft": 8, "return_complex": true}, kit.F32(2, 20)),
 			kit.Example(graph.Attrs{"n_fft": 8, "win_length": 5, "center": false, "onesided": false}, kit.F32(20), kit.F32(5))},
 	}, stft)
-	Istft = defineOne(graph.Semantics{
+	Istft = defineOneResult(graph.Semantics{
 		Name: "istft", Doc: "Adds the inverse transforms of overlapping frames and divides by the sum of the squares of " +
 			"their windows: the inverse of stft. If that sum is 0, PyTorch reports an error; here the result is not finite.",
 		Params: []graph.Param{kit.Self, windowParam},

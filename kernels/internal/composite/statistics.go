@@ -42,15 +42,15 @@ var (
 		Examples: append(kit.OneExample(kit.TransposedMatrix, nil), kit.OneExample(kit.FloatMatrix,
 			graph.Attrs{"dim": 1})...),
 	}, aminmax)
-	CountNonzero = defineOne(graph.Semantics{
+	CountNonzero = defineOneResult(graph.Semantics{
 		Name: "count_nonzero", Doc: "Counts the elements that are not 0.", Params: selfOnly, Examples: nansumExamples,
 	}, func(s steps, a *dimsAttrs, in []*graph.Arg) *graph.Arg {
 		return s.sum(s.Apply(pointwise.Ne, nil, in[0], integer(0)), dropDims, a.Dim)
 	})
-	Nansum = defineOne(graph.Semantics{
+	Nansum = defineOneResult(graph.Semantics{
 		Name: "nansum", Doc: "Adds the elements that are not NaN.", Params: selfOnly, Examples: nansumExamples,
 	}, func(s steps, a *nansumAttrs, in []*graph.Arg) *graph.Arg { return s.nansum(in[0], a) })
-	Nanmean = defineOne(graph.Semantics{
+	Nanmean = defineOneResult(graph.Semantics{
 		Name: "nanmean", Doc: "Returns the mean of the elements that are not NaN.", Params: selfOnly,
 		Examples: nansumExamples,
 	}, func(s steps, a *nansumAttrs, in []*graph.Arg) *graph.Arg {
@@ -59,14 +59,14 @@ var (
 		count := s.sum(s.not(s.Apply(pointwise.Isnan, nil, in[0])), a.Keepdim, a.Dim)
 		return s.div(s.nansum(in[0], a), count)
 	})
-	Cov = defineOne(graph.Semantics{
+	Cov = defineOneResult(graph.Semantics{
 		Name: "cov", Doc: "Returns the covariances of variables, the rows of self; columns are observations with the " +
 			"weights `fweights`, which are integers, and `aweights`.",
 		Params: []graph.Param{kit.Self, {Name: "fweights", Optional: true}, {Name: "aweights", Optional: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(nil, kit.FloatMatrix, kit.I64(3),
 			kit.F32(3))},
 	}, func(s steps, a *covAttrs, in []*graph.Arg) *graph.Arg { return s.cov(a.Correction, in) })
-	Corrcoef = defineOne(graph.Semantics{
+	Corrcoef = defineOneResult(graph.Semantics{
 		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, nil),
 	}, corrcoef)

@@ -35,16 +35,17 @@ var (
 // operands or on an attribute.
 func noLoops(*graph.Call) []graph.Parallel { return nil }
 
-// define defines an op by its sequence. The list in has an element for each operand of o.Params, which is null for an
-// omitted one; operands of a variadic parameter follow.
+// define defines an op by a sequence of other ops, which the function results applies. The list `in` has an element for
+// each parameter, which is null for an omitted operand. Further operands of a variadic parameter follow.
 func define[A any](semantics graph.Semantics, results func(s steps, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Steps) []*graph.Arg {
 		return results(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(semantics.Params)))
 	})
 }
 
-// defineOne is define for an op with one result.
-func defineOne[A any](semantics graph.Semantics, result func(s steps, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
+// defineOneResult is define for an op with one result.
+func defineOneResult[A any](semantics graph.Semantics,
+	result func(s steps, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Steps) []*graph.Arg {
 		return []*graph.Arg{result(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(semantics.Params)))}
 	})

@@ -24,14 +24,14 @@ type addScaledAttrs struct {
 
 // Products of tensors. The function of an op applies other ops (steps.go) and returns the result.
 var (
-	Tensordot = defineOne(graph.Semantics{
+	Tensordot = defineOneResult(graph.Semantics{
 		Name: "tensordot", Doc: "Multiplies two tensors and adds the products over pairs of dimensions.", Params: pair,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"dims_self": []int{1}, "dims_other": []int{0}},
 			kit.F32(2, 3), kit.F32(3, 4))},
 	}, func(s steps, a *tensordotAttrs, in []*graph.Arg) *graph.Arg {
 		return s.tensordot(in[0], in[1], a.DimsSelf, a.DimsOther)
 	})
-	Inner = defineOne(graph.Semantics{
+	Inner = defineOneResult(graph.Semantics{
 		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and `other`.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(4, 3))},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
@@ -43,7 +43,7 @@ var (
 			"input tensors but got shapes %s and %s", tensor.Sizes(xShape), tensor.Sizes(yShape))
 		return s.tensordot(in[0], in[1], []int{-1}, []int{-1})
 	})
-	Vdot = defineOne(graph.Semantics{
+	Vdot = defineOneResult(graph.Semantics{
 		Name: "vdot", Doc: "Returns the inner product of the vectors self and `other`; " +
 			"self is conjugated.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3), kit.F32(3))},
@@ -54,7 +54,7 @@ var (
 		}
 		return s.Apply(product.Dot, nil, x, in[1])
 	})
-	Kron = defineOne(graph.Semantics{
+	Kron = defineOneResult(graph.Semantics{
 		Name: "kron", Doc: "Returns the Kronecker product.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatRow)},
 	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
@@ -69,7 +69,7 @@ var (
 		}
 		return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), resultShape...)
 	})
-	Addmv = defineOne(graph.Semantics{
+	Addmv = defineOneResult(graph.Semantics{
 		Name: "addmv", Doc: "Returns beta * self + alpha * (mat times vec), for a matrix and a vector.",
 		Params:   []graph.Param{kit.Self, {Name: "mat"}, {Name: "vec"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.TransposedMatrix, kit.F32(3))},
@@ -88,18 +88,18 @@ var (
 		sums := s.Apply(product.Addmm, attrs, s.unsqueeze(in[0], -1), in[1], s.unsqueeze(in[2], 1))
 		return s.selectIndex(sums, 1, 0)
 	})
-	Addr = defineOne(graph.Semantics{
+	Addr = defineOneResult(graph.Semantics{
 		Name: "addr", Doc: "Returns beta * self + alpha * (outer product of vec1 and vec2).",
 		Params:   []graph.Param{kit.Self, {Name: "vec1"}, {Name: "vec2"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.TransposedMatrix, kit.F32(2), kit.F32(3))},
 	}, addr)
-	Addbmm = defineOne(graph.Semantics{
+	Addbmm = defineOneResult(graph.Semantics{
 		Name: "addbmm", Doc: "Returns beta * self + alpha * (sum over the batch of batch1 times batch2): [b, m, k] and " +
 			"[b, k, n] give [m, n].",
 		Params:   []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 5), kit.F32(2, 3, 4), kit.F32(2, 4, 5))},
 	}, addbmm)
-	Bilinear = defineOne(graph.Semantics{
+	Bilinear = defineOneResult(graph.Semantics{
 		Name: "bilinear", Doc: "Returns input1^T weight[k] input2 + bias[k] for each k and each pair of vectors along " +
 			"the last dimensions of `input1` and `input2`.",
 		Params: []graph.Param{{Name: "input1"}, {Name: "input2"}, {Name: "weight"}, kit.OptBias},
@@ -243,7 +243,7 @@ func remaining(rank int, dims []int) []int {
 
 // Tensors joined to one.
 var (
-	BlockDiag = defineOne(graph.Semantics{
+	BlockDiag = defineOneResult(graph.Semantics{
 		Name: "block_diag", Doc: "Creates a matrix with the matrices along its diagonal and 0 elsewhere; vectors " +
 			"are rows.",
 		Params:   variadic,
@@ -266,7 +266,7 @@ var (
 		}
 		return s.Apply(view.Cat, nil, rows...)
 	})
-	CartesianProd = defineOne(graph.Semantics{
+	CartesianProd = defineOneResult(graph.Semantics{
 		Name: "cartesian_prod", Doc: "Returns all combinations of elements of vectors, one per row.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2), kit.F32(3))},
@@ -291,7 +291,7 @@ var (
 		}
 		return s.Apply(view.Stack, graph.Attrs{"dim": 1}, columns...)
 	})
-	ColumnStack = defineOne(graph.Semantics{
+	ColumnStack = defineOneResult(graph.Semantics{
 		Name: "column_stack", Doc: "Concatenates tensors along the second dimension; vectors are columns.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(2))},
@@ -304,7 +304,7 @@ var (
 		}
 		return s.Apply(view.Hstack, nil, columns...)
 	})
-	Dstack = defineOne(graph.Semantics{
+	Dstack = defineOneResult(graph.Semantics{
 		Name: "dstack", Doc: "Concatenates tensors along the third dimension; matrices get a third dimension of size 1.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(2, 1, 2))},

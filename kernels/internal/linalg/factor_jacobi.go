@@ -103,7 +103,8 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	for k, j := range order {
 		values[k] = norms[j]
 		copy(v.column(k), rotations.column(j))
-		// Other columns are the result of rounding: their elements are subnormal and far below the largest.
+		// Columns of a V that fail this test have no direction, but are the result of rounding: their norms are below
+		// minNorm, and far below the largest.
 		if norms[j] >= minNorm || norms[j] > norms[order[0]]*0x1p-53 {
 			rank = k + 1
 			column := a.column(j)
@@ -116,7 +117,8 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 	return values
 }
 
-// minNorm is the least norm of a vector whose elements, down to the rounding error of the norm, are not subnormal.
+// minNorm is 2^53 times the least normal number. If a norm is at least minNorm, subnormal elements are smaller than the
+// rounding error of the norm.
 const minNorm = 0x1p-1022 * 0x1p53
 
 // complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank

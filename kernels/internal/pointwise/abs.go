@@ -20,7 +20,7 @@ var Abs = kit.Define[*kit.EmptyAttrs](graph.Op{
 			if !c.Type(0).DType.IsComplex() {
 				return magnitude.Infer(c)
 			}
-			return kit.InferWithLayout(&magnitude, preservedLayout)(c) // unary_op_impl_with_complex_to_float
+			return kit.InferWithLayout(&magnitude, preservedType)(c) // unary_op_impl_with_complex_to_float
 		},
 		Ref: kit.PointwiseRef(&magnitude, kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			switch {

@@ -76,7 +76,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 				if err != nil || hasTensorBound(c) {
 					return results, err
 				}
-				t, err := castLayout(c.Type(0), results[0].Type.DType)
+				t, err := typeAfterCast(c.Type(0), results[0].Type.DType)
 				return c.NewResult(t), err
 			},
 			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc { return bounds(c).ref }),

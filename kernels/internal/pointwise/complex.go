@@ -103,7 +103,7 @@ var Angle = kit.Define[*kit.EmptyAttrs](graph.Op{
 				return angleLoop.Infer(c)
 			}
 			// PyTorch resizes a new tensor for the real result, so the result is row-major.
-			return kit.InferWithLayout(&angleLoop, rowMajorLayout)(c)
+			return kit.InferWithLayout(&angleLoop, rowMajorType)(c)
 		},
 		Ref: kit.PointwiseRef(&angleLoop, kit.IgnoringCall(func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if dtype.IsComplex() {

@@ -46,8 +46,8 @@ func kernelsWithResultDType(expression *expr.Formula, result func(tensor.DType) 
 	}, dtypes...)
 }
 
-// kernelsWithDTypes is kernelsOf for operands with different dtypes. For a dtype, the index in the table, types returns
-// the dtype of the result, followed by the dtypes of the operands.
+// kernelsWithDTypes is kernelsOf for operands with different dtypes. The table is indexed by dtype. For such an index,
+// types returns the dtype of the result, followed by the dtypes of the operands.
 func kernelsWithDTypes(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
 	dtypes ...[]tensor.DType) (table kernelTable) {
 	for _, list := range dtypes {

@@ -71,7 +71,7 @@ func predicateOp(name, doc, formulaText string, layout func(*graph.Call) (tensor
 // isinfLayout returns the layout of self.abs() == inf. If self is complex, its real part replaces self.
 func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
-		return preservedLayout(c)
+		return preservedType(c)
 	}
 	return magnitudeAgainstInf(realPart(c.Type(0)))
 }
@@ -79,7 +79,7 @@ func isinfLayout(c *graph.Call) (tensor.Type, error) {
 // isfiniteLayout returns the layout of (self == self) * (self.abs() != inf).
 func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
-		return preservedLayout(c)
+		return preservedType(c)
 	}
 	self := realPart(c.Type(0))
 	operand := rule.OperandOfType(self)

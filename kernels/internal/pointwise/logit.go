@@ -57,7 +57,7 @@ var LogSigmoid = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
 			"floats only.",
 		Params:   unaryParams,
-		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorLayout),
+		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorType),
 		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.IgnoringCall(logSigmoid)),
 		Examples: []graph.Example{kit.UnaryExample},
 	},

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementwise defines a pointwise op by its computation and its reference. reference returns, for a call, the reference
-// function of one element.
+// elementwise defines a pointwise op by its computation and its reference, which tests compare with the computation.
+// For a call, reference returns the function that computes one element.
 func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, pointwise *graph.Pointwise,
 	reference func(*graph.Call) kit.ScalarFunc, examples ...graph.Example) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
@@ -34,19 +34,19 @@ var (
 	numberParams = []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber}
 )
 
-// preservedLayout returns the layout of empty_like(self).
-func preservedLayout(c *graph.Call) (tensor.Type, error) {
+// preservedType returns the type of empty_like(self). kit.InferWithLayout uses only its shape and layout.
+func preservedType(c *graph.Call) (tensor.Type, error) {
 	return rule.PreserveType(c.Type(0)), nil
 }
 
-// rowMajorLayout returns the row-major layout with the shape of self.
-func rowMajorLayout(c *graph.Call) (tensor.Type, error) {
+// rowMajorType returns the type of self with row-major strides, also for kit.InferWithLayout.
+func rowMajorType(c *graph.Call) (tensor.Type, error) {
 	t := c.Type(0)
 	return t.RowMajor(), nil
 }
 
-// castLayout returns the type of the result of a unary op that first converts self to a dtype.
-func castLayout(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
+// typeAfterCast returns the type of the result of a unary op that first converts self to a dtype.
+func typeAfterCast(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 	return kit.FirstResultType(rule.Unary(rule.UndefinedOutputOf(dtype), rule.OperandOfType(rule.CastType(self, dtype))))
 }
 
@@ -124,6 +124,8 @@ func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*grap
 	if err != nil {
 		return nil, err
 	}
+	// The phases of kernel expect the pointers of the present operands only. They are replaced by a phase that selects
+	// these pointers. The phase needs the prepared loop, which a kernel does not give out, so it is prepared again.
 	iterator := kernel.Loop.(*iter.Iterator)
 	body, err := pointwise.Body(call, &iterator.Rule)
 	if err != nil {
@@ -147,7 +149,7 @@ func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*grap
 	for _, pair := range kernel.InPlace {
 		out.InPlace = append(out.InPlace, graph.InPlace{Out: pair.Out, In: positions[pair.In]})
 	}
-	if kernel.EmbeddedOperands != nil {
+	if kernel.EmbeddedOperands != nil { // the kernel holds tensors of plain numbers
 		out.EmbeddedOperands = make([]*tensor.Tensor, len(call.In))
 		for i, embedded := range kernel.EmbeddedOperands {
 			out.EmbeddedOperands[positions[i]] = embedded

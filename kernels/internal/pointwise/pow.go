@@ -37,7 +37,7 @@ var Square = kit.Define[*kit.EmptyAttrs](graph.Op{
 			if dtype == tensor.Bool {
 				dtype = tensor.Int64
 			}
-			return castLayout(self, dtype)
+			return typeAfterCast(self, dtype)
 		}),
 		Ref: kit.PointwiseRef(&squaring, kit.IgnoringCall(kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] * x[0] },
@@ -88,7 +88,7 @@ func powInfer(call *graph.Call) ([]graph.Result, error) {
 	case call.In[0].Kind == graph.NumberArg:
 		t = t.RowMajor()
 	case call.In[1].Kind == graph.NumberArg:
-		if t, err = castLayout(call.Type(0), t.DType); err != nil {
+		if t, err = typeAfterCast(call.Type(0), t.DType); err != nil {
 			return nil, err
 		}
 	}

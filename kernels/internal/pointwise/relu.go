@@ -62,7 +62,7 @@ func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
-			Infer: kit.InferWithLayout(pointwise, preservedLayout), Examples: examples,
+			Infer: kit.InferWithLayout(pointwise, preservedType), Examples: examples,
 			Ref: kit.PointwiseRef(pointwise, func(c *graph.Call) kit.ScalarFunc {
 				low, high := bounds(c)
 				return clampBounds{min: low, max: high}.ref

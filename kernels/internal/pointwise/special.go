@@ -138,7 +138,7 @@ var NanToNum = kit.Define[*nanToNumAttrs](graph.Op{
 		Name: "nan_to_num",
 		Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
 			"supported.",
-		Params: unaryParams, Infer: kit.InferWithLayout(&nanReplacement, preservedLayout),
+		Params: unaryParams, Infer: kit.InferWithLayout(&nanReplacement, preservedType),
 		Ref: kit.PointwiseRef(&nanReplacement, replaceRef),
 		Examples: []graph.Example{kit.UnaryExample, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.TransposedMatrix),
 			kit.Example(nil, kit.IntMatrix)},

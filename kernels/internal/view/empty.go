@@ -22,14 +22,14 @@ func zeroNumber(*graph.Call) graph.NumberOrSize {
 var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroedDoc, 0)
 
 // NewEmpty is Tensor.new_empty.
-var NewEmpty = fillOp(graph.SchemaOf[*newOpAttrs](), graph.Op{Semantics: graph.Semantics{
+var NewEmpty = fillOp(graph.SchemaOf[*sizeAndDTypeAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "new_empty",
 	Doc:      "Creates a row-major value of the dtype of self. " + zeroedDoc,
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
 }}, func(c *graph.Call) (tensor.Type, error) {
-	attrs := kit.Attrs[*newOpAttrs](c)
-	return newOpType(c, attrs.Size, attrs.DType)
+	attrs := kit.Attrs[*sizeAndDTypeAttrs](c)
+	return resultTypeWithSize(c, attrs.Size, attrs.DType)
 }, zeroNumber)
 
 type emptyStridedAttrs struct {

@@ -39,14 +39,15 @@ func fillOp(attrs *graph.Schema, op graph.Op, resultType func(c *graph.Call) (te
 	return kit.DefineWith(attrs, op)
 }
 
-// newOpAttrs are the attributes of new_zeros, new_ones and new_empty.
-type newOpAttrs struct {
+// sizeAndDTypeAttrs are the attributes of new_zeros, new_ones and new_empty.
+type sizeAndDTypeAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype of the result; default: self's"`
 }
 
-// newOpType returns the row-major type of a new value. If dtype is omitted (Invalid), it has the dtype of self.
-func newOpType(c *graph.Call, size []sym.Int, dtype tensor.DType) (tensor.Type, error) {
+// resultTypeWithSize returns the type of the result of an op such as new_zeros: row-major with the given sizes. If
+// dtype is omitted (Invalid), the result has the dtype of self.
+func resultTypeWithSize(c *graph.Call, size []sym.Int, dtype tensor.DType) (tensor.Type, error) {
 	if dtype == tensor.Invalid {
 		dtype = c.Type(0).DType
 	}

@@ -23,17 +23,17 @@ var (
 			"fill_value": 2}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
 		attrs := kit.Attrs[*newFullAttrs](c)
-		return newOpType(c, attrs.Size, attrs.DType)
+		return resultTypeWithSize(c, attrs.Size, attrs.DType)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[*newFullAttrs](c).FillValue })
 )
 
 // newConstantOp defines an op that creates a tensor with the dtype of self and fills it with a value.
 func newConstantOp(name, doc string, value int64) *graph.Op {
-	return fillOp(graph.SchemaOf[*newOpAttrs](), graph.Op{Semantics: graph.Semantics{
+	return fillOp(graph.SchemaOf[*sizeAndDTypeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.F32(2), graph.Attrs{"size": []int{3, 2}}),
 	}}, func(c *graph.Call) (tensor.Type, error) {
-		attrs := kit.Attrs[*newOpAttrs](c)
-		return newOpType(c, attrs.Size, attrs.DType)
+		attrs := kit.Attrs[*sizeAndDTypeAttrs](c)
+		return resultTypeWithSize(c, attrs.Size, attrs.DType)
 	}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(value)} })
 }

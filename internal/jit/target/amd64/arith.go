@@ -70,7 +70,7 @@ func (g *generator) constOf(dtype tensor.DType, imm uint64) *laneValue {
 		value.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: withImmediate(intNotEqual, a, b), Dst: g.New(g.boolRegister()),
 			FoldableSource: noFoldableSource})
 	case dtype == tensor.Bool:
-		value.reg = g.constLanes(g.boolLaneBytes(), -imm) // all bits are 1 for true
+		value.reg = g.constLanes(g.widestLaneBytes(), -imm) // all bits are 1 for true
 	case dtype.IsSigned() && !dtype.IsFloat() && dtype.Size() < 4:
 		shift := 64 - 8*dtype.Size()
 		value.reg = g.constLanes(4, uint64(int64(imm<<shift)>>shift))
@@ -327,7 +327,7 @@ func (g *generator) boolOp(op lane.Op, a alloc.Virt, b *laneValue) alloc.Virt {
 			return g.Add(alloc.Inst{Name: "KNOTW", Src: alloc.Sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}),
 				FoldableSource: noFoldableSource})
 		}
-		return g.xor(4, a, g.constLanes(g.boolLaneBytes(), math.MaxUint64))
+		return g.xor(4, a, g.constLanes(g.widestLaneBytes(), math.MaxUint64))
 	}
 	instNames, ok := boolNames[op]
 	if !ok {
@@ -383,7 +383,7 @@ func (g *generator) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 	}
 	mask = g.widenMask(mask, laneBytes)
 	if op == lane.Ne || op == lane.Le { // the mask is for a == b or b < a
-		mask = g.xor(4, mask, g.constLanes(g.boolLaneBytes(), math.MaxUint64))
+		mask = g.xor(4, mask, g.constLanes(g.widestLaneBytes(), math.MaxUint64))
 	}
 	return mask
 }
@@ -412,7 +412,7 @@ func (g *generator) compareBools(op lane.Op, a, b alloc.Virt) alloc.Virt {
 
 // widenMask extends, without AVX-512, a mask from lanes of the given size to the lanes of bools.
 func (g *generator) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
-	if g.avx512 || laneBytes == g.boolLaneBytes() {
+	if g.avx512 || laneBytes == g.widestLaneBytes() {
 		return mask
 	}
 	return g.convertOp("VPMOVSXDQ", g.width(8), noBroadcast, mask)
@@ -420,7 +420,7 @@ func (g *generator) widenMask(mask alloc.Virt, laneBytes int) alloc.Virt {
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
 func (g *generator) narrowMask(mask alloc.Virt) alloc.Virt {
-	if g.boolLaneBytes() == 4 {
+	if g.widestLaneBytes() == 4 {
 		return mask
 	}
 	return g.lowHalves(mask)
@@ -435,7 +435,7 @@ func (g *generator) lowHalves(x alloc.Virt) alloc.Virt {
 
 // laneMask returns a bool as a mask for lanes of the given size in bytes.
 func (g *generator) laneMask(mask alloc.Virt, laneBytes int) alloc.Virt {
-	if g.avx512 || laneBytes == g.boolLaneBytes() {
+	if g.avx512 || laneBytes == g.widestLaneBytes() {
 		return mask
 	}
 	return g.narrowMask(mask)
@@ -446,7 +446,7 @@ func (g *generator) selectLanes(condition, ifTrue, ifFalse *laneValue) *laneValu
 	dtype := ifTrue.dtype
 	if dtype == tensor.Bool {
 		if !g.avx512 {
-			return &laneValue{reg: g.blend(g.boolLaneBytes(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
+			return &laneValue{reg: g.blend(g.widestLaneBytes(), condition.reg, ifTrue.reg, ifFalse.reg), dtype: dtype}
 		}
 		a := g.maskOp([2]string{"KANDW"}, condition.reg, ifTrue.reg)
 		b := g.maskOp([2]string{"KANDNW"}, condition.reg, ifFalse.reg)

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// emit writes the code. For each row, the code computes row constants, runs the full iterations, and then computes the
+// emit writes the code. For each row, the code computes row constants, runs the full passes, and then computes the
 // tail.
 func (g *generator) emit() error {
 	if err := g.layOutFrame(); err != nil {
@@ -29,7 +29,7 @@ func (g *generator) emit() error {
 			g.writeInsts(g.accLoads.Insts, set)
 		}
 	}
-	g.fullIterations()
+	g.fullPasses()
 	g.tailLoop()
 	if g.loop.CombinesLanes {
 		g.writeInsts(g.accStores.Insts, 0)
@@ -118,9 +118,9 @@ func (g *generator) hasNonTemporalStores() bool {
 	return slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool { return inst.NonTemporal != "" })
 }
 
-// fullIterations writes the loop over full iterations of a row. With non-temporal stores, it writes a second loop, with
-// ordinary stores, for rows that are not aligned.
-func (g *generator) fullIterations() {
+// fullPasses writes the main loop, which runs the full passes of a row. With non-temporal stores, it writes a second
+// loop, with ordinary stores, for rows that are not aligned.
+func (g *generator) fullPasses() {
 	emit, assembler := g.asm.Emit, g.asm
 	step := g.lanes * g.unroll
 	end := assembler.NewLabel()
@@ -136,14 +136,14 @@ func (g *generator) fullIterations() {
 		plain, after := assembler.NewLabel(), assembler.NewLabel()
 		g.checkAlignment(plain)
 		g.writesNonTemporal = true
-		g.iterationLoop(step)
+		g.mainLoop(step)
 		g.writesNonTemporal = false
 		emit("JMP", after)
 		assembler.Bind(plain)
-		g.iterationLoop(step)
+		g.mainLoop(step)
 		assembler.Bind(after)
 	} else {
-		g.iterationLoop(step)
+		g.mainLoop(step)
 	}
 	if g.accsInRegisters && !g.loop.CombinesLanes {
 		for set := range g.accSets {
@@ -179,13 +179,13 @@ func (g *generator) checkAlignment(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
-// iterationLoop writes the main loop. Each trip (one execution of its unrolled code) computes step elements.
-func (g *generator) iterationLoop(step int) {
+// mainLoop writes the main loop. Each iteration has g.unroll passes, which together compute step elements.
+func (g *generator) mainLoop(step int) {
 	loop, executedBefore := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
-	for iteration := 0; iteration < g.unroll; iteration += g.interleaved {
-		g.writeInsts(g.bodyCode.Insts, iteration)
+	for pass := 0; pass < g.unroll; pass += g.interleaved {
+		g.writeInsts(g.bodyCode.Insts, pass)
 	}
 	g.writePrefetches()
 	g.advance(step)
@@ -196,7 +196,8 @@ func (g *generator) iterationLoop(step int) {
 	g.work.Row -= executed // emit adds all instructions to Row
 }
 
-// writePrefetches writes prefetches of the cache lines at the requested distance from the operands of a trip.
+// writePrefetches writes the prefetches of an iteration of the main loop. They fetch the cache lines at the requested
+// distance from its operands.
 func (g *generator) writePrefetches() {
 	bytes, name := g.options.Prefetch.Bytes, "PREFETCHT1"
 	if g.options.Prefetch.IntoL1 {
@@ -221,14 +222,14 @@ func (g *generator) advance(elements int) {
 	}
 }
 
-// tailLoop writes the loop over the tail of a row, in masked iterations.
+// tailLoop writes the loop over the tail of a row, in masked passes.
 func (g *generator) tailLoop() {
 	emit, assembler := g.asm.Emit, g.asm
 	loop, done, executedBefore := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
 	assembler.Bind(loop)
 	sets := 1
 	if g.loop.CombinesLanes {
-		sets = g.accSets // the number of full iterations is a multiple of accSets, so the tail starts with set 0
+		sets = g.accSets // the number of full passes is a multiple of accSets, so the tail starts with set 0
 	}
 	for g.firstAccSet = range sets {
 		emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
@@ -253,7 +254,7 @@ func (g *generator) tailLoop() {
 	assembler.Bind(done)
 	executed := g.executedCount() - executedBefore
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
-	g.work.Row += 3 - executed // as in iterationLoop, but Row keeps the three instructions that detect an empty tail
+	g.work.Row += 3 - executed // as in mainLoop, but Row keeps the three instructions that detect an empty tail
 }
 
 // tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex

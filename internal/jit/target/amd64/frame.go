@@ -27,8 +27,8 @@ const (
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
 // frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
-// interleaved and unrolled iterations, and the allocated instructions. An iteration computes a fixed number of adjacent
-// elements; a trip is one execution of the unrolled main loop. Pointers are numbered: first the addresses of outputs,
+// interleaved and unrolled passes, and the allocated instructions. A pass computes a fixed number of adjacent elements;
+// an iteration of the main loop has `unroll` passes. Pointers are numbered: first the addresses of outputs,
 // then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
 // a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
 type frame struct {
@@ -36,19 +36,19 @@ type frame struct {
 	rowCounter      int                // number of the pointer that counts the remaining rows
 	pointerSlots    int                // number of vectors in the spill area that hold pointers without a register
 	bounceVectors   map[int]int        // by pointer: index of the spill vector that buffers a tail without masked access
-	bodyRegisters   alloc.RegisterFile // registers for row constants and full iterations
+	bodyRegisters   alloc.RegisterFile // registers for row constants and full passes
 	tailRegisters   alloc.RegisterFile // registers for tails; accumulators are in memory there, unless the loop has totals
-	accSets         int                // number of sets of accumulator registers; successive iterations use different sets
-	unroll          int                // number of iterations in one trip of the main loop
+	accSets         int                // number of sets of accumulator registers; successive passes use different sets
+	unroll          int                // number of passes in one iteration of the main loop
 	accsInRegisters bool               // accumulators are in registers during the main loop
 	accRegisters    []int              // by index in generator.accs: its register in the first set
 	bodyInsts       [2][]alloc.Inst    // by foldsInRegisters or foldsInMemory: the body with these folds
-	interleaved     int                // number of interleaved iterations in each list of bodyInsts
+	interleaved     int                // number of interleaved passes in each list of bodyInsts
 	hasWideElements bool               // an operand or output has elements of 16 bytes
 
 	rowCode   *alloc.Result // code that runs once per row
-	bodyCode  *alloc.Result // code of full iterations
-	tailCode  *alloc.Result // code of an iteration of the tail
+	bodyCode  *alloc.Result // code of full passes
+	tailCode  *alloc.Result // code of a pass of the tail
 	accLoads  *alloc.Result // loads of accumulator registers; nil if accumulators are in memory
 	accStores *alloc.Result // stores of accumulator registers; nil if accumulators are in memory
 
@@ -56,10 +56,10 @@ type frame struct {
 
 	inTail            bool // loads and stores are masked, and the addresses of accumulators depend on regIndex
 	writesNonTemporal bool // stores are non-temporal
-	firstAccSet       int  // number of the accumulator set that the current iteration uses
+	firstAccSet       int  // number of the accumulator set that the current pass uses
 }
 
-// Bounds on the number of instructions of a body, which computes the g.lanes elements of one iteration. A body of at
+// Bounds on the number of instructions of a body, which computes the g.lanes elements of one pass. A body of at
 // most shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and
 // a body of more than longBody instructions is not interleaved.
 const (
@@ -77,7 +77,7 @@ const minPool = 4
 // spillSlots is the number of vectors of 64 bytes in the spill area.
 const spillSlots = jit.SpillBytes / 64
 
-// layOutFrame assigns registers and memory, and chooses the numbers of iterations that are interleaved and unrolled.
+// layOutFrame assigns registers and memory, and chooses the numbers of passes that are interleaved and unrolled.
 func (g *generator) layOutFrame() error {
 	g.accSets = 1
 	if len(g.loop.Folds) > 0 {
@@ -332,8 +332,8 @@ func (f *frame) free() {
 	}
 }
 
-// chooseUnroll sets the number of iterations in one trip of the main loop. Short bodies are unrolled, to reduce the
-// overhead of the loop. length is the number of instructions of one iteration.
+// chooseUnroll sets the number of passes in one iteration of the main loop. Short bodies are unrolled, to reduce the
+// overhead of the loop. length is the number of instructions of one pass.
 func (g *generator) chooseUnroll(length int) {
 	g.unroll = 1
 	switch {
@@ -346,33 +346,33 @@ func (g *generator) chooseUnroll(length int) {
 	g.unroll = max(g.unroll, g.accSets, g.interleaved)
 }
 
-// tryInterleave interleaves two iterations, and then four. It stops if interleaving adds more than one memory access
+// tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access
 // per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
-// accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four iterations. cost
-// and length are the cost and the number of instructions of one iteration.
+// accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four passes. cost
+// and length are the cost and the number of instructions of one pass.
 func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
-	maxIterations := 4
+	maxPasses := 4
 	switch {
 	case length > longBody || len(g.bounceVectors) > 0:
 		return
 	case length <= shortBody:
-		maxIterations = 2
+		maxPasses = 2
 	}
 	if len(g.loop.Folds) > 0 {
-		maxIterations = min(maxIterations, g.accSets) // each iteration needs its own accumulators
+		maxPasses = min(maxPasses, g.accSets) // each pass needs its own accumulators
 	}
-	for iterations := 2; iterations <= maxIterations; iterations *= 2 {
+	for passes := 2; passes <= maxPasses; passes *= 2 {
 		previousFrame := g.frame
 		for _, kind := range bodyKinds {
-			g.bodyInsts[kind] = g.Interleave(g.bodyInsts[kind], iterations/2)
+			g.bodyInsts[kind] = g.Interleave(g.bodyInsts[kind], passes/2)
 		}
-		g.interleaved = iterations
+		g.interleaved = passes
 		totalCost, ok := g.searchAllocation(rowConstants, slots)
 		if !ok {
 			g.frame = previousFrame
 			return
 		}
-		if totalCost > float64(iterations)*(cost+float64(len(g.Body))/6) {
+		if totalCost > float64(passes)*(cost+float64(len(g.Body))/6) {
 			g.frame.free()
 			g.frame = previousFrame
 			return

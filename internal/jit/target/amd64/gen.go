@@ -5,20 +5,20 @@
 //     remainder.go, lookup.go; totals.go for folds). Row constants (values that depend only on constants and uniform
 //     operands) are computed once per row.
 //  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
-//  3. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
+//  3. The number of row constants in registers is chosen by trial (frame.go), and two or four passes are
 //     interleaved if that causes little spilling.
 //  4. The loops over elements and rows are written (emit.go), and the allocated instructions (write.go).
 //
-// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
+// A pass computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
 // only if the extension affects results. All masks of a loop have the same form, and lane.Remask needs no instruction.
-// The tail of a row is the elements after the last full iteration. It is computed under masks, so that no byte beyond
+// The tail of a row is the elements after the last full pass. It is computed under masks, so that no byte beyond
 // an operand is accessed.
 //
-// The body is the instructions of a full iteration. The main loop is unrolled: a trip, one execution of its code, has
-// one or more iterations, and two or four of them may be interleaved. The folds of a loop combine the elements of its
-// rows into [lane.FoldLanes] accumulators each. In a loop with totals (lane.Loop.CombinesLanes), a fold combines each
-// row into one number.
+// The body is the instructions of a full pass. The main loop is unrolled: an iteration has one or more passes, and two
+// or four of them may be interleaved. Package alloc calls a pass an iteration. The folds of a loop combine the elements
+// of its rows into [lane.FoldLanes] accumulators each. In a loop with totals (lane.Loop.CombinesLanes), a fold combines
+// each row into one number.
 package amd64
 
 import (
@@ -42,7 +42,7 @@ type generator struct {
 	loop        *lane.Loop
 	options     target.LoopOptions
 	has64Bits   bool   // a value has 64 bits
-	lanes       int    // number of elements of an iteration
+	lanes       int    // number of elements of a pass
 	avx512      bool   // AVX-512: masks, 32 registers of 512 bits
 	outputCount int    // number of outputs, whose pointers are first
 	advances    []bool // by pointer: whether it is used and advances along rows
@@ -54,9 +54,9 @@ type generator struct {
 	bitMasks        map[bitKey]alloc.Virt     // the mask of the lanes in which a bit is set
 	lookups         map[lookupKey]alloc.Virt  // the results of lookups that are already selected
 	tableOffsets    map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
-	foldInsts       [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
-	stores          []alloc.Inst              // stores of an iteration
-	tailInsts       []alloc.Inst              // all instructions of a tail iteration
+	foldInsts       [3][]alloc.Inst           // folds of a pass: foldsInRegisters, foldsInMemory, foldsInTail
+	stores          []alloc.Inst              // stores of a pass
+	tailInsts       []alloc.Inst              // all instructions of a tail pass
 	accInitInsts    []alloc.Inst              // initialization of accumulator registers
 	accStoreInsts   []alloc.Inst              // stores of accumulator registers
 	accs            []*alloc.Acc              // the accumulators of folds
@@ -71,9 +71,9 @@ type generator struct {
 
 // Indices of generator.foldInsts.
 const (
-	foldsInRegisters = iota // full iterations with accumulators in registers
-	foldsInMemory           // full iterations with accumulators in memory
-	foldsInTail             // iterations of a tail
+	foldsInRegisters = iota // full passes with accumulators in registers
+	foldsInMemory           // full passes with accumulators in memory
+	foldsInTail             // passes of a tail
 )
 
 // alloc.Inst.FoldableSource is the index of the source whose load may become a memory operand: 0 or, after an immediate
@@ -88,7 +88,7 @@ const (
 // sign- or zero-extended unless hasUndefinedHighBits is set. 16-bit floats are zero-extended to 32-bit lanes in the
 // register `reg`, or in lanes of 16 bits in the register `packed`, or both. With AVX-512, bools are mask registers.
 // Without AVX-512, all bits of a bool's lane are equal, and all bools of a loop have lanes of the same width
-// (boolLaneBytes).
+// (widestLaneBytes).
 type laneValue struct {
 	reg                  alloc.Virt // 0 if only packed exists
 	hasUndefinedHighBits bool       // the bits of a lane above the bits of the dtype are undefined
@@ -113,7 +113,7 @@ func Compile(loop *lane.Loop, cpu machine.Features, options target.LoopOptions, 
 	return code, err
 }
 
-// newGenerator chooses the number of elements of an iteration.
+// newGenerator chooses the number of elements of a pass.
 func newGenerator(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *generator {
 	g := &generator{loop: loop, options: options, avx512: cpu.Has(machine.Vector512),
 		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
@@ -167,8 +167,9 @@ func laneSize(dtype tensor.DType) int {
 // width returns the size in bytes of a register with g.lanes lanes of the given size.
 func (g *generator) width(laneBytes int) uint8 { return uint8(max(g.lanes*laneBytes, 16)) }
 
-// boolLaneBytes returns the size in bytes of the lanes of a bool, without AVX-512.
-func (g *generator) boolLaneBytes() int {
+// widestLaneBytes returns the size in bytes of the lanes of the loop's widest values. Without AVX-512, bools have lanes
+// of this size, too.
+func (g *generator) widestLaneBytes() int {
 	if g.has64Bits {
 		return 8
 	}
@@ -180,7 +181,7 @@ func (g *generator) boolRegister() alloc.Value {
 	if g.avx512 {
 		return alloc.Value{Class: alloc.Masks}
 	}
-	return alloc.Value{Bytes: g.width(g.boolLaneBytes())}
+	return alloc.Value{Bytes: g.width(g.widestLaneBytes())}
 }
 
 // newVector adds a virtual register for a vector of the given width in bytes. Inlining is off: it would only enlarge

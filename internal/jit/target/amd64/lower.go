@@ -31,7 +31,7 @@ func (g *generator) lower() error {
 	return g.err
 }
 
-// lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
+// lowerFolds selects instructions for folds. In full passes, accumulators are in registers if possible, with loads
 // before the loop and stores after it. In tails, accumulators are in memory. If CombinesLanes is set, each fold reduces
 // a row to one number; its accumulators then stay in registers also in tails.
 func (g *generator) lowerFolds() {

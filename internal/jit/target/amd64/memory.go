@@ -36,7 +36,7 @@ func (g *generator) loadFrom(width uint8, name string, canFold bool, mem alloc.M
 	return g.New(alloc.Value{Bytes: width, Invariant: mem.Space == alloc.PerRow, Reload: reload})
 }
 
-// loadVector returns the contiguous elements of an iteration.
+// loadVector returns the contiguous elements of a pass.
 func (g *generator) loadVector(mem alloc.Mem, dtype tensor.DType) *laneValue {
 	value := &laneValue{dtype: dtype}
 	mem.ElementBytes = uint8(dtype.Size())
@@ -77,7 +77,7 @@ func (g *generator) packedMove() string {
 // loadBool returns the mask of nonzero elements.
 func (g *generator) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
-		laneBytes := g.boolLaneBytes()
+		laneBytes := g.widestLaneBytes()
 		x := g.loadFrom(g.width(laneBytes), g.widenBytesName(), notFoldable, mem)
 		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), x) // x > 0
 	}
@@ -93,7 +93,7 @@ func (g *generator) loadBool(mem alloc.Mem) alloc.Virt {
 
 // widenBytesName returns, without AVX-512, the instruction that zero-extends bytes to the lanes of bools.
 func (g *generator) widenBytesName() string {
-	if g.boolLaneBytes() == 8 {
+	if g.widestLaneBytes() == 8 {
 		return "VPMOVZXBQ"
 	}
 	return "VPMOVZXBD"
@@ -126,7 +126,7 @@ func (g *generator) loadScalar(pointer int, offset int32, dtype tensor.DType) *l
 			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(element, element), Dst: g.New(g.boolRegister()),
 				FoldableSource: noFoldableSource})
 		case dtype == tensor.Bool:
-			laneBytes := g.boolLaneBytes()
+			laneBytes := g.widestLaneBytes()
 			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
 				g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, element))
 		case dtype == tensor.Int8:
@@ -154,8 +154,7 @@ func (g *generator) complexParts(pointer int) [2]alloc.Virt {
 	return parts
 }
 
-// loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
-// bytes.
+// loadComplex loads the complex elements of a pass and separates their parts. size is the size of a part in bytes.
 func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 	width := g.width(size)
 	var halves [2]alloc.Virt
@@ -167,7 +166,7 @@ func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 		return [2]alloc.Virt{g.permute2(halves[0], halves[1], size, partIndices(g.lanes, 0)),
 			g.permute2(halves[0], halves[1], size, partIndices(g.lanes, 1))}
 	}
-	// The instructions work within 128 bits. VPERMPD then exchanges quarters 1 and 2 of 64 bits.
+	// VUNPCK and VSHUFPS work within each half of 128 bits. VPERMPD then exchanges quarters 1 and 2 of the vector.
 	const exchangeMiddle = 0xD8
 	if size == 8 {
 		lo := g.binaryOp("VUNPCKLPD", noBroadcast, halves[1], halves[0])
@@ -184,8 +183,8 @@ func (g *generator) loadComplex(pointer, size int) [2]alloc.Virt {
 	return parts
 }
 
-// halfMemory returns the memory of the first half (k is 0) or the second half (k is 1) of the complex elements of an
-// iteration. size is the size of a real part in bytes.
+// halfMemory returns the memory of the first half (k is 0) or the second half (k is 1) of the complex elements of a
+// pass. size is the size of a real part in bytes.
 func (g *generator) halfMemory(pointer, k, size int) alloc.Mem {
 	width := g.lanes * size
 	return alloc.Mem{Space: alloc.AlongRow, Index: pointer, Offset: int32(k * width), Step: int32(2 * width),

@@ -43,12 +43,12 @@ func (g *generator) foldTotal(fold lane.Fold) {
 	})...)
 }
 
-// accCopies returns the registers of the accumulator acc: one for each interleaved iteration.
+// accCopies returns the registers of the accumulator acc: one for each interleaved pass.
 func (g *generator) accCopies(acc alloc.Virt) []alloc.Virt {
 	copies := []alloc.Virt{acc}
-	for iteration := 1; iteration < lane.FoldLanes/g.lanes; iteration++ {
+	for pass := 1; pass < lane.FoldLanes/g.lanes; pass++ {
 		value := g.Values[acc]
-		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: iteration}
+		value.Acc = &alloc.Acc{Index: value.Acc.Index, Virt: acc, Iteration: pass}
 		copies = append(copies, g.New(value))
 	}
 	return copies

@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// This file writes allocated instructions ([alloc.Allocated]) with the assembler. In the tail of a row, which has fewer
-// elements than an iteration, loads and stores are masked.
+// This file writes allocated instructions ([alloc.Allocated]) with the assembler. A pass computes g.lanes elements of a
+// row. In the tail of a row, the elements after the last full pass, loads and stores are masked.
 
-// Registers of tail masks. A tail mask selects the lanes that have elements in the current iteration of a tail. With
+// Registers of tail masks. A tail mask selects the lanes that have elements in the current pass of a tail. With
 // AVX-512, the mask is in the mask register tailMask. Complex elements fill two vectors, whose masks are in the next
 // two registers. Without AVX-512, the masks are vectors, in the registers with the numbers wideTailMask and
 // narrowTailMask. The lanes of wideTailMask are as wide as the widest value of the loop. If these lanes have 64 bits,
@@ -24,16 +24,16 @@ const (
 // operands. The space AlongRow has operands and outputs whose elements differ along the row. The space PerRow has
 // operands with one element for the row.
 //
-// In the main loop, `iteration` is the index of the iteration to which the list belongs, within a trip (one execution
-// of the unrolled loop). For loads and stores of accumulators, it is the index of the accumulator set. Otherwise it is
-// 0.
-func (g *generator) writeInsts(list []alloc.Allocated, iteration int) {
+// An iteration of the unrolled main loop has several passes. In the main loop, `pass` is the index of the list's first
+// pass within the iteration. For loads and stores of accumulators, it is the index of the accumulator set. Otherwise it
+// is 0.
+func (g *generator) writeInsts(list []alloc.Allocated, pass int) {
 	var argBuffer [8]asm.Arg // enough for most instructions
 	for k := range list {
 		inst := &list[k]
 		args := argBuffer[:0]
 		for i := range inst.Args {
-			args = append(args, g.arg(&inst.Args[i], iteration))
+			args = append(args, g.arg(&inst.Args[i], pass))
 		}
 		last := &inst.Args[len(inst.Args)-1]
 		switch {
@@ -45,9 +45,9 @@ func (g *generator) writeInsts(list []alloc.Allocated, iteration int) {
 			g.asm.Emit("KORW", args[0], args[0], args[1])
 		case inst.Kind == alloc.Copy:
 			g.asm.Emit("VMOVAPS", args...)
-		case inst.Name == completeRemainder: // a pseudo-instruction
+		case inst.Name == completeRemainder: // a pseudo-instruction of fmod
 			g.writeRemainderLoop(args)
-		case inst.Name == loadTableRow: // a pseudo-instruction
+		case inst.Name == loadTableRow: // a pseudo-instruction of lookups
 			g.writeTableRow(args)
 		case last.Kind == alloc.Memory && g.inTail:
 			g.writeTailStore(inst.Name, last.Mem, args)
@@ -86,9 +86,9 @@ func (g *generator) writeLoad(name string, mem *alloc.Mem, args []asm.Arg) {
 	}
 }
 
-// writeTailStore writes a store in a tail. Without AVX-512, the stores that usesBounceBuffer selects are not masked.
-// Stores to outputs then write all lanes to a bounce buffer. Stores to accumulators in memory write all lanes, too:
-// foldInMemory has selected the old values for lanes without elements.
+// writeTailStore writes a store in a tail. Without AVX-512, stores for which usesBounceBuffer is true write all lanes.
+// The target is a bounce buffer, from which the elements of the tail are then copied to the output. It can also be
+// accumulators in memory: lanes without elements then have the old values (foldInMemory).
 func (g *generator) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) {
 	last := len(args) - 1
 	switch {
@@ -102,7 +102,8 @@ func (g *generator) writeTailStore(name string, mem *alloc.Mem, args []asm.Arg) 
 	}
 }
 
-// maskedName returns the name of the masked form of a load or store. Only VMOVQ has no masked form.
+// maskedName returns the name of the masked form of a load or store. VMOVQ has none: VMOVDQU8 and VMOVDQU16, the moves
+// of elements of 1 and 2 bytes, replace it.
 func maskedName(name string, mem *alloc.Mem) string {
 	switch {
 	case name != "VMOVQ":
@@ -115,7 +116,7 @@ func maskedName(name string, mem *alloc.Mem) string {
 
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
 func (g *generator) tailVector(laneBytes int) asm.Vec {
-	if laneBytes == g.boolLaneBytes() {
+	if laneBytes == g.widestLaneBytes() {
 		return vectorRegister(wideTailMask, g.width(laneBytes))
 	}
 	return vectorRegister(narrowTailMask, g.width(laneBytes))
@@ -128,20 +129,20 @@ func (g *generator) usesBounceBuffer(mem *alloc.Mem) bool {
 	return mem.ElementBytes < 4 || mem.Part != 0
 }
 
-// arg returns an operand of an instruction. iteration is as in writeInsts.
-func (g *generator) arg(operand *alloc.Operand, iteration int) asm.Arg {
+// arg returns an operand of an instruction. pass is as in writeInsts.
+func (g *generator) arg(operand *alloc.Operand, pass int) asm.Arg {
 	number := int(operand.Reg)
 	switch operand.Kind {
 	case alloc.Immediate:
 		return asm.Imm(operand.Imm)
 	case alloc.Memory:
-		return g.address(operand.Mem, iteration)
+		return g.address(operand.Mem, pass)
 	case alloc.Element:
-		memory := g.address(operand.Mem, iteration)
+		memory := g.address(operand.Mem, pass)
 		memory.Broadcast = true
 		return memory
 	case alloc.Accumulator:
-		number = g.accRegisters[operand.Acc.Index] + (g.firstAccSet+iteration+operand.Acc.Iteration)%g.accSets
+		number = g.accRegisters[operand.Acc.Index] + (g.firstAccSet+pass+operand.Acc.Iteration)%g.accSets
 	}
 	switch {
 	case operand.Class == alloc.Vectors:
@@ -163,10 +164,10 @@ func vectorRegister(number int, bytes uint8) asm.Vec {
 	return asm.X(number)
 }
 
-// address returns the address of a memory operand; iteration is as in writeInsts. It may write code that changes
+// address returns the address of a memory operand; pass is as in writeInsts. It may write code that changes
 // regTemp.
-func (g *generator) address(mem *alloc.Mem, iteration int) asm.Mem {
-	disp := mem.Offset + int32(iteration)*mem.Step
+func (g *generator) address(mem *alloc.Mem, pass int) asm.Mem {
+	disp := mem.Offset + int32(pass)*mem.Step
 	switch mem.Space {
 	case alloc.Constant:
 		return g.asm.Constant([]byte(mem.Data))
@@ -175,7 +176,7 @@ func (g *generator) address(mem *alloc.Mem, iteration int) asm.Mem {
 	case alloc.PerRow:
 		return asm.Mem{Base: g.loadPointer(mem.Index), Disp: mem.Offset}
 	case alloc.AccumulatorMemory:
-		return g.accAddress(mem, iteration)
+		return g.accAddress(mem, pass)
 	}
 	if vector, ok := g.bounceVectors[mem.Index]; ok && g.inTail {
 		return asm.Mem{Base: regSpill, Disp: int32(64*vector) + mem.Offset}
@@ -194,11 +195,11 @@ func (g *generator) address(mem *alloc.Mem, iteration int) asm.Mem {
 // accAddress returns the address of accumulators in memory. There are lane.FoldLanes of them for a fold, so the address
 // repeats after lane.FoldLanes elements. In a tail, it depends on regIndex, and accAddress writes code that changes
 // regLimit.
-func (g *generator) accAddress(mem *alloc.Mem, iteration int) asm.Mem {
+func (g *generator) accAddress(mem *alloc.Mem, pass int) asm.Mem {
 	base := g.loadPointer(mem.Index)
 	if !g.inTail {
 		period := int32(lane.FoldLanes * int(mem.ElementBytes))
-		return asm.Mem{Base: base, Disp: (mem.Offset + int32(iteration)*mem.Step) % period}
+		return asm.Mem{Base: base, Disp: (mem.Offset + int32(pass)*mem.Step) % period}
 	}
 	emit := g.asm.Emit
 	emit("MOVL", regIndex, regLimit)
