@@ -116,8 +116,9 @@ var (
 	})
 )
 
-// pdist computes the rows i < j of each pair k of the n rows as a function of k. With r = n(n-1)/2 - 1 - k, the number
-// of later pairs, i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in float64 is exact.
+// pdist returns the distances between all pairs of the n rows of x. It computes the rows i < j of pair k from k. If r
+// is the number of later pairs, n(n-1)/2 - 1 - k, then i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in
+// float64 is exact.
 func (s steps) pdist(x *graph.Arg, p float64) *graph.Arg {
 	xType := x.Type()
 	s.Reject(xType.Rank() != 2, "pdist only supports 2D tensors, got: %dD", xType.Rank())

@@ -16,7 +16,7 @@ type gradientAttrs struct {
 	EdgeOrder int             `attr:"edge_order" default:"1" doc:"order of the differences at the edges: 1 or 2"`
 }
 
-// Gradient is torch.gradient. If PyTorch's spacing is a list of tensors, they are the operands coordinates.
+// Gradient is torch.gradient. If PyTorch's spacing is a list of tensors, they are the operands `coordinates`.
 var Gradient = define(graph.Semantics{
 	Name: "gradient", Doc: "Estimates the gradient of samples by central differences, one result for each dimension. " +
 		"The samples have the given `spacing` or, along each dimension, the positions in a vector of `coordinates`.",
@@ -88,11 +88,11 @@ func (s steps) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrder
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
 }
 
-// gradientOfCoordinates returns derivatives along a dimension, for samples at the positions in the vector coordinates.
-// The derivative at the middle of three neighbours l, m and r is that of the parabola through them. With the gaps g
-// between l and m and h between m and r, it is -h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r. At the ends, edge order 1
-// selects the slope between two samples, and edge order 2 the derivative of the parabola through three samples. The
-// order of operations is PyTorch's.
+// gradientOfCoordinates returns derivatives along a dimension. The vector `coordinates` has the positions of the
+// samples. The derivative at the middle of three neighbours l, m and r is that of the parabola through them. With the
+// gaps g between l and m and h between m and r, it is -h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r. At the ends, edge
+// order 1 selects the slope between two samples, and edge order 2 the derivative of the parabola through three samples.
+// The order of operations is PyTorch's.
 func (s steps) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))

@@ -93,8 +93,8 @@ func (s steps) distance(x, y *graph.Arg, p, eps float64) *graph.Arg {
 	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.addNumber(s.sub(x, y), eps))
 }
 
-// loss defines a loss by its steps. The function compute gets the operands, with empty Args for missing optional
-// operands. It returns the loss of each element, and the reduction.
+// loss defines a loss by its steps. The function compute gets the operands; omitted ones are null. It
+// returns the loss of each element, and the reduction.
 func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
 	compute func(s steps, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
 	return define(graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},

@@ -147,7 +147,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 	switch n {
 	case 1:
 		return x
-	case 3: // the loop would multiply x by the square
+	case 3: // PyTorch multiplies the square by x; the loop below would multiply x by the square
 		return matmul(matmul(x, x), x)
 	}
 	// In iteration k, x is the operand to the power 2^k. The result is the product of these powers for all bits k of n

@@ -94,7 +94,7 @@ func (s steps) atRanks(interpolation string, sorted, q *graph.Arg, ignoresNaN bo
 		ranks = s.where(hasNoNaN, s.mul(q, highest), highest)
 	}
 	isInRange := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
-	ranks = s.where(isInRange, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index count
+	ranks = s.where(isInRange, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index `count`
 	gather := func(positions *graph.Arg) *graph.Arg {
 		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(positions, tensor.Int64))
 	}

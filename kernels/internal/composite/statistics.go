@@ -165,8 +165,8 @@ func (s steps) cov(correction int, in []*graph.Arg) *graph.Arg {
 	return s.centredProducts(x, mean, weights, weightSum, in[2], correction)
 }
 
-// centredProducts returns x diag(weights) x^H / divisor for the differences x from the mean. The divisor is weightSum
-// minus the correction. With aweights, the correction is first multiplied by the sum of weights*aweights / weightSum.
+// centredProducts returns d diag(weights) d^H / divisor, where d is x minus the mean. The divisor is weightSum minus
+// the correction. With aweights, the correction is first multiplied by the sum of weights*aweights / weightSum.
 func (s steps) centredProducts(x, mean, weights, weightSum, aweights *graph.Arg, correction int) *graph.Arg {
 	var divisor *graph.Arg
 	switch {

@@ -49,8 +49,8 @@ func (s steps) thresholdOf(op, name string, number *float64, operand *graph.Arg)
 }
 
 // tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
-// times the greatest of values, the singular values. If rtol is omitted and atol is omitted or at most 0, rtol is the
-// greater size of the matrices times the precision of the dtype.
+// times the greatest singular value. values has the singular values. If rtol is omitted and atol is omitted or at most
+// 0, rtol is the greater size of the matrices times the precision of the dtype.
 func (s steps) tolerance(x, values *graph.Arg, atol, rtol threshold) *graph.Arg {
 	absolute := 0.0
 	if atol.number != nil {
@@ -72,7 +72,7 @@ func (s steps) tolerance(x, values *graph.Arg, atol, rtol threshold) *graph.Arg 
 		relative = s.mul(s.unsqueeze(rtol.tensor, -1), greatest)
 	case rtol.number != nil:
 		relative = s.mul(greatest, float(*rtol.number))
-	default: // the precision where atol is at most 0
+	default: // rtol is omitted: it is the relative precision for matrices with atol <= 0, and 0 for others
 		isZero := s.to(s.Apply(pointwise.Le, nil, s.unsqueeze(atol.tensor, -1), float(0)), tensor.Float64)
 		relative = s.mul(s.mul(isZero, float(s.relativePrecision(x))), greatest)
 	}

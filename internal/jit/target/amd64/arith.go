@@ -382,7 +382,7 @@ func (g *generator) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 		mask = g.less(laneBytes, isUnsigned, b, a)
 	}
 	mask = g.widenMask(mask, laneBytes)
-	if op == lane.Ne || op == lane.Le { // the mask is for a == b or b < a
+	if op == lane.Ne || op == lane.Le { // mask is so far the opposite: a == b or b < a
 		mask = g.xor(4, mask, g.constLanes(g.widestLaneBytes(), math.MaxUint64))
 	}
 	return mask

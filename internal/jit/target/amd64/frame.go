@@ -28,9 +28,9 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 
 // frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
 // interleaved and unrolled passes, and the allocated instructions. A pass computes a fixed number of adjacent elements;
-// an iteration of the main loop has `unroll` passes. Pointers are numbered: first the addresses of outputs,
-// then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
-// a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
+// an iteration of the main loop has `unroll` passes. Pointers are numbered: first the addresses of outputs, then of
+// operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In a loop
+// with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
 type frame struct {
 	registerIndexOf []int              // by pointer: the index of its register in bases, or -1
 	rowCounter      int                // number of the pointer that counts the remaining rows
@@ -59,9 +59,9 @@ type frame struct {
 	firstAccSet       int  // number of the accumulator set that the current pass uses
 }
 
-// Bounds on the number of instructions of a body, which computes the g.lanes elements of one pass. A body of at
-// most shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and
-// a body of more than longBody instructions is not interleaved.
+// Bounds on the number of instructions of a body, which computes the g.lanes elements of one pass. A body of at most
+// shortBody instructions counts as memory-bound. A body of more than mediumBody instructions is not unrolled, and a
+// body of more than longBody instructions is not interleaved.
 const (
 	shortBody  = 12
 	mediumBody = 40
@@ -124,7 +124,7 @@ func (g *generator) searchAllocation(rowConstants []alloc.Virt, slots int) (best
 	for count := len(rowConstants); count >= 0 && bestCost > 0 && withoutGain < 3; count -= 1 + count/8 {
 		g.rowCode, g.bodyCode, g.tailCode, g.accLoads, g.accStores = nil, nil, nil, nil, nil
 		cost, allocated := g.tryAllocation(rowConstants[:count], rowConstants, slots, bestCost)
-		switch { // frees the lists of the frame that is not kept
+		switch { // free the instruction lists of the frame that is dropped
 		case !allocated:
 			g.frame.free()
 		case ok:
@@ -348,8 +348,8 @@ func (g *generator) chooseUnroll(length int) {
 
 // tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access
 // per six instructions. In measurements, interleaved code below this limit was faster, even if it had memory
-// accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four passes. cost
-// and length are the cost and the number of instructions of one pass.
+// accesses: gelu with AVX-512 took a fifth less time. Memory-bound bodies gain nothing from four passes. cost and
+// length are the cost and the number of instructions of one pass.
 func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost float64, length int) {
 	maxPasses := 4
 	switch {

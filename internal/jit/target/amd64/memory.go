@@ -391,7 +391,7 @@ func (g *generator) storeComplex(pointer int, dtype tensor.DType, re, im alloc.V
 	switch width := g.Values[re].Bytes; {
 	case g.avx512:
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
-		for k := range g.lanes { // element k is part k/2 of re if k is even, or of im, whose indices start at g.lanes
+		for k := range g.lanes { // element k is re[k/2] for even k, else im[k/2], which has index g.lanes + k/2
 			lo[k] = k/2 + k%2*g.lanes
 			hi[k] = lo[k] + g.lanes/2
 		}

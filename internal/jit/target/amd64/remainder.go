@@ -37,7 +37,7 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 		FoldableSource:   noFoldableSource,
 		TempCounts:       temps,
 		InstructionCount: 1}) // not 0, because it is a pseudo-instruction; its loop rarely runs
-	// If the quotient was rounded up, the remainder is negative.
+	// The remainder is negative if the quotient was rounded up. The divisor is then added.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 {
 		remainder = g.Add(alloc.Inst{Name: "VADD" + suffix, Src: alloc.Sources(divisor, remainder), Tied: remainder,
@@ -211,7 +211,7 @@ func (g *generator) divideLong(dtype tensor.DType, a, b *laneValue) *laneValue {
 	}
 	if dtype == tensor.Uint64 {
 		quotient = g.selectLanes(less(remainder, zero), apply(lane.Sub, quotient, number(1)), quotient)
-		// For divisors of at least 2^63, the remainder may not fit into a signed integer, but the quotient is 0 or 1.
+		// The remainder may not fit into a signed integer if the divisor is at least 2^63. The quotient is then 0 or 1.
 		isLarge, zeroOrOne := less(divisor, zero), g.selectLanes(less(a, b), zero, number(1))
 		return bitsAs(dtype, g.selectLanes(isLarge, zeroOrOne, bitsAs(dtype, quotient)))
 	}

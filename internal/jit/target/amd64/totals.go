@@ -122,7 +122,7 @@ func (g *generator) shiftDown(n int, v alloc.Virt) alloc.Virt {
 		return g.shuffle("VSHUFF64X2", swapPairs, v, v)
 	case n == 16 && g.avx512:
 		return g.shuffle("VSHUFF64X2", swapNeighbors, v, v)
-	case n == 16: // 1 selects the upper half
+	case n == 16: // AVX2: the immediate 1 selects the upper half
 		return g.shuffle("VPERM2F128", 1, v, v)
 	case n == 8:
 		return g.immediateOp("VPSHUFD", swapPairs, v)
