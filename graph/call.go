@@ -24,7 +24,7 @@ type Call struct {
 	// phase of the kernel applies it.
 	Epilogue Epilogue
 
-	metaFixesSizes bool // Meta adds guards that unknown sizes equal their hints; set in inference for unknown sizes
+	metaFixesSizes bool // in inference for unknown sizes: calls of Meta add guards that these sizes equal their hints
 
 	oneResult  [1]Result // buffer of NewResult and AliasResult
 	allResults []Result  // buffer of NewResults and AliasResults
@@ -64,7 +64,7 @@ func (a Arg) Type() tensor.Type {
 	case a.Value.Packed != nil:
 		return a.Value.Packed.Type
 	case a.Value.Type.DType == tensor.Invalid:
-		return a.Value.Meta.Type() // a Value that no graph made has no Type
+		return a.Value.Meta.Type() // the Value does not come from a graph: only its Meta is set
 	}
 	return a.Value.Type
 }
@@ -132,8 +132,8 @@ func (c *Call) Const(i int) *tensor.Tensor {
 }
 
 // IsConstant reports whether operand i is a constant, packed or not. Prices use it, so that a node costs the same
-// before and after its constants are packed. It returns false for a constant with a pinned layout, because every run
-// reads the constant in this layout.
+// before and after its constants are packed. It returns false for a constant with a pinned layout, which is never
+// packed: every run reads the constant in this layout.
 func (c *Call) IsConstant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
 }

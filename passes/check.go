@@ -75,7 +75,7 @@ func newChecker(g *graph.Graph) *checker {
 	}
 	expected, err := evaluate(g, omitted, created.inputs)
 	if err != nil {
-		located := &graph.Error{Err: err} // unless err has a location
+		located := &graph.Error{Err: err} // if err has a location, errors.As replaces this
 		errors.As(err, &located)
 		created.unchecked = append(created.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
 			Why: fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
@@ -297,10 +297,10 @@ var tolerance = map[tensor.DType]float64{
 	tensor.Complex64: 1e-4, tensor.Complex128: 1e-10,
 }
 
-// compareResults returns an error if two results differ by more than the pass permits. A pass with Rounds permits
-// differences within the tolerance; any other pass permits no difference. If the pass also has ChangesQuantized, the
-// permitted difference is at least a twentieth of the largest wanted value. Values above the largest float32 do not
-// count. For dtypes of one byte, the permitted difference is at least 1.
+// compareResults returns an error if two results differ by more than the pass permits. A pass without Rounds permits no
+// difference, a pass with Rounds permits differences within the tolerance. If the pass also has ChangesQuantized, the
+// permitted difference is at least a twentieth of the largest wanted value (values above the largest float32 do not
+// count), and at least 1 for dtypes of one byte.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("the result is %v, want %v", got.Meta, want.Meta)

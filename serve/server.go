@@ -25,8 +25,8 @@ type Server struct {
 	paths   []string
 	metrics *serverMetrics
 	slots   chan struct{} // a semaphore: one element for each active run
-	// extraSlot is a semaphore for one more run, which must be of a full batch. The workers of two runs leave no core idle
-	// at the ends of steps and between runs.
+	// extraSlot is a semaphore for one run in addition to the runs in slots. It must be the run of a full batch. Its
+	// workers use the cores that are idle at the ends of steps of other runs, and between runs.
 	extraSlot chan struct{}
 	waiting   atomic.Int64 // number of waiting requests of all models
 	bodies    tensor.Pool  // memory of the bodies of requests
@@ -36,8 +36,8 @@ type Server struct {
 	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
 
 	reloading sync.Mutex // held by Reload; protects seen
-	// seen has the versions, by MODEL/VERSION, whose files the last call of Reload found new or changed. The value is the
-	// signature of the files, or their [failedSignature] if they could not be loaded.
+	// seen has the models, by MODEL/VERSION, that the last call of Reload found not loaded, or loaded from other files
+	// than now. The value is the signature of the files, or their [failedSignature] if they could not be loaded.
 	seen map[string]signature
 }
 

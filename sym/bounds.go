@@ -7,9 +7,10 @@ import (
 
 // This file computes the bounds of sums, products and quotients.
 //
-// A lower bound of math.MinInt means no bound; other lower bounds are at most maxLower. An upper bound of math.MaxInt
-// means no bound; other upper bounds are at least minUpper. Two equal bounds are thus real bounds, and equal to the
-// value. A lower bound that overflows an int is rounded down, and an upper bound is rounded up.
+// A lower bound of math.MinInt and an upper bound of math.MaxInt mean no bound. Lower bounds are at most maxLower, and
+// upper bounds at least minUpper. Otherwise a lower bound of math.MaxInt could equal an upper bound of math.MaxInt,
+// which means no bound, and the value would seem known. With these limits, two equal bounds always equal the value. A
+// lower bound that overflows an int is rounded down, and an upper bound is rounded up.
 
 const (
 	maxLower = math.MaxInt - 1

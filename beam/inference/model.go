@@ -45,7 +45,7 @@ type Options struct {
 	Model string
 	// Sizes are sizes of symbols: see graphrun.Loader.
 	Sizes map[string]int `json:",omitempty"`
-	// Exact excludes implementations that compute by another formula: see graphrun.Options.
+	// Exact excludes implementations that compute by another formula than the op's definition: see graphrun.Options.
 	Exact bool
 	// Threads bounds the workers of one run; 0 is GOMAXPROCS.
 	Threads int
@@ -119,9 +119,9 @@ func acquire(ctx context.Context, key string, options Options) (*model, error) {
 // release ends the use of the model of a key. The last user drops it.
 func release(key string) { releaseEntry(key, nil) }
 
-// releaseEntry ends one use of an entry, or of the present entry of key if entry is nil. It deletes an entry that has
-// no users, and an entry whose load failed, so that the next acquire tries again. A failed entry may already have been
-// replaced in models; then the new entry stays.
+// releaseEntry ends one use of an entry; nil stands for the present entry of key. It deletes the entry if no users are
+// left. It also deletes an entry whose load failed, so that the next acquire tries again. If models already has a new
+// entry in place of the failed entry, the new entry stays.
 func releaseEntry(key string, entry *modelEntry) {
 	modelsLock.Lock()
 	defer modelsLock.Unlock()
@@ -253,7 +253,7 @@ func (m *model) decodeStrings(out map[string]*tensor.Tensor) error {
 	return nil
 }
 
-// run runs a batch and returns the outputs of each of its runs.
+// run runs the program once for a batch of elements, whose inputs are in runs. It returns the outputs of each element.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string]*tensor.Tensor, err error) {
 	m.slots <- struct{}{}
 	defer func() {

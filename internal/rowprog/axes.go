@@ -77,8 +77,9 @@ func elementsOf(list []axis) int {
 }
 
 // mergeAxes removes axes of size 1, and merges adjacent axes if one loop can replace their loops (see canMerge). If no
-// axis is left, it returns one axis of size 1. operands is the number of outputs and operands. It overwrites list.
-func mergeAxes(list []axis, operands int) []axis {
+// axis is left, it returns one axis of size 1. layoutCount is the number of outputs and operands. The result overwrites
+// list.
+func mergeAxes(list []axis, layoutCount int) []axis {
 	out := list[:0]
 	for _, next := range list {
 		if next.length == 1 {
@@ -91,13 +92,13 @@ func mergeAxes(list []axis, operands int) []axis {
 		out = append(out, next)
 	}
 	if len(out) == 0 {
-		out = append(out, axis{length: 1, strides: make([]int, operands)})
+		out = append(out, axis{length: 1, strides: make([]int, layoutCount)})
 	}
 	return out
 }
 
-// canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands.
-// Position length of inner is then position 1 of next.
+// canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands:
+// one step along next must be as far as inner.length steps along inner.
 func canMerge(inner, next axis) bool {
 	for i, stride := range inner.strides {
 		if inner.length*stride != next.strides[i] {

@@ -389,7 +389,7 @@ func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place
 	costs := make([]int64, len(result.forms))
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if f.dense && !(result.firstMustBeView && j == 0) && f.place == place {
+		if f.dense && !(result.firstFormMustBeView && j == 0) && f.place == place {
 			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &f)
 		}
 	}
@@ -405,7 +405,7 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable,
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || result.firstMustBeView && j == 0 || !f.meta.SameAddresses(inferred) &&
+		if !f.dense || result.firstFormMustBeView && j == 0 || !f.meta.SameAddresses(inferred) &&
 			!view.node.Op.WritesAnyDenseLayout ||
 			f.place != tensor.Host || from.place != tensor.Host {
 			continue

@@ -95,15 +95,15 @@ type variable struct {
 	// pin is the index of the pinned form, or -1. Readers of another form read a copy of the pinned form, even if the
 	// node writes the value in that other form: see [Model.makePinned].
 	pin int
-	// firstMustBeView: the first form can only be a view, never a copy.
-	firstMustBeView bool
-	maxHostForms    int            // maximum number of forms on the host
-	insideBuffer    uint           // mask of forms whose first element may not be at the start of the buffer
-	neededForms     int            // upper bound on the number of forms that readers need
-	outputs         []graph.Output // outputs that are this value
-	formSets        []uint         // sets of forms, one per label
-	id              int            // index of the variable in WCSP; noVariable if there is a single label
-	copyMatrix      []int64        // by source form and target form, row-major: cost of the copy; nil until it is needed
+	// firstFormMustBeView: the first form can only be a view, never a copy.
+	firstFormMustBeView bool
+	maxHostForms        int            // maximum number of forms on the host
+	insideBuffer        uint           // mask of forms whose first element may not be at the start of the buffer
+	neededForms         int            // upper bound on the number of forms that readers need
+	outputs             []graph.Output // outputs that are this value
+	formSets            []uint         // sets of forms, one per label
+	id                  int            // index of the variable in WCSP; noVariable if there is a single label
+	copyMatrix          []int64        // by source and target form, row-major: cost of the copy; nil until it is needed
 }
 
 // computedNode is a node that computes.
@@ -286,7 +286,7 @@ func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
 	created := &variable{value: v, id: noVariable, pin: -1, maxHostForms: maxForms}
 	created.addForm(v.Meta)
-	created.firstMustBeView = m.Problem.readAsStorage[v] && v.Alias != nil
+	created.firstFormMustBeView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.EffectivePin(); pin.SetsLayout() {
 		order, err := pin.OrderFor(v.Meta.Rank())
 		if err != nil {

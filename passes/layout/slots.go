@@ -14,9 +14,9 @@ import (
 // position gets an additional form, the layout in the slot. The node that computes the value gets labels that write it
 // in this form.
 
-// slot is a position in the result of a concatenation, if this result has the given order of dimensions. The position
-// holds one operand of the concatenation. It may also hold the result of an inner concatenation, whose operands are
-// then adjacent.
+// slot is the position of one operand in the result of a concatenation. The position depends on the order of dimensions
+// of this result. A slot may also hold several adjacent operands: if these are the operands of an inner concatenation,
+// the slot contains the result of the inner concatenation.
 type slot struct {
 	concat     int          // index of the concatenation's node
 	operand    int          // index of the operand; -1 for the result of an inner concatenation
@@ -24,8 +24,8 @@ type slot struct {
 	concatName string       // name of the result of the concatenation
 }
 
-// Place describes a form (layout of a value) without its own buffer: the form is in the buffer of a concatenation's
-// result, or is a view of such a form.
+// Place says where a form (layout of a value) is that has no buffer of its own. The form is inside the result of a
+// concatenation, or is a view of a form there.
 type Place struct {
 	OwnBufferForm int // the form of the same order that has its own buffer
 	// Concat is the concatenation whose result contains the form; nil for a view. Operand is the index of the operand of
@@ -55,7 +55,7 @@ func (m *Model) Places(v *graph.Value) []*Place {
 
 // slots is the state of the search for slots.
 type slots struct {
-	needsOwnBuffer graph.ByValue[bool] // values that own a buffer of an output or of an operand of ReadsStorage ops
+	needsOwnBuffer graph.ByValue[bool] // values with buffers that an output or an operand of a ReadsStorage op uses
 	// operandLayouts has the layouts of the operands of a concatenation inside its result. The keys are the index of
 	// the concatenation's node, and the order of the result.
 	operandLayouts map[int]map[tensor.Order][]tensor.Meta
@@ -94,7 +94,8 @@ func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	return v
 }
 
-// addSlots adds slot forms to the results of node i, and labels that write these forms.
+// addSlots adds slot forms to the results of node i, and labels that write these forms. There are no slots with
+// KeepGoing: if a node failed and was removed, a concatenation would lack its slice.
 func (m *Model) addSlots(i int, n *graph.Node) {
 	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.SetsLayout() || len(n.Op.Impls) == 0 {
 		return
@@ -107,7 +108,7 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 			m.slots = m.newSlots()
 		}
 		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) &&
-			!result.firstMustBeView {
+			!result.firstFormMustBeView {
 			m.addOperandSlots(i, n, k, result)
 			m.addAdjacentSlots(i, n, result)
 		}
@@ -121,8 +122,8 @@ func hasNumericSizes(v *graph.Value) bool {
 }
 
 // addOperandSlots adds slot forms to a result of node n, whose index is i. The slots are in the result of the last
-// concatenation that reads the value, because a value can be in one slot only. The pass place prefers the last
-// concatenation, too: it visits nodes in reverse.
+// concatenation that reads the value, because a value can be in one slot only. The pass "place", which writes operands
+// into concatenations, prefers the last concatenation, too: it visits nodes in reverse.
 func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *variable) {
 	concat, operand := -1, 0
 	for _, reader := range m.readers.At(result.value) {
@@ -263,9 +264,9 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	}
 }
 
-// adjacentForms returns a form for each operand of an inner concatenation n. In this form, the operand is already at
-// its position in the result of n, which is in outerSlot and has the layout slotMeta. The form is -1 for an operand
-// without elements. adjacentForms returns nil if an operand has no such form or is a constant.
+// adjacentForms returns a form for each operand of an inner concatenation n. The result of n is in outerSlot and has
+// the layout slotMeta. In the returned form, an operand is already at its position in this result. The form is -1 for
+// an operand without elements. adjacentForms returns nil if an operand with elements has no such form or is a constant.
 func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *slot) []int {
 	forms := slices.Repeat([]int{-1}, len(n.In))
 	for k, positionType := range n.PlacesIn(slotMeta.Type()) {
@@ -295,9 +296,11 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 		call.InPlace[k] = operandForms[k] >= 0
 	}
 	call.Out[0] = result.forms[result.forms[resultForm].ownBufferForm].meta
+	// All constantForms are 0 and have no effect: no operand with elements is a constant.
 	noop := label{impl: impl, walk: call.WalkInOrder(result.forms[resultForm].slot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
 		concatName: result.forms[resultForm].slot.concatName, ownSlots: make([]uint, len(n.In))}
+	// Costs are in picoseconds.
 	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg || arg.Value.Const != nil {
@@ -314,11 +317,11 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	computed.labels = append(computed.labels, noop)
 }
 
-// priceOwnSlots finds the forms of operand k of a concatenation that are slots in the node's own result. It marks them
+// priceOwnSlots finds the forms of an operand of a concatenation that are slots in the node's own result. It marks them
 // in priced.ownSlots and sets their elements of costs. The cost of a slot is [wcsp.Forbidden] if the result has another
 // order than the slot, is itself in a slot, or is on the device (slots are on the host). Otherwise the cost is 0 for a
-// slot of operand k, and unchanged for a slot of another operand.
-func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *variable, priced *label,
+// slot of the operand itself. It is unchanged for a slot of another operand that is the same value.
+func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int, operand *variable, priced *label,
 	costs []int64) {
 	if n.Op.ConcatDim == nil || len(resultForms) != 1 {
 		return
@@ -332,19 +335,20 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, resultForms []int, operand *
 		if priced.ownSlots == nil {
 			priced.ownSlots = make([]uint, len(n.In))
 		}
-		priced.ownSlots[k] |= 1 << slotForm
+		priced.ownSlots[operandIndex] |= 1 << slotForm
 		switch {
 		case resultForm.slot != nil || operandSlot.order != resultForm.order || resultForm.place != tensor.Host:
 			costs[slotForm] = wcsp.Forbidden
-		case operandSlot.operand == k:
+		case operandSlot.operand == operandIndex:
 			costs[slotForm] = 0
 		}
 	}
 }
 
-// excludedSlots returns a mask of the operand's forms for each label of a concatenation. The mask has the slots in the
-// concatenation's result that the label excludes, because it writes this result in another order, in a slot, or on the
-// device. excludedSlots returns nil if the operand has no slot in the result.
+// excludedSlots returns a mask of the operand's forms for each label of a concatenation. The mask has the operand's
+// slots in the result of the concatenation that the label rules out. A label rules out a slot if the label writes the
+// result in another order, in a slot, or on the device. excludedSlots returns nil if the operand has no slot in the
+// result.
 func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks []uint) {
 	if computed.node.Op.ConcatDim == nil {
 		return nil

@@ -129,7 +129,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 			for j, f := range variable.forms {
 				switch {
 				case i == j, isFreeConstant(variable.value): // 0
-				case variable.firstMustBeView && j == 0 || !f.dense:
+				case variable.firstFormMustBeView && j == 0 || !f.dense:
 					variable.copyMatrix[i*formCount+j] = wcsp.Forbidden
 				default:
 					variable.copyMatrix[i*formCount+j] = m.formCopyCost(&variable.forms[i], &f)

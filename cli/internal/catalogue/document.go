@@ -47,7 +47,7 @@ type operandDoc struct {
 	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that gives a number in place of the operand."`
 	Overload  string                      `json:"overload,omitzero" doc:"The overload that is selected if a number takes the place of the operand."`
 	Index     bool                        `json:"index" doc:"Whether the elements of the operand are indices or lengths."`
-	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The dtypes with which inference accepts an example of the op; null if no example contains the operand."`
+	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The dtypes of the operand with which an example of the op passes type inference; null if no example contains the operand."`
 }
 
 // attrDoc describes an attribute of an op.
@@ -88,7 +88,7 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			Choices: slices.Concat(f.OneOf, f.Words)} // of strings, or the words allowed in place of integers
+			Choices: slices.Concat(f.OneOf, f.Words)} // one is empty: OneOf is for strings, Words for integers or words
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)
 	}

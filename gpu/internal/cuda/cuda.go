@@ -112,7 +112,7 @@ type dev struct {
 
 func (d *dev) Info() device.Info { return d.info }
 
-// maxParams is the maximum number of parameters of a kernel. Each has 8 bytes, and PTX allows 4 KB.
+// maxParams is the maximum number of parameters of a kernel. PTX would allow 512: 4 KB of parameters of 8 bytes.
 const maxParams = 64
 
 // open opens the device with an index in the driver's list, and tests which operations the device computes exactly.
@@ -151,6 +151,7 @@ func (d *dev) open(index int32) error {
 		return err
 	}
 	const hasFloat64 = true
+	// A promise lists the operations that the device computes exactly.
 	d.info.Promise, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
 	return err
 }

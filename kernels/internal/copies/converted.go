@@ -11,8 +11,8 @@ import (
 
 // CompileInDType returns a kernel that computes a call in the given dtype. compile returns the kernel of a call whose
 // operands and results have this dtype. The first phase of the returned kernel converts operands of other dtypes into
-// scratch memory. The last phase converts the results, which are therefore rounded once. Packed operands already have
-// this dtype. The converted copy of a dense operand has the operand's layout.
+// scratch memory. The last phase converts the results, which are therefore rounded once. The data of packed
+// operands already have this dtype. The converted copy of a dense operand has the operand's layout.
 //
 // CompileInDType is for kernels that use each element many times. The copies are cheap compared to such kernels.
 func CompileInDType(call *graph.Call, dtype tensor.DType,
@@ -53,7 +53,8 @@ func CompileInDType(call *graph.Call, dtype tensor.DType,
 }
 
 // InDType returns a copy of the call in which all values have the given dtype, or the call itself if they have it
-// already. A value that gets another dtype is dense in the copy.
+// already. A value that gets another dtype is dense in the copy. For a packed operand, only the description of the
+// original changes ([graph.Packed]), not the packed data.
 func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 	if isInDType(call, dtype) {
 		return call
@@ -69,7 +70,8 @@ func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 		result.Out = append(result.Out, convert(meta))
 	}
 	for _, arg := range call.In {
-		// Values of this dtype are not copied: when the constant of a value is dropped later, a copy would keep it alive.
+		// A Value of this dtype is not copied: when its constant is dropped later, a copy of the Value would keep the
+		// constant alive.
 		if arg.Kind == graph.TensorArg && (arg.Value.Packed != nil || convert(arg.Value.Meta).DType != arg.Value.Meta.DType) {
 			value := *arg.Value
 			if packed := value.Packed; packed != nil {

@@ -111,8 +111,8 @@ func (values quantizedValues) quantize(dtype tensor.DType, number float64) int64
 type quantizeRewriter struct {
 	quantBuilder
 	graph.RewriteContext
-	parts  *graph.Parts
-	result quantizedValues // the scale and the zero point of the call
+	newNodes *graph.Parts    // the nodes that replace the call's node
+	result   quantizedValues // the scale and the zero point of the call
 }
 
 // rewriteQuantize rewrites a quantization by the first of these rules that applies:
@@ -128,7 +128,7 @@ func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.Rewrite
 		return rewrite, nil
 	}
 	rewriter := &quantizeRewriter{quantBuilder: quantBuilder{compose.NewBuilder(parts, call)}, RewriteContext: context,
-		parts: parts, result: result}
+		newNodes: parts, result: result}
 	node := call.In[0].Value.Node
 	if node == nil {
 		return rewriter.rewriteAsLoop()
@@ -193,15 +193,15 @@ func (q *quantizeRewriter) movedOperands(node *graph.Node) []graph.Arg {
 func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	in := slices.Clone(node.In)
 	for i, operand := range q.movedOperands(node) {
-		// The rewritten node, quantize_linear, is repeated for the operand.
+		// A copy of the replaced quantize_linear quantizes the operand.
 		args := append([]graph.Arg{operand}, q.Call.In[1:]...)
-		bytes, err := q.parts.Repeat(q.parts.ReplacedNode(), args...)
+		bytes, err := q.newNodes.Repeat(q.newNodes.ReplacedNode(), args...)
 		if err != nil {
 			return rewrite, err
 		}
 		in[i] = graph.ArgOf(bytes[0])
 	}
-	out, err := q.parts.Repeat(node, in...)
+	out, err := q.newNodes.Repeat(node, in...)
 	if err != nil {
 		return rewrite, err
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/pool"
 )
 
-// rewriteMaxPool rewrites a quantization whose operand is the result of node, a max_pool2d of dequantized numbers. The
-// rewritten graph computes a max_pool2d of bytes (quantized values of dtype int8 or uint8). The results are the same,
+// rewriteMaxPool moves a quantization before the pooling that computes its operand: node, a max_pool2d of dequantized
+// numbers. The new max_pool2d computes with bytes (quantized values of dtype int8 or uint8). The results are the same,
 // because quantization is monotonic and dequantized numbers are not NaN.
 func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewrite, err error) {
 	if node.Op != pool.MaxPool2d || !q.UsedOnlyHere(node.Out[0]) {
@@ -17,12 +17,13 @@ func (q *quantizeRewriter) rewriteMaxPool(node *graph.Node) (rewrite graph.Rewri
 	if _, ok := dequantized(node.In[0]); !ok {
 		return rewrite, nil
 	}
+	// attrs describe the same pooling, but of integers.
 	attrs, ok := pool.InIntegers(node.Call(), q.Call.Out[0].DType)
 	if !ok {
 		return rewrite, nil
 	}
-	// The rewritten node, quantize_linear, is repeated with the operand of the pooling.
-	bytes, err := q.parts.Repeat(q.parts.ReplacedNode(), append([]graph.Arg{node.In[0]}, q.Call.In[1:]...)...)
+	// A copy of the replaced quantize_linear quantizes the operand of the pooling.
+	bytes, err := q.newNodes.Repeat(q.newNodes.ReplacedNode(), append([]graph.Arg{node.In[0]}, q.Call.In[1:]...)...)
 	if err != nil {
 		return rewrite, err
 	}

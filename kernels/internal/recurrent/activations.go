@@ -53,9 +53,10 @@ func (a activation) scalar() func(float64) float64 {
 	return func(x float64) float64 { return function(x, a.alpha, a.beta) }
 }
 
-// cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and
-// tanh. For integers there are only relu and tanh. Sums of integers first wrap in the dtype of the layer. The tanh of
-// an integer is a float, so the layer computes it at its end, and cellScalar omits it.
+// cellScalar returns the function for the numbers of a [cellReference], the reference implementation: float64,
+// complex128 or int64. For complex numbers there are only sigmoid and tanh. For integers there are only relu and tanh.
+// Sums of integers first wrap in the dtype of the layer. The tanh of an integer is a float. It is applied to the
+// results of the layer, so the function of cellScalar for tanh only wraps.
 func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T) T {
 	var function any
 	switch any(T(0)).(type) {

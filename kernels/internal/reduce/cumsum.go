@@ -115,7 +115,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 					// An expression also converts the elements; compileScan would convert them in a copy.
 					if call.Meta(0).DType != scan.dtype || dtype != scan.dtype {
 						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype) })
-						kernel, err := lowerSuitedRows(call, rows)
+						kernel, err := compileOrInterpretSuitedRows(call, rows)
 						if kernel != nil || err != nil {
 							return kernel, err
 						}

@@ -31,6 +31,7 @@ var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 		Ref:      refUpsampleNearest,
 		Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
 	},
+	// Workers divide all dimensions except the last two, height and width.
 	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
@@ -89,7 +90,7 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 }
 
 // nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand. shape is
-// the shape of the result.
+// the shape of the result. A missing factor is 0; [nearestIndex] then uses the quotient of the sizes.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	operand, factors := c.Meta(0), []float64{0, 0}
 	attrs := kit.Attrs[*upsampleNearestAttrs](c)
@@ -107,8 +108,7 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	return row, col
 }
 
-// hasContiguousPixels reports whether each pixel, which is all channels of a position, has several channels and they
-// are contiguous.
+// hasContiguousPixels reports whether there are several channels, and the channels of each pixel are contiguous.
 func hasContiguousPixels(value tensor.Meta) bool { return value.Strides[1] == 1 && value.Shape[1] > 1 }
 
 // nearestWork returns the work for an operand with the layout of the result.
@@ -151,7 +151,8 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	}
 	row, col := nearestIndices(c, dst.Shape)
 	size := dst.DType.Size()
-	copyRow := kit.RowConverter(dst.DType, src.DType)
+	// A pixel is copied as a row of channels.
+	copyPixel := kit.RowConverter(dst.DType, src.DType)
 	dstStrides, srcStrides := kit.ByteStrides(dst), kit.ByteStrides(src)
 	kernel := &graph.Kernel{}
 	rowTable := newIndexTable(kernel, dst.Shape[2], row)
@@ -184,7 +185,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 					continue
 				}
 				for i, offset := range offsets {
-					copyRow(unsafe.Add(dstRow, i*dstStrides[3]), unsafe.Add(srcRow, offset), size, size, channels)
+					copyPixel(unsafe.Add(dstRow, i*dstStrides[3]), unsafe.Add(srcRow, offset), size, size, channels)
 				}
 			}
 			return nil
@@ -210,5 +211,6 @@ func refUpsampleNearest(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	for i := range cols {
 		cols[i] = col(i)
 	}
+	// SpanRef copies elements by tables of the operand's indices, one per dimension; nil keeps an index.
 	return []*tensor.Tensor{copies.SpanRef(in[0], [][]int{nil, nil, rows, cols}, shape)}, nil
 }
