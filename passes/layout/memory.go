@@ -234,7 +234,8 @@ func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 	return plan.unusedBytes >= 0, nil
 }
 
-// cheapest returns up to k plans in the order of their priced costs, and raises the bound.
+// cheapest returns up to k plans in the order of their priced costs: the cost plus price for each byte of constants. It
+// raises the bound ([memorySearch.raiseBound]).
 func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	priced := s.withCosts(func(_ int, bytes int64) int64 {
 		return int64(price * float64(bytes)) // rounded down, so that the lower bound stays valid
@@ -272,8 +273,8 @@ func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.P
 	return &priced
 }
 
-// raiseBound raises the bound on the cost of plans. Every plan that is not examined has at least the given priced
-// cost, which includes the price of its bytes.
+// raiseBound raises the lower bound on the cost of plans within the limit. Every plan that is not examined has at least
+// the given priced cost. The bound is this cost minus the price of availableBytes, the maximum of a plan.
 func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
 	bound := min(float64(pricedCost)-math.Ceil(price*s.availableBytes), float64(wcsp.Forbidden))
 	s.result.BoundPS = max(s.result.BoundPS, int64(bound))

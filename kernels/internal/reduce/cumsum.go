@@ -214,7 +214,7 @@ func (l *scanLoops) scan(mem *graph.Mem, out, in unsafe.Pointer, lineLength, ste
 	}
 }
 
-// scanReference computes each result from all elements of its line up to it.
+// scanReference computes each result separately, from the elements of its line up to the position of the result.
 func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *tensor.Tensor {
 	self = self.CopyTo(tensor.New(dtype, self.Shape...))
