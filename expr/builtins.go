@@ -24,7 +24,7 @@ type builtin struct {
 var builtins map[string]builtin
 
 func init() {
-	const sameOrder, swapOperands = false, true // a > b is b < a
+	const sameOrder, swapOperands = false, true // compare(Lt, swapOperands): a > b is b < a
 	// The fields of a builtin are minOperands, maxOperands, apply and resultHasDType.
 	builtins = map[string]builtin{
 		"+": {2, 2, add, false}, "-": {2, 2, sub, false}, "*": {2, 2, mul, false}, "/": {2, 2, div, false},

@@ -99,8 +99,8 @@ func (m *Mem) CheckContext() {
 // stepsBetweenChecks is the number of simple steps between two checks of the context.
 const stepsBetweenChecks = 1 << 16
 
-// CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds.
-// After every stepsBetweenChecks steps, it checks the context: see [Mem.CheckContext].
+// CheckContextAfter counts n simple steps of a long chunk. A simple step takes a few nanoseconds. After every
+// stepsBetweenChecks steps, it checks the context: see [Mem.CheckContext].
 //
 //go:noinline
 func (m *Mem) CheckContextAfter(n int) {

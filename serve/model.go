@@ -73,7 +73,8 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	return m, notBatched, nil
 }
 
-// maxDefaultRows is the maximum number of rows of a batch if Options.PreferredRows is nil.
+// maxDefaultRows is the number of rows for which models are planned if Options.PreferredRows is nil. Batches then have
+// at most this number of rows, or twice the least batch size: see [batching.Axis.EfficientRows].
 const maxDefaultRows = 8
 
 // plannedRows returns the number of rows for which models are planned: see Options.PreferredRows.

@@ -15,7 +15,7 @@ import (
 // map keys. A 0-dim value has the empty Order.
 type Order string
 
-// maxOrder is the maximum number of dimensions of an order, because each dimension is one byte.
+// maxOrderRank is the maximum number of dimensions of an order, because each dimension is one byte.
 const maxOrderRank = 256
 
 // NewOrder returns the order with the given dimensions, slowest first. They must be a permutation of 0, 1, 2, ...

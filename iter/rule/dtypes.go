@@ -13,7 +13,7 @@ import (
 // strides that the temporary would have, so that results have PyTorch's layouts.
 func (r *Rule) computeTypes(c Config) error {
 	var inputs, outputs givenDTypes
-	lacksDType := false // whether the dtype of an output must be computed
+	lacksDType := false // whether an operand has no dtype yet
 	for i := range r.operands {
 		operand := &r.operands[i]
 		if operand.TargetDType == tensor.Invalid {

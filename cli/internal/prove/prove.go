@@ -120,7 +120,7 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 	case predicate.Rank != 0 && f.rank != predicate.Rank:
 		return predicate, exit.UsageErrorf("--rank %d: %s exists for rank %d only", f.rank, name, predicate.Rank)
 	case f.rank < 0 || f.rank > maxRank:
-		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
+		return predicate, exit.UsageErrorf("--rank %d: want 0 to %d; greater ranks follow by induction", f.rank, maxRank)
 	}
 	return predicate, nil
 }
@@ -205,8 +205,7 @@ func writeProof(w io.Writer, display term.Display, doc *Document) {
 }
 
 // writeWays prints a table with a row for each path through the branching form: its decisions, the results of both
-// forms, and the number of ways (paths through both forms). Comparisons of the formula can divide a path into several
-// ways.
+// forms, and the number of ways through both forms. The formula can divide a path into several such ways.
 func writeWays(w io.Writer, display term.Display, proof *ProofDoc) {
 	type row struct {
 		part, path                     string
