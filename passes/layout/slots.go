@@ -107,8 +107,7 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 		if m.slots == nil {
 			m.slots = m.newSlots()
 		}
-		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) &&
-			!result.firstFormMustBeView {
+		if result := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.MustKeepLayout(v) {
 			m.addOperandSlots(i, n, k, result)
 			m.addAdjacentSlots(i, n, result)
 		}
