@@ -51,13 +51,13 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 		defer r.Close()
 		return l.read(ctx, r.Reader(), name, path.Dir(name))
 	}
-	data, pipe, err := files.ReadPipe(ctx, name)
+	data, isPipe, err := files.ReadPipe(ctx, name)
 	switch {
 	case interrupt.Err(ctx) != nil:
 		return nil, readingError(name, interrupt.Err(ctx))
 	case err != nil:
 		return nil, err
-	case pipe:
+	case isPipe:
 		return l.read(ctx, bytes.NewReader(data), name, filepath.Dir(name))
 	}
 	r, _, err := files.OpenRegular(name)

@@ -19,16 +19,16 @@ import (
 
 // committer writes results. A result is finished when its record is in the manifest, and the manifest is synced.
 type committer struct {
-	fsys        fileSystem
-	outputDir   outputDir
-	temporary   string // directory of files that are being written
-	manifest    outputFile
-	run         string          // digest of the model and the options: see record.Run
-	created     int             // number of temporary files created so far
-	directories map[string]bool // set of the directories that exist and have a synced entry in their parent
+	fsys           fileSystem
+	outputDir      outputDir
+	temporary      string // directory of files that are being written
+	manifest       outputFile
+	runDigest      string          // digest of the model and the options: see record.Run
+	temporaryCount int             // number of temporary files created so far
+	directories    map[string]bool // set of the directories that exist and have a synced entry in their parent
 }
 
-// result is the result of an input.
+// result has the outputs of an input, or the error that replaces them.
 type result struct {
 	input    Input
 	digest   string // digest of the input
@@ -39,15 +39,15 @@ type result struct {
 	inWindow bool   // whether the input was acquired from job.window, the limit of computed but unrecorded inputs
 }
 
-// writers is the number of outputs that are written and synced at the same time. File systems combine simultaneous
-// syncs.
-const writers = 16
+// maxWriters is the maximum number of outputs that are written and synced at the same time. File systems combine
+// simultaneous syncs.
+const maxWriters = 16
 
 // maxErrorText is the maximum length of the text of an error in a record, in bytes.
 const maxErrorText = 4096
 
-// open creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.
-func (c *committer) open(options *Options) (err error) {
+// openShard creates the directories and the manifest of a shard, and removes temporary files of a run that was killed.
+func (c *committer) openShard(options *Options) (err error) {
 	c.directories = map[string]bool{}
 	for _, dir := range []string{c.outputDir.dir, c.outputDir.stateDir(), c.temporary} {
 		if err := c.makeDirectory(dir); err != nil {
@@ -93,16 +93,16 @@ func (c *committer) commit(part []*result) (err error) {
 	records := make([]record, len(part))
 	paths := make([]string, len(part))
 	errs := make([]error, len(part))
-	slots := make(chan struct{}, writers) // limits the number of simultaneous writes
+	slots := make(chan struct{}, maxWriters) // limits the number of simultaneous writes
 	var wg sync.WaitGroup
 	for i, r := range part {
-		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.run}
+		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.runDigest}
 		if r.err != nil {
 			records[i].Error = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxErrorText, r.err), "\ufffd")
 			continue
 		}
-		paths[i] = filepath.Join(c.temporary, strconv.Itoa(c.created))
-		c.created++
+		paths[i] = filepath.Join(c.temporary, strconv.Itoa(c.temporaryCount))
+		c.temporaryCount++
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()

@@ -27,7 +27,7 @@ type decoder struct {
 func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, error) {
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".npz":
-		return d.archive(path, data)
+		return d.decodeArchive(path, data)
 	case ".npy":
 		v, err := d.onlyInput("an .npy file")
 		if err != nil {
@@ -47,9 +47,9 @@ func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, e
 		t, err := d.images.decode(data, in)
 		return map[string]*tensor.Tensor{in.value.Name: t}, err
 	case ".csv":
-		return d.csv(data)
+		return d.decodeCSV(data)
 	case ".jsonl", ".ndjson":
-		return d.jsonLines(data)
+		return d.decodeJSONLines(data)
 	default:
 		return nil, fmt.Errorf("the extension %q is not supported: want one of %s", ext, strings.Join(extensions, ", "))
 	}
@@ -63,8 +63,8 @@ func (d *decoder) onlyInput(format string) (*graph.Value, error) {
 	return d.graph.Inputs[0], nil
 }
 
-// archive decodes an .npz file. Its keys are the names of inputs.
-func (d *decoder) archive(path string, data []byte) (map[string]*tensor.Tensor, error) {
+// decodeArchive decodes an .npz file. Its keys are the names of inputs.
+func (d *decoder) decodeArchive(path string, data []byte) (map[string]*tensor.Tensor, error) {
 	archive, err := npz.NewArchive(filepath.Base(path), bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err

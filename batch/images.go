@@ -31,9 +31,9 @@ type Images struct {
 	// Crop is the height and the width of the central part that is used; one number means a square. Pixels of this part
 	// that are outside of the image have the value 0 in all channels. If Crop is empty, the whole image is used.
 	Crop []int
-	// Mean has one number for each channel, or one for all. It is subtracted from the values of the channel, which are
-	// between 0 and 1. The difference is divided by Deviation. Inputs of dtype uint8 have values from 0 to 255 and can
-	// have neither.
+	// Mean and Deviation each have one number for each channel, or one for all channels. An input of dtype float32 gets
+	// the values (v - Mean) / Deviation, where v is between 0 and 1. An input of dtype uint8 gets the bytes, from 0 to
+	// 255: Mean and Deviation must then be empty.
 	Mean, Deviation []float64
 }
 
@@ -237,11 +237,11 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 	t = tensor.Empty(tensor.New(in.value.Meta.DType, shape...))
 	valueOf := m.normalizedValues(in.channels)
 	data := t.Storage().Bytes()
-	top, left := cropStart(source.Rect.Dy(), height), cropStart(source.Rect.Dx(), width)
+	firstRow, firstColumn := cropStart(source.Rect.Dy(), height), cropStart(source.Rect.Dx(), width)
 	for y := range height {
 		for x := range width {
 			var pixel color.RGBA
-			if position := image.Pt(x+left, y+top); position.In(source.Rect) {
+			if position := image.Pt(x+firstColumn, y+firstRow); position.In(source.Rect) {
 				pixel = source.RGBAAt(position.X, position.Y)
 			}
 			rgb := [3]byte{pixel.R, pixel.G, pixel.B}

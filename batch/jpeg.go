@@ -67,26 +67,27 @@ func newUpsampler(source *image.YCbCr) *upsampler {
 // setRow stores the chroma of row y of the image, read from the given plane, in out. out may have one element more than
 // the image is wide.
 func (u *upsampler) setRow(out, plane []uint8, y int) {
-	nearest := y / u.yFactor
-	near := plane[nearest*u.stride:][:u.width]
+	nearIndex := y / u.yFactor
+	nearRow := plane[nearIndex*u.stride:][:u.width]
 	if !u.smoothX && !u.smoothY {
 		for x := range out[:len(out)-1] {
-			out[x] = near[x/u.xFactor]
+			out[x] = nearRow[x/u.xFactor]
 		}
 		return
 	}
-	// u.sums has 3 times the nearest row plus its neighbor; the divisions are below. As in libjpeg-turbo, they round up
-	// and down in turn (+8 and +7, +1 and +2), so that the mean does not change.
-	odd := int32(y % u.yFactor)
+	// If rows are interpolated, u.sums has 4 times the result: 3 times the nearest row plus its neighbor. Divisions by 4
+	// or 16 follow below. As in libjpeg-turbo, consecutive divisions round differently (+8 and +7, +1 and +2), so that
+	// the mean does not change.
+	odd := int32(y % u.yFactor) // 1 if the second chroma row is below the nearest row, 0 if it is above
 	if u.smoothY {
-		other := min(max(nearest-1+2*int(odd), 0), u.height-1)
-		far := plane[other*u.stride:][:u.width]
+		farIndex := min(max(nearIndex-1+2*int(odd), 0), u.height-1)
+		farRow := plane[farIndex*u.stride:][:u.width]
 		for i := range u.sums {
-			u.sums[i] = 3*int32(near[i]) + int32(far[i])
+			u.sums[i] = 3*int32(nearRow[i]) + int32(farRow[i])
 		}
 	} else {
 		for i := range u.sums {
-			u.sums[i] = int32(near[i])
+			u.sums[i] = int32(nearRow[i])
 		}
 	}
 	last := u.width - 1

@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// model is the model of a run.
+// model is a loaded model, and the program to which it is compiled.
 type model struct {
 	graph          *graph.Graph
 	digest         string // of the model and the options
@@ -76,9 +76,9 @@ func parallelRuns(options *Options) int {
 	return max(1, runtime.GOMAXPROCS(0)/options.Compile.Threads)
 }
 
-// run runs the model once on the joined inputs of runs. parts[i] has the outputs of runs[i]. The caller calls release
+// run runs the model once on the joined inputs of runs. outputs[i] has the outputs of runs[i]. The caller calls release
 // when it no longer uses the outputs.
-func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.Entry, release func(), err error) {
+func (m *model) run(ctx context.Context, runs []*batching.Run) (outputs [][]npz.Entry, release func(), err error) {
 	defer catchPanic(&err)
 	in, err := batching.Join(runs)
 	if err != nil {
@@ -88,14 +88,14 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (parts [][]npz.En
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, part := range m.joinAxis.Split(out, runs) {
-		entries := arrays.Entries(m.graph, part)
+	for _, runOutputs := range m.joinAxis.Split(out, runs) {
+		entries := arrays.Entries(m.graph, runOutputs)
 		if err := arrays.Decode(m.graph, entries); err != nil {
 			return nil, nil, err
 		}
-		parts = append(parts, entries)
+		outputs = append(outputs, entries)
 	}
-	return parts, func() {
+	return outputs, func() {
 		for _, tensors := range []map[string]*tensor.Tensor{out, in} {
 			for _, t := range tensors {
 				t.Release()

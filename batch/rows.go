@@ -19,15 +19,15 @@ import (
 
 // column collects the elements of one input of the model, row by row.
 type column struct {
-	value   *graph.Value                 // the input
-	labels  graph.Labels                 // the strings for which the elements stand, if any
-	set     func(dst, text []byte) error // parses an element and stores its bytes; nil for strings
-	shape   []int                        // of a row; -1 for an unknown size
-	size    int                          // number of elements of a row; for CSV files only
-	fields  []int                        // for each element of a row: the index of its field in a CSV record
-	rows    int                          // number of rows so far
-	data    []byte                       // the elements so far, in the dtype of the input
-	strings []string                     // used instead of data if the elements stand for strings
+	value     *graph.Value                 // the input
+	labels    graph.Labels                 // the strings for which the elements stand, if any
+	parseInto func(dst, text []byte) error // parses an element and stores its bytes; nil for strings
+	shape     []int                        // of a row; -1 for an unknown size
+	rowSize   int                          // number of elements of a row; for CSV files only
+	fields    []int                        // for each element of a row: the index of its field in a CSV record
+	rows      int                          // number of rows so far
+	data      []byte                       // the elements so far, in the dtype of the input
+	strings   []string                     // used instead of data if the elements stand for strings
 }
 
 // columns returns an empty column for each input of the graph.
@@ -38,8 +38,8 @@ func (d *decoder) columns() ([]*column, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &column{value: v, labels: d.graph.Labels[v.Name], set: numerals.Setter(v.Meta.DType), shape: shape}
-		if c.set == nil && !c.isText() {
+		c := &column{value: v, labels: d.graph.Labels[v.Name], parseInto: numerals.Setter(v.Meta.DType), shape: shape}
+		if c.parseInto == nil && !c.isText() {
 			return nil, fmt.Errorf("input %q has dtype %v, which text files do not support", v.Name, v.Meta.DType)
 		}
 		list[i] = c
@@ -60,7 +60,7 @@ func (c *column) add(text []byte) error {
 	}
 	start := len(c.data)
 	c.data = append(c.data, make([]byte, c.value.Meta.DType.Size())...)
-	if err := c.set(c.data[start:], text); err != nil {
+	if err := c.parseInto(c.data[start:], text); err != nil {
 		return fmt.Errorf("%.40q: %w", text, err)
 	}
 	return nil
@@ -88,18 +88,18 @@ func tensorsOf(columns []*column) (in map[string]*tensor.Tensor, err error) {
 	return in, nil
 }
 
-// csv decodes a CSV file with one record for each row. The first record may name the inputs: NAME, or NAME.0, NAME.1,
-// ... for several elements. These names then give the order of the fields, and other fields are ignored. If the first
-// record names no input, a record has the elements of all inputs in order. A first record without numbers is then
+// decodeCSV decodes a CSV file with one record for each row. The first record may name the inputs: NAME, or NAME.0,
+// NAME.1, ... for several elements. These names then give the order of the fields, and other fields are ignored. If the
+// first record names no input, a record has the elements of all inputs in order. A first record without numbers is then
 // skipped as a heading.
-func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
+func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 	columns, err := d.columns()
 	if err != nil {
 		return nil, err
 	}
-	total := 0 // number of elements of a row of all inputs
+	recordSize := 0 // number of elements of a row of all inputs
 	for _, c := range columns {
-		c.size = 1
+		c.rowSize = 1
 		for _, size := range c.shape {
 			if size < 0 {
 				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
@@ -107,13 +107,13 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 			}
 			// No record has more than len(data) fields, because a field takes at least one byte. The check also ends the
 			// loop before c.size overflows.
-			if c.size *= size; c.size > len(data) {
+			if c.rowSize *= size; c.rowSize > len(data) {
 				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
 			}
 		}
-		for range c.size {
-			c.fields = append(c.fields, total)
-			total++
+		for range c.rowSize {
+			c.fields = append(c.fields, recordSize)
+			recordSize++
 		}
 	}
 	reader := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
@@ -133,9 +133,9 @@ func (d *decoder) csv(data []byte) (map[string]*tensor.Tensor, error) {
 				return nil, err
 			case named:
 				continue
-			case len(record) != total:
-				return nil, fmt.Errorf("line 1 has %d fields, but a row of the model has %d elements", len(record), total)
-			case !hasNumber(columns, record):
+			case len(record) != recordSize:
+				return nil, fmt.Errorf("line 1 has %d fields, but a row of the model has %d elements", len(record), recordSize)
+			case !mayBeData(columns, record):
 				continue
 			}
 		}
@@ -156,9 +156,9 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 		indices[name] = field
 	}
 	for i, c := range columns {
-		for k := range c.size {
+		for k := range c.rowSize {
 			field, ok := indices[c.value.Name+"."+strconv.Itoa(k)]
-			if !ok && c.size == 1 {
+			if !ok && c.rowSize == 1 {
 				field, ok = indices[c.value.Name]
 			}
 			if !ok {
@@ -183,9 +183,9 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 	return true, nil
 }
 
-// hasNumber reports whether a record may be data instead of a heading. It is data if a field of a numeric input is a
+// mayBeData reports whether a record may be data instead of a heading. It is data if a field of a numeric input is a
 // number, or if no input is numeric.
-func hasNumber(columns []*column, record []string) bool {
+func mayBeData(columns []*column, record []string) bool {
 	var element [16]byte
 	numbers := 0
 	for _, c := range columns {
@@ -194,7 +194,7 @@ func hasNumber(columns []*column, record []string) bool {
 				continue
 			}
 			numbers++
-			if record[field] != "" && c.set(element[:], []byte(record[field])) == nil {
+			if record[field] != "" && c.parseInto(element[:], []byte(record[field])) == nil {
 				return true
 			}
 		}
@@ -215,9 +215,9 @@ func addRecord(columns []*column, record []string, line int) error {
 	return nil
 }
 
-// jsonLines decodes a file with one JSON value in each line. This value is an object with a value for each input, or
-// the value of the only input. The value of an input is one row: a number, a string, or nested lists of them.
-func (d *decoder) jsonLines(data []byte) (map[string]*tensor.Tensor, error) {
+// decodeJSONLines decodes a file with one JSON value in each line. This value is an object with a value for each input,
+// or the value of the only input. The value of an input is one row: a number, a string, or nested lists of them.
+func (d *decoder) decodeJSONLines(data []byte) (map[string]*tensor.Tensor, error) {
 	columns, err := d.columns()
 	if err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func addLine(columns []*column, text []byte) error {
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
-	seen := make([]bool, len(columns))
+	hasValue := make([]bool, len(columns))
 	for decoder.PeekKind() == '"' {
 		name, err := decoder.ReadToken()
 		if err != nil {
@@ -258,7 +258,7 @@ func addLine(columns []*column, text []byte) error {
 		if i < 0 {
 			err = decoder.SkipValue()
 		} else {
-			seen[i] = true
+			hasValue[i] = true
 			err = columns[i].addRow(decoder)
 		}
 		if err != nil {
@@ -268,7 +268,7 @@ func addLine(columns []*column, text []byte) error {
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
 	}
-	if i := slices.Index(seen, false); i >= 0 {
+	if i := slices.Index(hasValue, false); i >= 0 {
 		return fmt.Errorf("the line has no value for input %q", columns[i].value.Name)
 	}
 	return atEnd(decoder)

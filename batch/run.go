@@ -65,10 +65,10 @@ type job struct {
 	inputs    []Input
 	records   map[string][]record // records of earlier runs, by the name of the input
 
-	cancel            context.CancelCauseFunc
-	window            *semaphore.Weighted // limits the number of inputs that are computed but not yet recorded
-	decoded, computed *semaphore.Weighted // limit the bytes of decoded inputs, and the bytes of computed results
-	results           chan *result        // results to commit
+	cancel                      context.CancelCauseFunc
+	window                      *semaphore.Weighted // limits the number of inputs that are computed but not yet recorded
+	decodedBytes, computedBytes *semaphore.Weighted // limit the bytes of decoded inputs, and the bytes of computed results
+	results                     chan *result        // results to commit
 
 	mu      sync.Mutex // protects summary
 	summary Summary
@@ -129,7 +129,7 @@ func run(ctx context.Context, path string, inputs []Input, dir string, options O
 	}
 	j.summary.Unjoined = j.model.unjoinedReason
 	c := &committer{
-		fsys: fsys, outputDir: j.outputDir, run: j.model.digest,
+		fsys: fsys, outputDir: j.outputDir, runDigest: j.model.digest,
 		temporary: j.outputDir.shardPath("writing", &options),
 	}
 	if err := os.MkdirAll(j.outputDir.stateDir(), 0o777); err != nil {
@@ -141,7 +141,7 @@ func run(ctx context.Context, path string, inputs []Input, dir string, options O
 		return j.summary, err
 	}
 	defer unlock()
-	if err := c.open(&options); err != nil {
+	if err := c.openShard(&options); err != nil {
 		return j.summary, err
 	}
 	defer func() { err = errors.Join(err, c.manifest.Close()) }()
@@ -174,7 +174,8 @@ func (j *job) process(ctx context.Context, c *committer) error {
 	defer j.cancel(nil)
 	options := j.options
 	j.window = semaphore.NewWeighted(int64(options.PartSize))
-	j.decoded, j.computed = semaphore.NewWeighted(int64(options.Memory)), semaphore.NewWeighted(int64(options.Memory))
+	j.decodedBytes = semaphore.NewWeighted(int64(options.Memory))
+	j.computedBytes = semaphore.NewWeighted(int64(options.Memory))
 	j.results = make(chan *result, options.PartSize)
 	waiting := make(chan *item, options.PartSize)
 	var readers sync.WaitGroup
@@ -219,7 +220,7 @@ type item struct {
 	input  Input
 	digest string        // digest of the contents of the file
 	run    *batching.Run // the decoded tensors, as a run that can join a batch
-	bytes  int64         // number of bytes acquired from job.decoded
+	bytes  int64         // number of bytes acquired from job.decodedBytes
 }
 
 // read reads and decodes an input. It returns nil if an earlier run has finished the input, if reading or decoding
@@ -250,7 +251,7 @@ func (j *job) read(ctx context.Context, in Input) *item {
 		decoded.bytes += int64(t.Bytes())
 	}
 	decoded.bytes = min(decoded.bytes, int64(j.options.Memory)) // admits one input of any size
-	if j.decoded.Acquire(ctx, decoded.bytes) != nil {
+	if j.decodedBytes.Acquire(ctx, decoded.bytes) != nil {
 		return nil
 	}
 	decoded.run = j.model.joinAxis.NewRun(ctx, tensors)
@@ -343,7 +344,7 @@ func runsOf(items []*item) []*batching.Run {
 // releaseDecoded releases the share of items in the limit of decoded inputs.
 func (j *job) releaseDecoded(items []*item) {
 	for _, it := range items {
-		j.decoded.Release(it.bytes)
+		j.decodedBytes.Release(it.bytes)
 	}
 }
 
@@ -351,7 +352,7 @@ func (j *job) releaseDecoded(items []*item) {
 // one, because the error may concern the data of a single item. If a run fails after the context has ended, its items
 // have no result.
 func (j *job) runTogether(ctx context.Context, items []*item) {
-	parts, release, err := j.model.run(ctx, runsOf(items))
+	outputs, release, err := j.model.run(ctx, runsOf(items))
 	if err != nil && len(items) > 1 && ctx.Err() == nil {
 		for _, it := range items {
 			j.runTogether(ctx, []*item{it})
@@ -369,11 +370,11 @@ func (j *job) runTogether(ctx context.Context, items []*item) {
 	for i, it := range items {
 		r := &result{input: it.input, digest: it.digest, err: err, inWindow: true}
 		if err == nil {
-			r.entries, r.release = parts[i], unreleased.Done
-			r.bytes = min(bytesOf(parts[i]), int64(j.options.Memory))
+			r.entries, r.release = outputs[i], unreleased.Done
+			r.bytes = min(bytesOf(outputs[i]), int64(j.options.Memory))
 		}
 		// A computed result is committed even if the context ends.
-		_ = j.computed.Acquire(context.Background(), r.bytes)
+		_ = j.computedBytes.Acquire(context.Background(), r.bytes)
 		j.results <- r
 	}
 	if err == nil {
@@ -419,7 +420,7 @@ func (j *job) commitAll(c *committer) (err error) {
 			if r.release != nil {
 				r.release()
 			}
-			j.computed.Release(r.bytes)
+			j.computedBytes.Release(r.bytes)
 			if r.inWindow {
 				j.window.Release(1)
 			}

@@ -18,7 +18,7 @@ type Options struct {
 	CallTime time.Duration
 	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MaxBytes int
-	// Device, if set, is measured after the host. The profile then has the rates of the device, keyed by the name of its
+	// Device, if set, is measured after the host. The profile then has the prices of the device, keyed by the name of its
 	// driver. A small call of each kernel checks the device before the host is measured.
 	Device graph.Device
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
@@ -62,7 +62,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	measuring.profile.CPU, measuring.profile.Instructions = machine.CPUName(), machine.HostFeatures().Name()
 	measuring.profile.Estimated = false
 	measuring.profile.Measured = time.Now().UTC().Format(time.RFC3339)
-	measuring.probes = append(memoryProbes(float64(options.MaxBytes)), rateProbes(measuring.rates)...)
+	measuring.probes = append(memoryProbes(float64(options.MaxBytes)), kernelProbes(measuring.rates)...)
 	if options.Device != nil {
 		if err := checkDevice(ctx, options.Device, &options); err != nil {
 			return nil, err
@@ -75,11 +75,10 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	return measuring.result(), nil
 }
 
-// probe is a measured call. Its time determines the rate of an inner kernel (the time of its unit of work), or one
-// point of a memory curve. A memory curve is the time per byte as a function of the number of bytes that a call
-// accesses.
+// probe is a measured call. Its time determines the price of a unit of work of an inner kernel, or one point of a
+// memory curve. A memory curve is the price of a byte as a function of the number of bytes that a call accesses.
 type probe struct {
-	innerKernel    string         // the inner kernel whose rate is measured; empty for a point of a memory curve
+	innerKernel    string         // the inner kernel whose price is measured; empty for a point of a memory curve
 	unit           string         // the unit of work
 	access         graph.Access   // for a point of a memory curve: the kind of access
 	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
@@ -100,7 +99,7 @@ func (p *probe) name() string {
 	return fmt.Sprintf("%v %s", p.access, machine.Bytes(int(p.footprintBytes)))
 }
 
-// measurer measures probes and fits the rates of a profile.
+// measurer measures probes and fits the prices of a profile.
 type measurer struct {
 	options      Options
 	profile      *machine.Profile
@@ -110,7 +109,7 @@ type measurer struct {
 	devicePoints []Point // calls on the device
 }
 
-// run measures the cost of a step and all probes, round by round.
+// run measures the price of starting a step and all probes, round by round.
 func (m *measurer) run(ctx context.Context) error {
 	total := m.options.Rounds * (len(m.probes) + 1)
 	hostTotal := total

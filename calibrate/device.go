@@ -16,15 +16,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// deviceMeasurer measures the rates of a device with its own kernels. Its methods convert each product that is added to
-// a sum to its own type: the compiler then cannot fuse the multiplication and the addition.
+// deviceMeasurer measures the prices of work on a device, with the device's own kernels. Its methods compute
+// float64(a*b) + c instead of a*b + c. The compiler then cannot fuse the two operations, and all architectures give the
+// same price.
 type deviceMeasurer struct {
 	ctx     context.Context
 	device  graph.Device
 	queue   graph.Queue
 	options *Options
 	rates   machine.DeviceRates
-	runs    []deviceRun // the runs that determine the rates
+	runs    []deviceRun // the runs that determine the prices
 }
 
 // deviceRun is a measured run. It adds one call to the queue calls times, and then waits for the device.
@@ -36,11 +37,11 @@ type deviceRun struct {
 	ns         float64 // median time
 }
 
-// deviceMeasurements is the number of measurements of a device. The first measures two rates, and the others one rate
+// deviceMeasurements is the number of measurements of a device. The first measures two prices, and the others one price
 // each.
 const deviceMeasurements = 6
 
-// newDeviceMeasurer returns a measurer of a device, without rates.
+// newDeviceMeasurer returns a measurer of a device, without prices.
 func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Options) *deviceMeasurer {
 	return &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
 		rates: machine.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
@@ -68,13 +69,13 @@ func (m *deviceMeasurer) runOnce(name string, operands []tensor.Meta) error {
 		return err
 	}
 	defer call.free()
-	if err := call.call(); err != nil {
+	if err := call.enqueue(); err != nil {
 		return err
 	}
 	return m.queue.Wait()
 }
 
-// measureDevice returns the rates of a device, and the runs that determine them. report is called before each
+// measureDevice returns the prices of a device, and the runs that determine them. report is called before each
 // measurement.
 func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, name string)) (
 	machine.DeviceRates, []Point, error) {
@@ -98,7 +99,7 @@ func measureDevice(ctx context.Context, device graph.Device, options *Options, r
 	return measuring.rates, measuring.points(), nil
 }
 
-// points returns the measured runs, and their times as the measured rates predict them.
+// points returns the measured runs, and their times as the measured prices predict them.
 func (m *deviceMeasurer) points() (points []Point) {
 	prices := m.rates.Profile()
 	for _, run := range m.runs {
@@ -141,11 +142,11 @@ func (m *deviceMeasurer) measureStep() error {
 		return err
 	}
 	defer step.free()
-	singleNS, err := m.medianNS(1, step.call)
+	singleNS, err := m.medianNS(1, step.enqueue)
 	if err != nil {
 		return err
 	}
-	manyNS, err := m.medianNS(longRunSteps, step.call)
+	manyNS, err := m.medianNS(longRunSteps, step.enqueue)
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (m *deviceMeasurer) measureDownload() error {
 // transferCall returns a call that copies bytes to or from memory. kernel is the name of the work per byte. The work
 // does not include the wait for a download, because each measured run ends with a wait.
 func transferCall(kernel string, bytes int, memory graph.DeviceMemory, call func() error) *deviceCall {
-	transfer := &deviceCall{call: call, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
+	transfer := &deviceCall{enqueue: call, free: memory.Free, bytes: float64(bytes), units: float64(bytes)}
 	transfer.work.StartedSteps = 1
 	transfer.work.AddUnoverlapped(kernel, transfer.units)
 	return transfer
@@ -244,14 +245,14 @@ func (m *deviceMeasurer) measureOperation() error {
 	})
 }
 
-// deviceSizes are the sizes of the calls that determine a rate: first, first*factor and so on up to last, but at least
+// deviceSizes are the sizes of the calls that determine a price: first, first*factor and so on up to last, but at least
 // first. A run has at most maxCalls calls.
 type deviceSizes struct{ first, factor, last, maxCalls int }
 
-// fit sets rate to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
+// fit sets price to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
 // work. It measures calls of growing size, until a call takes Options.CallTime and the overhead is small. The largest
-// call determines the rate.
-func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSizes,
+// call determines the price.
+func (m *deviceMeasurer) fit(kernel, unit string, price *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
 	largest := deviceRun{kind: kernel, unit: unit}
 	measure := func(size int) (needsLarger bool, err error) {
@@ -261,16 +262,16 @@ func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSiz
 		}
 		defer call.free()
 		for count := 1; ; count *= 4 {
-			ns, err := m.medianNS(count, call.call)
+			ns, err := m.medianNS(count, call.enqueue)
 			if err != nil {
 				return false, err
 			}
 			if count*4 > sizes.maxCalls || ns >= float64(m.options.CallTime) {
 				overheadPS := float64(float64(count)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
 				// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited
-				// to half of the time, so that the rate is positive.
+				// to half of the time, so that the price is positive.
 				overheadPS = min(overheadPS, machine.PSPerNS*ns/2)
-				*rate = (float64(machine.PSPerNS*ns) - overheadPS) / (float64(count) * call.units)
+				*price = (float64(machine.PSPerNS*ns) - overheadPS) / (float64(count) * call.units)
 				largest.work, largest.callBytes, largest.calls, largest.ns = call.work, call.bytes, count, ns
 				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > machine.PSPerNS*ns/4, nil
 			}
@@ -289,11 +290,11 @@ func (m *deviceMeasurer) fit(kernel, unit string, rate *float64, sizes deviceSiz
 
 // deviceCall is a call that a queue can repeat.
 type deviceCall struct {
-	call    func() error // adds the call to the queue
+	enqueue func() error // adds the call to the queue
 	free    func()
 	work    graph.Work
 	bytes   float64 // bytes that the call accesses
-	units   float64 // units of work of the rate that the call measures
+	units   float64 // units of the work whose price the call measures
 	otherPS float64 // the predicted time of other work, in picoseconds
 }
 
@@ -343,7 +344,7 @@ func operationsOf(work *graph.Work) (operations float64) {
 // allocate allocates the operands of a call, fills them with random numbers, and sets the fields call and free.
 func (m *deviceMeasurer) allocate(prepared *deviceCall, kernel *graph.Kernel, out tensor.Meta, in []tensor.Meta) error {
 	mem := &graph.Mem{Queue: m.queue, Place: tensor.Device, Ptrs: make([]unsafe.Pointer, 1+len(in))}
-	prepared.call = func() error { return runKernel(kernel, mem) }
+	prepared.enqueue = func() error { return runKernel(kernel, mem) }
 	prepared.free = func() {
 		for _, address := range mem.Addresses {
 			address.Memory.Free()

@@ -10,7 +10,7 @@
 // code from the private caches, and write its operands. The prices are fitted to the median times of the calls. The fit
 // minimizes the squared relative errors of the predicted times by coordinate descent: it changes one price at a time.
 //
-// A device ([Options.Device]) is measured with its own kernels, by calls of growing size instead of those of
+// A device ([Options.Device]) is measured with its own kernels, by calls of growing size instead of the calls of a
 // [graph.Rate]. The price is computed from the largest call, less the time of starting steps and of waiting for the
 // device.
 package calibrate

@@ -87,7 +87,7 @@ func (p *probe) prepare() (*runnable, error) {
 		}
 		build.graph.Output(fmt.Sprint("y", i), value)
 	}
-	return build.runnable()
+	return build.compile()
 }
 
 // builder builds the graph of a probe.
@@ -195,8 +195,8 @@ func (b *builder) addTimedCall(call graph.RateCall, operands ...any) []*graph.Va
 	return values
 }
 
-// runnable plans and compiles the graph for one worker. Unless mayFuse is set, each node is a step.
-func (b *builder) runnable() (*runnable, error) {
+// compile plans and compiles the graph for one worker. Unless mayFuse is set, each node is a step.
+func (b *builder) compile() (*runnable, error) {
 	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return !b.mayFuse && p.Name == "group" })
 	plan, err := passes.Run(b.graph, passes.Options{Passes: list})
 	if err != nil {
@@ -261,20 +261,20 @@ const minRuns = 4
 // several steps with different code.
 func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float64, error) {
 	const mayFuse = false
-	timed := newBuilder(mayFuse)
+	build := newBuilder(mayFuse)
 	if coldCaches {
-		timed.evictCaches("relu", evictionBytes)
+		build.evictCaches("relu", evictionBytes)
 	}
-	value := timed.excludeFromTiming(timed.graph.Apply("relu", nil, timed.input(tensor.New(tensor.Float32, 32), 1)))
+	value := build.excludeFromTiming(build.graph.Apply("relu", nil, build.input(tensor.New(tensor.Float32, 32), 1)))
 	ops := []string{"neg", "abs", "square", "sqrt", "ceil", "exp", "reciprocal", "floor"}
 	for _, op := range ops {
-		value = timed.addTimedCall(graph.RateCall{Op: op}, value)[0]
+		value = build.addTimedCall(graph.RateCall{Op: op}, value)[0]
 	}
-	timed.graph.Output("y", value)
-	if err := timed.graph.Err(); err != nil {
+	build.graph.Output("y", value)
+	if err := build.graph.Err(); err != nil {
 		return 0, err
 	}
-	prepared, err := timed.runnable()
+	prepared, err := build.compile()
 	if err != nil {
 		return 0, err
 	}

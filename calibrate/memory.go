@@ -38,11 +38,11 @@ func memoryProbes(maxBytes float64) []*probe {
 			if bytes > maxBytes && bytes > footprints[0] {
 				continue
 			}
-			created := &probe{access: graph.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
-			if created.access == graph.Dense {
-				created.chainedCalls = denseChainedCalls
+			p := &probe{access: graph.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
+			if p.access == graph.Dense {
+				p.chainedCalls = denseChainedCalls
 			}
-			list = append(list, created)
+			list = append(list, p)
 		}
 	}
 	return list
@@ -64,13 +64,14 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 			tensor.New(tensor.Float32, bytes/16)}}
 	},
 	graph.Tiled: func(bytes int) graph.RateCall {
-		side := 7 // images in networks have sides of 7, 14, 28, 56 and 112
-		for side < 112 && side*side*tiledChannels*8 < bytes {
-			side *= 2
+		imageSide := 7 // images in networks have sides of 7, 14, 28, 56 and 112
+		for imageSide < 112 && imageSide*imageSide*tiledChannels*8 < bytes {
+			imageSide *= 2
 		}
-		channels := max(8, bytes/8/(side*side)) // an element of the operand and one of the result take 8 bytes together
-		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, channels, side, side),
-			tensor.New(tensor.Float32, 1, channels, side, side)},
+		// An element of the operand and one of the result take 8 bytes together.
+		channels := max(8, bytes/8/(imageSide*imageSide))
+		return graph.RateCall{Op: "clone", In: []tensor.Meta{channelsLast(1, channels, imageSide, imageSide),
+			tensor.New(tensor.Float32, 1, channels, imageSide, imageSide)},
 			Make: func(g *graph.Graph, in []any) []*graph.Value {
 				return append(g.Apply("clone", graph.Attrs{"memory_format": "contiguous"}, in[0]),
 					g.Apply("clone", graph.Attrs{"memory_format": "channels_last"}, in[1])...)
@@ -106,9 +107,9 @@ func channelsLast(shape ...int) tensor.Meta {
 	return meta
 }
 
-// rateProbes returns the probes of the inner kernels that run on this machine. The rates of other inner kernels keep
+// kernelProbes returns the probes of the inner kernels that run on this machine. The prices of other inner kernels keep
 // their defaults.
-func rateProbes(rates []graph.Rate) []*probe {
+func kernelProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, rate := range rates {
 		for _, call := range rate.Calls {

@@ -18,7 +18,7 @@ func TestProbes(t *testing.T) {
 	for _, r := range kernels.Rates() {
 		all += len(r.Calls)
 	}
-	probes := rateProbes(kernels.Rates())
+	probes := kernelProbes(kernels.Rates())
 	if jit.Available() == nil && machine.HostFeatures().Has(machine.AVX2) {
 		require.Len(t, probes, all)
 	} else {
@@ -29,7 +29,7 @@ func TestProbes(t *testing.T) {
 		for i, v := range b.addCall(p.call) {
 			b.graph.Output(fmt.Sprint("y", i), v)
 		}
-		_, err := b.runnable()
+		_, err := b.compile()
 		require.NoError(t, err, "%s by %s", p.name(), p.call.Impl)
 	}
 }

@@ -6,35 +6,36 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// fitPasses is the number of passes over all rates. One pass does not suffice, because a call depends on several rates.
+// fitPasses is the number of passes over all prices. One pass does not suffice: a call depends on several prices.
 const fitPasses = 40
 
-// minPS is the minimum of a rate, in picoseconds. Without a minimum, a rate would become 0 or negative if the other
-// costs of a call exceed its measured time.
+// minPS is the minimum of a price, in picoseconds. Without a minimum, a price would become 0 or negative if the cost of
+// the other work of a call exceeds its measured time.
 const minPS = 1e-2
 
-// solve fits the rates to the measured times. It minimizes the sum of the squared relative errors by coordinate
-// descent. It fits one rate at a time, while all other rates are fixed.
+// solve fits the prices to the measured times. It minimizes the sum of the squared relative errors by coordinate
+// descent. It fits one price at a time, while all other prices are fixed.
 func (m *measurer) solve() {
-	// A probe fits either a rate, or one point of a memory curve: the price of a byte at the footprint of the probe.
-	byRate, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
-	for _, fitted := range m.probes {
-		if fitted.innerKernel != "" {
-			byRate[fitted.innerKernel] = append(byRate[fitted.innerKernel], fitted)
+	// A probe fits either the price of an inner kernel, or one point of a memory curve: the price of a byte at the
+	// footprint of the probe.
+	probesByKernel, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
+	for _, p := range m.probes {
+		if p.innerKernel != "" {
+			probesByKernel[p.innerKernel] = append(probesByKernel[p.innerKernel], p)
 			continue
 		}
-		if curves[fitted.access] == nil {
-			curves[fitted.access] = machine.Curve{}
+		if curves[p.access] == nil {
+			curves[p.access] = machine.Curve{}
 		}
-		curve := curves[fitted.access]
-		if fitted.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
-			fitted.footprintBytes = 0
-			for _, w := range fitted.stepWorks {
-				fitted.footprintBytes = max(fitted.footprintBytes, w.Footprint)
+		curve := curves[p.access]
+		if p.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
+			p.footprintBytes = 0
+			for _, w := range p.stepWorks {
+				p.footprintBytes = max(p.footprintBytes, w.Footprint)
 			}
 		}
-		curvePoint(&curve, fitted.footprintBytes).PS = m.profile.Memory.CurveOf(fitted.access).At(fitted.footprintBytes)
-		curves[fitted.access] = curve
+		curvePoint(&curve, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
+		curves[p.access] = curve
 	}
 	for access, curve := range curves {
 		sorted.Func(curve, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
@@ -42,14 +43,14 @@ func (m *measurer) solve() {
 	}
 	for range fitPasses {
 		for _, rate := range m.rates {
-			if probes := byRate[rate.Name]; len(probes) > 0 {
+			if probes := probesByKernel[rate.Name]; len(probes) > 0 {
 				m.profile.Kernels[rate.Name] = m.unitPS(rate.Name, probes)
 			}
 		}
-		for _, fitted := range m.probes {
-			if fitted.innerKernel == "" {
-				curve := m.profile.Memory.CurveOf(fitted.access)
-				curvePoint(curve, fitted.footprintBytes).PS = m.bytesPS(fitted)
+		for _, p := range m.probes {
+			if p.innerKernel == "" {
+				curve := m.profile.Memory.CurveOf(p.access)
+				curvePoint(curve, p.footprintBytes).PS = m.bytePS(p)
 			}
 		}
 	}
@@ -66,35 +67,35 @@ func makeMonotone(curve machine.Curve) {
 	}
 }
 
-// bytesPS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
-// while all other rates are fixed.
-func (m *measurer) bytesPS(fitted *probe) float64 {
-	remaining, bytes := fitted.ns*machine.PSPerNS, 0.0
-	for _, w := range fitted.stepWorks {
-		bytes += w.Bytes[fitted.access]
+// bytePS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
+// while all other prices are fixed.
+func (m *measurer) bytePS(p *probe) float64 {
+	remaining, bytes := p.ns*machine.PSPerNS, 0.0
+	for _, w := range p.stepWorks {
+		bytes += w.Bytes[p.access]
 		others := w
-		others.Bytes[fitted.access] = 0
-		if fitted.access == graph.Dense { // other work overlaps with dense access and adds no time
+		others.Bytes[p.access] = 0
+		if p.access == graph.Dense { // other work overlaps with dense access and adds no time
 			others.Parts = [machine.MaxParts]machine.Part{}
 		}
-		remaining -= m.priceOf(fitted, others)
+		remaining -= m.workPS(p, others)
 	}
 	if bytes <= 0 {
-		return m.profile.Memory.CurveOf(fitted.access).At(fitted.footprintBytes)
+		return m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
 	}
 	return max(minPS, remaining/bytes)
 }
 
-// unitPS fits the price of a unit of work of an inner kernel to the times of the probes, while all other rates are
+// unitPS fits the price of a unit of work of an inner kernel to the times of the probes, while all other prices are
 // fixed. The price is in picoseconds. It is the weighted least-squares solution of remaining = price*units over the
 // probes. Here, remaining is the measured time without the cost of all other work:
 //
 //	price = sum(units*remaining/measured^2) / sum(units^2/measured^2)
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
-	for _, fitted := range probes {
-		remaining, units := fitted.ns*machine.PSPerNS, 0.0
-		for _, w := range fitted.stepWorks {
+	for _, p := range probes {
+		remaining, units := p.ns*machine.PSPerNS, 0.0
+		for _, w := range p.stepWorks {
 			others, unoverlapped := w, false
 			for i := range others.Parts {
 				if others.Parts[i].Kernel == name {
@@ -106,9 +107,9 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			if others != w && !unoverlapped { // memory access overlaps with computation and adds no time
 				others.Bytes[graph.Dense] = 0
 			}
-			remaining -= m.priceOf(fitted, others)
+			remaining -= m.workPS(p, others)
 		}
-		measured := fitted.ns * machine.PSPerNS // the weights 1/measured^2 make errors relative
+		measured := p.ns * machine.PSPerNS // the weights 1/measured^2 make errors relative
 		numerator += units / measured * remaining / measured
 		denominator += units / measured * units / measured
 	}
@@ -120,9 +121,9 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 
 // profileFor returns the profile that predicts the time of a probe. A probe without intervening accesses runs with warm
 // caches, in which a step costs less.
-func (m *measurer) profileFor(fitted *probe) *machine.Profile {
-	profile := m.profile.WithConstants(fitted.bytesBetweenCalls())
-	if fitted.bytesBetweenCalls() == 0 {
+func (m *measurer) profileFor(p *probe) *machine.Profile {
+	profile := m.profile.WithConstants(p.bytesBetweenCalls())
+	if p.bytesBetweenCalls() == 0 {
 		profile.StepPS = m.warmStepPS
 	}
 	return profile
@@ -141,7 +142,7 @@ func (p *probe) bytesBetweenCalls() float64 {
 	return 0
 }
 
-// priceOf returns the price of work in a probe, in picoseconds.
-func (m *measurer) priceOf(fitted *probe, work graph.Work) float64 {
-	return m.profileFor(fitted).UnclampedPS(work)
+// workPS returns the price of work in a probe, in picoseconds.
+func (m *measurer) workPS(p *probe, work graph.Work) float64 {
+	return m.profileFor(p).UnclampedPS(work)
 }

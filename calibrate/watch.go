@@ -33,9 +33,9 @@ func (w *stopWatch) BeginStep(exec.Position) { w.stepStart = time.Now() }
 
 // EndStep adds the time of the step, without the cost of reading the clock.
 func (w *stopWatch) EndStep(position exec.Position, _ bool) {
-	took := float64(time.Since(w.stepStart)) - w.clockCostNS
+	elapsedNS := float64(time.Since(w.stepStart)) - w.clockCostNS
 	if w.isTimed(position.Node) {
-		w.runNS += max(took, 1)
+		w.runNS += max(elapsedNS, 1)
 	}
 }
 

@@ -229,8 +229,8 @@ func TestDocTags(t *testing.T) {
 	for _, typ := range documents {
 		check(typ)
 	}
-	check(flagDocuments["onnx"].typ)
-	check(flagDocuments["missing"].typ)
+	check(flagDocuments["onnx"].documentType)
+	check(flagDocuments["missing"].documentType)
 	if keys < 80 {
 		t.Errorf("%d keys", keys)
 	}

@@ -42,8 +42,8 @@ var documents = map[string]reflect.Type{
 
 // flagDocument is the document that a flag of a command prints, writes or reads.
 type flagDocument struct {
-	command string
-	typ     reflect.Type
+	command      string
+	documentType reflect.Type
 }
 
 // flagDocuments maps the name of a flag to its document.

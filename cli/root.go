@@ -93,7 +93,7 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	// program grows by megabytes.
 	root.Flags().BoolVarP(&version, "version", "v", false, "version for graphrun")
 	root.SetFlagErrorFunc(command.FlagError)
-	colorFlag(root)
+	addColorFlag(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		return errors.Join(checkEmpty(cmd), checkColor(cmd))
 	}
@@ -162,8 +162,8 @@ func rejectUnknown(root *cobra.Command) {
 	}
 }
 
-// colorFlag adds --color.
-func colorFlag(root *cobra.Command) {
+// addColorFlag adds --color.
+func addColorFlag(root *cobra.Command) {
 	root.PersistentFlags().String("color", term.ColorModes[0],
 		"use colors `WHEN`: auto (on terminals), always, never; NO_COLOR disables them")
 	command.CompleteFrom(root, "color", term.ColorModes)

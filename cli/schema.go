@@ -75,7 +75,7 @@ func atMostOneDocument(cmd *cobra.Command, args []string) error {
 // commandSchema returns the JSON Schema of the document of a command or of a flag.
 func commandSchema(name string) map[string]any {
 	if f, ok := flagDocuments[name]; ok {
-		return document.Schema(f.typ, fmt.Sprintf("The documents of graphrun %s --%s, version %d", f.command, name,
+		return document.Schema(f.documentType, fmt.Sprintf("The documents of graphrun %s --%s, version %d", f.command, name,
 			document.Version), allowedWords)
 	}
 	return document.Schema(documents[name], fmt.Sprintf("The output of graphrun %s --json, version %d", name,

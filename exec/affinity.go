@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses addresses in the arena (the memory block of intermediate values) by affinity. The workers of a
-// step divide its result into parts, and a worker computes the part at the same relative position in consecutive
-// steps. Writing to a cache line that another core wrote last is slow, because the line is first fetched from that
-// core. If a value reuses the memory of an earlier value, each worker should therefore write the bytes that it wrote
-// for the earlier value.
+// This file chooses addresses in the arena (the memory block of intermediate values) by affinity. The workers of a step
+// divide its result into parts, and a worker computes the part at the same relative position in consecutive steps: of
+// two workers, the first always computes the first half. Writing to a cache line that another core wrote last is slow,
+// because the line is first fetched from that core. If a value reuses the memory of an earlier value, each worker
+// should therefore write the bytes that it wrote for the earlier value.
 
 const (
 	// maxParts is the maximum number of parts (one for each worker) for which affinity is computed.
@@ -58,8 +58,9 @@ func (a *affinity) foreignBytes(start, size int) int {
 		return -1
 	}
 	placed := lastUse{storageStart: start, storageBytes: size}
-	// The bytes of an earlier use that the same worker writes again are in three ranges: its part of the new storage, its
-	// part of the earlier storage, and the range [use.begin, use.end) that is left of the earlier storage.
+	// The bytes of an earlier use that the same worker writes again are the intersection of three ranges: the worker's
+	// part of the new storage, its part of the earlier storage, and the bytes of the earlier storage that no later
+	// storage has used, [use.begin, use.end).
 	for _, use := range uses {
 		totalBytes += min(use.end, start+size) - max(use.begin, start)
 		for worker := range a.workers {
@@ -98,12 +99,13 @@ func (a *affinity) record(start, size int) {
 // blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough. The
 // candidates in a block are its two ends and, for each earlier storage, the address at which both storages have the
 // same middle. The parts of the workers then overlap.
-func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
-	best, minForeign := -1, 0
+func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address int) {
+	blockIndex, minForeign := -1, 0
 	consider := func(k, candidate int) {
 		foreign := a.foreignBytes(candidate, size)
-		if best < 0 || foreign < minForeign || foreign == minForeign && k != best && blocks[k].size < blocks[best].size {
-			best, address, minForeign = k, candidate, foreign
+		if blockIndex < 0 || foreign < minForeign ||
+			foreign == minForeign && k != blockIndex && blocks[k].size < blocks[blockIndex].size {
+			blockIndex, address, minForeign = k, candidate, foreign
 		}
 	}
 	for k := range blocks {
@@ -119,5 +121,5 @@ func (a *affinity) chooseAddress(blocks []block, size int) (best, address int) {
 			consider(k, min(max(middle, candidateBlock.offset), lastAddress))
 		}
 	}
-	return best, address
+	return blockIndex, address
 }

@@ -40,6 +40,7 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 			continue
 		}
 		output := caller.outputs[i]
+		// With its own dtype and shape, the tensor passes the checks of dtype and shape, which may still be unknown.
 		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}

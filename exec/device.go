@@ -49,11 +49,11 @@ func (p *Program) checkDevice(limit int) error {
 
 // deviceNeed returns the need of memory of the device.
 func (p *Program) deviceNeed() Need {
-	need, seen := Need{Arena: p.deviceArena}, map[constantData]bool{}
+	need, counted := Need{Arena: p.deviceArenaSize}, map[constantData]bool{}
 	for _, storageIndex := range p.uploaded.storages {
 		constant := &p.storages[storageIndex]
-		if key := constant.constantData(); !seen[key] {
-			seen[key] = true
+		if key := constant.constantData(); !counted[key] {
+			counted[key] = true
 			need.Constants = sum(need.Constants, constant.bytes)
 			need.addHolding("constant", constant.root, constant.bytes)
 		}
@@ -117,7 +117,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	constants := &p.uploaded
 	constants.mu.Lock()
 	defer constants.mu.Unlock()
-	if constants.addresses != nil {
+	if constants.addresses != nil { // an earlier call has uploaded them
 		return constants.addresses, nil
 	}
 	p.uploads.mu.Lock()
@@ -125,7 +125,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	known := p.uploads.positions
 	maps.DeleteFunc(known, func(_ constantData, position uploadedPosition) bool { return position.block.Value() == nil })
 	addresses, added := map[int]graph.DeviceAddress{}, map[constantData]uploadedPosition{}
-	block, blocks, size := &uploadedBlock{}, []*uploadedBlock(nil), 0
+	newBlock, blocks, newBlockBytes := &uploadedBlock{}, []*uploadedBlock(nil), 0
 	for _, storageIndex := range constants.storages {
 		constant := &p.storages[storageIndex]
 		// A constant is in a block of an earlier program, or is added to the new block, whose memory is allocated below.
@@ -137,20 +137,20 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 			continue
 		}
 		if _, found := added[key]; !found && constant.bytes > 0 {
-			added[key] = uploadedPosition{weak.Make(block), size}
-			block.data = append(block.data, constant.data)
-			size += (constant.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+			added[key] = uploadedPosition{weak.Make(newBlock), newBlockBytes}
+			newBlock.data = append(newBlock.data, constant.data)
+			newBlockBytes += (constant.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
 		}
 		addresses[storageIndex] = graph.DeviceAddress{Offset: added[key].offset}
 	}
-	if size > 0 {
-		if err := p.uploadBlock(block, size); err != nil {
+	if newBlockBytes > 0 {
+		if err := p.uploadBlock(newBlock, newBlockBytes); err != nil {
 			return nil, err
 		}
-		blocks = append(blocks, block)
+		blocks = append(blocks, newBlock)
 		for storageIndex, address := range addresses {
 			if address.Memory == nil { // in the new block
-				addresses[storageIndex] = graph.DeviceAddress{Memory: block.memory, Offset: address.Offset}
+				addresses[storageIndex] = graph.DeviceAddress{Memory: newBlock.memory, Offset: address.Offset}
 			}
 		}
 		if p.uploads.positions == nil {
@@ -196,8 +196,8 @@ func (s *Session) openDevice() error {
 	}
 	opened := &deviceSession{queue: program.device.NewQueue(),
 		addresses: make([]graph.DeviceAddress, program.pointerCount)}
-	if program.deviceArena > 0 {
-		if opened.arena, err = program.device.Alloc(program.deviceArena); err != nil {
+	if program.deviceArenaSize > 0 {
+		if opened.arena, err = program.device.Alloc(program.deviceArenaSize); err != nil {
 			return err
 		}
 		runtime.AddCleanup(opened, graph.DeviceMemory.Free, opened.arena)
@@ -217,7 +217,8 @@ func (s *Session) openDevice() error {
 			opened.addresses[step.firstPtr+k] = address
 		}
 		if step.hasDeviceScratch() {
-			opened.addresses[step.firstPtr+len(step.addresses)] = graph.DeviceAddress{Memory: opened.arena, Offset: step.scratch}
+			opened.addresses[step.firstPtr+len(step.addresses)] = graph.DeviceAddress{Memory: opened.arena,
+				Offset: step.scratchOffset}
 		}
 	}
 	for i := range s.workers {

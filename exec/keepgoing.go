@@ -277,17 +277,17 @@ func (p *Program) markMissing(n *graph.Node) {
 	}
 }
 
-// findSources records for every step the steps that compute its operands.
-func (p *Program) findSources() {
+// findSourceSteps records for every step the steps that compute its operands.
+func (p *Program) findSourceSteps() {
 	stepOfNode := map[*graph.Node]int32{}
-	p.sources = make([][]int32, len(p.steps))
+	p.sourceSteps = make([][]int32, len(p.steps))
 	for i, step := range p.steps {
 		for _, arg := range step.node.In {
 			if arg.Kind != graph.TensorArg {
 				continue
 			}
 			if source, ok := stepOfNode[arg.Value.Root().Node]; ok && arg.Value.Root().Node != nil {
-				p.sources[i] = append(p.sources[i], source)
+				p.sourceSteps[i] = append(p.sourceSteps[i], source)
 			}
 		}
 		stepOfNode[step.node] = int32(i)
@@ -333,7 +333,7 @@ func (failures *stepFailures) markIfSourceLost(step int) bool {
 	if !failures.anyFailed.Load() {
 		return false
 	}
-	for _, source := range failures.program.sources[step] {
+	for _, source := range failures.program.sourceSteps[step] {
 		if failures.lostSteps[source].Load() {
 			failures.lostSteps[step].Store(true)
 			return true

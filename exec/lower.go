@@ -35,7 +35,7 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	list := make([]loweredNode, len(g.Nodes))
 	var firstFailed atomic.Int64 // index of the first node known to fail
 	firstFailed.Store(int64(len(list)))
-	batch := func(begin, end int) {
+	lowerRange := func(begin, end int) {
 		for i := begin; i < end && int64(i) < firstFailed.Load(); i++ {
 			n := g.Nodes[i]
 			if n.IsView() {
@@ -51,7 +51,7 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 			}
 		}
 	}
-	forEachBatch(len(list), options.Threads, batch)
+	forEachBatch(len(list), options.Threads, lowerRange)
 	// The error is ignored: if memory cannot be made executable, loops run in Go.
 	_ = jit.Link()
 	return list

@@ -13,7 +13,7 @@ import (
 
 // This file assigns memory to the values of a program when it is compiled.
 
-// plan computes the dependencies between steps and the position of every storage in the arena.
+// planMemory computes the dependencies between steps and the position of every storage in the arena.
 //
 // A storage is the memory of a value and its views. The lifetime of a storage is the range of steps from its first to
 // its last use, in the program's order. Storages with disjoint lifetimes may have the same memory in the arena, the
@@ -22,7 +22,7 @@ import (
 //
 // With several workers, memory is assigned so that a worker finds the data that it wrote in its cache. This affinity is
 // given up where it would make the arena much larger: see affinity.
-func (p *Program) plan(ctx context.Context) {
+func (p *Program) planMemory(ctx context.Context) {
 	for i := range p.steps {
 		for _, address := range p.steps[i].addresses {
 			if address.storage >= 0 {
@@ -37,9 +37,9 @@ func (p *Program) plan(ctx context.Context) {
 		for i := range steps {
 			p.steps[i].addresses = slices.Clone(steps[i].addresses)
 		}
-		return p.planFor(ctx, ignoresAffinity, maxBytes, extendsLast)
+		return p.tryMemoryPlan(ctx, ignoresAffinity, maxBytes, extendsLast)
 	}
-	planner := planFromStart(nil, 0, false)
+	planner := planFromStart(nil, 0, false) // without affinity
 	extendsLast := false
 	if planner.couldExtend { // try both ways to grow the arena: neither is always better
 		plannedSteps, plannedStorages := p.steps, p.storages
@@ -50,8 +50,7 @@ func (p *Program) plan(ctx context.Context) {
 		}
 	}
 	if p.threads > 1 {
-		// planner is the plan without affinity. Each failed attempt removes the affinity of more memory: see
-		// dropAffinity.
+		// Plan with affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
 		ignoresAffinity := make([]bool, len(storages)+len(steps))
 		maxBytes := planner.arenaSize + planner.arenaSize/arenaGrowthDivisor
 		for range maxPlans {
@@ -63,28 +62,30 @@ func (p *Program) plan(ctx context.Context) {
 			planner = planFromStart(nil, 0, extendsLast)
 		}
 	}
-	p.arena, p.deviceArena, p.overwrites = planner.arenaSize, planner.device.size, planner.overwrites
+	p.arenaSize, p.deviceArenaSize, p.overwrites = planner.arenaSize, planner.device.size, planner.overwrites
 	for storage := range p.storages {
 		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1))
 	}
 }
 
-// planFor plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an element
-// for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has affinity.
-// If the arena exceeds maxBytes, planFor marks all memory that is live at this point, and stops. extendsLast decides
-// how the arena grows: see [memoryPlanner].
-func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
-	planner := &memoryPlanner{program: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
-		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
-		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
-		overwrites: make([]int, len(p.storages)), ignoresAffinity: ignoresAffinity, maxBytes: maxBytes,
+// tryMemoryPlan plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an
+// element for each storage, followed by an element for the scratch memory of each step. If it is nil, no memory has
+// affinity. If the arena exceeds maxBytes, tryMemoryPlan marks all memory that is live at this point, and stops.
+// extendsLast decides how the arena grows: see [memoryPlanner].
+func (p *Program) tryMemoryPlan(ctx context.Context, ignoresAffinity []bool, maxBytes int,
+	extendsLast bool) *memoryPlanner {
+	planner := &memoryPlanner{program: p, mergedInto: make([]int, len(p.storages)),
+		writingStep: graph.NewByValue[int32](p.graph), isPlaced: make([]bool, len(p.storages)),
+		users: make([][]int32, len(p.storages)), previousUsers: make([][]int32, len(p.storages)),
+		latestWaiter: make([]int32, len(p.steps)),
+		overwrites:   make([]int, len(p.storages)), ignoresAffinity: ignoresAffinity, maxBytes: maxBytes,
 		extendsLast: extendsLast,
 		affinity:    affinity{workers: min(p.threads, maxParts)}}
-	for i := range planner.merged {
-		planner.merged[i] = i
+	for i := range planner.mergedInto {
+		planner.mergedInto[i] = i
 	}
-	for i := range planner.waits {
-		planner.waits[i] = -1
+	for i := range planner.latestWaiter {
+		planner.latestWaiter[i] = -1
 	}
 	for i, end := 0, 0; i < len(p.steps); i++ {
 		if i >= end {
@@ -102,18 +103,18 @@ func (p *Program) planFor(ctx context.Context, ignoresAffinity []bool, maxBytes 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
 	program       *Program
-	merged        []int                // indexed by storage: the storage that it overwrites in place, or itself
-	writer        graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
+	mergedInto    []int                // indexed by storage: the storage that it overwrites in place, or itself
+	writingStep   graph.ByValue[int32] // for each value, also for a value stored within another: the step that writes it
 	isPlaced      []bool               // indexed by storage: whether it has an address in the arena
 	users         [][]int32            // indexed by storage: the steps that used it since it got its address
 	previousUsers [][]int32            // indexed by storage: the steps that used its address before
 	blocks        []block              // free memory of the arena, by offset
 	arenaSize     int
 	device        deviceArena
-	waits         []int32 // indexed by step: the latest step that already waits for it, to avoid duplicates
+	latestWaiter  []int32 // indexed by step: the latest step that already waits for it, to avoid duplicates
 	overwrites    []int   // see Program.overwrites
 	groupStart    int     // first step of the current pipelined group (see pipelined.go), or the current step
-	// ignoresAffinity marks memory that is placed without affinity: see planFor.
+	// ignoresAffinity marks memory that is placed without affinity: see tryMemoryPlan.
 	ignoresAffinity []bool
 	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
 	// extendsLast means that the arena grows by extending a free block at its end. Otherwise it grows by a new block.
@@ -136,8 +137,8 @@ type block struct {
 
 // mergedRoot returns the storage whose memory a storage uses.
 func (m *memoryPlanner) mergedRoot(storage int) int {
-	for m.merged[storage] != storage {
-		storage = m.merged[storage]
+	for m.mergedInto[storage] != storage {
+		storage = m.mergedInto[storage]
 	}
 	return storage
 }
@@ -152,7 +153,7 @@ func (m *memoryPlanner) planStep(i int) {
 			address.storage = m.mergedRoot(address.storage)
 			// addresses[k] is operand k-outCount; it must be written before step i reads it.
 			if k >= outCount && m.isWrittenByStep(address.storage) && step.node.In[k-outCount].Kind == graph.TensorArg {
-				m.addWait(i, m.writer.At(step.node.In[k-outCount].Value.Root()))
+				m.addWait(i, m.writingStep.At(step.node.In[k-outCount].Value.Root()))
 			}
 		}
 	}
@@ -163,11 +164,11 @@ func (m *memoryPlanner) planStep(i int) {
 		if address.storage < 0 {
 			continue
 		}
-		m.writer.Set(step.node.Out[k], int32(i))
+		m.writingStep.Set(step.node.Out[k], int32(i))
 		m.placeStorage(i, address.storage, step.node.Out[k])
 	}
 	if step.kernel.Scratch > 0 {
-		step.scratch, _ = m.alloc(i, step.kernel.Scratch, len(program.storages)+i, step.kernel.Place)
+		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, len(program.storages)+i, step.kernel.Place)
 	}
 	for _, address := range step.addresses {
 		if address.storage >= 0 && m.isWrittenByStep(address.storage) &&
@@ -209,10 +210,10 @@ func (m *memoryPlanner) lastUsers(storage int) []int32 {
 
 // addWait makes step i wait for an earlier step, unless it already does.
 func (m *memoryPlanner) addWait(i int, earlier int32) {
-	if int(earlier) == i || m.waits[earlier] == int32(i) {
+	if int(earlier) == i || m.latestWaiter[earlier] == int32(i) {
 		return
 	}
-	m.waits[earlier] = int32(i)
+	m.latestWaiter[earlier] = int32(i)
 	m.program.steps[earlier].waitingSteps = append(m.program.steps[earlier].waitingSteps, int32(i))
 }
 
@@ -226,7 +227,7 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	for _, pair := range step.kernel.InPlace {
 		result, operand := &step.addresses[pair.Out], step.addresses[outCount+pair.In]
 		if result.storage < 0 || operand.storage < 0 || reused[operand.storage] ||
-			m.merged[result.storage] != result.storage ||
+			m.mergedInto[result.storage] != result.storage ||
 			result.storage != program.storageOf(step.node.Out[pair.Out]) || m.isPlaced[result.storage] ||
 			step.node.Out[pair.Out].ContainedIn != nil {
 			continue
@@ -246,7 +247,7 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 		}
 		m.users[operand.storage] = nil
 		operandStorage.lastStep = resultStorage.lastStep
-		m.merged[result.storage] = operand.storage
+		m.mergedInto[result.storage] = operand.storage
 		result.storage = operand.storage
 	}
 }
@@ -374,7 +375,7 @@ func (m *memoryPlanner) freeAfter(i int) {
 	program := m.program
 	step := &program.steps[i]
 	if step.kernel.Scratch > 0 {
-		m.freeBlock(step.kernel.Place, step.scratch, step.kernel.Scratch, []int32{int32(i)})
+		m.freeBlock(step.kernel.Place, step.scratchOffset, step.kernel.Scratch, []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
 		for _, address := range program.steps[k].addresses {

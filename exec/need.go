@@ -19,7 +19,7 @@ import (
 type Need struct {
 	Inputs    int // inputs
 	Constants int // constants in the graph's layout, and the original data of some packed constants (Originals)
-	Originals int // the part of Constants that runs do not read: original data of packed constants that cannot be unpacked
+	Originals int // a part of Constants: original data that no run reads, kept because packed data cannot be unpacked
 	Packed    int // packed constants, and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
@@ -110,21 +110,21 @@ func (n Need) Categories() []Category {
 
 // String lists the nonzero parts with their sizes, such as "inputs 1.5 MiB, arena 3 MiB".
 func (n Need) String() string {
-	var parts []string
+	var texts []string
 	for _, c := range n.Categories() {
-		parts = append(parts, c.Name+" "+machine.Bytes(c.Bytes))
+		texts = append(texts, c.Name+" "+machine.Bytes(c.Bytes))
 	}
-	if parts == nil {
+	if texts == nil {
 		return "nothing"
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(texts, ", ")
 }
 
 // CombinedNeed returns the need of several programs of the same graph that run concurrently. Their runs share inputs
 // and constants.
 func CombinedNeed(programs ...*Program) Need {
 	var total Need
-	seen := map[string]bool{}
+	isListed := map[string]bool{}
 	for _, p := range programs {
 		n := p.need
 		total.Inputs, total.Constants = max(total.Inputs, n.Inputs), max(total.Constants, n.Constants)
@@ -134,8 +134,8 @@ func CombinedNeed(programs ...*Program) Need {
 		total.DeviceConstants = max(total.DeviceConstants, n.DeviceConstants)
 		total.DeviceArena = sum(total.DeviceArena, n.DeviceArena)
 		for _, h := range n.Largest {
-			if !seen[h.Name] {
-				seen[h.Name] = true
+			if !isListed[h.Name] {
+				isListed[h.Name] = true
 				total.Largest = append(total.Largest, h)
 			}
 		}
@@ -210,19 +210,19 @@ func (p *Program) Need() Need {
 // or packed constant.
 func (p *Program) computeNeed() {
 	onDevice := p.deviceNeed()
-	need := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,
+	need := Need{Arena: p.arenaSize, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,
 		DeviceArena: onDevice.Arena}
-	seen := map[*tensor.Storage]bool{} // constants that share memory count once
+	counted := map[*tensor.Storage]bool{} // constants that share memory count once
 	for _, storage := range p.storages {
 		bytes := storage.bytes
 		if storage.place != tensor.Host {
 			continue
 		}
 		if storage.kind == inConst {
-			if seen[storage.data.Storage()] {
+			if counted[storage.data.Storage()] {
 				continue
 			}
-			seen[storage.data.Storage()] = true
+			counted[storage.data.Storage()] = true
 			bytes = storage.data.Storage().Len()
 		}
 		switch {
@@ -240,7 +240,7 @@ func (p *Program) computeNeed() {
 			need.Packed = sum(need.Packed, bytes)
 			if storage.root != nil {
 				need.addHolding("packed weight", storage.root, bytes)
-				need.addOriginal(storage.root, seen)
+				need.addOriginal(storage.root, counted)
 			}
 		}
 	}
@@ -253,12 +253,12 @@ func (p *Program) computeNeed() {
 }
 
 // addOriginal adds the original data of a packed constant, if they are kept.
-func (n *Need) addOriginal(packed *graph.Value, seen map[*tensor.Storage]bool) {
+func (n *Need) addOriginal(packed *graph.Value, counted map[*tensor.Storage]bool) {
 	original := packed.Packed.Kept()
-	if original == nil || seen[original.Storage()] {
+	if original == nil || counted[original.Storage()] {
 		return
 	}
-	seen[original.Storage()] = true
+	counted[original.Storage()] = true
 	n.Constants = sum(n.Constants, original.Storage().Len())
 	n.Originals = sum(n.Originals, original.Storage().Len())
 }
@@ -273,15 +273,15 @@ func minNeed(g *graph.Graph) Need {
 	for _, v := range g.Constants {
 		n.Constants = sum(n.Constants, storageBytes(v))
 	}
-	output := map[*graph.Value]bool{}
+	isOutput := map[*graph.Value]bool{}
 	for _, o := range g.Outputs {
-		output[o.Value.Root()] = true
+		isOutput[o.Value.Root()] = true
 	}
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {
 			switch bytes := storageBytes(v); {
 			case v.Alias != nil || v.ContainedIn != nil || v.Place() != tensor.Host:
-			case output[v]:
+			case isOutput[v]:
 				n.Outputs = sum(n.Outputs, bytes)
 				n.addHolding("output", v, bytes)
 			default:

@@ -63,8 +63,8 @@ func (st *step) pipelinePhase() *graph.Phase {
 }
 
 // bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if the
-// chunks of the two steps are interleaved. The result is negative if the steps cannot be interleaved, or if
-// interleaving saves no memory traffic.
+// chunks of the two steps are interleaved. The result is negative if interleaving is impossible or saves no memory
+// traffic.
 func (p *Program) bufferedBytes(i int) int {
 	previous, step := &p.steps[i-1], &p.steps[i]
 	previousPhase, phase := previous.pipelinePhase(), step.pipelinePhase()
@@ -77,20 +77,21 @@ func (p *Program) bufferedBytes(i int) int {
 		written.Bytes() < minPipelinedBytes {
 		return -1
 	}
-	// Before a chunk of step i, `done` chunks of step i-1 must have run. They have written `ready` elements. The
-	// earlier chunks of step i have read `consumed` of these elements.
-	maxBuffered, ready, done := 0, 0, 0
+	// Before a chunk of step i, finishedChunks chunks of step i-1 must have run. They have written finalElements
+	// elements. The earlier chunks of step i have read consumedElements of these.
+	maxBufferedElements, finalElements, finishedChunks := 0, 0, 0
 	for chunk := range phase.Chunks {
-		consumed := 0
+		consumedElements := 0
 		if chunk > 0 {
-			consumed = phase.Flow.NeededElements(chunk - 1)
+			consumedElements = phase.Flow.NeededElements(chunk - 1)
 		}
-		for needed := phase.Flow.NeededElements(chunk); ready < needed && done < previousPhase.Chunks; done++ {
-			ready = previousPhase.Flow.FinalElements(done)
+		needed := phase.Flow.NeededElements(chunk)
+		for ; finalElements < needed && finishedChunks < previousPhase.Chunks; finishedChunks++ {
+			finalElements = previousPhase.Flow.FinalElements(finishedChunks)
 		}
-		maxBuffered = max(maxBuffered, ready-consumed)
+		maxBufferedElements = max(maxBufferedElements, finalElements-consumedElements)
 	}
-	return maxBuffered * written.DType.Size()
+	return maxBufferedElements * written.DType.Size()
 }
 
 // readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
@@ -109,17 +110,17 @@ func (p *Program) readsFrom(i, first int) bool {
 // runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
 // of the latest step of the group for which all operands are ready.
 func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, end int) error {
-	var next [maxGroupSteps]int // next[k] is the next chunk of step k of the group
+	var nextChunk [maxGroupSteps]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
 		step := &s.program.steps[i]
-		phase, chunk := &step.kernel.Phases[0], next[i-first]
+		phase, chunk := &step.kernel.Phases[0], nextChunk[i-first]
 		switch {
 		case chunk == phase.Chunks && i == end-1:
 			return nil
 		case chunk == phase.Chunks: // the next step has all of its operands
 			i++
 			continue
-		case i > first && s.program.mustWait(i, chunk, next[i-1-first]):
+		case i > first && s.program.mustWait(i, chunk, nextChunk[i-1-first]):
 			i--
 			continue
 		case ctx.Err() != nil:
@@ -132,7 +133,7 @@ func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, 
 		if err != nil {
 			return s.chunkError(ctx, i, err)
 		}
-		next[i-first]++
+		nextChunk[i-first]++
 		i = end - 1
 	}
 }

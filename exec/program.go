@@ -55,26 +55,26 @@ const maxThreads = 4096
 // Program is a compiled graph: the kernels of its steps, their schedule, and the addresses of their operands. It is
 // immutable except for the cache of sessions.
 type Program struct {
-	inputs       []*graph.Value
-	outputs      []graph.Output
-	steps        []step
-	calls        []call    // indexed by step
-	sections     []section // ranges of steps
-	storages     []storage
-	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
-	phases       int                  // number of phases of all steps
-	partOffsets  []int                // indexed by phase: number of parts of all earlier phases; see setParts
-	pointerCount int                  // number of operand addresses of all steps
-	arena        int                  // size of the arena in bytes
-	device       graph.Device         // nil unless a step or a constant is on the device
-	deviceArena  int                  // size of the arena on the device in bytes
-	uploads      *Uploads
-	uploaded     deviceConstants // constants on the device
-	workerBytes  int             // bytes of memory per worker
-	threads      int
-	tracer       Tracer
-	graph        *graph.Graph
-	need         Need
+	inputs          []*graph.Value
+	outputs         []graph.Output
+	steps           []step
+	calls           []call    // indexed by step
+	sections        []section // ranges of steps
+	storages        []storage
+	storageIndex    graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
+	phaseCount      int                  // number of phases of all steps
+	partOffsets     []int                // indexed by phase: number of parts of all earlier phases; see setParts
+	pointerCount    int                  // number of operand addresses of all steps
+	arenaSize       int                  // size of the arena in bytes
+	device          graph.Device         // nil unless a step or a constant is on the device
+	deviceArenaSize int                  // size of the arena on the device in bytes
+	uploads         *Uploads
+	uploaded        deviceConstants // constants on the device
+	workerBytes     int             // bytes of memory per worker
+	threads         int
+	tracer          Tracer
+	graph           *graph.Graph
+	need            Need
 
 	pool          *tensor.Pool
 	directOutputs []bool         // indexed by output: see findDirectOutputs
@@ -84,7 +84,7 @@ type Program struct {
 
 	// The following fields are nil without KeepGoing.
 	failed        graph.Errors          // errors of nodes that were omitted at compilation
-	sources       [][]int32             // indexed by step: the steps that compute its operands
+	sourceSteps   [][]int32             // indexed by step: the steps that compute its operands
 	omittedValues map[*graph.Value]bool // values whose nodes were omitted at compilation
 	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
 
@@ -104,8 +104,9 @@ const (
 	inNewMemory // allocated for each run: outputs
 )
 
-// storage is the memory of one root value and its views. A root is a value that is neither a view of another value
-// (Value.Alias) nor stored within another value (Value.ContainedIn), as an operand of a concatenation may be.
+// storage is the memory of one root value and its views. A root is a value with memory of its own. Views of another
+// value (Value.Alias) are no roots, and values that are stored within another value (Value.ContainedIn) are no roots.
+// For example, an operand of a concatenation may be stored within the result.
 type storage struct {
 	kind        storageKind
 	place       tensor.Place
@@ -132,9 +133,9 @@ type step struct {
 	firstPtr     int              // index of its first address in a session
 	firstPhase   int              // index of its first phase in a session
 	waitingSteps []int32          // steps that wait for this step, in order
-	// scratch is the offset in the arena of the kernel's shared scratch.
-	scratch     int
-	pipelineEnd int // end of the pipelined group (see pipelined.go) that starts here; 0 if none does
+	// scratchOffset is the offset in the arena of the kernel's shared scratch.
+	scratchOffset int
+	pipelineEnd   int // end of the pipelined group (see pipelined.go) that starts here; 0 if none does
 }
 
 // call has the fields that a run needs to execute a step of a single chunk. It is small, so that several calls fit in
@@ -205,7 +206,7 @@ func compileWith(g *graph.Graph, options Options, pipelined bool) (_ *Program, e
 	if pipelined {
 		program.findPipelines()
 	}
-	program.plan(options.Context)
+	program.planMemory(options.Context)
 	program.cutSections(options.Costs)
 	program.findConstants()
 	program.findDirectOutputs()
@@ -239,7 +240,7 @@ func (p *Program) addSteps(g *graph.Graph, options Options) error {
 		}
 	}
 	if p.omittedValues != nil {
-		p.findSources()
+		p.findSourceSteps()
 	}
 	return nil
 }
@@ -294,7 +295,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 		p.addUploaded(n)
 		return nil
 	}
-	newStep := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phases,
+	newStep := step{node: n, kernel: kernel, firstPtr: p.pointerCount, firstPhase: p.phaseCount,
 		addresses: make([]storageAddress, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
 		newStep.addresses = append(newStep.addresses, p.addressOf(v))
@@ -314,7 +315,7 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 		newCall.run = kernel.Phases[0].Run
 	}
 	p.calls = append(p.calls, newCall)
-	p.phases += len(kernel.Phases)
+	p.phaseCount += len(kernel.Phases)
 	p.pointerCount += len(newStep.addresses)
 	if newStep.hasDeviceScratch() {
 		p.pointerCount++ // the address of the scratch memory follows the addresses of the operands
@@ -375,7 +376,7 @@ func (p *Program) Steps() []Step {
 }
 
 // ArenaBytes returns the size of the arena that intermediate values of a run share.
-func (p *Program) ArenaBytes() int { return p.arena }
+func (p *Program) ArenaBytes() int { return p.arenaSize }
 
 // PeakBytes returns the memory of a run in bytes, without inputs and constants: the arena, the outputs, and the scratch
 // memory of all workers.

@@ -27,9 +27,10 @@ func (p *Program) findDirectOutputs() {
 	}
 }
 
-// allocate sets the memory of the outputs: the caller's tensor if it has the layout of the output, otherwise memory
-// from the pool. Memory with gaps between elements is cleared, so that a result never contains bytes of another run.
-func (s *Session) allocate(inputs, outputs []*tensor.Tensor) error {
+// allocateOutputs sets the memory of the outputs: the caller's tensor if it has the layout of the output, otherwise
+// memory from the pool. Memory with gaps between elements is cleared, so that a result never contains bytes of another
+// run.
+func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 	program := s.program
 	for i, given := range outputs {
 		output := program.outputs[i]
@@ -45,11 +46,10 @@ func (s *Session) allocate(inputs, outputs []*tensor.Tensor) error {
 			return err
 		}
 		memory := &s.outputMemories[program.storageOf(output.Value)]
-		// The tensor may begin later in its storage than the output in the program's storage, but not earlier: shift is
-		// the difference in bytes.
+		// The tensor may begin later in its storage than the output in the program's storage, but not earlier.
 		if direct && program.directOutputs[i] && memory.storage == nil && given.SameAddresses(meta) &&
 			given.Offset >= meta.Offset && isAligned(given) {
-			*memory = outputMemory{storage: given.Storage(), shift: (given.Offset - meta.Offset) * meta.DType.Size(),
+			*memory = outputMemory{storage: given.Storage(), shiftBytes: (given.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}
 		}
 	}
@@ -133,9 +133,9 @@ func (s *Session) passToCaller(t *tensor.Tensor) {
 	}
 }
 
-// deliver sets output i to a tensor over the storage that the run wrote, a view of an input, or a copy of a constant.
-// With onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
-func (s *Session) deliver(ctx context.Context, i int, inputs, outputs []*tensor.Tensor) error {
+// deliverOutput sets output i to a tensor over the storage that the run wrote, a view of an input, or a copy of a
+// constant. With onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
+func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*tensor.Tensor) error {
 	output := s.program.outputs[i]
 	root := output.Value.Root()
 	storageIndex := s.program.storageOf(root)
@@ -150,22 +150,22 @@ func (s *Session) deliver(ctx context.Context, i int, inputs, outputs []*tensor.
 		memory := &s.outputMemories[storageIndex]
 		if outputStorage := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
-			result, err = tensor.FromStorage(meta, tensor.StorageOf(outputStorage.Bytes()[memory.shift:]))
+			result, err = tensor.FromStorage(meta, tensor.StorageOf(outputStorage.Bytes()[memory.shiftBytes:]))
 		} else if result, err = tensor.FromStorage(meta, outputStorage); err == nil && outputs[i] == nil {
 			memory.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
 		input := inputs[storage.input]
-		shift := (input.Offset - root.Meta.Offset) * input.DType.Size() // in bytes; the view may have another element size
-		if shift%meta.DType.Size() != 0 {
+		shiftBytes := (input.Offset - root.Meta.Offset) * input.DType.Size() // the view may have another element size
+		if shiftBytes%meta.DType.Size() != 0 {
 			// The first byte of the view is not at a multiple of its element size, so the output is a copy.
 			if input, err = s.copyOf(ctx, input, root.Meta); err != nil {
 				return err
 			}
-			shift = 0
+			shiftBytes = 0
 		}
 		view := meta
-		view.Offset += shift / meta.DType.Size()
+		view.Offset += shiftBytes / meta.DType.Size()
 		if result, err = input.View(view); err == nil && output.OwnStorage && outputs[i] == nil {
 			result, err = s.copyOf(ctx, result, meta) // the output must not share the input's memory
 		}

@@ -50,7 +50,7 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 	inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	orderedInputs, outputs := s.in, s.out
 	defer func() { clear(orderedInputs); clear(outputs) }()
-	if err := listInputs(s.program.inputs, inputs, orderedInputs); err != nil {
+	if err := orderInputs(s.program.inputs, inputs, orderedInputs); err != nil {
 		return nil, err
 	}
 	err := s.runInto(ctx, parent, orderedInputs, outputs)
@@ -75,7 +75,7 @@ func (p *Program) runNamedInto(ctx context.Context, inputs, outputs map[string]*
 	defer p.releaseSession(session)
 	session.onlyGivenOutputs = true
 	defer func() { clear(session.in); clear(session.out); session.onlyGivenOutputs = false }()
-	if err := listInputs(p.inputs, inputs, session.in); err != nil {
+	if err := orderInputs(p.inputs, inputs, session.in); err != nil {
 		return err
 	}
 	for i, output := range p.outputs {
@@ -84,9 +84,9 @@ func (p *Program) runNamedInto(ctx context.Context, inputs, outputs map[string]*
 	return session.runInto(ctx, nil, session.in, session.out)
 }
 
-// listInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is nil. An
+// orderInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is nil. An
 // unknown name is an error.
-func listInputs(inputs []*graph.Value, given map[string]*tensor.Tensor, ordered []*tensor.Tensor) error {
+func orderInputs(inputs []*graph.Value, given map[string]*tensor.Tensor, ordered []*tensor.Tensor) error {
 	found := 0
 	for i, v := range inputs {
 		input, isGiven := given[v.Name]
@@ -201,7 +201,7 @@ func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Ten
 	if s.stepFailures != nil {
 		s.stepFailures.reset()
 	}
-	if err := s.allocate(inputs, outputs); err != nil {
+	if err := s.allocateOutputs(inputs, outputs); err != nil {
 		return err
 	}
 	if inputs, err = s.inputsInLayout(ctx, inputs); err != nil {
@@ -219,7 +219,7 @@ func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Ten
 		if computed != nil && !computed[i] {
 			continue
 		}
-		if err := s.deliver(ctx, i, inputs, outputs); err != nil {
+		if err := s.deliverOutput(ctx, i, inputs, outputs); err != nil {
 			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 	}

@@ -26,12 +26,12 @@ type Planner func(*graph.Graph) (*graph.Graph, error)
 // A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
 // of the memory available to the process.
 type Runner struct {
-	graph     *graph.Graph
-	plan      Planner
-	options   Options
-	static    *Program        // nil if shapes of the graph depend on data
-	failed    graph.Errors    // errors of the nodes of the static graph that planning rejected
-	segmented *segmentedGraph // nil if the graph is static
+	graph         *graph.Graph
+	planner       Planner
+	options       Options
+	staticProgram *Program        // nil if shapes of the graph depend on data
+	failed        graph.Errors    // errors of the nodes of the static graph that planning rejected
+	segmented     *segmentedGraph // nil if the graph is static
 
 	segmentCache segmentCache
 	mu           sync.Mutex                       // guards bodies
@@ -53,7 +53,7 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 	if options.Pool == nil {
 		options.Pool = new(tensor.Pool)
 	}
-	runner := &Runner{graph: g, plan: plan, options: options, bodies: map[*graph.Graph]*segmentedGraph{}}
+	runner := &Runner{graph: g, planner: plan, options: options, bodies: map[*graph.Graph]*segmentedGraph{}}
 	runner.options.Context, runner.options.Tracer = nil, newSafeTracer(options.Tracer)
 	runner.segmentCache.entries = lru.New[classKey, *cacheEntry](maxEntries, max(options.MemoryLimit, 0))
 	if g.Dynamic() {
@@ -61,14 +61,14 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 		return runner, nil
 	}
 	program, failed, err := runner.compile(g, options)
-	if runner.static, runner.failed = program, failed; len(failed) == 0 {
+	if runner.staticProgram, runner.failed = program, failed; len(failed) == 0 {
 		runner.graph = nil // otherwise the Runner would keep the original data of packed constants alive
 	}
 	return runner, err
 }
 
 // Program returns the compiled program, or nil for a graph that runs in segments.
-func (r *Runner) Program() *Program { return r.static }
+func (r *Runner) Program() *Program { return r.staticProgram }
 
 // PrepareBeforeRun prepares the first segment whose shapes are known before a run ([graph.Segment.GraphBeforeRun]), for
 // inputs in the declared layouts. It returns the index of the segment and its program. If the graph has no segments, or
@@ -90,20 +90,20 @@ func (r *Runner) PrepareBeforeRun(ctx context.Context) (index int, program *Prog
 			known[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
 		}
 		key := classKey{segment, segment.Class(known)}
-		ready, err := r.segmentCache.getOrPrepare(ctx, key, func() (*preparedSegment, error) {
+		prepared, err := r.segmentCache.getOrPrepare(ctx, key, func() (*preparedSegment, error) {
 			return r.prepare(ctx, segment, known, r.options.KeepGoing)
 		})
 		if err != nil {
 			return -1, nil, err
 		}
-		return i, ready.program, nil
+		return i, prepared.program, nil
 	}
 	return -1, nil, nil
 }
 
 // compile plans and compiles a graph. With KeepGoing, failed has the errors of the nodes that planning rejected.
 func (r *Runner) compile(g *graph.Graph, options Options) (_ *Program, failed graph.Errors, err error) {
-	planned, err := r.plan(g)
+	planned, err := r.planner(g)
 	if err != nil && !(options.KeepGoing && planned != nil && errors.As(err, &failed)) {
 		return nil, nil, err
 	}
@@ -160,8 +160,8 @@ func inferWithOmissions(segmentGraph *graph.Graph) (*graph.Graph, graph.Errors) 
 
 // Run runs the graph on inputs by name, like [Program.Run].
 func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	if r.static != nil {
-		outputsByName, err := r.static.Run(ctx, inputs)
+	if r.staticProgram != nil {
+		outputsByName, err := r.staticProgram.Run(ctx, inputs)
 		return outputsByName, r.addRejectedNodes(err)
 	}
 	outputs := make([]*tensor.Tensor, len(r.graph.Outputs))
@@ -181,8 +181,8 @@ func (r *Runner) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (map
 // RunInto runs the graph like [Runner.Run], and writes each output into the tensor that out holds under its name.
 // Such a tensor must have the dtype and shape of the output. Its strides are arbitrary, but no two elements may
 // overlap. If the program would give the output the same strides, the last kernel writes the tensor directly.
-// Otherwise the output is copied into the tensor. Bytes between the elements are not written. An output without a
-// tensor in out is not returned.
+// Otherwise the output is copied into the tensor. Bytes between the elements are not written. Outputs without a
+// tensor in out are dropped.
 //
 // A tensor may be the tensor of an input, which the run then overwrites. This is not permitted if the graph runs in
 // segments, or if an output is a view of the input. A tensor may not share memory with an input in any other way, with
@@ -197,8 +197,8 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 			return err
 		}
 	}
-	if r.static != nil {
-		return r.addRejectedNodes(r.static.runNamedInto(ctx, in, out))
+	if r.staticProgram != nil {
+		return r.addRejectedNodes(r.staticProgram.runNamedInto(ctx, in, out))
 	}
 	given := make([]*tensor.Tensor, len(outputs))
 	for i, output := range outputs {
@@ -209,8 +209,8 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 
 // outputs returns the outputs of the graph that planning did not remove.
 func (r *Runner) outputs() []graph.Output {
-	if r.static != nil {
-		return r.static.outputs
+	if r.staticProgram != nil {
+		return r.staticProgram.outputs
 	}
 	return r.graph.Outputs
 }
@@ -223,7 +223,7 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 		return errNoContext
 	}
 	orderedInputs := make([]*tensor.Tensor, len(r.graph.Inputs))
-	if err := listInputs(r.graph.Inputs, inputs, orderedInputs); err != nil {
+	if err := orderInputs(r.graph.Inputs, inputs, orderedInputs); err != nil {
 		return err
 	}
 	for i, v := range r.graph.Inputs {
@@ -281,7 +281,7 @@ func (r *Runner) addRejectedNodes(err error) error {
 	if len(r.failed) == 0 {
 		return err
 	}
-	return AddFailures(err, r.graph, r.failed, r.static.outputs)
+	return AddFailures(err, r.graph, r.failed, r.staticProgram.outputs)
 }
 
 // AddFailures returns err, the error of a run, together with failed, the errors of nodes that failed before the run.
@@ -321,7 +321,7 @@ func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*te
 	if rt.ctx.Err() != nil {
 		return nil, context.Cause(rt.ctx)
 	}
-	segmented, err := rt.runner.body(subgraph)
+	segmented, err := rt.runner.segmentsOfBody(subgraph)
 	if err != nil {
 		return nil, err
 	}
@@ -339,8 +339,8 @@ func (rt nodeRuntime) Run(subgraph *graph.Graph, inputs []*tensor.Tensor) ([]*te
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.
 const maxBodies = 1024
 
-// body returns the segments of a subgraph.
-func (r *Runner) body(subgraph *graph.Graph) (*segmentedGraph, error) {
+// segmentsOfBody returns the segments of a subgraph.
+func (r *Runner) segmentsOfBody(subgraph *graph.Graph) (*segmentedGraph, error) {
 	if subgraph == nil {
 		return nil, errors.New("the graph to run is nil")
 	}

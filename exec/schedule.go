@@ -138,10 +138,10 @@ func (s *Session) setAddresses(worker *workerState, step *step) {
 	case s.device != nil:
 		worker.mem.Addresses = s.device.addressesOf(step)
 		if scratchBytes > 0 && step.kernel.Place == tensor.Host {
-			worker.mem.Scratch = s.arena.Bytes()[step.scratch : step.scratch+scratchBytes]
+			worker.mem.Scratch = s.arena.Bytes()[step.scratchOffset : step.scratchOffset+scratchBytes]
 		}
 	case scratchBytes > 0:
-		worker.mem.Scratch = s.arena.Bytes()[step.scratch : step.scratch+scratchBytes]
+		worker.mem.Scratch = s.arena.Bytes()[step.scratchOffset : step.scratchOffset+scratchBytes]
 	}
 }
 

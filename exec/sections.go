@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// This file divides the steps of a program into serial and shared sections, by estimates of their times.
+// This file divides the steps of a program into serial and shared sections, by estimates of their times. For example,
+// cheap steps 0 to 4 are a serial section, and large products of matrices in steps 5 to 9 are a shared section.
 
 // section is a range of steps that starts when all earlier steps are done. One worker runs a serial section in order,
 // without counters or notifications, so that cheap steps cost no more than with a single thread. Several workers run a
@@ -23,7 +24,7 @@ type section struct {
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
 	waitCounts  []int32                  // indexed by step: number of steps in the section that the step waits for
-	costs       []float64                // indexed by step: time on one worker, in nanoseconds
+	costsNS     []float64                // indexed by step: time on one worker, in nanoseconds
 	policies    []workerpool.StartPolicy // indexed by step: whether the steps from this one on justify starting workers
 	maxPolicy   workerpool.StartPolicy   // the maximum of policies
 	minSharedNS float64                  // minimum work, in nanoseconds, that is given to another awake worker
@@ -56,25 +57,25 @@ func (p *Program) cutSections(profile *machine.Profile) {
 		profile = machine.SharedDefaultProfile()
 	}
 	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
-	whole.costs = p.stepCosts(profile, whole.minSharedNS)
-	split := p.chooseSplits(whole.costs, whole.minSharedNS)
-	saved := p.savings(whole.costs, split, whole.minSharedNS)
-	whole.policies = wakePolicies(whole.costs, saved, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
+	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS)
+	isSplit := p.chooseSplits(whole.costsNS, whole.minSharedNS)
+	savedNS := p.savings(whole.costsNS, isSplit, whole.minSharedNS)
+	whole.policies = wakePolicies(whole.costsNS, savedNS, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the last section so far
 	for i := 0; i < count; i++ {
-		if saved[i] == 0 {
+		if savedNS[i] == 0 {
 			continue
 		}
 		// A shared section starts at step i, and ends before minSerialSteps consecutive steps for which sharing saves
 		// nothing.
 		end := i + 1
 		for later := end; later < count && later < end+minSerialSteps; later++ {
-			if saved[later] > 0 {
+			if savedNS[later] > 0 {
 				end = later + 1
 			}
 		}
 		if i > covered {
-			p.addSerial(whole.costs, covered, i, whole.policies[i])
+			p.addSerial(whole.costsNS, covered, i, whole.policies[i])
 		}
 		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(whole, i, end)})
 		covered, i = end, end-1 // the loop continues with step end
@@ -83,77 +84,77 @@ func (p *Program) cutSections(profile *machine.Profile) {
 		p.sections = append(p.sections, section{first: covered, end: count})
 	}
 	if len(p.sections) > 1 || p.sections[0].shared != nil {
-		p.setParts(split)
+		p.setParts(isSplit)
 	}
 }
 
 // addSerial adds the serial steps from first to end, which precede a section with the given policy. Workers are woken
 // about wakeAheadNS before the last of these steps ends. At this point, the steps are divided into two sections.
-func (p *Program) addSerial(costs []float64, first, end int, policy workerpool.StartPolicy) {
-	remainingNS, split := 0.0, end
-	for split > first && remainingNS < wakeAheadNS {
-		split--
-		remainingNS += costs[split]
+func (p *Program) addSerial(costsNS []float64, first, end int, policy workerpool.StartPolicy) {
+	remainingNS, wakeStep := 0.0, end
+	for wakeStep > first && remainingNS < wakeAheadNS {
+		wakeStep--
+		remainingNS += costsNS[wakeStep]
 	}
-	if split > first {
-		p.sections = append(p.sections, section{first: first, end: split})
+	if wakeStep > first {
+		p.sections = append(p.sections, section{first: first, end: wakeStep})
 	}
-	p.sections = append(p.sections, section{first: split, end: end, nextPolicy: policy})
+	p.sections = append(p.sections, section{first: wakeStep, end: end, nextPolicy: policy})
 }
 
 // setParts sets partOffsets. A part is the group of chunks with which one worker starts. In shared sections, a phase of
 // a split step gets one part per worker, but at most one per chunk. One worker runs all chunks of any other phase, and
 // of a phase of one chunk: these phases get no parts.
-func (p *Program) setParts(split []bool) {
-	p.partOffsets = make([]int, p.phases+1)
+func (p *Program) setParts(isSplit []bool) {
+	p.partOffsets = make([]int, p.phaseCount+1)
 	for _, section := range p.sections {
 		for i := section.first; i < section.end && section.shared != nil; i++ {
 			step := &p.steps[i]
 			for k, phase := range step.kernel.Phases {
-				if phase.Chunks > 1 && split[i] {
+				if phase.Chunks > 1 && isSplit[i] {
 					p.partOffsets[step.firstPhase+k+1] = min(p.threads, phase.Chunks)
 				}
 			}
 		}
 	}
-	for i := range p.phases { // prefix sums of the numbers of parts
+	for i := range p.phaseCount { // prefix sums of the numbers of parts
 		p.partOffsets[i+1] += p.partOffsets[i]
 	}
 }
 
 // sectionSharing returns the part of `all`, the sharing of the whole program, that describes the steps [first, end).
-func (p *Program) sectionSharing(all sharing, first, end int) *sharing {
-	policies := all.policies[first:end]
-	part := sharing{waitCounts: make([]int32, end-first), costs: all.costs[first:end], policies: policies,
-		maxPolicy: slices.Max(policies), minSharedNS: all.minSharedNS}
+func (p *Program) sectionSharing(programSharing sharing, first, end int) *sharing {
+	policies := programSharing.policies[first:end]
+	result := sharing{waitCounts: make([]int32, end-first), costsNS: programSharing.costsNS[first:end], policies: policies,
+		maxPolicy: slices.Max(policies), minSharedNS: programSharing.minSharedNS}
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].waitingSteps {
 			if int(k) < end {
-				part.waitCounts[int(k)-first]++
+				result.waitCounts[int(k)-first]++
 			}
 		}
 	}
-	return &part
+	return &result
 }
 
 // maxElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
 const maxElementNS = 20
 
-// stepCosts estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
+// stepCostsNS estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
-// work of small pointwise steps is not computed, because they are not worth sharing.
-func (p *Program) stepCosts(profile *machine.Profile, minSharedNS float64) []float64 {
-	costs := make([]float64, len(p.steps))
-	forEachBatch(len(costs), p.threads, func(begin, end int) {
+// work of small pointwise steps is ignored, because they are not worth sharing.
+func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64) []float64 {
+	costsNS := make([]float64, len(p.steps))
+	forEachBatch(len(costsNS), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			costs[i] = p.steps[i].cost(profile, minSharedNS)
+			costsNS[i] = p.steps[i].costNS(profile, minSharedNS)
 		}
 	})
-	return costs
+	return costsNS
 }
 
-// cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
-func (st *step) cost(profile *machine.Profile, minSharedNS float64) (ns float64) {
+// costNS estimates the time of one step on one worker, in nanoseconds: see [Program.stepCostsNS].
+func (st *step) costNS(profile *machine.Profile, minSharedNS float64) (ns float64) {
 	if st.node.Impl.OnDevice() {
 		return 0 // no worker computes
 	}
@@ -168,14 +169,14 @@ func (st *step) cost(profile *machine.Profile, minSharedNS float64) (ns float64)
 		}
 	}
 	if isWorthPricing {
-		ns = max(ns, workCost(st.node, profile, compiled))
+		ns = max(ns, workNS(st.node, profile, compiled))
 	}
 	return ns
 }
 
-// workCost estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
+// workNS estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
 // true, only memory accesses count. It returns 0 if the implementation states no work.
-func workCost(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float64) {
+func workNS(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float64) {
 	defer func() { _ = recover() }() // a panic in Work must not fail the compilation
 	call := n.Call()
 	impl := n.Op.Fitting(call)
@@ -205,8 +206,8 @@ func workCost(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns floa
 // (n-1)/n of its time. Two successive steps that are worth sharing may run concurrently if the second does not wait for
 // the first. This saves the time of the cheaper step. Half of the saving is counted for each of the two steps. If
 // several savings apply to a step, the greatest counts.
-func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []float64 {
-	saved := make([]float64, len(p.steps))
+func (p *Program) savings(costsNS []float64, isSplit []bool, minSharedNS float64) []float64 {
+	savedNS := make([]float64, len(p.steps))
 	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth
 	// sharing count. If step i is worth sharing and depends on step k, depth[i] is greater than depth[k].
 	depth := make([]int32, len(p.steps))
@@ -217,14 +218,14 @@ func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []
 		for _, phase := range step.kernel.Phases {
 			chunks = max(chunks, phase.Chunks)
 		}
-		if costs[i] >= minSharedNS {
+		if costsNS[i] >= minSharedNS {
 			depth[i]++
-			if split[i] {
-				saved[i] = costs[i] * (1 - 1/float64(min(chunks, p.threads)))
+			if isSplit[i] {
+				savedNS[i] = costsNS[i] * (1 - 1/float64(min(chunks, p.threads)))
 			}
 			if previous >= 0 && depth[i] <= depth[previous] {
-				half := min(costs[i], costs[previous]) / 2
-				saved[i], saved[previous] = max(saved[i], half), max(saved[previous], half)
+				halfNS := min(costsNS[i], costsNS[previous]) / 2
+				savedNS[i], savedNS[previous] = max(savedNS[i], halfNS), max(savedNS[previous], halfNS)
 			}
 			previous = i
 		}
@@ -232,27 +233,27 @@ func (p *Program) savings(costs []float64, split []bool, minSharedNS float64) []
 			depth[k] = max(depth[k], depth[i])
 		}
 	}
-	return saved
+	return savedNS
 }
 
 // wakePolicies returns, for each step, whether workers are woken at its start. It compares the time that they save in
 // the following period (see wakeWindow) with wakeNS, the minimum saving in nanoseconds.
-func wakePolicies(costs, saved []float64, wakeNS float64) []workerpool.StartPolicy {
-	list := make([]workerpool.StartPolicy, len(costs))
+func wakePolicies(costsNS, savedNS []float64, wakeNS float64) []workerpool.StartPolicy {
+	list := make([]workerpool.StartPolicy, len(costsNS))
 	for policy, minSaving := range map[workerpool.StartPolicy]float64{
 		workerpool.StartIfUsedRecently: wakeNS / trialDivisor, workerpool.StartAlways: wakeNS} {
 		// The window is the steps [i, end). windowSaved is their total saving, windowNS their total time. The window
 		// has step i even if this step alone exceeds the limit of the window.
 		windowSaved, windowNS, end := 0.0, 0.0, 0
-		for i := range costs {
-			for end < len(costs) && (end <= i || windowNS+costs[end] <= wakeWindow*minSaving) {
-				windowSaved, windowNS = windowSaved+saved[end], windowNS+costs[end]
+		for i := range costsNS {
+			for end < len(costsNS) && (end <= i || windowNS+costsNS[end] <= wakeWindow*minSaving) {
+				windowSaved, windowNS = windowSaved+savedNS[end], windowNS+costsNS[end]
 				end++
 			}
 			if windowSaved >= minSaving {
 				list[i] = max(list[i], policy)
 			}
-			windowSaved, windowNS = windowSaved-saved[i], windowNS-costs[i]
+			windowSaved, windowNS = windowSaved-savedNS[i], windowNS-costsNS[i]
 		}
 	}
 	return list

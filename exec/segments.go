@@ -44,25 +44,25 @@ func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
 // bind symbols.
 func (segmented *segmentedGraph) findLastReads() {
 	segmented.lastReads = make([][]*graph.Value, len(segmented.segments))
-	seen := graph.NewByValue[bool](segmented.graph)
+	isKeptOrReadLater := graph.NewByValue[bool](segmented.graph)
 	for _, list := range [][]*graph.Value{segmented.graph.Inputs, segmented.graph.Constants} {
 		for _, v := range list {
-			seen.Set(v, true)
+			isKeptOrReadLater.Set(v, true)
 		}
 	}
 	for _, output := range segmented.graph.Outputs {
-		seen.Set(output.Value, true)
+		isKeptOrReadLater.Set(output.Value, true)
 	}
 	for i, segment := range slices.Backward(segmented.segments) {
-		// AttrInputs are the values that the attributes of the segment's nodes mention.
 		results := segment.Out
 		if segment.Dynamic {
 			results = segment.Nodes[0].Out // all outputs of a dynamic node are stored
 		}
+		// AttrInputs are the values that the attributes of the segment's nodes mention.
 		for _, list := range [][]*graph.Value{segment.In, segment.AttrInputs, results} {
 			for _, v := range list {
-				if !seen.At(v) {
-					seen.Set(v, true)
+				if !isKeptOrReadLater.At(v) {
+					isKeptOrReadLater.Set(v, true)
 					segmented.lastReads[i] = append(segmented.lastReads[i], v)
 				}
 			}
@@ -115,14 +115,14 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 			return nil, context.Cause(ctx)
 		}
 		segment := &segmented.segments[i]
-		switch err := run.segment(i); {
+		switch err := run.runSegment(i); {
 		case err == nil:
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case !keepGoing:
 			return nil, err
 		default:
-			run.fail(segment, err)
+			run.recordFailure(segment, err)
 		}
 		for _, v := range segmented.lastReads[i] {
 			run.dropValue(v)
@@ -146,8 +146,8 @@ func (run *segmentRun) dropValue(v *graph.Value) {
 	_ = dropped.Release()
 }
 
-// segment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
-func (run *segmentRun) segment(i int) error {
+// runSegment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
+func (run *segmentRun) runSegment(i int) error {
 	segment, isCacheable := &run.segments[i], true
 	if len(run.missingValues) > 0 {
 		remaining := segment.Without(run.missingValues)
@@ -159,7 +159,7 @@ func (run *segmentRun) segment(i int) error {
 		}
 	}
 	if segment.Dynamic {
-		return run.dynamicNode(segment, run.dynamicIndex[i], isCacheable)
+		return run.runDynamicNode(segment, run.dynamicIndex[i], isCacheable)
 	}
 	return run.runCompiled(segment, isCacheable)
 }
@@ -218,8 +218,8 @@ func (run *segmentRun) runCompiled(segment *graph.Segment, isCacheable bool) err
 	return nil
 }
 
-// fail records the error of a segment and marks the results that the segment did not compute as missing.
-func (run *segmentRun) fail(segment *graph.Segment, err error) {
+// recordFailure records the error of a segment and marks the results that the segment did not compute as missing.
+func (run *segmentRun) recordFailure(segment *graph.Segment, err error) {
 	var incomplete *Incomplete
 	if errors.As(err, &incomplete) {
 		run.failed = append(run.failed, incomplete.Failed...)
@@ -278,8 +278,8 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	return out, IncompleteError(run.graph, run.failed, func(name string) bool { return isComputed[name] })
 }
 
-// runDynamic runs a dynamic node.
-func (run *segmentRun) runDynamic(segment *graph.Segment, isCacheable bool) (err error) {
+// runDynamicUntraced runs a dynamic node.
+func (run *segmentRun) runDynamicUntraced(segment *graph.Segment, isCacheable bool) (err error) {
 	defer panics.Recover(&err)
 	n := segment.Nodes[0]
 	prepared, err := run.prepareSegment(segment, isCacheable)

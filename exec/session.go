@@ -34,7 +34,7 @@ type Session struct {
 // outputMemory is the memory of an output's storage during a run.
 type outputMemory struct {
 	storage       *tensor.Storage
-	shift         int  // byte offset of the first element from its position in the program's storage
+	shiftBytes    int  // distance of the first element from its position in the program's storage
 	directOutput  int  // 1 + index of the output whose tensor is written directly; 0 for none
 	ownedByCaller bool // the caller owns the storage
 }
@@ -58,7 +58,7 @@ type workerState struct {
 // memory.
 func (p *Program) NewSession() *Session {
 	const zeroed = false // steps write memory before they read it
-	session := &Session{program: p, arena: p.pool.Take(p.arena, zeroed), ptrs: make([]unsafe.Pointer, p.pointerCount),
+	session := &Session{program: p, arena: p.pool.Take(p.arenaSize, zeroed), ptrs: make([]unsafe.Pointer, p.pointerCount),
 		outputMemories: make([]outputMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	session.in, session.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	session.sectionRun.prepare(p)
@@ -100,13 +100,13 @@ func (s *Session) bind(in []*tensor.Tensor) {
 		storage := &s.program.storages[patched.address.storage]
 		if storage.kind == inNewMemory {
 			memory := &s.outputMemories[patched.address.storage]
-			s.ptrs[patched.ptrIndex] = address(memory.storage.Bytes(), memory.shift+patched.address.offset)
+			s.ptrs[patched.ptrIndex] = address(memory.storage.Bytes(), memory.shiftBytes+patched.address.offset)
 			continue
 		}
-		// The offsets of patches are for the declared layout; shift is the distance in bytes to the given tensor.
+		// The offsets of patches are for the declared layout; shiftBytes is the distance to the given tensor.
 		t := in[storage.input]
-		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
-		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shift+patched.address.offset)
+		shiftBytes := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
+		s.ptrs[patched.ptrIndex] = address(t.Storage().Bytes(), shiftBytes+patched.address.offset)
 	}
 }
 

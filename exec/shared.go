@@ -101,14 +101,14 @@ func (r *sectionRun) prepare(program *Program) {
 		}
 	}
 	if longest > 0 {
-		r.waitCounts, r.finishedChunks = make([]int32, longest), make([]int32, program.phases)
-		r.parts = make(workerpool.Parts, program.partOffsets[program.phases])
+		r.waitCounts, r.finishedChunks = make([]int32, longest), make([]int32, program.phaseCount)
+		r.parts = make(workerpool.Parts, program.partOffsets[program.phaseCount])
 	}
 }
 
 // runShared runs a section with all workers that are available.
 func (s *Session) runShared(ctx context.Context, section *section) error {
-	s.reset(ctx, section)
+	s.resetSection(ctx, section)
 	s.runLeader()
 	return s.sectionRun.err
 }
@@ -142,8 +142,8 @@ func (s *Session) runLeader() {
 
 var errGoexit = errors.New("a kernel called runtime.Goexit")
 
-// reset initializes the counters.
-func (s *Session) reset(ctx context.Context, section *section) {
+// resetSection prepares the counters and the lists for a section.
+func (s *Session) resetSection(ctx context.Context, section *section) {
 	run, program := &s.sectionRun, s.program
 	run.ctx, run.section, run.err, run.failedStep = ctx, section, nil, -1
 	run.readySteps, run.openPhases, run.idleStates = run.readySteps[:0], run.openPhases[:0], run.idleStates[:0]
@@ -175,7 +175,7 @@ func (r *sectionRun) isIdle() bool {
 
 // fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
 // the order of the program. Step -1 means that the context has ended, or that a kernel has ended its goroutine. Such an
-// error neither replaces an earlier error nor is replaced.
+// error is kept only if it is the first, and no later error replaces it.
 func (s *Session) fail(step int, err error) {
 	run := &s.sectionRun
 	run.mu.Lock()
@@ -245,11 +245,11 @@ func (s *Session) runWorker(worker *workerState) {
 	}
 }
 
-// takePhase returns an open phase to join (join is true), a step to start, or a negative step if there is neither.
-// Chunks of open phases have priority over steps, because workers that compute the same part of consecutive steps
-// find their operands in their caches. If one of two workers took a whole step instead, half of its operands would be
-// in the cache of the other core.
-func (r *sectionRun) takePhase() (step, phase int, join bool) {
+// takePhase returns an open phase to join (joinsPhase is true), a step to start, or a negative step if there is
+// neither. Chunks of open phases have priority over steps, because workers that compute the same part of consecutive
+// steps find their operands in their caches. If one of two workers took a whole step instead, half of its operands
+// would be in the cache of the other core.
+func (r *sectionRun) takePhase() (step, phase int, joinsPhase bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch last := len(r.readySteps) - 1; {
@@ -268,7 +268,7 @@ func (r *sectionRun) takePhase() (step, phase int, join bool) {
 
 // isWorthSharing reports whether a step is worth passing to another worker.
 func (r *sectionRun) isWorthSharing(step int) bool {
-	return r.section.shared.costs[step-r.section.first] >= r.section.shared.minSharedNS
+	return r.section.shared.costsNS[step-r.section.first] >= r.section.shared.minSharedNS
 }
 
 // wakePolicy returns whether to wake workers to share the steps from the given step on.
@@ -278,15 +278,15 @@ func (r *sectionRun) wakePolicy(step int) workerpool.StartPolicy {
 
 // runPhase starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase
 // to continue with, or a negative step.
-func (s *Session) runPhase(worker *workerState, step, phase int) (int, int) {
-	compiled := &s.program.steps[step]
-	phases := compiled.kernel.Phases
+func (s *Session) runPhase(worker *workerState, step, phase int) (nextStep, nextPhase int) {
+	kernelStep := &s.program.steps[step]
+	phases := kernelStep.kernel.Phases
 	// With KeepGoing, a step that reads from a failed step is not run, but counts as finished.
 	operandLost := phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
-	s.setAddresses(worker, compiled)
+	s.setAddresses(worker, kernelStep)
 	if phase >= len(phases) || operandLost {
 		s.beginStep(worker, step)
 		return s.finishStep(worker, step), 0
@@ -313,10 +313,10 @@ func (s *Session) phaseParts(open openPhase) workerpool.Parts {
 
 // runChunks works on a shared phase until all chunks are taken. It returns the step and phase to continue with, or a
 // negative step.
-func (s *Session) runChunks(worker *workerState, open openPhase) (int, int) {
-	run, compiled, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
-	finishedByAll := &run.finishedChunks[compiled.firstPhase+open.phase]
-	chunkCount := int32(compiled.kernel.Phases[open.phase].Chunks)
+func (s *Session) runChunks(worker *workerState, open openPhase) (nextStep, nextPhase int) {
+	run, kernelStep, parts := &s.sectionRun, &s.program.steps[open.step], s.phaseParts(open)
+	finishedByAll := &run.finishedChunks[kernelStep.firstPhase+open.phase]
+	chunkCount := int32(kernelStep.kernel.Phases[open.phase].Chunks)
 	ownPart := worker.index % len(parts)
 	// finishedHere counts the chunks that this worker has run since it last added to finishedByAll. All workers write to
 	// finishedByAll, so a worker adds to it only when its own part is empty.
@@ -341,7 +341,7 @@ func (s *Session) runChunks(worker *workerState, open openPhase) (int, int) {
 }
 
 // continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
-func (s *Session) continueAfter(worker *workerState, open openPhase) (int, int) {
+func (s *Session) continueAfter(worker *workerState, open openPhase) (nextStep, nextPhase int) {
 	if s.stepFailures != nil && s.stepFailures.isLost(open.step) {
 		return s.finishStep(worker, open.step), 0
 	}

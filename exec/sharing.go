@@ -72,16 +72,16 @@ func (p *Program) constantOverlaps(r addressRange) bool {
 // findConstants lists the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
 // ranges are merged, because checking every constant would take longer than the run of a small graph.
 func (p *Program) findConstants() {
-	var all []addressRange
+	var constantRanges []addressRange
 	for i := range p.storages {
 		if storage := &p.storages[i]; storage.kind == inConst {
 			if constantRange := rangeOf(storage.data); constantRange.from < constantRange.to {
-				all = append(all, constantRange)
+				constantRanges = append(constantRanges, constantRange)
 			}
 		}
 	}
-	sorted.Func(all, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
-	for _, constantRange := range all {
+	sorted.Func(constantRanges, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
+	for _, constantRange := range constantRanges {
 		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(constantRange) {
 			p.constants[n-1].to = max(p.constants[n-1].to, constantRange.to)
 			continue

@@ -29,9 +29,9 @@ type transfer struct {
 // split step and another step moves between cores. The search starts with all steps that have enough work. It then
 // splits further steps while the transfers that this avoids outweigh the costs. Finally it reverts splits while this
 // saves time.
-func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
-	split := make([]bool, len(p.steps))
-	gains := make([]float64, len(p.steps)) // gains[i] is the time in ns that a split of step i saves, without transfers
+func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
+	isSplit := make([]bool, len(p.steps))
+	gainsNS := make([]float64, len(p.steps)) // gainsNS[i] is the time that a split of step i saves, without transfers
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
 		chunks, phases := 1, 0
@@ -42,38 +42,38 @@ func (p *Program) chooseSplits(costs []float64, minSharedNS float64) []bool {
 			}
 		}
 		hasSeveralChunks[i] = chunks > 1
-		split[i] = hasSeveralChunks[i] && costs[i] >= minSharedNS
+		isSplit[i] = hasSeveralChunks[i] && costsNS[i] >= minSharedNS
 		// n workers save (n-1)/n of the time, and each phase of several chunks must be distributed.
-		gains[i] = float64(costs[i]*(1-1/float64(min(chunks, p.threads)))) -
+		gainsNS[i] = float64(costsNS[i]*(1-1/float64(min(chunks, p.threads)))) -
 			float64(float64(phases)*minSharedNS/distributeDivisor)
 	}
 	transfers := p.transfers(minSharedNS / lineDivisor)
-	losses := make([]float64, len(p.steps))   // losses[i] is the time in ns that transfers of step i add if it is split
+	lossesNS := make([]float64, len(p.steps)) // lossesNS[i] is the time that transfers of step i add if it is split
 	changeWhileFaster := func(toSplit bool) { // splits steps, or reverts splits, until no change saves time
 		unchanged := false
 		for pass := 0; pass < maxPasses && !unchanged; pass++ {
-			clear(losses) // computed once per pass: changes of a pass affect only the next pass
+			clear(lossesNS) // computed once per pass: changes of a pass affect only the next pass
 			for _, transfer := range transfers {
-				losses[transfer.from] += transfer.loss(split[transfer.to])
-				losses[transfer.to] += transfer.loss(split[transfer.from])
+				lossesNS[transfer.from] += transfer.lossNS(isSplit[transfer.to])
+				lossesNS[transfer.to] += transfer.lossNS(isSplit[transfer.from])
 			}
 			unchanged = true
-			for i := range split {
-				isPreferred := (gains[i] >= losses[i]) == toSplit
-				if split[i] != toSplit && hasSeveralChunks[i] && isPreferred {
-					split[i], unchanged = toSplit, false
+			for i := range isSplit {
+				isPreferred := (gainsNS[i] >= lossesNS[i]) == toSplit
+				if isSplit[i] != toSplit && hasSeveralChunks[i] && isPreferred {
+					isSplit[i], unchanged = toSplit, false
 				}
 			}
 		}
 	}
 	changeWhileFaster(true)
 	changeWhileFaster(false)
-	return split
+	return isSplit
 }
 
-// loss returns the time in nanoseconds that the transfer costs more if one of its two steps is split. If the other step
+// lossNS returns the time that the transfer costs more if one of its two steps is split. If the other step
 // is split already, the loss is negative, because bytes no longer move between cores.
-func (t *transfer) loss(otherIsSplit bool) float64 {
+func (t *transfer) lossNS(otherIsSplit bool) float64 {
 	if otherIsSplit {
 		return -t.ns
 	}

@@ -138,20 +138,20 @@ func (run *segmentRun) beginRun(parent *Run) {
 	run.traced = run.runner.options.Tracer.BeginRun(run.tracedRun)
 }
 
-// dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. dynamicIndex is its index among the
-// dynamic nodes. The error names the node.
-func (run *segmentRun) dynamicNode(segment *graph.Segment, dynamicIndex int, isCacheable bool) error {
+// runDynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. dynamicIndex is its index among
+// the dynamic nodes. The error names the node.
+func (run *segmentRun) runDynamicNode(segment *graph.Segment, dynamicIndex int, isCacheable bool) error {
 	n := segment.Nodes[0]
 	var err error
 	if run.traced {
 		t, pos := run.runner.options.Tracer, Position{Run: run.tracedRun, Node: n, Step: dynamicIndex}
 		t.BeginStep(pos)
 		t.BeginChunk(pos)
-		err = run.runDynamic(segment, isCacheable)
+		err = run.runDynamicUntraced(segment, isCacheable)
 		t.EndChunk(pos, err)
 		t.EndStep(pos, err == nil || run.keepGoing && run.ctx.Err() == nil)
 	} else {
-		err = run.runDynamic(segment, isCacheable)
+		err = run.runDynamicUntraced(segment, isCacheable)
 	}
 	if err != nil {
 		return run.graph.NodeError(n, withoutNode(n, err))

@@ -94,6 +94,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	case options.KeepGoing:
 		return nil, errors.New("a program with Options.KeepGoing cannot be certified")
 	}
+	// The problem was rebuilt from the program: the labels of the plan must have the same cost in it.
 	cost, err := model.WCSP.Cost(solution.Labels)
 	if err != nil {
 		return nil, fmt.Errorf("the problem differs from the problem that was solved: %w", err)
@@ -102,6 +103,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		return nil, fmt.Errorf("the problem differs from the problem that was solved: the labels cost %d picoseconds, not %d",
 			cost, solution.Cost)
 	}
+	// Solve the problem again, with a proof of the bound.
 	withProof := wcsp.Options{Proof: true, TimeLimit: model.Problem.SearchTimeLimit()}
 	proved, err := wcsp.Exact.Solve(model.WCSP, withProof)
 	if err != nil {
@@ -214,7 +216,7 @@ func (c *Certificate) check() error {
 // pinsOf lists the pins of a graph: pins in its file, and pins that were added later.
 func pinsOf(g *graph.Graph) []CertifiedPin {
 	list := []CertifiedPin{}
-	graphdigest.Pins(g, func(name, pin string) { list = append(list, CertifiedPin{name, pin}) })
+	graphdigest.VisitPins(g, func(name, pin string) { list = append(list, CertifiedPin{name, pin}) })
 	return list
 }
 

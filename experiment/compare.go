@@ -113,29 +113,29 @@ func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*ten
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	all, err := contenders(candidates)
+	allContenders, err := contenders(candidates)
 	if err != nil {
 		return nil, err
 	}
 	if !options.measureEqualPlans {
-		joinEqualPlans(ctx, all)
+		joinEqualPlans(ctx, allContenders)
 	}
-	return compare(ctx, all, inputs, options, new(loadMeter))
+	return compare(ctx, allContenders, inputs, options, new(loadMeter))
 }
 
 // compare measures contenders and summarizes the measurements. If load is not nil, it also samples the load of the
 // machine.
-func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, options Options,
+func compare(ctx context.Context, allContenders []*contender, in map[string]*tensor.Tensor, options Options,
 	load *loadMeter) (*Comparison, error) {
-	session := &session{contenders: measuredContenders(all), hasSeveralCandidates: len(all) > 1, inputs: in,
-		Options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), load: load}
+	session := &session{contenders: measuredContenders(allContenders), hasSeveralCandidates: len(allContenders) > 1,
+		inputs: in, Options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), load: load}
 	comparison := &Comparison{}
 	var err error
 	if comparison.Interrupted, err = session.measure(ctx); err != nil {
 		return nil, err
 	}
-	comparison.addRows(all, bounds(ctx, all, options.BoundNS))
-	comparison.setVerdict(all, session)
+	comparison.addRows(allContenders, bounds(ctx, allContenders, options.BoundNS))
+	comparison.setVerdict(allContenders, session)
 	return comparison, nil
 }
 
@@ -161,7 +161,7 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
 		return nil, errors.New("Compare needs at least one candidate")
 	}
-	var all []*contender
+	var allContenders []*contender
 	var programs []*graphrun.Program
 	names, maxOutputs := map[string]bool{}, 0
 	for i, candidate := range candidates {
@@ -174,17 +174,17 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 			return nil, fmt.Errorf("two candidates are called %q", candidate.Name)
 		}
 		names[candidate.Name] = true
-		all = append(all, &contender{name: candidate.Name, report: plan, exact: plan.Exact, run: timedRun(candidate.Program),
-			identity: identityOf((*program.Program)(candidate.Program), plan)})
+		allContenders = append(allContenders, &contender{name: candidate.Name, report: plan, exact: plan.Exact,
+			run: timedRun(candidate.Program), identity: identityOf((*program.Program)(candidate.Program), plan)})
 		programs = append(programs, candidate.Program)
 		maxOutputs = max(maxOutputs, candidate.Program.Need().Outputs)
 	}
 	need := Together(programs...)
 	need.Outputs += maxOutputs
 	if err := need.Check(0, need.Held()+need.Inputs); err != nil {
-		return nil, fmt.Errorf("%d programs do not fit into memory together: %w", len(all), err)
+		return nil, fmt.Errorf("%d programs do not fit into memory together: %w", len(allContenders), err)
 	}
-	return all, nil
+	return allContenders, nil
 }
 
 // timedRun returns a function that runs a program and measures the time.
@@ -198,9 +198,9 @@ func timedRun(compiled *graphrun.Program) func(context.Context, map[string]*tens
 }
 
 // joinEqualPlans sets measuredInstead of contenders with equal plans.
-func joinEqualPlans(ctx context.Context, all []*contender) {
-	for i, contender := range all {
-		for _, earlier := range measuredContenders(all[:i]) {
+func joinEqualPlans(ctx context.Context, allContenders []*contender) {
+	for i, contender := range allContenders {
+		for _, earlier := range measuredContenders(allContenders[:i]) {
 			if contender.samePlan(ctx, &earlier.identity) {
 				contender.measuredInstead = earlier
 				break
@@ -210,17 +210,17 @@ func joinEqualPlans(ctx context.Context, all []*contender) {
 }
 
 // measuredContenders returns the contenders that are measured, one for each group with equal plans.
-func measuredContenders(all []*contender) []*contender {
-	return slices.DeleteFunc(slices.Clone(all), func(c *contender) bool { return c.measuredInstead != nil })
+func measuredContenders(allContenders []*contender) []*contender {
+	return slices.DeleteFunc(slices.Clone(allContenders), func(c *contender) bool { return c.measuredInstead != nil })
 }
 
 // bounds returns, for each contender, a lower bound on the cost of any plan. It is callerBound or, if that is nil, the
 // greatest bound that a plan of the same layout problem proves. An entry is nil if no bound is known.
-func bounds(ctx context.Context, all []*contender, callerBound *float64) []*float64 {
-	list := make([]*float64, len(all))
-	for i, contender := range all {
+func bounds(ctx context.Context, allContenders []*contender, callerBound *float64) []*float64 {
+	list := make([]*float64, len(allContenders))
+	for i, contender := range allContenders {
 		list[i] = cmp.Or(callerBound, contender.report.LowerBoundNS)
-		for _, other := range all {
+		for _, other := range allContenders {
 			bound := other.report.LowerBoundNS
 			if callerBound == nil && bound != nil && (list[i] == nil || *bound > *list[i]) &&
 				contender.sameProblem(ctx, &other.identity) {
@@ -233,9 +233,9 @@ func bounds(ctx context.Context, all []*contender, callerBound *float64) []*floa
 
 // addRows makes the rows, and compares the outputs of the last runs with the outputs of the base. bounds has the lower
 // bound of each contender, or nil.
-func (c *Comparison) addRows(all []*contender, bounds []*float64) {
+func (c *Comparison) addRows(allContenders []*contender, bounds []*float64) {
 	c.HasOutputs = true
-	for i, contender := range all {
+	for i, contender := range allContenders {
 		row := Measurement{Name: contender.name, Costs: contender.report.Costs()}
 		if bound := bounds[i]; bound != nil && *bound > 0 && !math.IsInf(*bound, 0) {
 			gap := row.CostNS / *bound - 1
@@ -250,9 +250,9 @@ func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 		}
 		row.Spread, row.Samples = SpreadOf(contender.times), program.NotNil(contender.times)
 		if i > 0 {
-			row.Base = all[0].name
-			if contender != all[0] && row.MeasuredAs == "" {
-				c.Differences = append(c.Differences, outputDifferences(all[0], contender)...)
+			row.Base = allContenders[0].name
+			if contender != allContenders[0] && row.MeasuredAs == "" {
+				c.Differences = append(c.Differences, outputDifferences(allContenders[0], contender)...)
 			}
 		}
 		c.HasOutputs = c.HasOutputs && contender.out != nil

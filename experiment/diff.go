@@ -113,7 +113,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 			return nil, errors.New("the shapes of the graph depend on data, so there is no plan of the whole graph")
 		}
 	}
-	first, second := sideOf(a, "first"), sideOf(b, "second")
+	first, second := comparedPlanOf(a, "first"), comparedPlanOf(b, "second")
 	pairs := matchValues(first.binding.RunnableGraph, second.binding.RunnableGraph, resized)
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
@@ -139,28 +139,29 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	return d, nil
 }
 
-// side is one of the two compared programs. Every part of a program has a key; matching parts of the two programs
-// have equal keys. A pairing (see matchValues) matches the values of the two graphs.
-type side struct {
-	name    string           // first or second
-	binding *program.Binding // the graph and its plan at the sizes for which Compile planned
-	report  *report.Plan
-	leaves  map[string]string       // for each name of an input or constant: its key
-	nodes   map[string]string       // for each name of a node of the original graph: its key
-	parts   map[string]string       // for each name of a part of a composite node: the name of the composite node
-	copies  map[string]*graph.Node  // indexed by name: the inserted copies
-	values  map[string]*graph.Value // indexed by name: the stored values and views
-	shapes  map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ
+// comparedPlan is the plan of one of the two compared programs. Every part of a program has a key; matching parts of
+// the two programs have equal keys. A pairing (see matchValues) matches the values of the two graphs.
+type comparedPlan struct {
+	name        string           // first or second
+	binding     *program.Binding // the graph and its plan at the sizes for which Compile planned
+	report      *report.Plan
+	leafKeys    map[string]string       // for each name of an input or constant: its key
+	nodeKeys    map[string]string       // for each name of a node of the original graph: its key
+	compositeOf map[string]string       // for each name of a part of a composite node: the name of the composite node
+	copies      map[string]*graph.Node  // indexed by name: the inserted copies
+	values      map[string]*graph.Value // indexed by name: the stored values and views
+	shapes      map[string][]int        // for each name of a value: the shape of its match; nil unless sizes differ
 }
 
-// sideOf returns a program as the side with the given name. The keys of leaves and nodes are not yet assigned.
-func sideOf(p *graphrun.Program, name string) *side {
-	s := &side{name: name, binding: (*program.Program)(p).FirstBinding(), report: p.Report(), leaves: map[string]string{},
-		nodes: map[string]string{}, parts: map[string]string{}, copies: map[string]*graph.Node{},
-		values: map[string]*graph.Value{}}
+// comparedPlanOf returns the plan of a program. name is "first" or "second". The keys of leaves and nodes are not yet
+// assigned.
+func comparedPlanOf(p *graphrun.Program, name string) *comparedPlan {
+	s := &comparedPlan{name: name, binding: (*program.Program)(p).FirstBinding(), report: p.Report(),
+		leafKeys: map[string]string{}, nodeKeys: map[string]string{}, compositeOf: map[string]string{},
+		copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}
 	for _, decomposition := range s.binding.Plan.Decomposed {
 		for _, part := range decomposition.Into {
-			s.parts[part] = decomposition.Node
+			s.compositeOf[part] = decomposition.Node
 		}
 	}
 	for _, c := range s.binding.Plan.Copies {
@@ -172,30 +173,30 @@ func sideOf(p *graphrun.Program, name string) *side {
 
 // assignKeys gives keys to the nodes and leaves of the original graph. A node without a match in the other graph gets a
 // new key, others the key of their match.
-func (s *side) assignKeys(pairs *pairing, other *side) {
+func (s *comparedPlan) assignKeys(pairs *pairing, other *comparedPlan) {
 	for i, v := range matchableValues(s.binding.RunnableGraph) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.matchInFirst[v] != nil {
 			match := pairs.matchInFirst[v] // a leaf, or the first result of a node
-			if key = other.leaves[match.Name]; match.Node != nil {
-				key = other.nodes[match.Node.Name]
+			if key = other.leafKeys[match.Name]; match.Node != nil {
+				key = other.nodeKeys[match.Node.Name]
 			}
 		}
 		if v.Node != nil {
-			s.nodes[v.Node.Name] = key
+			s.nodeKeys[v.Node.Name] = key
 		} else {
-			s.leaves[v.Name] = key
+			s.leafKeys[v.Name] = key
 		}
 	}
 }
 
 // key returns the key of a node of the plan by its name. The node may be from the original graph, a part of a composite
 // node, a copy of a value, or another inserted node.
-func (s *side) key(name string) string {
-	if key := s.nodes[name]; key != "" {
+func (s *comparedPlan) key(name string) string {
+	if key := s.nodeKeys[name]; key != "" {
 		return key
 	}
-	if composite := s.parts[name]; composite != "" {
+	if composite := s.compositeOf[name]; composite != "" {
 		return s.key(composite) + "/" + strings.TrimPrefix(name, composite)
 	}
 	if n := s.copies[name]; n != nil {
@@ -205,7 +206,7 @@ func (s *side) key(name string) string {
 }
 
 // copyKey returns the key of a copy: the key of the copied value, and the order of dimensions of the copy.
-func (s *side) copyKey(n *graph.Node) string {
+func (s *comparedPlan) copyKey(n *graph.Node) string {
 	value, copied := n.In[0].Value, n.Out[0].Meta
 	order := tensor.ListString(copied.Strides)
 	if shape := s.shapes[value.Name]; shape != nil {
@@ -214,13 +215,13 @@ func (s *side) copyKey(n *graph.Node) string {
 		order = named.String()
 	}
 	if value.Node == nil {
-		return fmt.Sprintf("%s as %s", cmp.Or(s.leaves[value.Name], value.Name), order)
+		return fmt.Sprintf("%s as %s", cmp.Or(s.leafKeys[value.Name], value.Name), order)
 	}
 	return fmt.Sprintf("%s#%d as %s", s.key(value.Node.Name), value.Index, order)
 }
 
 // totals returns the totals of the plan.
-func (s *side) totals() Totals {
+func (s *comparedPlan) totals() Totals {
 	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
 }
 
@@ -238,7 +239,7 @@ func shareBound(first, second *Totals, a, b *graphrun.Program) {
 }
 
 // copiesOnlyHere lists the copies that the other plan does not have.
-func (s *side) copiesOnlyHere(other *side) []report.Copy {
+func (s *comparedPlan) copiesOnlyHere(other *comparedPlan) []report.Copy {
 	countByKey := map[string]int{}
 	for _, n := range other.copies {
 		countByKey[other.copyKey(n)]++
@@ -256,7 +257,7 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 }
 
 // differentValues lists the values that are stored in both programs with different layouts.
-func differentValues(pairs *pairing, a, b *side) []ValueDifference {
+func differentValues(pairs *pairing, a, b *comparedPlan) []ValueDifference {
 	list := []ValueDifference{}
 	a.binding.RunnableGraph.Values(func(v *graph.Value) {
 		match := pairs.matchInSecond[v]
@@ -279,7 +280,7 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 
 // layoutsDiffer compares the strides of two values of equal shape. If shapes or the sizes of the graphs differ, it
 // compares the orders of dimensions.
-func (s *side) layoutsDiffer(a, b tensor.Meta) bool {
+func (s *comparedPlan) layoutsDiffer(a, b tensor.Meta) bool {
 	if s.shapes != nil && len(a.Shape) == len(b.Shape) {
 		return !slices.Equal(longDims(a, b.Shape), longDims(b, a.Shape))
 	}
@@ -330,10 +331,10 @@ func (u *stepUnion) root(step int) int {
 }
 
 // groupsOfSteps returns the connected steps of two plans.
-func groupsOfSteps(a, b *side) []*stepGroup {
+func groupsOfSteps(a, b *comparedPlan) []*stepGroup {
 	union := stepUnion{owner: map[string]int{}}
 	var keys [][]string // by step of both plans: the keys of its nodes
-	for _, s := range []*side{a, b} {
+	for _, s := range []*comparedPlan{a, b} {
 		for _, step := range s.report.Steps {
 			stepKeys := make([]string, len(step.Ops))
 			for i, op := range step.Ops {
@@ -344,7 +345,7 @@ func groupsOfSteps(a, b *side) []*stepGroup {
 		}
 	}
 	groupOf, groups, index := map[int]*stepGroup{}, []*stepGroup{}, 0 // index counts the steps of both plans, as in keys
-	for i, s := range []*side{a, b} {
+	for i, s := range []*comparedPlan{a, b} {
 		for _, step := range s.report.Steps {
 			root := union.root(index)
 			g := groupOf[root]
@@ -360,7 +361,7 @@ func groupsOfSteps(a, b *side) []*stepGroup {
 }
 
 // differentSteps lists the steps that differ, the greatest difference in cost first.
-func differentSteps(a, b *side) []StepDifference {
+func differentSteps(a, b *comparedPlan) []StepDifference {
 	list := []StepDifference{}
 	for _, g := range groupsOfSteps(a, b) {
 		if what := g.differenceKind(a, b); what != "" {
@@ -374,10 +375,10 @@ func differentSteps(a, b *side) []StepDifference {
 }
 
 // differenceKind returns the kind of difference, or "" if there is no difference.
-func (g *stepGroup) differenceKind(a, b *side) string {
+func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 	stepsA, stepsB := g.steps[0], g.steps[1]
 	if len(stepsA) == 0 || len(stepsB) == 0 {
-		for i, s := range []*side{a, b} {
+		for i, s := range []*comparedPlan{a, b} {
 			for _, step := range g.steps[i] {
 				if s.copies[step.Name] == nil {
 					return diffOnly

@@ -13,7 +13,7 @@ import (
 // [interrupt.Check].
 func digestOf(ctx context.Context, g *graph.Graph) (string, error) {
 	h := sha256.New()
-	if err := graphdigest.Write(ctx, h, g, graphdigest.Data(ctx, h)); err != nil {
+	if err := graphdigest.Write(ctx, h, g, graphdigest.DataWriter(ctx, h)); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -54,7 +54,7 @@ func countEqual(sorted []float64, least float64) int {
 }
 
 // mannWhitney returns the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail. (If
-// some samples are equal, the distribution is not symmetric, and the tails differ.) Neither side may be empty, and no
+// some samples are equal, the distribution is asymmetric, and the tails differ.) Neither side may be empty, and no
 // sample may be NaN.
 func mannWhitney(a, b []float64) float64 {
 	ranks := rankSamples(a, b)
@@ -92,9 +92,9 @@ func (r rankStatistics) exactP() float64 {
 		}
 		before += tied
 	}
-	var below, above, all float64
+	var below, above, allChoices float64
 	for sum, count := range ways[r.n1] {
-		all += count
+		allChoices += count
 		if sum <= r.doubledSum {
 			below += count
 		}
@@ -102,7 +102,7 @@ func (r rankStatistics) exactP() float64 {
 			above += count
 		}
 	}
-	return min(1, 2*min(below, above)/all)
+	return min(1, 2*min(below, above)/allChoices)
 }
 
 // normalP returns the p-value of the normal approximation, with corrections for ties and for continuity. With n =

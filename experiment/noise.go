@@ -28,10 +28,10 @@ const (
 )
 
 // disturbancesOf describes the disturbances of measured contenders.
-func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
+func disturbancesOf(allContenders []*contender, load *loadMeter) Disturbances {
 	result := Disturbances{Load: load.mean()}
 	widest := ""
-	for _, contender := range all {
+	for _, contender := range allContenders {
 		times := slices.Clone(contender.times)
 		sorted.Floats(times)
 		if median := quantile(times, 0.5); median > 0 {
@@ -40,7 +40,7 @@ func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 			}
 		}
 	}
-	rounds := roundTimes(all)
+	rounds := roundTimes(allContenders)
 	result.DriftP = mannKendall(rounds)
 	result.Drift = math.Expm1(theilSen(rounds) * float64(len(rounds)-1)) // rounds has logarithms
 	var warnings []string
@@ -65,18 +65,18 @@ const maxPeriods = 500
 // roundTimes returns a number for each round: the mean over all contenders of log(time of the turn / median of the
 // contender's turns). More than maxPeriods rounds are divided into periods of equal length, and the result has the
 // means of the periods.
-func roundTimes(all []*contender) []float64 {
-	rounds := len(all[0].turnMedians)
-	for _, contender := range all {
+func roundTimes(allContenders []*contender) []float64 {
+	rounds := len(allContenders[0].turnMedians)
+	for _, contender := range allContenders {
 		rounds = min(rounds, len(contender.turnMedians))
 	}
 	length := (rounds + maxPeriods - 1) / maxPeriods // of a period, in rounds
 	means := make([]float64, rounds/max(1, length))  // by period; rounds after the last full period are ignored
-	for _, contender := range all {
+	for _, contender := range allContenders {
 		median := *SpreadOf(contender.turnMedians).Median
 		for i, turn := range contender.turnMedians[:len(means)*length] {
 			if median > 0 && turn > 0 {
-				means[i/length] += math.Log(turn/median) / float64(len(all)*length)
+				means[i/length] += math.Log(turn/median) / float64(len(allContenders)*length)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ type Pair struct {
 
 // setVerdict sets the verdict, and the comparison of each row with the base. There is no verdict if a contender was not
 // measured.
-func (c *Comparison) setVerdict(all []*contender, session *session) {
+func (c *Comparison) setVerdict(allContenders []*contender, session *session) {
 	for i := range c.Rows {
 		if row := &c.Rows[i]; row.Runs > 0 {
 			row.Ratio = c.Rows[0].ratio(&row.Spread)
@@ -50,7 +50,7 @@ func (c *Comparison) setVerdict(all []*contender, session *session) {
 	if slices.ContainsFunc(session.contenders, func(measured *contender) bool { return len(measured.turnMedians) == 0 }) {
 		return
 	}
-	ranking := &Ranking{Pairs: pairsOf(session.contenders), SamePlan: samePlans(all),
+	ranking := &Ranking{Pairs: pairsOf(session.contenders), SamePlan: samePlans(allContenders),
 		Disturbances: disturbancesOf(session.contenders, session.load), Unreached: session.wideIntervals()}
 	for i := range c.Rows {
 		row := &c.Rows[i]
@@ -58,7 +58,7 @@ func (c *Comparison) setVerdict(all []*contender, session *session) {
 			row.P, row.PHolm, row.Significant = &pair.P, &pair.PHolm, pair.Significant
 		}
 	}
-	ranking.Fastest = ranking.fastest(all)
+	ranking.Fastest = ranking.fastest(allContenders)
 	ranking.FewestRuns = runsToDiffer(ranking.Pairs, session)
 	ranking.RunsFor2Percent = runsFor2Percent(ranking.Pairs, session)
 	c.Verdict = ranking
@@ -67,8 +67,8 @@ func (c *Comparison) setVerdict(all []*contender, session *session) {
 
 // fastest returns the names of the fastest contenders, sorted by median. These are the contenders that no other
 // contender beats significantly.
-func (r *Ranking) fastest(all []*contender) []string {
-	byTime := slices.Clone(all)
+func (r *Ranking) fastest(allContenders []*contender) []string {
+	byTime := slices.Clone(allContenders)
 	sorted.Func(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
 	names := []string{}
 	for i, candidate := range byTime {
@@ -91,11 +91,11 @@ func (contender *contender) measuredAs() *contender {
 func (contender *contender) median() float64 { return *SpreadOf(contender.measuredAs().times).Median }
 
 // samePlans returns the groups of at least two candidates with equal plans, by name.
-func samePlans(all []*contender) [][]string {
+func samePlans(allContenders []*contender) [][]string {
 	groups := [][]string{}
-	for _, contender := range measuredContenders(all) {
+	for _, contender := range measuredContenders(allContenders) {
 		group := []string{contender.name}
-		for _, other := range all {
+		for _, other := range allContenders {
 			if other.measuredInstead == contender {
 				group = append(group, other.name)
 			}
@@ -108,10 +108,10 @@ func samePlans(all []*contender) [][]string {
 }
 
 // pairsOf tests all pairs.
-func pairsOf(all []*contender) []Pair {
+func pairsOf(allContenders []*contender) []Pair {
 	pairs := []Pair{}
-	for i, first := range all {
-		for _, second := range all[i+1:] {
+	for i, first := range allContenders {
+		for _, second := range allContenders[i+1:] {
 			spreadA, spreadB := SpreadOf(first.times), SpreadOf(second.times)
 			pairs = append(pairs, Pair{A: first.name, B: second.name, Ratio: spreadA.ratio(&spreadB),
 				P: mannWhitney(first.turnMedians, second.turnMedians)})
@@ -204,12 +204,12 @@ const testPower = 0.8
 // than 5 samples, because they are too few to estimate p. It also returns false if the number exceeds a million.
 func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	var scaled []float64 // all samples, divided by the medians of their sides
-	for _, side := range [][]float64{a, b} {
-		median := *SpreadOf(side).Median
-		if median <= 0 || len(side) < 5 {
+	for _, samples := range [][]float64{a, b} {
+		median := *SpreadOf(samples).Median
+		if median <= 0 || len(samples) < 5 {
 			return 0, false
 		}
-		for _, sample := range side {
+		for _, sample := range samples {
 			scaled = append(scaled, sample/median)
 		}
 	}

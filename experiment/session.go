@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	warmUps     = 2           // runs before the measured rounds
-	defaultRuns = 20          // default of Options.Runs
-	defaultTurn = 3           // default of Options.Turn
-	untilRuns   = 1000        // maximum number of runs with Options.Until
-	untilTime   = time.Minute // maximum time with Options.Until
+	warmUpRuns       = 2           // runs before the measured rounds
+	defaultRuns      = 20          // default of Options.Runs
+	defaultTurn      = 3           // default of Options.Turn
+	maxRunsWithUntil = 1000        // maximum number of runs with Options.Until
+	maxTimeWithUntil = time.Minute // maximum time with Options.Until
 )
 
 // session measures contenders in rounds. In each round, every contender has one turn: several runs in succession. The
@@ -36,23 +36,23 @@ type session struct {
 func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	s.start = time.Now()
 	runsPerTurn := s.runsPerTurn()
-	total := 0 // number of rounds; 0 if it is unknown
+	totalRounds := 0 // number of rounds; 0 if it is unknown
 	if s.Until == 0 {
-		total = 1 + (s.Runs+runsPerTurn-1)/runsPerTurn
+		totalRounds = 1 + (s.Runs+runsPerTurn-1)/runsPerTurn
 	}
 	for i := 0; i == 0 || !s.isComplete(); i++ {
-		s.Progress(i, total)
+		s.Progress(i, totalRounds)
 		s.load.sample()
-		unmeasured, runs := warmUps, warmUps // of a turn; the first round only warms up
+		unmeasuredRuns, runs := warmUpRuns, warmUpRuns // of a turn; the first round only warms up
 		if i > 0 {
 			measured := min(runsPerTurn, s.maxRuns()-s.runs) // the last turn has only the missing runs
-			unmeasured = s.Turn - runsPerTurn                // the first run of a turn, unless it is the only one
-			runs = unmeasured + measured
+			unmeasuredRuns = s.Turn - runsPerTurn            // the first run of a turn, unless it is the only one
+			runs = unmeasuredRuns + measured
 			s.runs += measured
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
 			contender := s.contenders[k]
-			switch err := contender.runTurn(ctx, s.inputs, unmeasured, runs); {
+			switch err := contender.runTurn(ctx, s.inputs, unmeasuredRuns, runs); {
 			case ctx.Err() != nil:
 				return true, nil
 			case err != nil && s.hasSeveralCandidates:
@@ -73,10 +73,10 @@ func (s *session) maxRuns() int {
 	if s.Runs > 0 {
 		return s.Runs
 	}
-	return untilRuns
+	return maxRunsWithUntil
 }
 
-// isComplete reports whether the measurement is complete.
+// isComplete reports whether the measurement is complete. It also sets nextCheck.
 func (s *session) isComplete() bool {
 	if s.runs >= s.maxRuns() {
 		return true
@@ -84,7 +84,7 @@ func (s *session) isComplete() bool {
 	if s.Until == 0 {
 		return false
 	}
-	if s.Runs <= 0 && time.Since(s.start) > untilTime {
+	if s.Runs <= 0 && time.Since(s.start) > maxTimeWithUntil {
 		return true
 	}
 	if s.runs < max(defaultRuns, s.nextCheck) {
@@ -107,8 +107,8 @@ func (s *session) wideIntervals() []string {
 	return names
 }
 
-// runTurn runs the program `runs` times in succession. It does not measure the first `unmeasured` runs.
-func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, unmeasured, runs int) error {
+// runTurn runs the program `runs` times in succession. It does not measure the first unmeasuredRuns.
+func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, unmeasuredRuns, runs int) error {
 	for i := range runs {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -118,11 +118,11 @@ func (contender *contender) runTurn(ctx context.Context, in map[string]*tensor.T
 			return err
 		}
 		contender.out = out
-		if i >= unmeasured {
+		if i >= unmeasuredRuns {
 			contender.times = append(contender.times, float64(took))
 		}
 	}
-	if measured := runs - unmeasured; measured > 0 {
+	if measured := runs - unmeasuredRuns; measured > 0 {
 		timesOfTurn := contender.times[len(contender.times)-measured:]
 		contender.turnMedians = append(contender.turnMedians, *SpreadOf(timesOfTurn).Median)
 	}

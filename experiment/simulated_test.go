@@ -267,7 +267,7 @@ func TestUntil(t *testing.T) {
 	}
 	c = simulate(t, noise, Options{Until: 0.001}, 10, 20)
 	assert.Equal(t, []string{"s0", "s1"}, c.Verdict.Unreached)
-	assert.Equal(t, untilRuns, c.Rows[0].Runs)
+	assert.Equal(t, maxRunsWithUntil, c.Rows[0].Runs)
 	assert.Contains(t, c.Verdict.Text, "; the confidence interval of s0 and s1 is wider than demanded")
 	c = simulate(t, noise, Options{Until: 0.001, Runs: 31}, 10)
 	assert.Equal(t, 31, c.Rows[0].Runs)

@@ -76,7 +76,7 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 		}
 	}
 	for len(bisection.points) < limit {
-		i := bisection.widestOpen()
+		i := bisection.widestOpenPair()
 		if i < 0 {
 			break
 		}
@@ -110,13 +110,13 @@ func startSizes(from, to, limit int) []int {
 
 // plannedSize is a size with the result of planning the graph for it. In a bisection it is called a point.
 type plannedSize struct {
-	size     int
-	program  *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
-	cost     float64           // in nanoseconds
-	copies   int               // number of inserted copies
-	rejected error             // the reason why the size cannot be planned, or nil
-	samePlan bool              // whether the plan equals the plan of the previous point
-	changes  []PlanChange      // the differences from the plan of the previous point
+	size        int
+	program     *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
+	cost        float64           // in nanoseconds
+	copies      int               // number of inserted copies
+	rejection   error             // the reason why the size cannot be planned, or nil
+	hasSamePlan bool              // whether the plan equals the plan of the previous point
+	changes     []PlanChange      // the differences from the plan of the previous point
 }
 
 // bisection is the state of [PlansBySize]. points has the planned sizes in ascending order.
@@ -128,11 +128,11 @@ type bisection struct {
 // add plans a size and inserts it as point i. It compares the new point and the point after it with their predecessors.
 func (bisection *bisection) add(ctx context.Context, i, size int) error {
 	point := &plannedSize{size: size}
-	point.program, point.rejected = bisection.plan(ctx, size)
+	point.program, point.rejection = bisection.plan(ctx, size)
 	if err := context.Cause(ctx); err != nil {
-		return cmp.Or(point.rejected, err)
+		return cmp.Or(point.rejection, err)
 	}
-	if point.rejected == nil {
+	if point.rejection == nil {
 		plan := point.program.Report()
 		if plan == nil {
 			return fmt.Errorf("size %d: there is no plan of the whole graph", size)
@@ -156,31 +156,31 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 	return nil
 }
 
-// compare sets samePlan and changes: the differences from the previous point.
+// compare sets hasSamePlan and changes: the differences from the previous point.
 func (p *plannedSize) compare(before *plannedSize) error {
 	p.changes = []PlanChange{}
-	if p.rejected != nil || before.rejected != nil {
-		p.samePlan = p.rejected != nil && before.rejected != nil
+	if p.rejection != nil || before.rejection != nil {
+		p.hasSamePlan = p.rejection != nil && before.rejection != nil
 		return nil
 	}
 	difference, err := DiffSizes(before.program, p.program)
 	if err != nil {
 		return err
 	}
-	p.samePlan, p.changes = difference.Same, difference.changes()
+	p.hasSamePlan, p.changes = difference.Same, difference.changes()
 	return nil
 }
 
 // isOpen reports whether the plan changes at an unknown size between points i-1 and i: the plans differ, and there are
 // sizes between.
 func (bisection *bisection) isOpen(i int) bool {
-	return i > 0 && i < len(bisection.points) && !bisection.points[i].samePlan &&
+	return i > 0 && i < len(bisection.points) && !bisection.points[i].hasSamePlan &&
 		bisection.points[i].size-bisection.points[i-1].size > 1
 }
 
-// widestOpen returns the index i of the open pair of points i-1 and i (see isOpen) with the greatest ratio of sizes. It
-// returns -1 if no pair is open.
-func (bisection *bisection) widestOpen() int {
+// widestOpenPair returns the index i of the open pair of points i-1 and i (see isOpen) with the greatest ratio of
+// sizes. It returns -1 if no pair is open.
+func (bisection *bisection) widestOpenPair() int {
 	best, bestRatio := -1, 0.0
 	for i := range bisection.points {
 		if !bisection.isOpen(i) {
@@ -196,13 +196,13 @@ func (bisection *bisection) widestOpen() int {
 
 // ranges joins consecutive points with the same plan to ranges.
 func (bisection *bisection) ranges() *SizeRanges {
-	result := &SizeRanges{Plans: len(bisection.points), Complete: bisection.widestOpen() < 0}
+	result := &SizeRanges{Plans: len(bisection.points), Complete: bisection.widestOpenPair() < 0}
 	for i, point := range bisection.points {
-		if i == 0 || !point.samePlan {
+		if i == 0 || !point.hasSamePlan {
 			result.Ranges = append(result.Ranges, SizeRange{From: point.size, CostNS: point.cost, Copies: point.copies,
 				Changes: program.NotNil(point.changes)})
-			if point.rejected != nil {
-				result.Ranges[len(result.Ranges)-1].Rejected = point.rejected.Error()
+			if point.rejection != nil {
+				result.Ranges[len(result.Ranges)-1].Rejected = point.rejection.Error()
 			}
 		}
 		last := &result.Ranges[len(result.Ranges)-1]

@@ -78,9 +78,9 @@ type Versus struct {
 }
 
 // VersusOf compares times with the times of a base, both in nanoseconds and in any order. Like benchstat it uses the
-// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact for up to 25 times a side. PHolm
-// equals P, because there is only one test. If all times are equal, P is 1. NaN and infinities are ignored. P is nil if
-// one side is empty.
+// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact if neither list has more than 25
+// times. PHolm equals P, because there is only one test. If all times are equal, P is 1. NaN and infinities are
+// ignored. P is nil if one list has no finite time.
 func VersusOf(base, times []float64) Versus {
 	baseSpread, spread := SpreadOf(base), SpreadOf(times)
 	if baseSpread.Runs == 0 || spread.Runs == 0 {

@@ -45,9 +45,9 @@ type CopiesVerdict struct {
 }
 
 // Verify checks a certificate against a graph as it was loaded. It uses the sizes, pins and profile of the certificate,
-// states the layout problem, and compares it with the certificate's problem, entry by entry. It recomputes the cost of
-// the chosen plan, and checks the proof of the bound with code that is independent of the solver. The error says which
-// check fails. The graph is not changed.
+// states the layout problem as a weighted constraint satisfaction problem ([wcsp.Problem]), and compares it with the
+// certificate's problem, entry by entry. It recomputes the cost of the chosen plan, and checks the proof of the bound
+// with code that is independent of the solver. The error says which check fails. The graph is not changed.
 //
 // A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
 // that the problem states all choices, or that the prices are correct.
@@ -77,13 +77,13 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	for _, part := range []struct {
-		name, certified string
-		content         any
+	for _, section := range []struct {
+		name, certifiedDigest string
+		content               any
 	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
-		if digest := machine.DigestOfJSON(part.content); digest != part.certified {
-			return nil, fmt.Errorf("the digest of %s is %s, not the certified %s", part.name, shortDigest(digest),
-				shortDigest(part.certified))
+		if digest := machine.DigestOfJSON(section.content); digest != section.certifiedDigest {
+			return nil, fmt.Errorf("the digest of %s is %s, not the certified %s", section.name, shortDigest(digest),
+				shortDigest(section.certifiedDigest))
 		}
 	}
 	model, err := c.rebuild(ctx, g)

@@ -32,32 +32,32 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 			continue
 		}
 		// A noisy plan may have the least median without a significant difference from p.
-		faster := slices.IndexFunc(plans, func(f planTime) bool {
+		fasterIndex := slices.IndexFunc(plans, func(f planTime) bool {
 			pair := c.Verdict.pair(f.name, p.name)
 			return pair != nil && pair.Significant
 		})
-		if faster < 0 {
+		if fasterIndex < 0 {
 			continue
 		}
-		than := ""
-		if faster > 0 {
-			than = " than " + plans[faster].name
-			if p.ns >= 1.995*plans[faster].ns { // "takes 2.0 times as long as": see slowdownText
-				than = " as " + plans[faster].name
+		comparedTo := ""
+		if fasterIndex > 0 {
+			comparedTo = " than " + plans[fasterIndex].name
+			if p.ns >= 1.995*plans[fasterIndex].ns { // "takes 2.0 times as long as": see slowdownText
+				comparedTo = " as " + plans[fasterIndex].name
 			}
 		}
-		list = append(list, fmt.Sprintf("%s %s%s (p %s)", p.title, p.slowdownText(plans[faster].ns), than,
-			pValueBound(c.Verdict.pair(plans[faster].name, p.name).PHolm)))
+		list = append(list, fmt.Sprintf("%s %s%s (p %s)", p.title, p.slowdownText(plans[fasterIndex].ns), comparedTo,
+			pValueBound(c.Verdict.pair(plans[fasterIndex].name, p.name).PHolm)))
 	}
 	return append(list, c.unresolved(plans)...)
 }
 
 // planTime is a measured plan.
 type planTime struct {
-	name   string  // of the measured candidate
-	title  string  // the names of all candidates with the plan
-	ns     float64 // median time of a run
-	single bool    // only one candidate has the plan
+	name            string  // of the measured candidate
+	title           string  // the names of all candidates with the plan
+	ns              float64 // median time of a run
+	hasOneCandidate bool    // only one candidate has the plan
 }
 
 // plans returns the measured plans, the fastest first.
@@ -67,10 +67,10 @@ func (c *Comparison) plans() []planTime {
 		if row.MeasuredAs != "" {
 			continue
 		}
-		p := planTime{name: row.Name, title: row.Name, ns: *row.Median, single: true}
+		p := planTime{name: row.Name, title: row.Name, ns: *row.Median, hasOneCandidate: true}
 		for _, group := range c.Verdict.SamePlan {
 			if group[0] == row.Name {
-				p.title, p.single = enumerate(group)+" (the same plan)", false
+				p.title, p.hasOneCandidate = enumerate(group)+" (the same plan)", false
 			}
 		}
 		list = append(list, p)
@@ -88,7 +88,7 @@ func fastestText(fastest []planTime, plans, candidates int) string {
 		return first.name + " takes " + timeText(first.ns)
 	case plans == 1:
 		return "all candidates have the same plan: " + timeText(first.ns)
-	case len(fastest) == 1 && first.single:
+	case len(fastest) == 1 && first.hasOneCandidate:
 		return first.title + " is fastest: " + timeText(first.ns)
 	case len(fastest) == 1:
 		return first.title + " are fastest: " + timeText(first.ns)
@@ -119,7 +119,7 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 // slowdownText returns a text with the slowdown of a plan relative to a faster plan, whose time is fasterNS.
 func (p *planTime) slowdownText(fasterNS float64) string {
 	verb, takes := "are", "take"
-	if p.single {
+	if p.hasOneCandidate {
 		verb, takes = "is", "takes"
 	}
 	switch ratio := p.ns / fasterNS; {

@@ -13,14 +13,14 @@ import (
 // Builder makes a [Code], instruction by instruction. Equal instructions are added once and share a [Value].
 // [Builder.Build] returns the first error. After an error, methods return [None].
 type Builder struct {
-	code Code
-	seen map[Inst]Value // the instructions of code
-	err  error
+	code    Code
+	valueOf map[Inst]Value // the value of each instruction of code
+	err     error
 }
 
 // NewBuilder returns a builder of a code. in lists the dtypes of the code's operands in memory.
 func NewBuilder(in ...tensor.DType) *Builder {
-	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, seen: map[Inst]Value{}}
+	b := &Builder{code: Code{In: append([]tensor.DType(nil), in...)}, valueOf: map[Inst]Value{}}
 	for k, dtype := range in {
 		if !dtype.Valid() {
 			b.Fail(fmt.Errorf("expr: operand %d has the invalid dtype %v", k, dtype))
@@ -69,7 +69,7 @@ func (b *Builder) AddInst(inst Inst) Value {
 			*v = None
 		}
 	}
-	if v, ok := b.seen[inst]; ok {
+	if v, ok := b.valueOf[inst]; ok {
 		return v
 	}
 	value := Value(len(b.code.Insts))
@@ -80,7 +80,7 @@ func (b *Builder) AddInst(inst Inst) Value {
 		return b.Fail(fmt.Errorf("expr: %v: %w", inst.Op, err))
 	}
 	b.code.Insts = append(b.code.Insts, inst)
-	b.seen[inst] = value
+	b.valueOf[inst] = value
 	return value
 }
 
@@ -148,8 +148,8 @@ func (b *Builder) Element(dtype tensor.DType, bytes []byte) Value {
 	return b.AddInst(Inst{Op: Const, DType: dtype, Imm: binary.LittleEndian.Uint64(imm[:])})
 }
 
-// Number returns a plain number as a constant of a dtype. part is 1 for the imaginary part of a complex number,
-// otherwise 0.
+// Number returns a plain number, that is, a number without a dtype, as a constant of a dtype. part is 1 for the
+// imaginary part of a complex number, else 0.
 func (b *Builder) Number(dtype tensor.DType, number tensor.Scalar, part int) Value {
 	if !dtype.Valid() || !number.IsSet() || part < 0 || part > 1 || part == 1 && !dtype.IsComplex() {
 		return b.Fail(fmt.Errorf("expr: a constant of %v has no part %d", dtype, part))

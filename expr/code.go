@@ -171,7 +171,7 @@ func (c *Code) Formula() *Formula {
 
 // Operands returns the values that are operands of an instruction.
 func (inst Inst) Operands() []Value {
-	return []Value{inst.A, inst.B, inst.C}[:inst.countUses()] // the function is inlined, so the slice is not allocated
+	return []Value{inst.A, inst.B, inst.C}[:inst.valueOperandCount()] // inlined, so that the slice is not allocated
 }
 
 // Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
@@ -183,8 +183,8 @@ func (inst Inst) Table() (table [32]float32) {
 	return table
 }
 
-// countUses returns the length of [Inst.Operands]. The operand of a Load is not a value.
-func (inst *Inst) countUses() int {
+// valueOperandCount returns the length of [Inst.Operands]. The operand of a Load is not a value.
+func (inst *Inst) valueOperandCount() int {
 	if inst.Op == Load {
 		return 0
 	}

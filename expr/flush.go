@@ -19,11 +19,11 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 	if c == nil || !(threshold < 0) || math.IsInf(threshold, 0) {
 		return c, false
 	}
-	var flushes []bool
+	var isFlushed []bool
 	for v := range c.Insts {
-		flushes = append(flushes, c.isExpBelowMax(Value(v)) && c.onlyAdds(Value(v)))
+		isFlushed = append(isFlushed, c.isExpBelowMax(Value(v)) && c.onlyAdds(Value(v)))
 	}
-	if !slices.Contains(flushes, true) {
+	if !slices.Contains(isFlushed, true) {
 		return c, false
 	}
 	builder := NewBuilder(c.In...)
@@ -33,7 +33,7 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 		}
 		return builder.LoadImag(operand)
 	}, func(v Value, inst Inst) Value {
-		if !flushes[v] {
+		if !isFlushed[v] {
 			return builder.AddInst(inst)
 		}
 		bound := builder.Const(inst.DType, threshold)

@@ -134,9 +134,9 @@ var library = map[string][]definition{
 	"complex128 abs": {{"z", "", rejected, "hypot(real(z), imag(z))", 0}},
 	"complex exp": {{"z", "", rejected, "a = real(z); b = imag(z); r = exp(a); " +
 		"v = complex(r * cos(b), where(b == 0, b, r * sin(b))); " +
-		"odd = isinf(b) or isnan(b); " +
+		"special_angle = isinf(b) or isnan(b); " +
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
-		"where(isinf(a) and odd, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
+		"where(isinf(a) and special_angle, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
 	"complex log": {{"z", "", rejected, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
 	// The parts are divided separately. A complex quotient would make the angle NaN if the real part is infinite, and
 	// lose the sign of a zero.
@@ -144,31 +144,31 @@ var library = map[string][]definition{
 		"imag(w) / 0.693147180559945309417)", 0}},
 	"complex log10": {{"z", "", rejected, "w = log(z); complex(real(w) / 2.302585092994045684018, " +
 		"imag(w) / 2.302585092994045684018)", 0}},
-	// x = a + i*b and y = c + i*d. Smith's method gives the parts p and q of the quotient. If both are NaN, u and v
-	// replace them: the parts for a divisor 0 or an infinite operand.
+	// x = a + i*b and y = c + i*d. Smith's method divides by the part of y with the greater magnitude, and gives the parts
+	// p and q of the quotient. If both are NaN, u and v replace them: the parts for a divisor 0 or an infinite operand.
 	"complex /": {{"x y", "", rejected, "a = float64(real(x)); b = float64(imag(x)); c = float64(real(y)); " +
 		"d = float64(imag(y)); big = abs(c) >= abs(d); " +
 		"m = where(big, c, d); n = where(big, d, c); g = where(big, a, b); h = where(big, b, a); " +
 		"ratio = n / m; low = m + ratio * n; t = g * ratio; " +
 		"p = (g + h * ratio) / low; q = where(big, h - t, t - h) / low; " +
-		"zero = c == 0 and d == 0 and (not isnan(a) or not isnan(b)); " +
-		"above = (isinf(a) or isinf(b)) and isfinite(c) and isfinite(d); " +
-		"below = (isinf(c) or isinf(d)) and isfinite(a) and isfinite(b); " +
+		"zero_y = c == 0 and d == 0 and (not isnan(a) or not isnan(b)); " +
+		"infinite_x = (isinf(a) or isinf(b)) and isfinite(c) and isfinite(d); " +
+		"infinite_y = (isinf(c) or isinf(d)) and isfinite(a) and isfinite(b); " +
 		"a1 = copysign(isinf(a), a); b1 = copysign(isinf(b), b); c1 = copysign(isinf(c), c); d1 = copysign(isinf(d), d); " +
-		"u = where(zero, copysign(inf, c) * a, where(above, inf * (a1 * c + b1 * d), " +
-		"where(below, 0 * (a * c1 + b * d1), p))); " +
-		"v = where(zero, copysign(inf, c) * b, where(above, inf * (b1 * c - a1 * d), " +
-		"where(below, 0 * (b * c1 - a * d1), q))); " +
+		"u = where(zero_y, copysign(inf, c) * a, where(infinite_x, inf * (a1 * c + b1 * d), " +
+		"where(infinite_y, 0 * (a * c1 + b * d1), p))); " +
+		"v = where(zero_y, copysign(inf, c) * b, where(infinite_x, inf * (b1 * c - a1 * d), " +
+		"where(infinite_y, 0 * (b * c1 - a * d1), q))); " +
 		"r = where(isnan(q), u, p); s = where(isnan(q), v, q); " +
 		"type_as(complex(where(isnan(p), r, p), where(isnan(p), s, q)), x)", 0}},
 	// |x|^a * exp(-b*g) * (cos s + i*sin s) with y = a + i*b, g = angle(x) and s = a*g + b*log|x|.
 	"complex **": {{"x y", "", rejected, "w = complex128(x); a = float64(real(y)); b = float64(imag(y)); " +
-		"m = abs(w); g = angle(w); h = a * g; turns = b != 0; " +
-		"r = m ** a * where(turns, exp(-b * g), 1); s = where(turns, h + b * log(m), h); " +
+		"m = abs(w); g = angle(w); h = a * g; b_nonzero = b != 0; " +
+		"r = m ** a * where(b_nonzero, exp(-b * g), 1); s = where(b_nonzero, h + b * log(m), h); " +
 		"v = complex(r * cos(s), r * sin(s)); " +
-		"atzero = where(isnan(a) or isnan(b), complex(nan, nan), where(a == 0, complex(1, 0), " +
+		"power_of_zero = where(isnan(a) or isnan(b), complex(nan, nan), where(a == 0, complex(1, 0), " +
 		"where(a > 0, complex(0, 0), complex(inf, where(b == 0, 0, inf))))); " +
-		"type_as(where(w == 0, atzero, v), x)", 0}},
+		"type_as(where(w == 0, power_of_zero, v), x)", 0}},
 }
 
 // formulaCache has the parsed formulas of the library. Its keys have the operands and the text ([definition.formula]).
@@ -230,7 +230,7 @@ func (t *typer) call(name string, x []value) value {
 	for index, param := range definitions[arityIndex].operandNames() {
 		if env[param] = x[index]; !x[index].isPlainNumber() {
 			converted := t.convert(x[index], dtype)
-			converted.zeroDim = false // within the function all operands have dimensions
+			converted.isZeroDim = false // within the function all operands have dimensions
 			env[param] = converted
 		}
 	}

@@ -16,8 +16,8 @@ func nextafter(t *typer, x []value) value {
 	}
 	from, to, unit := x[0].re, x[1].re, t.b.Int(bitDType, step)
 	bits, zero := t.b.Bits(bitDType, from), t.b.Const(dtype.OpMath(), 0)
-	grows := t.b.Emit(Eq, t.b.Emit(Lt, from, to), t.b.Emit(Lt, zero, from)) // in magnitude
-	next := t.b.Emit(Select, grows, t.b.Emit(Add, bits, unit), t.b.Emit(Sub, bits, unit))
+	growsInMagnitude := t.b.Emit(Eq, t.b.Emit(Lt, from, to), t.b.Emit(Lt, zero, from)) // in magnitude
+	next := t.b.Emit(Select, growsInMagnitude, t.b.Emit(Add, bits, unit), t.b.Emit(Sub, bits, unit))
 	least := copysign(t, []value{{dtype: dtype, re: t.b.Bits(dtype.OpMath(), unit), im: None}, x[1]})
 	result := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(dtype.OpMath(), next))
 	result = t.b.Emit(Select, t.b.Emit(Lt, from, to), result, t.b.Emit(Select, t.b.Emit(Lt, to, from), result, to))

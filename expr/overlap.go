@@ -63,8 +63,8 @@ type passJoiner struct {
 	group      int                    // number of rows that a pass processes together
 	isConstant func(operand int) bool // for Pipeline
 	in         []Place                // indexed by operand of the new code
-	// numbers has the results of computations that run once per row. The key has the index of the pass before the
-	// computation as N, the Element, and no Kind.
+	// numbers has the results of computations that run once per row. A key is a Place without Kind: N is the index of
+	// the pass before the computation, and Element the row.
 	numbers map[Place][]Output
 }
 

@@ -132,29 +132,29 @@ func (p *parser) next() {
 		p.end++
 		p.pos++
 	}
-	rest := p.text[p.end:]
-	if rest == "" {
+	remaining := p.text[p.end:]
+	if remaining == "" {
 		p.tok, p.kind = "", endToken
 		return
 	}
 	length := 0
 	switch {
-	case isDigit(rest[0]) || rest[0] == '.' && len(rest) > 1 && isDigit(rest[1]):
-		length, p.kind = numberLen(rest), numberToken
-	case isLetter(rest[0]):
-		for length < len(rest) && (isLetter(rest[length]) || isDigit(rest[length])) {
+	case isDigit(remaining[0]) || remaining[0] == '.' && len(remaining) > 1 && isDigit(remaining[1]):
+		length, p.kind = numberLen(remaining), numberToken
+	case isLetter(remaining[0]):
+		for length < len(remaining) && (isLetter(remaining[length]) || isDigit(remaining[length])) {
 			length++
 		}
 		p.kind = nameToken
 	default:
-		operatorIndex := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(rest, o) })
+		operatorIndex := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(remaining, o) })
 		if operatorIndex < 0 {
-			char, _ := utf8.DecodeRuneInString(rest)
+			char, _ := utf8.DecodeRuneInString(remaining)
 			p.fail(p.pos, "there is no operator %q", char)
 		}
 		length, p.kind = len(operators[operatorIndex]), opToken
 	}
-	p.tok = rest[:length]
+	p.tok = remaining[:length]
 	p.end += length
 }
 

@@ -42,7 +42,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	}
 	splitter := &pieceSplitter{code: c, uniform: uniform, dependsOnFold: make([]bool, len(c.Insts)),
 		joined: map[Value]Value{}}
-	dependent := 0
+	dependentFolds := 0
 	for v, inst := range c.Insts {
 		for _, operand := range inst.Operands() {
 			splitter.dependsOnFold[v] = splitter.dependsOnFold[v] || splitter.dependsOnFold[operand] ||
@@ -54,7 +54,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 		case Reduce:
 			splitter.folds = append(splitter.folds, Value(v))
 			if splitter.dependsOnFold[v] {
-				dependent++
+				dependentFolds++
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pieces{PieceCode: pieceCode, Join: join, In: splitter.operands, DependentFolds: dependent}, nil
+	return &Pieces{PieceCode: pieceCode, Join: join, In: splitter.operands, DependentFolds: dependentFolds}, nil
 }
 
 // pieceSplitter builds a [Pieces].
@@ -90,11 +90,11 @@ func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 		c.Out = append(c.Out, Output{DType: c.Insts[v].DType, Re: v, Im: None})
 	}
 	builder := NewBuilder(c.In...)
-	first := builder.Load(len(c.In) - 1)
+	firstIndex := builder.Load(len(c.In) - 1)
 	outs := builder.inline(c, func(operand, part int) Value { return builder.load(operand, uint64(part)) },
 		func(_ Value, inst Inst) Value {
 			if inst.Op == Position {
-				return builder.Emit(Add, builder.Position(), first)
+				return builder.Emit(Add, builder.Position(), firstIndex)
 			}
 			return builder.AddInst(inst)
 		})

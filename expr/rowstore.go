@@ -22,32 +22,32 @@ const maxSourceSteps = 3
 // storeRows adds stored rows for values that the given pass needs and earlier passes compute. It adds a row only if
 // loading is cheaper than recomputing. roots are the results of the pass.
 func (s *splitter) storeRows(pass int, roots ...Value) {
-	seen := make([]bool, len(s.code.Insts))
+	isNeeded := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
 		if v != None {
-			seen[v] = true
+			isNeeded[v] = true
 		}
 	}
-	for v := len(seen) - 1; v >= 0; v-- {
-		if !seen[v] || !s.variesInRow[v] {
+	for v := len(isNeeded) - 1; v >= 0; v-- {
+		if !isNeeded[v] || !s.variesInRow[v] {
 			continue
 		}
 		if s.passOf[v] < pass {
-			s.store(Value(v), pass)
+			s.storeIfExpensive(Value(v), pass)
 			continue
 		}
 		if s.code.Insts[v].Op == Scan {
 			continue // v already has a stored row
 		}
 		for _, operand := range s.code.Insts[v].Operands() {
-			seen[operand] = true
+			isNeeded[operand] = true
 		}
 	}
 }
 
-// store adds a stored row for value v, which the given pass needs, if recomputing v is expensive. If v is cheap to
-// compute from a single expensive value, store adds the row of that value instead.
-func (s *splitter) store(v Value, pass int) {
+// storeIfExpensive adds a stored row for value v, which the given pass needs, if recomputing v is expensive. If v is
+// cheap to compute from a single expensive value, it adds the row of that value instead.
+func (s *splitter) storeIfExpensive(v Value, pass int) {
 	isExpensive := func(operand Value) bool {
 		return s.variesInRow[operand] && s.rowIndex[operand] < 0 && s.cost(operand) > recomputeCost
 	}
@@ -107,20 +107,20 @@ func (s *splitter) hasOtherOperand(v, stored Value) bool {
 // cost estimates the cost, in simple operations, of computing an element of v from operands, numbers and stored rows.
 // It stops counting above recomputeCost.
 func (s *splitter) cost(v Value) int {
-	seen, sum := map[Value]bool{v: true}, 0
+	isCounted, costSum := map[Value]bool{v: true}, 0
 	pending := []Value{v}
-	for len(pending) > 0 && sum <= recomputeCost {
+	for len(pending) > 0 && costSum <= recomputeCost {
 		current := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
-		sum += opCost(s.code.Insts[current].Op)
+		costSum += opCost(s.code.Insts[current].Op)
 		for _, operand := range s.code.Insts[current].Operands() {
-			if s.variesInRow[operand] && s.rowIndex[operand] < 0 && !seen[operand] {
-				seen[operand] = true
+			if s.variesInRow[operand] && s.rowIndex[operand] < 0 && !isCounted[operand] {
+				isCounted[operand] = true
 				pending = append(pending, operand)
 			}
 		}
 	}
-	return sum
+	return costSum
 }
 
 // opCost returns the cost of an operation, in simple operations.

@@ -61,17 +61,17 @@ func (b *Builder) foldConstant(inst Inst) Value {
 	if !inst.Op.Primitive() || len(operands) == 0 || inst.Op == Div && !inst.DType.IsFloat() {
 		return None
 	}
-	single := NewBuilder() // a code with this operation alone
+	singleBuilder := NewBuilder() // a code with this operation alone
 	var args [3]Value
 	for k, operand := range operands {
 		imm, ok := b.constantBits(operand)
 		if !ok {
 			return None
 		}
-		args[k] = single.AddInst(Inst{Op: Const, DType: b.DType(operand), A: None, B: None, C: None, Imm: imm})
+		args[k] = singleBuilder.AddInst(Inst{Op: Const, DType: b.DType(operand), A: None, B: None, C: None, Imm: imm})
 	}
-	code, err := single.Build(single.Real(single.AddInst(Inst{Op: inst.Op, DType: inst.DType, A: args[0], B: args[1],
-		C: args[2], Imm: inst.Imm})))
+	code, err := singleBuilder.Build(singleBuilder.Real(singleBuilder.AddInst(Inst{Op: inst.Op, DType: inst.DType,
+		A: args[0], B: args[1], C: args[2], Imm: inst.Imm})))
 	if err != nil {
 		return None
 	}
@@ -101,15 +101,15 @@ func (b *Builder) equalOperand(inst Inst) Value {
 	isFloat := inst.DType.IsFloat()
 	switch inst.Op {
 	case Add:
-		return b.operandBeside(inst, neutralOfSum(isFloat))
+		return b.operandIfOtherIs(inst, neutralOfSum(isFloat))
 	case Mul:
-		return b.operandBeside(inst, 1)
+		return b.operandIfOtherIs(inst, 1)
 	case Div:
 		if b.isConst(inst.B, 1) {
 			return inst.A
 		}
 	case Or, Xor:
-		return b.operandBeside(inst, 0)
+		return b.operandIfOtherIs(inst, 0)
 	case Sub, Shl, Shr:
 		if b.isConst(inst.B, 0) {
 			return inst.A
@@ -152,9 +152,9 @@ func (b *Builder) equalOperand(inst Inst) Value {
 	return None
 }
 
-// operandBeside returns A if B is the constant x, B if A is the constant x, and None otherwise. x is the neutral
+// operandIfOtherIs returns A if B is the constant x, B if A is the constant x, and None otherwise. x is the neutral
 // element of a commutative operation.
-func (b *Builder) operandBeside(inst Inst, x float64) Value {
+func (b *Builder) operandIfOtherIs(inst Inst, x float64) Value {
 	for _, pair := range [][2]Value{{inst.A, inst.B}, {inst.B, inst.A}} {
 		if b.isConst(pair[1], x) {
 			return pair[0]

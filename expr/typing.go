@@ -60,7 +60,7 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 		if typing.Common.Valid() && typing.Common != dtype {
 			typed = t.cast(typed, typing.Common)
 		}
-		typed.zeroDim = typing.ZeroDim != nil && typing.ZeroDim[index]
+		typed.isZeroDim = typing.ZeroDim != nil && typing.ZeroDim[index]
 		env[f.params[index]] = typed
 	}
 	out := make([]Output, 0, len(f.results))
@@ -80,11 +80,11 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 
 // value is a typed value or a plain number. A plain number becomes an instruction when its dtype is known.
 type value struct {
-	dtype   tensor.DType
-	re      Value         // the value or its real part; a float32 if dtype is a 16-bit float
-	im      Value         // the imaginary part of a complex value, else None
-	number  tensor.Scalar // the plain number; not set for a typed value
-	zeroDim bool          // the operands on which the value depends have no dimensions
+	dtype     tensor.DType
+	re        Value         // the value or its real part; a float32 if dtype is a 16-bit float
+	im        Value         // the imaginary part of a complex value, else None
+	number    tensor.Scalar // the plain number; not set for a typed value
+	isZeroDim bool          // the operands on which the value depends have no dimensions
 }
 
 func (v value) isPlainNumber() bool { return v.number.IsSet() }
@@ -159,7 +159,7 @@ func (t *typer) eval(n *node, env scope) value {
 	}
 	result := t.apply(name, args)
 	if t.libraryDepth == 0 && !result.isPlainNumber() {
-		result.zeroDim = allZeroDim(args)
+		result.isZeroDim = allZeroDim(args)
 	}
 	t.require(t.errorNode.pos, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return result
@@ -170,7 +170,7 @@ func allZeroDim(args []value) bool {
 	hasTyped := false
 	for _, v := range args {
 		isTyped := !v.isPlainNumber()
-		if isTyped && !v.zeroDim {
+		if isTyped && !v.isZeroDim {
 			return false
 		}
 		hasTyped = hasTyped || isTyped
@@ -271,7 +271,7 @@ func (t *typer) promotedDType(args ...value) (tensor.DType, error) {
 		switch {
 		case v.isPlainNumber():
 			promotion.AddNumber(v.number)
-		case v.zeroDim:
+		case v.isZeroDim:
 			promotion.Add(v.dtype, 0)
 		default:
 			promotion.Add(v.dtype, 1)

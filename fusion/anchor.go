@@ -288,7 +288,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	}
 	whole := *kernel
 	whole.InPlace, whole.Loop = nil, nil // they describe the anchor alone
-	if !a.Epilogues || epilogue.deferred {
+	if !a.Epilogues || epilogue.isDeferred {
 		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel))
 	}
@@ -321,7 +321,7 @@ func (e *Epilogue) phase() graph.Phase {
 		e.Bind(run, mem)
 		for i, end := chunk*grain, min((chunk+1)*grain, e.numel); i < end; {
 			length := end - i
-			if !e.dense { // up to the end of the fastest dimension
+			if !e.isDense { // up to the end of the fastest dimension
 				length = min(length, e.sizes[0]-i%e.sizes[0])
 			}
 			rows, rowStride, colStride := 1, 0, 1

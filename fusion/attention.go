@@ -125,27 +125,27 @@ func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attent
 	return attention, nil
 }
 
-// denseCall returns the call with row-major operands.
-func denseCall(call *graph.Call) *graph.Call {
-	dense := *call
-	dense.In = slices.Clone(call.In)
+// rowMajorCall returns the call with row-major operands.
+func rowMajorCall(call *graph.Call) *graph.Call {
+	rowMajor := *call
+	rowMajor.In = slices.Clone(call.In)
 	for i, arg := range call.In {
 		meta := arg.Meta()
 		meta = tensor.New(meta.DType, meta.Shape...)
-		dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
+		rowMajor.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
 	}
-	return &dense
+	return &rowMajor
 }
 
 // walks returns the walks of a call: each is an order of the loops, with the layout of the result. They are the default
 // walk, and a walk for each candidate order of the result.
 func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-	dense := denseCall(call)
+	rowMajor := rowMajorCall(call)
 	if len(call.Out) != 1 {
 		return nil
 	}
-	dense.Out = []tensor.Meta{tensor.New(call.Out[0].DType, call.Out[0].Shape...)}
-	if _, err := implementation.attentionOf(dense); err != nil {
+	rowMajor.Out = []tensor.Meta{tensor.New(call.Out[0].DType, call.Out[0].Shape...)}
+	if _, err := implementation.attentionOf(rowMajor); err != nil {
 		return nil
 	}
 	walks := []graph.Walk{{}}
@@ -159,10 +159,10 @@ func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.
 
 // work returns the work of the products and of the row program, and of one access to each byte of operands and results.
 func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
-	dense := denseCall(call)
-	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	rowMajor := rowMajorCall(call)
+	rowMajor.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
 	fused, ok := call.Attrs.(*Fusion)
-	attention, err := implementation.attentionOf(dense)
+	attention, err := implementation.attentionOf(rowMajor)
 	if err != nil || !ok {
 		return total
 	}
@@ -189,10 +189,10 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	if i < productOperandCount && meta.IsContiguous() {
 		return work, true
 	}
-	dense := denseCall(call)
-	dense.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
-	dense.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
-	attention, err := implementation.attentionOf(dense)
+	rowMajor := rowMajorCall(call)
+	rowMajor.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
+	rowMajor.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
+	attention, err := implementation.attentionOf(rowMajor)
 	switch {
 	case err != nil: // with layout meta, the operand has no view with the shape in ViewShapes
 		return work, false
@@ -228,8 +228,8 @@ func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph
 	if i < productOperandCount || !call.IsConstant(i) || len(call.Out) != 1 {
 		return packing, false
 	}
-	dense := denseCall(call)
-	viewed, err := implementation.attentionOf(dense)
+	rowMajor := rowMajorCall(call)
+	viewed, err := implementation.attentionOf(rowMajor)
 	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperandCount]) {
 		return packing, false
 	}

@@ -149,10 +149,10 @@ func (builder *nodeBuilder) addProduct(i int, part *graph.Node, isReadOutside fu
 // recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
 // or if two parts require different shapes.
 func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
-	switch known := k < len(builder.fusion.ViewShapes); {
-	case !ok || known && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
+	switch isKnown := k < len(builder.fusion.ViewShapes); {
+	case !ok || isKnown && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
 		return fmt.Errorf("%q has other dimensions than the scores", builder.node.In[k].Value.Name)
-	case !known:
+	case !isKnown:
 		builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, viewShape)
 	}
 	return nil
@@ -294,7 +294,7 @@ func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]in
 		return nil, false
 	}
 	leadingDim, unmatched := len(leading), 1 // unmatched: factor of leading[leadingDim] not yet matched
-	matched := slices.Repeat([]bool{false}, len(leading))
+	isMatched := slices.Repeat([]bool{false}, len(leading))
 	viewShape := slices.Repeat([]int{1}, len(leading))
 	for dim := leadingRank - 1; dim >= 0; dim-- {
 		size := sizeIn(shape, broadcastTo, dim)
@@ -309,11 +309,11 @@ func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]in
 				unmatched = leading[leadingDim]
 			}
 			factor := min(remaining, unmatched)
-			mixesBroadcast := matched[leadingDim] && (size != 1) != (viewShape[leadingDim] != 1)
+			mixesBroadcast := isMatched[leadingDim] && (size != 1) != (viewShape[leadingDim] != 1)
 			if remaining%factor != 0 || unmatched%factor != 0 || mixesBroadcast {
 				return nil, false
 			}
-			if matched[leadingDim] = true; size != 1 {
+			if isMatched[leadingDim] = true; size != 1 {
 				viewShape[leadingDim] = leading[leadingDim]
 			}
 			remaining, unmatched = remaining/factor, unmatched/factor

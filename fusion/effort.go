@@ -12,8 +12,9 @@ import (
 // ScanSimple is the time that a scan (a running fold) takes per element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
-// OpCounts is the number of operations of an expression, by kind. In all fields except Passes and Scans, an operation
-// on elements of 64 bits counts twice. [OpCounts.AddTo] converts it to work.
+// OpCounts is the number of operations of an expression, by kind. It is also called the effort of the expression. In
+// all fields except Passes and Scans, an operation on elements of 64 bits counts twice. [OpCounts.AddTo] converts it to
+// work.
 type OpCounts struct {
 	Simple float64 // instructions for each element
 	Divide float64 // divisions and square roots for each element

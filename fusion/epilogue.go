@@ -25,10 +25,10 @@ type Epilogue struct {
 	strides []int       // strides of these dimensions in elements
 	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
 	numel   int         // number of elements of the anchor's result
-	dense   bool        // whether the anchor's result is dense
+	isDense bool        // whether the anchor's result is dense
 
 	inRegisters bool // whether the kernel applies the code in registers: see SetInRegisters
-	deferred    bool // whether a phase after the kernel applies the epilogue: see Defer
+	isDeferred  bool // whether a phase after the kernel applies the epilogue: see Defer
 }
 
 // stream describes the memory of an operand or a result of an epilogue.
@@ -67,7 +67,7 @@ func (e *Epilogue) SetInRegisters() {
 // the kernel then applies the epilogue.
 func (e *Epilogue) Defer() {
 	if e != nil {
-		e.deferred = true
+		e.isDeferred = true
 	}
 }
 
@@ -120,7 +120,7 @@ func (e *Epilogue) compile() (err error) {
 // setDimensions sets sizes, strides and the strides of all streams. It joins adjacent dimensions of the anchor's result
 // if one stride serves for both, in all streams. metas has the layout of each stream.
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
-	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
+	e.numel, e.isDense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
 	for dim, size := range result.Shape {
 		if size > 1 {
@@ -185,11 +185,11 @@ func (e *Epilogue) Bind(run *EpilogueRun, mem *graph.Mem) {
 		count := len(e.streams)
 		run.base, run.ptrs, run.rowStrides = make([]unsafe.Pointer, count), make([]unsafe.Pointer, count), make([]int, count)
 		run.coords = make([]int, len(e.sizes))
-		bytes := 0
+		stageBytes := 0
 		for _, i := range e.staged {
-			bytes += stageElements * e.streams[i].size
+			stageBytes += stageElements * e.streams[i].size
 		}
-		run.stage = tensor.NewStorage(bytes).Bytes()
+		run.stage = tensor.NewStorage(stageBytes).Bytes()
 	}
 	for i, stream := range e.streams {
 		run.base[i] = mem.Ptrs[stream.addressIndex]
@@ -210,7 +210,7 @@ func (r *EpilogueRun) Release() {
 // rows of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between
 // rows, and `colStride` is the stride between columns. The offset and the strides are in elements.
 func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
-	if cols == 1 || colStride != 1 && rowStride == 1 { // contiguous elements become rows
+	if cols == 1 || colStride != 1 && rowStride == 1 { // exchange rows and columns, so that rows are contiguous
 		rows, rowStride, cols, colStride = cols, colStride, rows, rowStride
 	}
 	switch {
@@ -277,7 +277,7 @@ func (e *Epilogue) applyWrappedRow(run *EpilogueRun, offset, cols int) {
 // offset returns the offset in memory of an element of the anchor's result. index is the number of elements before it
 // in memory.
 func (e *Epilogue) offset(index int) (memoryOffset int) {
-	if e.dense {
+	if e.isDense {
 		return index
 	}
 	for dim, size := range e.sizes {

@@ -110,20 +110,20 @@ const columnTile = 256
 // columnRuns returns the number of runs of at most columnTile columns. A run is contiguous in meta, which has the shape
 // of the operand (operandShape).
 func (fold *folding) columnRuns(meta tensor.Meta) float64 {
-	elements, run := meta.Numel(), 1
+	elements, runLength := meta.Numel(), 1
 	for { // extend the run by the dimension that continues it
 		next := -1
 		for dim, stride := range meta.Strides {
-			if stride == run && meta.Shape[dim] > 1 && !fold.isFolded(dim) {
+			if stride == runLength && meta.Shape[dim] > 1 && !fold.isFolded(dim) {
 				next = dim
 			}
 		}
 		if next < 0 {
 			break
 		}
-		run *= meta.Shape[next]
+		runLength *= meta.Shape[next]
 	}
-	return float64(elements/max(1, run)) * math.Ceil(float64(run)/columnTile)
+	return float64(elements/max(1, runLength)) * math.Ceil(float64(runLength)/columnTile)
 }
 
 // addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand

@@ -57,11 +57,11 @@ type rowPlan interface {
 
 // rowKernel returns the kernel of a plan.
 func rowKernel(r *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
-	work := &rowWork{plan: plan, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
+	runner := &rowRunner{plan: plan, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
 	kernel := &graph.Kernel{Scratch: plan.Scratch(), WorkerScratch: plan.WorkerScratch(), Code: plan.Listings}
 	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(r, call)))
 	for phase := range plan.Phases() {
-		run := func(m *graph.Mem, chunk int) error { return work.run(m, phase, chunk) }
+		run := func(m *graph.Mem, chunk int) error { return runner.run(m, phase, chunk) }
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
 	}
 	for _, pair := range plan.InPlace() {
@@ -167,8 +167,8 @@ func splitRows(r *graph.Rows, meta tensor.Meta) tensor.Meta {
 	return meta
 }
 
-// rowWork runs the chunks of a kernel.
-type rowWork struct {
+// rowRunner runs the chunks of a kernel.
+type rowRunner struct {
 	plan         rowPlan
 	operands     []int // for each operand of the plan: index of the operand of the call
 	numOuts      int   // number of results
@@ -183,7 +183,7 @@ type rowState struct {
 }
 
 // run runs a chunk of a phase of the plan.
-func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
+func (w *rowRunner) run(m *graph.Mem, phase, chunk int) error {
 	if len(m.Ptrs) < w.numAddresses {
 		return fmt.Errorf("got %d of %d addresses", len(m.Ptrs), w.numAddresses)
 	}

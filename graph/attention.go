@@ -15,8 +15,8 @@ type Attend struct {
 	Doc string // a sentence about the algorithm
 	// Work returns the work (see [Work]) of the two products for a row-major query, key and value.
 	Work func(a *Attention) Work
-	// Read returns the additional work of reading operand i in its layout instead of row-major. Operand 0
-	// is the query, 1 the key, 2 the value.
+	// Read returns the additional work of reading operand i in its layout instead of row-major. Operand 0 is the query, 1
+	// the key, 2 the value.
 	Read func(a *Attention, i int) Work
 	// Lower makes the kernel. Its Mem.Ptrs are the addresses of the result, the query, the key, the value, and Others.
 	Lower func(a *Attention) (*Kernel, error)

@@ -219,7 +219,7 @@ func (p Param) attrName() string {
 }
 
 // numberOperand returns the index of the operand that an attribute with the given name sets. It returns -1 if there is
-// no such operand, or if the op has a real attribute of that name.
+// no such operand, or if the op's schema has an attribute of that name.
 func (op *Op) numberOperand(name string) int {
 	if op.Schema == nil { // an op that Define did not make
 		return -1
@@ -253,20 +253,20 @@ func (op *Op) hasNumbers(given Attrs) bool {
 }
 
 // splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand, and
-// rest all other attributes. numbers is nil if no attribute sets an operand.
-func (op *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
+// otherAttrs all other attributes. numbers is nil if no attribute sets an operand.
+func (op *Op) splitNumbers(given Attrs) (otherAttrs Attrs, numbers []any) {
 	if !op.hasNumbers(given) {
 		return given, nil
 	}
-	rest, numbers = Attrs{}, make([]any, len(op.Params))
+	otherAttrs, numbers = Attrs{}, make([]any, len(op.Params))
 	for name, v := range given {
 		if i := op.numberOperand(name); i >= 0 {
 			numbers[i] = v
 		} else {
-			rest[name] = v
+			otherAttrs[name] = v
 		}
 	}
-	return rest, numbers
+	return otherAttrs, numbers
 }
 
 // addNumbers adds numbers, the second result of splitNumbers, to the operands.

@@ -37,7 +37,7 @@ func (g *Graph) BindWithoutInference(sizes map[string]int) error {
 		if ok {
 			g.clearAssumed(name)
 		} else {
-			size = bounds.assumed()
+			size = bounds.assumedSize()
 			g.Assume(name, size)
 		}
 		if size < bounds.Min || bounds.Max > 0 && size > bounds.Max {
@@ -131,8 +131,8 @@ func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 	return false
 }
 
-// assumed returns the size that an unbound symbol gets in [Graph.Bind].
-func (b Bounds) assumed() int {
+// assumedSize returns the size that an unbound symbol gets in [Graph.Bind].
+func (b Bounds) assumedSize() int {
 	if b.Hint != nil {
 		return *b.Hint
 	}
@@ -181,13 +181,13 @@ func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int
 	if len(shape) != len(v.Dims) {
 		return sizes
 	}
-	copied := false
+	isCopied := false
 	for i, dim := range v.Dims {
 		if dim.Symbol == "" || sizes[dim.Symbol].Same(sym.Of(shape[i])) {
 			continue
 		}
-		if !copied {
-			if sizes, copied = maps.Clone(sizes), true; sizes == nil {
+		if !isCopied {
+			if sizes, isCopied = maps.Clone(sizes), true; sizes == nil {
 				sizes = map[string]sym.Int{}
 			}
 		}

@@ -268,8 +268,8 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 		}
 		n.In = append(n.In, arg)
 	}
-	rest, numbers := n.Op.splitNumbers(attrs)
-	n.attrs = attributesOf(rest)
+	otherAttrs, numbers := n.Op.splitNumbers(attrs)
+	n.attrs = attributesOf(otherAttrs)
 	if err := n.addNumbers(numbers); err != nil {
 		return err
 	}
@@ -333,14 +333,14 @@ func (n *Node) checkBodies(g *Graph) error {
 }
 
 // containsGraph reports whether g is the graph other, or contains it as an attribute at any depth.
-func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
+func (g *Graph) containsGraph(other *Graph, visited map[*Graph]bool) bool {
 	if g == other {
 		return true
 	}
-	seen[g] = true
+	visited[g] = true
 	for _, n := range g.Nodes {
 		for _, v := range n.givenAttrs() {
-			if inner, ok := v.(*Graph); ok && inner != nil && !seen[inner] && inner.containsGraph(other, seen) {
+			if inner, ok := v.(*Graph); ok && inner != nil && !visited[inner] && inner.containsGraph(other, visited) {
 				return true
 			}
 		}

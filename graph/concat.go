@@ -64,9 +64,10 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !hasMismatch
 }
 
-// inPlace marks the operands that are already in place: their nodes write them to their slices of this node's result,
-// so that this node need not copy them. It returns nil if the node does not concatenate, or if no operand is in place.
-func (n *Node) inPlace() []bool {
+// operandsInPlace marks the operands that are already in place: their nodes write them to their slices of this node's
+// result, so that this node need not copy them. It returns nil if the node does not concatenate, or if no operand is in
+// place.
+func (n *Node) operandsInPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
@@ -183,7 +184,7 @@ func (v *verifier) checkConcatMemory() {
 			case places == nil:
 				add(n, owner, result.Meta)
 			default: // a concatenation writes the operands that are not in place
-				inPlace := n.inPlace()
+				inPlace := n.operandsInPlace()
 				for i := range n.In {
 					if place, _ := places[i].Meta(); places[i].Shape != nil && (inPlace == nil || !inPlace[i]) {
 						add(n, owner, place)

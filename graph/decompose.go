@@ -197,11 +197,11 @@ func (p *Parts) bypassedPin() *Node {
 	// First mark the values that the parts read. The search from the whole back to the inputs stops at them. A part may
 	// read a result of an earlier rewrite, such as a conversion (RewriteContext.ComputedFrom). The search then also stops
 	// at the operand of that conversion, because the whole reads the operand itself.
-	seen := map[*Value]bool{}
+	visited := map[*Value]bool{}
 	for _, part := range p.nodes {
 		for _, arg := range part.In {
-			for v := arg.Value; v != nil && !seen[v]; {
-				seen[v] = true
+			for v := arg.Value; v != nil && !visited[v]; {
+				visited[v] = true
 				if n := v.Node; n != nil && n.PartOf != nil && len(n.In) == 1 {
 					v = n.In[0].Value
 				}
@@ -215,8 +215,8 @@ func (p *Parts) bypassedPin() *Node {
 			return n
 		}
 		for _, arg := range n.In {
-			if v := arg.Value; arg.Kind == TensorArg && v.Node != nil && !seen[v] {
-				seen[v] = true
+			if v := arg.Value; arg.Kind == TensorArg && v.Node != nil && !visited[v] {
+				visited[v] = true
 				stack = append(stack, v.Node)
 			}
 		}

@@ -129,33 +129,33 @@ func (check *definer) checkSchema() {
 	for _, p := range check.op.Params {
 		isRequired[p.Name] = !p.Optional
 	}
-	seen := map[string]bool{}
+	usedNames := map[string]bool{}
 	for _, f := range check.op.Schema.Fields {
 		switch {
 		case f.Name == "":
 			check.fail("Schema", "an attribute has no name")
-		case seen[f.Name]:
+		case usedNames[f.Name]:
 			check.fail("Schema", "two attributes are named %q", f.Name)
 		case isRequired[f.Name]:
 			check.fail("Schema", "%q is the name of both an attribute and a required operand", f.Name)
 		}
-		seen[f.Name] = true
+		usedNames[f.Name] = true
 	}
 }
 
 // checkParams checks the names of operands, and that only the last one is a list.
 func (check *definer) checkParams() {
-	seen := map[string]bool{}
+	usedNames := map[string]bool{}
 	for i, p := range check.op.Params {
 		switch {
 		case p.Name == "":
 			check.fail("Params", "operand %d has no name", i)
-		case seen[p.Name]:
+		case usedNames[p.Name]:
 			check.fail("Params", "two operands are named %q", p.Name)
 		case p.Variadic && i < len(check.op.Params)-1:
 			check.fail("Params", "operand %q is a list and must be the last", p.Name)
 		}
-		seen[p.Name] = true
+		usedNames[p.Name] = true
 	}
 }
 
@@ -167,15 +167,15 @@ func (check *definer) checkOutputs() {
 	if check.op.Outputs != nil && len(check.op.Outputs) == 0 {
 		check.fail("Outputs", "the list is empty: an op has at least one result")
 	}
-	seen := map[string]bool{}
+	usedNames := map[string]bool{}
 	for i, name := range check.op.Outputs {
 		switch {
 		case name == "":
 			check.fail("Outputs", "output %d has no name", i)
-		case seen[name]:
+		case usedNames[name]:
 			check.fail("Outputs", "two outputs are named %q", name)
 		}
-		seen[name] = true
+		usedNames[name] = true
 	}
 }
 
@@ -219,17 +219,17 @@ func (check *definer) checkFunctions() {
 
 // checkImpls checks that implementations have distinct names and a Lower function.
 func (check *definer) checkImpls() {
-	seen := map[string]bool{}
+	usedNames := map[string]bool{}
 	for i, impl := range check.op.Impls {
 		switch {
 		case impl.Name == "":
 			check.fail("Impls", "implementation %d has no name", i)
-		case seen[impl.Name]:
+		case usedNames[impl.Name]:
 			check.fail("Impls", "two implementations are named %q", impl.Name)
 		case impl.Lower == nil:
 			check.fail("Impls", "implementation %q lacks Lower", impl.Name)
 		}
-		seen[impl.Name] = true
+		usedNames[impl.Name] = true
 	}
 	if len(check.op.Impls) > 0 && check.op.Compile != nil {
 		check.fail("Compile", "the function must be nil if there are Impls")

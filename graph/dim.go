@@ -95,9 +95,9 @@ func textDependsOn(text, symbol string) bool {
 // dummySymbols returns a function that makes a symbol for each name. The symbols are for parsing an expression whose
 // value does not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
 func dummySymbols() func(name string) sym.Int {
-	env, known := sym.NewEnv(), map[string]sym.Int{}
+	env, symbolOf := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
-		if symbol, ok := known[name]; ok {
+		if symbol, ok := symbolOf[name]; ok {
 			return symbol
 		}
 		hint := 1 << 20 // becomes a hash of the name, from 2^20 to 2^20 + 2^24 - 1
@@ -107,9 +107,9 @@ func dummySymbols() func(name string) sym.Int {
 		hint += 1 << 20
 		symbol, err := env.Symbol(name, 0, math.MaxInt, hint)
 		if err != nil { // name is not an identifier
-			symbol, _ = env.Symbol(fmt.Sprintf("_%d", len(known)), 0, math.MaxInt, hint)
+			symbol, _ = env.Symbol(fmt.Sprintf("_%d", len(symbolOf)), 0, math.MaxInt, hint)
 		}
-		known[name] = symbol
+		symbolOf[name] = symbol
 		return symbol
 	}
 }
@@ -204,8 +204,8 @@ func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
 			return NumberOrSize{}, err
 		}
 	}
-	if known, isKnown := size.Known(); isKnown {
-		return NumberOrSize{Number: tensor.IntScalar(int64(known))}, nil
+	if number, isNumber := size.Known(); isNumber {
+		return NumberOrSize{Number: tensor.IntScalar(int64(number))}, nil
 	}
 	return NumberOrSize{Size: size}, nil
 }
@@ -284,8 +284,8 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 	case err == nil:
 		mismatch.hint = suggest.DidYouMean(text)
 	case len(symbols) > 0 && !numerals.IsSpecial(text):
-		known := slices.Values(sorted.Keys(symbols))
-		mismatch.hint = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
+		symbolNames := slices.Values(sorted.Keys(symbols))
+		mismatch.hint = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, symbolNames))
 	}
 	return mismatch
 }
@@ -310,8 +310,8 @@ func (g *Graph) InputDecl(name string, decl Decl) *Value {
 			if g.sizes == nil {
 				g.sizes = map[string]sym.Int{}
 			}
-			g.sizes[symbol] = sym.Of(bounds.assumed())
-			g.Assume(symbol, bounds.assumed())
+			g.sizes[symbol] = sym.Of(bounds.assumedSize())
+			g.Assume(symbol, bounds.assumedSize())
 		}
 	}
 	declared, err := decl.Type(g.sizes)
@@ -358,8 +358,8 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 		return fmt.Errorf("dimension %d cannot get size %d: the input has %d dimensions, and a size must not be negative",
 			dim, size, v.Meta.Rank())
 	}
-	order, dense := tensor.OrderOf(v.Meta)
-	if !dense || v.Meta.Offset != 0 {
+	order, isDense := tensor.OrderOf(v.Meta)
+	if !isDense || v.Meta.Offset != 0 {
 		return fmt.Errorf("the input must be dense, but its strides are %s", tensor.ListString(v.Meta.Strides))
 	}
 	shape := slices.Clone(v.Meta.Shape)

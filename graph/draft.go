@@ -196,8 +196,8 @@ func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if len(given) == 0 && op.Schema.defaultAttrs != nil {
 		return &NodeAttrs{decoded: op.Schema.defaultAttrs}
 	}
-	rest, numbers := op.splitNumbers(given)
-	prepared := &NodeAttrs{attrs: attributesOf(rest), numbers: numbers}
+	otherAttrs, numbers := op.splitNumbers(given)
+	prepared := &NodeAttrs{attrs: attributesOf(otherAttrs), numbers: numbers}
 	if len(d.graph().Symbols) == 0 {
 		prepared.decoded, _ = (&Node{Op: op, attrs: prepared.attrs}).decode(nil)
 	}

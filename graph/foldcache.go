@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldCache caches results that were computed from constants. The cache has weak references to the results. A graph,
-// its clones and its segments share one foldCache. A constant that was converted to another layout or packed form is
-// thus in memory only once for all plans.
+// foldCache is the cache of constant folding: it has results that were computed from constants. The references to the
+// results are weak. A graph, its clones and its segments share one foldCache. A constant that was converted to another
+// layout or packed form is thus in memory only once for all plans.
 type foldCache struct {
 	mu sync.Mutex
 	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the

@@ -231,7 +231,7 @@ func (n *Node) Call() *Call {
 			call.Out[i].Offset = 0 // the kernel gets the address of the first element
 		}
 	}
-	call.InPlace = n.inPlace()
+	call.InPlace = n.operandsInPlace()
 	return call
 }
 
@@ -277,12 +277,12 @@ func (g *Graph) Clone() *Graph {
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
 	// All values are allocated at once, and so are all nodes, operands and lists of results.
-	values, operands := len(g.Inputs)+len(g.Constants), 0
+	valueCount, operandCount := len(g.Inputs)+len(g.Constants), 0
 	for _, n := range g.Nodes {
-		values, operands = values+len(n.Out), operands+len(n.In)
+		valueCount, operandCount = valueCount+len(n.Out), operandCount+len(n.In)
 	}
-	allValues, allNodes := make([]Value, 0, values), make([]Node, len(g.Nodes))
-	freeArgs, freeOuts := make([]Arg, operands), make([]*Value, values)
+	allValues, allNodes := make([]Value, 0, valueCount), make([]Node, len(g.Nodes))
+	freeArgs, freeOuts := make([]Arg, operandCount), make([]*Value, valueCount)
 	copies := NewByValue[*Value](g)
 	copyValue := func(v *Value, producer *Node) *Value {
 		allValues = append(allValues, *v)

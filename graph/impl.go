@@ -204,7 +204,7 @@ func (c *Call) Footprint() (bytes float64) {
 // begins without prefetched lines. If there are no elements, the work is zero.
 func ReadWork(meta, result tensor.Meta) (work Work) {
 	extent := meta.Extent()
-	if result.Extent() == 0 { // panics if strides are missing
+	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
 		return work
 	}
 	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
@@ -218,17 +218,17 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 	case meta.Rank() == result.Rank():
 		if runs := runsOf(meta, result); runs > 1 {
 			addRunStarts(&work, runs, bytes/runs)
-			work.Bytes[Copied] = gapPrice * min(float64(extent*meta.DType.Size()), runs*pageBytes)
+			work.Bytes[Copied] = gapPriceRatio * min(float64(extent*meta.DType.Size()), runs*pageBytes)
 		}
 	}
 	return work
 }
 
 const (
-	// gapPrice is the price of a byte between the first and the last run, relative to a copied byte. A gap has a price
-	// because the processor's prefetching stops at the end of a run. At most pageBytes of each gap are counted, because
-	// prefetching also stops at the end of a page.
-	gapPrice = .75
+	// gapPriceRatio is the price of a byte between the first and the last run, relative to a copied byte. A gap has a
+	// price because the processor's prefetching stops at the end of a run. At most pageBytes of each gap are counted,
+	// because prefetching also stops at the end of a page.
+	gapPriceRatio = .75
 	// pageBytes is the size of a memory page.
 	pageBytes = 4096
 )

@@ -147,7 +147,7 @@ func (inference *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int
 	return true
 }
 
-// filledAttr makes an attribute of the elements of a value. fill replaces unknown elements.
+// filledAttr makes an attribute of the elements of a value. guess replaces unknown elements.
 func filledAttr(shape []int, elements []any, guess any) any {
 	elements = slices.Clone(elements)
 	for i, element := range elements {

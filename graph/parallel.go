@@ -28,7 +28,7 @@ const Whole = -1
 //   - For a view without ReadsStorage, the loops are derived from its strides.
 //   - For an op with [Lowerings.Rows], the dimensions that it does not reduce are loops.
 //
-// An empty list means that no independent loop is known, not that there is none. The list is empty if the op panics.
+// An empty list means that no independent loop is known; there may still be one. The list is empty if the op panics.
 func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op
@@ -217,7 +217,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		if viewDims == nil {
 			continue
 		}
-		// The view must not depend on the size, unless an attribute has the sizes of the result.
+		// With another size, the view must have the same dimensions. An attribute with the sizes of the result fixes the
+		// size, so the test is then omitted.
 		for _, otherSize := range []int{1, size + 1} {
 			shape := slices.Clone(operand.Shape)
 			if shape[dim] = otherSize; op.SizesAttr == "" && !slices.Equal(op.dimsAlong(call, shape, dim), viewDims) {

@@ -52,9 +52,9 @@ func (g *Graph) Segments() []Segment {
 
 // stageOfValue is the point in the order of rounds at which a value is computed. It is zero for inputs and constants.
 type stageOfValue struct {
-	round    int
-	dynamic  bool // computed by a dynamic node, and thus at the end of the round
-	constant bool // depends only on constants
+	round      int
+	isDynamic  bool // computed by a dynamic node, and thus at the end of the round
+	isConstant bool // depends only on constants
 }
 
 // segmenter is the state of [Graph.Segments], which first assigns a stage to each value and then forms the segments.
@@ -66,9 +66,9 @@ type segmenter struct {
 	rounds map[*Node][]int
 }
 
-// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. A
-// node with a kernel that is not yet inferred is assumed not to be dynamic. If the assumption is wrong, the graph of
-// the node's segment has dynamic shapes ([Graph.Dynamic]), and is itself divided into segments.
+// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. If a
+// node has a kernel and is not yet inferred, isDynamic assumes that it is static. If the assumption is wrong, the graph
+// of the node's segment has dynamic shapes ([Graph.Dynamic]), and is itself divided into segments.
 func (n *Node) isDynamic() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
@@ -81,19 +81,19 @@ func (n *Node) isDynamic() bool {
 
 // setStage sets the stage (see stageOfValue) of a node's results.
 func (segmenter *segmenter) setStage(n *Node) {
-	stage := stageOfValue{dynamic: n.isDynamic()}
-	stage.constant = !stage.dynamic
+	stage := stageOfValue{isDynamic: n.isDynamic()}
+	stage.isConstant = !stage.isDynamic
 	for i := range n.dependencyCount() {
 		v := n.dependency(i)
 		if v == nil || v.Const != nil {
 			continue
 		}
 		operandStage := segmenter.stages.At(v)
-		stage.constant = stage.constant && operandStage.constant && i < len(n.In) // i >= len(n.In): an attribute
+		stage.isConstant = stage.isConstant && operandStage.isConstant && i < len(n.In) // i >= len(n.In): an attribute
 		// A dynamic node runs at the end of its round, after the other nodes. Another node is planned at the start of its
 		// round. The results of dynamic nodes that it reads, and all values of its attributes, must therefore be from an
 		// earlier round.
-		if v.Node != nil && !stage.dynamic && (operandStage.dynamic || i >= len(n.In)) {
+		if v.Node != nil && !stage.isDynamic && (operandStage.isDynamic || i >= len(n.In)) {
 			operandStage.round++
 		}
 		stage.round = max(stage.round, operandStage.round)
@@ -109,7 +109,7 @@ func (segmenter *segmenter) setStage(n *Node) {
 func (segmenter *segmenter) findRounds(nodes []*Node) {
 	segmenter.rounds = map[*Node][]int{}
 	addRounds := func(v *Value, rounds ...int) {
-		if v == nil || v.Node == nil || !segmenter.stages.At(v).constant {
+		if v == nil || v.Node == nil || !segmenter.stages.At(v).isConstant {
 			return
 		}
 		segmenter.rounds[v.Node] = append(segmenter.rounds[v.Node], rounds...)
@@ -119,15 +119,15 @@ func (segmenter *segmenter) findRounds(nodes []*Node) {
 	}
 	for _, n := range slices.Backward(nodes) {
 		stage := segmenter.stageOf(n)
-		if stage.constant {
+		if stage.isConstant {
 			sorted.Ints(segmenter.rounds[n]) // the list is complete: the loop has visited all readers of n, which follow n
 			segmenter.rounds[n] = slices.Compact(segmenter.rounds[n])
 		}
 		for i := range n.dependencyCount() {
 			switch {
-			case stage.constant:
+			case stage.isConstant:
 				addRounds(n.dependency(i), segmenter.rounds[n]...)
-			case stage.dynamic || i >= len(n.In):
+			case stage.isDynamic || i >= len(n.In):
 				addRounds(n.dependency(i), 0)
 			default:
 				addRounds(n.dependency(i), stage.round)
@@ -150,9 +150,9 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 	for _, n := range nodes {
 		stage := segmenter.stageOf(n)
 		switch {
-		case stage.dynamic:
+		case stage.isDynamic:
 			dynamic[stage.round] = append(dynamic[stage.round], n)
-		case stage.constant:
+		case stage.isConstant:
 			for _, round := range segmenter.rounds[n] {
 				static[round] = append(static[round], n)
 			}

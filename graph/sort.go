@@ -243,7 +243,7 @@ func (d *directed) cycle(component []gonum.Node) []int64 {
 				slices.Reverse(path)
 				return path
 			}
-			if _, seen := predecessor[id]; inComponent[id] && !seen {
+			if _, isVisited := predecessor[id]; inComponent[id] && !isVisited {
 				predecessor[id] = queue[0]
 				queue = append(queue, id)
 			}

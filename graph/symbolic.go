@@ -105,7 +105,7 @@ func (s *Symbolic) discardDecoded() {
 
 // symbolSize returns the size of a symbol of g. It is a number if the size was given ([Graph.Bind]) and hints does not
 // have the symbol. Otherwise it is a symbol of Env, whose hint is, in this order of preference, the size in hints, the
-// assumed size in g, or [Bounds].assumed.
+// assumed size in g, or [Bounds].assumedSize.
 func (s *Symbolic) symbolSize(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	bounds := g.Symbols[name]
 	hint, isOpen := hints[name]
@@ -114,7 +114,7 @@ func (s *Symbolic) symbolSize(g *Graph, name string, hints map[string]int) (sym.
 			if n, bound := g.sizes[name]; bound {
 				return n, nil
 			}
-			hint = bounds.assumed()
+			hint = bounds.assumedSize()
 		}
 	}
 	maxSize := math.MaxInt
@@ -325,7 +325,7 @@ type classValue struct {
 	valueType tensor.Type
 	meta      tensor.Meta
 	alias     *Value
-	dynamic   bool
+	isDynamic bool
 }
 
 // inferCase infers the graph for one class of sizes: sym.Fork calls it for each combination of branches.
@@ -359,7 +359,7 @@ func (c *classResult) checkMergeable(other *classResult) error {
 	for i := range c.values {
 		a, b := &c.values[i], &other.values[i]
 		switch {
-		case a.dynamic != b.dynamic || a.valueType.DType != b.valueType.DType || a.alias != b.alias:
+		case a.isDynamic != b.isDynamic || a.valueType.DType != b.valueType.DType || a.alias != b.alias:
 			return errors.New("a value has another dtype or alias there")
 		case len(a.valueType.Shape) != len(b.valueType.Shape):
 			return errors.New("a value has another number of dimensions there")
@@ -390,8 +390,8 @@ func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
 	i := 0
 	s.Graph.Values(func(v *Value) {
 		atHints := &first.values[i]
-		v.Type, v.Meta, v.Alias, v.Dynamic = atHints.valueType, atHints.meta, atHints.alias, atHints.dynamic
-		if !atHints.dynamic {
+		v.Type, v.Meta, v.Alias, v.Dynamic = atHints.valueType, atHints.meta, atHints.alias, atHints.isDynamic
+		if !atHints.isDynamic {
 			v.Type = mergedType(accepted, i)
 		}
 		i++

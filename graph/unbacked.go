@@ -75,7 +75,7 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 		v.Alias = firstCase.alias
 		for _, c := range cases {
 			other := &c.Value.values[i]
-			if other.dynamic || other.valueType.DType != firstCase.valueType.DType ||
+			if other.isDynamic || other.valueType.DType != firstCase.valueType.DType ||
 				len(other.valueType.Shape) != len(firstCase.valueType.Shape) {
 				return false
 			}

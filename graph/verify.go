@@ -168,7 +168,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 		v.fail(n, "a look-up of its name does not return the node")
 	}
 	v.nodeNames[n.Name] = true
-	before := len(v.errs)
+	errCount := len(v.errs)
 	v.checkOperands(n)
 	for i, output := range n.Out {
 		v.checkValue(n, output)
@@ -176,7 +176,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 			v.fail(n, "output %d has another producer", i)
 		}
 	}
-	if len(v.errs) > before {
+	if len(v.errs) > errCount {
 		return
 	}
 	for _, output := range n.Out {
@@ -372,17 +372,17 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 // "in order ...".
 func (n *Node) checkWrites(call *Call, i int, required tensor.Order) error {
 	value := n.Out[i]
-	dense := value.Meta.IsNonOverlappingAndDense()
+	isDense := value.Meta.IsNonOverlappingAndDense()
 	switch {
 	case value.Meta.Numel() == 0:
 		return nil
-	case value.ContainedIn != nil && !dense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
+	case value.ContainedIn != nil && !isDense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
 		return errors.New("dense")
 	case required == "":
 		return nil
 	}
 	meta := value.Meta
-	if actual, _ := tensor.OrderOf(meta); value.ContainedIn != nil && !dense {
+	if actual, _ := tensor.OrderOf(meta); value.ContainedIn != nil && !isDense {
 		meta = meta.WithStrides(actual.Strides(meta.Shape)) // the same order without gaps
 	}
 	if !required.Matches(meta) {

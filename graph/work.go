@@ -46,29 +46,29 @@ func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 	if work == nil || len(meta.Strides) != len(meta.Shape) {
 		return
 	}
-	if runs := c.runs(meta); runs > 1 {
+	if runs := c.runCount(meta); runs > 1 {
 		// all runs have the same number of bytes
 		addRunStarts(work, runs, float64(meta.Bytes())/runs)
 		work.AddUnoverlapped(LoopBroadcast, 1)
 	}
 }
 
-// wholeLinesPrice is the price of starting a run of whole cache lines, relative to any other run. It is less than 1
-// because such a run needs no partial vector.
-const wholeLinesPrice = .15
+// wholeLinesPriceRatio is the price of starting a run of whole cache lines, relative to any other run. It is less than
+// 1 because such a run needs no partial vector.
+const wholeLinesPriceRatio = .15
 
 // addRunStarts adds the work of starting runs. Each run has the given number of bytes.
 func addRunStarts(work *Work, runs, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
-		runs *= wholeLinesPrice
+		runs *= wholeLinesPriceRatio
 	}
 	work.AddUnoverlapped(LoopRun, runs)
 }
 
-// runs returns the number of runs of a loop that writes a result of layout meta. A run extends over as many of the
+// runCount returns the number of runs of a loop that writes a result of layout meta. A run extends over as many of the
 // fastest dimensions of the result as possible. Each operand is broadcast along all dimensions of a run, or along none
 // of them.
-func (c *Call) runs(meta tensor.Meta) float64 {
+func (c *Call) runCount(meta tensor.Meta) float64 {
 	dims := make([]int, 0, meta.Rank())
 	for d, size := range meta.Shape {
 		if size > 1 {
@@ -133,8 +133,8 @@ func (c *Call) AddStreamed(work *Work) {
 }
 
 // CountedWork computes the work of a call from its bytes and from the op's Flops or FlopsPerElement. The call is one
-// step. CountedWork is the default for an implementation without Work, if the op has no Pricing or its Pricing does not
-// price the call.
+// step. CountedWork is the default for an implementation without Work if the op has no Pricing, or if its Pricing
+// returns false for the call.
 func (op *Op) CountedWork(call *Call) (work Work) {
 	work.StartedSteps = 1
 	call.AddStreamed(&work)

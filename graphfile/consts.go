@@ -16,10 +16,10 @@ import (
 // readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
 // the file.
 func (l *loader) readInput(offset int) error {
-	firstErr := len(l.errs)
+	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, inputDecl)
 	if !ok {
-		l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErr, err)
+		l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErrIndex, err)
 		return err
 	}
 	if decl.graphDecl.DType, err = tensor.ParseDType(decl.dtype); err != nil {
@@ -30,7 +30,7 @@ func (l *loader) readInput(offset int) error {
 			l.addSymbol(dim.Symbol)
 		}
 	}
-	if len(l.errs) == firstErr {
+	if len(l.errs) == firstErrIndex {
 		v, err := l.draft.Input(decl.name, decl.graphDecl)
 		if err == nil {
 			l.places.setValue(v, offset)
@@ -38,8 +38,8 @@ func (l *loader) readInput(offset int) error {
 		}
 		l.failAt(offset, "%w", err)
 	}
-	l.prefixErrors(firstErr, inputDecl, decl.name)
-	l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErr, nil)
+	l.prefixErrors(firstErrIndex, inputDecl, decl.name)
+	l.skipValue(l.declareStandIn(decl.name, inputDecl), firstErrIndex, nil)
 	return nil
 }
 
@@ -47,17 +47,17 @@ func (l *loader) readInput(offset int) error {
 // declaration's offset in the file.
 func (l *loader) readConstant(offset int) error {
 	interrupt.Check(l.ctx)
-	firstErr := len(l.errs)
+	firstErrIndex := len(l.errs)
 	decl, ok, err := l.readDeclaration(offset, constantDecl)
 	if !ok {
-		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErr, err)
+		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErrIndex, err)
 		return err
 	}
 	t, mistakeOffset, err := l.constData(decl)
 	if err != nil {
 		l.failAt(mistakeOffset, "%w", err)
-		l.prefixErrors(firstErr, constantDecl, decl.name)
-		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErr, nil)
+		l.prefixErrors(firstErrIndex, constantDecl, decl.name)
+		l.skipValue(l.declareStandIn(decl.name, constantDecl), firstErrIndex, nil)
 		return nil
 	}
 	if decl.file != "" {
@@ -98,9 +98,9 @@ const (
 // readDeclaration reads the object of an input or a constant. ok is true if no mistake was found.
 func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
-	firstErr := len(l.errs)
+	firstErrIndex := len(l.errs)
 	err = l.scan.object(func(key string, offset int) error { return l.readDeclarationKey(decl, key, offset, kind) })
-	if len(l.errs) == firstErr && err == nil {
+	if len(l.errs) == firstErrIndex && err == nil {
 		switch {
 		case decl.name == "":
 			l.failAt(offset, "\"name\" is missing")
@@ -120,14 +120,14 @@ func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok
 			l.checkLayout(decl.graphDecl.Layout, offset)
 		}
 	}
-	l.prefixErrors(firstErr, kind, decl.name)
-	return decl, len(l.errs) == firstErr && err == nil, err
+	l.prefixErrors(firstErrIndex, kind, decl.name)
+	return decl, len(l.errs) == firstErrIndex && err == nil, err
 }
 
 // prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
-// l.errs[firstErr:].
-func (l *loader) prefixErrors(firstErr int, kind declKind, name string) {
-	for _, e := range l.errs[firstErr:] {
+// l.errs[firstErrIndex:].
+func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
+	for _, e := range l.errs[firstErrIndex:] {
 		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
 	}
 }
@@ -236,15 +236,15 @@ func (l *loader) checkExpressions() {
 	}
 }
 
-// skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
-// v as unavailable. v is nil if the declaration has no name, or if another value already has the name. It does nothing
-// after a syntax error, because the position in the file is then unknown.
-func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {
-	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErr {
+// skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErrIndex:]. It
+// marks v as unavailable. v is nil if the declaration has no name, or if another value already has the name. skipValue
+// does nothing after a syntax error, because the position in the file is then unknown.
+func (l *loader) skipValue(v *graph.Value, firstErrIndex int, syntaxErr error) {
+	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErrIndex {
 		return
 	}
 	l.unavailable[v] = true
-	l.skipped, l.errs = append(l.skipped, l.errs[firstErr:]...), l.errs[:firstErr]
+	l.skipped, l.errs = append(l.skipped, l.errs[firstErrIndex:]...), l.errs[:firstErrIndex]
 }
 
 // declareStandIn declares a placeholder with the name of a rejected input or constant, so that its readers are not
@@ -330,15 +330,15 @@ func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	found, read, err := l.openConst(path, decl.key)
+	foundMeta, read, err := l.openConst(path, decl.key)
 	if err != nil {
 		return nil, withFileName(err, path, decl.file)
 	}
 	// numpy has no bfloat16: the file has the bits as a uint16 array.
-	isBFloat16 := found.DType == tensor.Uint16 && meta.DType == tensor.BFloat16
-	if found.DType != meta.DType && !isBFloat16 || !slices.Equal(found.Shape, meta.Shape) {
-		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", found.DType, tensor.ListString(found.Shape),
-			meta.DType, tensor.ListString(meta.Shape))
+	isBFloat16 := foundMeta.DType == tensor.Uint16 && meta.DType == tensor.BFloat16
+	if foundMeta.DType != meta.DType && !isBFloat16 || !slices.Equal(foundMeta.Shape, meta.Shape) {
+		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", foundMeta.DType,
+			tensor.ListString(foundMeta.Shape), meta.DType, tensor.ListString(meta.Shape))
 	}
 	t, err := read()
 	if err != nil || !isBFloat16 {

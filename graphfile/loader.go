@@ -121,9 +121,9 @@ func (l *loader) syntaxError(err error) {
 
 // readTopLevel reads the top-level object.
 func (l *loader) readTopLevel() error {
-	seen := map[string]bool{}
+	presentKeys := map[string]bool{}
 	err := l.scan.object(func(key string, offset int) error {
-		seen[key] = true
+		presentKeys[key] = true
 		switch key {
 		case "version":
 			v, err := l.scan.value()
@@ -155,7 +155,7 @@ func (l *loader) readTopLevel() error {
 	l.scan.checkEnd()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
 		// A top-level value without keys, such as a list or a string, gets a single error.
-		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
+		if !presentKeys[key] && (len(presentKeys) > 0 || len(l.errs) == 0) {
 			l.failAt(l.baseOffset, "%q is missing", key)
 		}
 	}
@@ -181,10 +181,10 @@ func (l *loader) readSymbols() error {
 			case "max":
 				return l.scan.integerTo(&bounds.Max)
 			case "hint":
-				firstErr := len(l.errs)
+				firstErrIndex := len(l.errs)
 				var hint int
 				err := l.scan.integerTo(&hint)
-				if len(l.errs) == firstErr { // otherwise an error says that the hint is not an integer
+				if len(l.errs) == firstErrIndex { // otherwise an error says that the hint is not an integer
 					bounds.Hint, hintOffset = &hint, offset
 				}
 				return err
@@ -236,7 +236,7 @@ func (l *loader) readOutput(offset int) error {
 	if ok, err := l.scan.expect('{', "a value's name or an object"); !ok {
 		return err
 	}
-	firstErr := len(l.errs)
+	firstErrIndex := len(l.errs)
 	err := l.scan.object(func(key string, offset int) error {
 		switch key {
 		case "value":
@@ -254,7 +254,7 @@ func (l *loader) readOutput(offset int) error {
 		raw.out.Name = raw.value
 	}
 	l.checkLayout(raw.out.Pin, offset)
-	if len(l.errs) == firstErr {
+	if len(l.errs) == firstErrIndex {
 		l.outputs = append(l.outputs, raw)
 	}
 	return err

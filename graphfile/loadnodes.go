@@ -16,14 +16,14 @@ import (
 
 // rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
-	node        *graph.Node // nil if it has no name
-	opName      string
-	operands    []graph.Arg
-	attrs       []byte // the JSON of the attributes; a slice of the file
-	attrsOffset int    // offset of attrs in the file
-	pendingEnd  int    // end index of the node's operands in loader.pending; they start at pendingEnd of the previous node
-	reported    bool   // a mistake was reported; further mistakes may be its consequences and are not reported
-	duplicate   bool   // a result of the node has the name of another value
+	node         *graph.Node // nil if it has no name
+	opName       string
+	operands     []graph.Arg
+	attrs        []byte // the JSON of the attributes; a slice of the file
+	attrsOffset  int    // offset of attrs in the file
+	pendingEnd   int    // end index in loader.pending of the node's operands, which start at the previous pendingEnd
+	hasMistake   bool   // a mistake was reported; further mistakes may be its consequences and are not reported
+	hasTakenName bool   // a result of the node has the name of another value
 }
 
 // pendingArg is an operand of a node whose value was not declared yet when the node was read.
@@ -40,10 +40,10 @@ type attrsKey struct {
 }
 
 type decodedAttrs struct {
-	attrs     *graph.NodeAttrs
-	places    map[string]int // offset of each attribute in bytes, relative to the start of the attributes
-	err       error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
-	errOffset int            // offset of this mistake in bytes, relative to the start of the attributes
+	attrs       *graph.NodeAttrs
+	attrOffsets map[string]int // offset of each attribute in bytes, relative to the start of the attributes
+	err         error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
+	errOffset   int            // offset of this mistake in bytes, relative to the start of the attributes
 }
 
 // declaredNode holds the name, op, outputs and layout of a node as the JSON keys of the node state them.
@@ -59,34 +59,34 @@ func (l *loader) readNode(offset int) error {
 	var raw rawNode
 	var declared declaredNode
 	interrupt.Check(l.ctx)
-	firstErr := len(l.errs) // index of the node's first mistake
+	firstErrIndex := len(l.errs) // index of the node's first mistake
 	err := l.scan.object(func(key string, offset int) error { return l.readNodeKey(&raw, &declared, key, offset) })
 	raw.pendingEnd, raw.opName = len(l.pending), declared.op
-	if declared.hasOutputs && len(declared.outputs) == 0 && len(l.errs) == firstErr {
+	if declared.hasOutputs && len(declared.outputs) == 0 && len(l.errs) == firstErrIndex {
 		l.failAt(offset, "\"outputs\" is empty")
 	}
 	l.checkLayout(declared.pin, offset)
-	raw.node, raw.duplicate = l.declare(&declared, offset, firstErr)
-	raw.reported = len(l.errs) > firstErr
+	raw.node, raw.hasTakenName = l.declare(&declared, offset, firstErrIndex)
+	raw.hasMistake = len(l.errs) > firstErrIndex
 	l.rawNodes = append(l.rawNodes, raw)
-	for _, mistake := range l.errs[firstErr:] {
+	for _, mistake := range l.errs[firstErrIndex:] {
 		mistake.Node, mistake.Op = declared.name, declared.op
 	}
-	l.skipNode(&raw, firstErr, err != nil)
+	l.skipNode(&raw, firstErrIndex, err != nil)
 	return err
 }
 
-// skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErr:]. Inference then returns
-// the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if
-// another value already has the name of a result.
-func (l *loader) skipNode(raw *rawNode, firstErr int, positionLost bool) {
-	if !l.skipsMistakes() || positionLost || raw.node == nil || raw.duplicate || len(l.errs) == firstErr {
+// skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErrIndex:]. Inference then
+// returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost,
+// or if another value already has the name of a result.
+func (l *loader) skipNode(raw *rawNode, firstErrIndex int, isPositionLost bool) {
+	if !l.skipsMistakes() || isPositionLost || raw.node == nil || raw.hasTakenName || len(l.errs) == firstErrIndex {
 		return
 	}
-	l.draft.Reject(raw.node, l.errs[firstErr].Err)
+	l.draft.Reject(raw.node, l.errs[firstErrIndex].Err)
 	op, _ := l.draft.Op(raw.opName)
 	l.draft.Complete(raw.node, op, raw.operands, nil)
-	l.errs = l.errs[:firstErr]
+	l.errs = l.errs[:firstErrIndex]
 }
 
 // skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes are then in
@@ -208,17 +208,17 @@ func numberObject(content any) (tensor.Scalar, bool) {
 	return numerals.Scalar(object["number"])
 }
 
-// declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:]. nameRejected reports
-// whether the draft rejected a name, for example because another value has the name.
-func (l *loader) declare(declared *declaredNode, offset, firstErr int) (n *graph.Node, nameRejected bool) {
-	if declared.name == "" && len(l.errs) > firstErr {
+// declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErrIndex:]. nameRejected
+// reports whether the draft rejected a name, for example because another value has the name.
+func (l *loader) declare(declared *declaredNode, offset, firstErrIndex int) (n *graph.Node, nameRejected bool) {
+	if declared.name == "" && len(l.errs) > firstErrIndex {
 		return nil, false
 	}
 	n, errs := l.draft.Node(declared.name, declared.outputs)
 	if n != nil {
 		n.Pin = declared.pin
 		l.places.nodes = append(l.places.nodes, offset) // at index n.Number()
-		if declared.op == "" && len(l.errs) == firstErr {
+		if declared.op == "" && len(l.errs) == firstErrIndex {
 			l.failAt(offset, "\"op\" is missing")
 		}
 	}
@@ -237,7 +237,7 @@ func (l *loader) resolve() {
 		pending := l.pending[pendingStart:raw.pendingEnd]
 		pendingStart = raw.pendingEnd
 		// With ParseSome, skipNode has completed the nodes with mistakes.
-		if raw.node != nil && raw.opName != "" && !(raw.reported && l.skipsMistakes()) {
+		if raw.node != nil && raw.opName != "" && !(raw.hasMistake && l.skipsMistakes()) {
 			l.complete(raw, pending)
 		}
 	}
@@ -290,7 +290,7 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 		return
 	}
 	decoded := l.decode(op, raw.attrs, raw.attrsOffset)
-	l.places.attrs = append(l.places.attrs, attrsPlace{raw.node.Number(), raw.attrsOffset, decoded.places})
+	l.places.attrs = append(l.places.attrs, attrsPlace{raw.node.Number(), raw.attrsOffset, decoded.attrOffsets})
 	if decoded.err != nil {
 		l.reject(raw, raw.attrsOffset+decoded.errOffset, decoded.err)
 	}
@@ -307,7 +307,7 @@ func (l *loader) reject(raw *rawNode, offset int, err error) {
 	position := l.source.position(offset)
 	l.addError(&graph.Error{File: position.File, Line: position.Line, Col: position.Col, Node: raw.node.Name,
 		Op: raw.opName, Err: err})
-	raw.reported = true
+	raw.hasMistake = true
 }
 
 // noValueError returns the error for a name that no value has.
@@ -339,7 +339,7 @@ func (l *loader) noOperandError(name string) error {
 // called if the file is rejected; otherwise inference returns these mistakes.
 func (l *loader) addNodeMistakes() {
 	for _, raw := range l.rawNodes {
-		if err := l.draft.Refused(raw.node); err != nil && !raw.reported {
+		if err := l.draft.Refused(raw.node); err != nil && !raw.hasMistake {
 			l.addError(l.graph.NodeError(raw.node, err))
 		}
 	}
@@ -351,12 +351,12 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 	if decoded, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
 		return decoded
 	}
-	decoded := &decodedAttrs{places: map[string]int{}}
+	decoded := &decodedAttrs{attrOffsets: map[string]int{}}
 	l.attrsCache[attrsKey{op, string(raw)}] = decoded
 	scanner := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
 	scanner.base = offset
 	attrs := graph.Attrs{}
-	if err := l.readAttrs(op.Schema, scanner, attrs, decoded.places); err != nil {
+	if err := l.readAttrs(op.Schema, scanner, attrs, decoded.attrOffsets); err != nil {
 		decoded.err, decoded.errOffset = err, scanner.offset()-offset
 	}
 	for attr, given := range attrs {
@@ -367,7 +367,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 		value := l.graph.Value(name)
 		if value == nil && decoded.err == nil {
 			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValueError(name))}
-			decoded.errOffset = decoded.places[attr]
+			decoded.errOffset = decoded.attrOffsets[attr]
 		}
 		attrs[attr] = graph.ValueRef{Value: value}
 	}
@@ -377,10 +377,11 @@ func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
 	return decoded
 }
 
-// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into places.
-func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs, places map[string]int) error {
+// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into attrOffsets.
+func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs,
+	attrOffsets map[string]int) error {
 	return scanner.object(func(key string, offset int) error {
-		places[key] = offset - scanner.base
+		attrOffsets[key] = offset - scanner.base
 		if !isGraph(schema, key) {
 			value, err := scanner.value()
 			given[key] = value

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// StepCode has those loops of a step that are compiled from expressions.
+// StepCode has the loops of a step that are compiled from expressions.
 type StepCode struct {
 	Step  string     `json:"step" doc:"The name of the step."`
 	Ops   []string   `json:"ops" doc:"The nodes that it computes."`

@@ -143,7 +143,7 @@ const unboundedFactor = 64
 // hint.
 func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	assumed, symbols := p.AssumedSizes(), p.Source().Symbols
-	least, greatest, bounded := slices.Clone(assumed), slices.Clone(assumed), true
+	least, greatest, allBounded := slices.Clone(assumed), slices.Clone(assumed), true
 	add := func(sizes []int, choice string) {
 		if !slices.ContainsFunc(list, func(c pricedSizes) bool { return slices.Equal(c.sizes, sizes) }) {
 			list = append(list, pricedSizes{sizes, choice})
@@ -155,13 +155,13 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	}
 	for i, name := range p.OpenSymbols() {
 		least[i], greatest[i] = p.Clamp(i, 1), symbols[name].Max
-		bounded = bounded && greatest[i] > 0
+		allBounded = allBounded && greatest[i] > 0
 	}
 	add(least, "least")
 	for _, hint := range p.Hints() {
 		add(hint, "hint")
 	}
-	if bounded {
+	if allBounded {
 		add(greatest, "greatest")
 	}
 	for i, name := range p.OpenSymbols() {

@@ -39,7 +39,7 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	}
 	plan := strided.New(conversion(dst.DType, src.DType), axes)
 	to, from := dst.Pointer(), src.Pointer()
-	tilesPerTask := max(1, GrainSize/plan.Len())
+	tilesPerTask := max(1, GrainSize/plan.MaxTileElems())
 	return forTasks(ctx, (plan.Tiles()-1)/tilesPerTask+1, workers, func(c *Cursor, task int) error {
 		if len(c.blockMemory) < plan.ScratchBytes() {
 			c.blockMemory = tensor.NewStorage(plan.ScratchBytes()).Bytes()

@@ -123,7 +123,7 @@ func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	}
 	strideCount := len(it.operands) // walkStrides has this many strides for each dimension of the walk
 	strideBetweenRows := it.walkStrides[strideCount : 2*strideCount]
-	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rows int) error {
+	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rows int) error {
 		p.loop.Run(&c.loops, addrs, strideBetweenRows, rowLen, rows)
 		return nil
 	})

@@ -197,11 +197,11 @@ func (f *Fold) InOrder() *Fold {
 	return &copied
 }
 
-// Weight returns the Fold with a cost: the time to fold an element, relative to an addition. Tasks of an expensive Fold
-// have fewer elements. The cost affects the lengths of pieces, and thereby the rounding.
-func (f *Fold) Weight(cost int) *Fold {
+// Weight returns the Fold with a weight: the time to fold an element, relative to an addition. Tasks of a Fold with a
+// great weight have fewer elements. The weight affects the lengths of pieces, and thereby the rounding.
+func (f *Fold) Weight(weight int) *Fold {
 	copied := *f
-	copied.weight = max(cost, 1)
+	copied.weight = max(weight, 1)
 	return &copied
 }
 

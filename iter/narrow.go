@@ -81,18 +81,18 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	case i < 0 || i >= len(it.operands):
 		return nil, fmt.Errorf("iter: RemoveOperand(%d): the iteration has %d operands", i, len(it.operands))
 	}
-	rest := it.copyForPart()
+	remaining := it.copyForPart()
 	operandCount := len(it.operands)
-	rest.Rule = it.Rule.Without(i)
-	rest.operands, rest.outCount = rest.Operands(), rest.NumOutputs()
-	rest.offsets = slices.Delete(rest.offsets, i, i+1)
-	rest.walkStrides = rest.walkStrides[:0]
+	remaining.Rule = it.Rule.Without(i)
+	remaining.operands, remaining.outCount = remaining.Operands(), remaining.NumOutputs()
+	remaining.offsets = slices.Delete(remaining.offsets, i, i+1)
+	remaining.walkStrides = remaining.walkStrides[:0]
 	for k, stride := range it.walkStrides {
 		if k%operandCount != i {
-			rest.walkStrides = append(rest.walkStrides, stride)
+			remaining.walkStrides = append(remaining.walkStrides, stride)
 		}
 	}
-	return rest, nil
+	return remaining, nil
 }
 
 // copyForPart returns a copy of the iteration. The caller may change its slices to restrict the copy to a part.

@@ -34,9 +34,9 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	in := &it.operands[it.outCount]
 	r.loader = axes.NewLoader(in.Meta.DType, in.TargetDType, f.inDType)
 	for i, dtype := range f.outDTypes {
-		stored := it.operands[i].Meta.DType // dtype of the output in memory
-		r.outs = append(r.outs, reduceOut{size: dtype.Size(), sameDType: stored == dtype,
-			store: tensor.Converter(stored, dtype), load: tensor.Converter(dtype, stored)})
+		storedDType := it.operands[i].Meta.DType // dtype of the output in memory
+		r.outs = append(r.outs, reduceOut{size: dtype.Size(), sameDType: storedDType == dtype,
+			store: tensor.Converter(storedDType, dtype), load: tensor.Converter(dtype, storedDType)})
 	}
 	if it.offsets == nil {
 		mask := make([]bool, len(it.shape))
@@ -62,9 +62,9 @@ func (it *Iterator) dims() []axes.Axis {
 			meta := it.operands[i].Meta
 			return it.stride(meta, d) * meta.DType.Size()
 		}
-		dims[d] = axes.Axis{N: size, In: byteStride(it.outCount)}
+		dims[d] = axes.Axis{Size: size, InStride: byteStride(it.outCount)}
 		for i := range it.outCount {
-			dims[d].Out[i] = byteStride(i)
+			dims[d].OutStrides[i] = byteStride(i)
 		}
 	}
 	return dims
@@ -74,14 +74,14 @@ func (it *Iterator) dims() []axes.Axis {
 // has another size.
 func (it *Iterator) reduces(i, dim int) bool {
 	meta := it.operands[i].Meta
-	ownDim := dim - (len(it.shape) - len(meta.Shape)) // index of the dimension in the output's own shape
+	outputDim := dim - (len(it.shape) - len(meta.Shape)) // index of the dimension in the output's own shape
 	switch {
-	case ownDim < 0 || meta.Shape[ownDim] == 1:
+	case outputDim < 0 || meta.Shape[outputDim] == 1:
 		return it.shape[dim] != 1
-	case meta.Shape[ownDim] == 0:
+	case meta.Shape[outputDim] == 0:
 		return false
 	}
-	return meta.Strides[ownDim] == 0
+	return meta.Strides[outputDim] == 0
 }
 
 // partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
@@ -97,8 +97,8 @@ func (it *Iterator) partAxes(r *Reducer) error {
 	for d := range dimCount {
 		byteStrides := it.walkStrides[d*operandCount:]
 		axis := &dims[dimCount-1-d]
-		*axis = axes.Axis{N: it.walkShape[d], In: byteStrides[it.outCount]}
-		copy(axis.Out[:], byteStrides[:it.outCount])
+		*axis = axes.Axis{Size: it.walkShape[d], InStride: byteStrides[it.outCount]}
+		copy(axis.OutStrides[:], byteStrides[:it.outCount])
 		mask[dimCount-1-d] = it.wholeWalkShape[d] != 1 && byteStrides[0] == 0
 	}
 	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.fold.inOrder)

@@ -26,17 +26,17 @@ type Reducer struct {
 	keptAxes    []axes.Axis // fastest first
 	reducedAxes []axes.Axis // the reduced axes, fastest first
 	byRows      bool        // units are computed by rows, not by columns
-	results     int         // total number of results
+	resultCount int         // total number of results
 
 	unitLen             int // number of results in a unit; the last unit along the fastest kept axis may have fewer
 	unitsPerFastestAxis int // number of units along the fastest kept axis
-	units               int // total number of units
+	unitCount           int // total number of units
 	unitsPerChunk       int // number of units in a chunk
 
 	reducedLen    int // number of elements of each result
 	firstPosition int // position of the first element of a result
 	pieceLen      int // length of a piece of the reduced range, in elements
-	pieces        int // number of pieces of the reduced range
+	pieceCount    int // number of pieces of the reduced range
 
 	loader   axes.Loader // converts input elements to the dtype of the Fold
 	inOffset int         // byte offset of the first input element; not 0 only for a part of an iteration
@@ -68,65 +68,66 @@ const (
 
 // plan chooses rows or columns, and sets the units and the pieces.
 func (r *Reducer) plan() {
-	r.pieces = 1
-	r.reducedLen, r.results = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
+	r.pieceCount = 1
+	r.reducedLen, r.resultCount = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
 	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
-	// The axis with the smaller input stride (In) decides, unless it has few elements (N) and not more than the other.
-	if reduced.In <= kept.In || kept.N == 1 {
-		r.byRows = reduced.N >= shortRowAxis || kept.N < reduced.N
+	// The axis with the smaller input stride decides, unless it has few elements and not more than the other.
+	if reduced.InStride <= kept.InStride || kept.Size == 1 {
+		r.byRows = reduced.Size >= shortRowAxis || kept.Size < reduced.Size
 	} else {
-		r.byRows = kept.N < shortKeptAxis && kept.N <= reduced.N
+		r.byRows = kept.Size < shortKeptAxis && kept.Size <= reduced.Size
 	}
 	grain := max(machine.ReduceGrain/r.fold.weight, minGrain) // wanted number of elements of a chunk
-	r.unitLen = min(max(kept.N, 1), axes.BlockLen)
+	r.unitLen = min(max(kept.Size, 1), axes.BlockLen)
 	if r.byRows {
 		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
 	}
-	r.unitsPerFastestAxis = (kept.N + r.unitLen - 1) / r.unitLen
-	r.units = r.unitsPerFastestAxis * axes.Numel(r.keptAxes[1:])
-	work := r.unitLen * max(r.reducedLen, 1) // elements of a unit
-	r.unitsPerChunk = max(1, grain/work)
+	r.unitsPerFastestAxis = (kept.Size + r.unitLen - 1) / r.unitLen
+	r.unitCount = r.unitsPerFastestAxis * axes.Numel(r.keptAxes[1:])
+	unitElements := r.unitLen * max(r.reducedLen, 1)
+	r.unitsPerChunk = max(1, grain/unitElements)
 	r.pieceLen = r.reducedLen
 	// If there are too few chunks, and a unit has enough elements for at least two chunks, cut the reduced range.
-	if chunks := (r.units + r.unitsPerChunk - 1) / r.unitsPerChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
+	chunks := (r.unitCount + r.unitsPerChunk - 1) / r.unitsPerChunk
+	if r.unitCount > 0 && chunks < minChunks && unitElements >= 2*grain {
 		// Pieces of about grain elements, but at most about maxPieces for all units. Pieces of rows are whole blocks.
-		r.pieces = min((work+grain-1)/grain, (maxPieces+r.units-1)/r.units)
-		r.pieceLen = (r.reducedLen + r.pieces - 1) / r.pieces
+		r.pieceCount = min((unitElements+grain-1)/grain, (maxPieces+r.unitCount-1)/r.unitCount)
+		r.pieceLen = (r.reducedLen + r.pieceCount - 1) / r.pieceCount
 		if r.byRows && r.pieceLen > axes.BlockLen {
 			r.pieceLen = (r.pieceLen + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
 		}
-		r.pieces = (r.reducedLen + r.pieceLen - 1) / r.pieceLen
+		r.pieceCount = (r.reducedLen + r.pieceLen - 1) / r.pieceLen
 	}
 }
 
 // Scratch returns the size in bytes of the memory that all chunks of all phases share.
 func (r *Reducer) Scratch() int {
-	if r.pieces == 1 {
+	if r.pieceCount == 1 {
 		return 0
 	}
-	return alignUp(r.pieces * r.results * r.fold.accBytes)
+	return alignUp(r.pieceCount * r.resultCount * r.fold.accBytes)
 }
 
-// WorkerScratch returns the size in bytes of the memory that a worker needs while it runs a chunk. [Reducer.memory]
-// divides it.
+// WorkerScratch returns the size in bytes of the memory that a worker needs while it runs a chunk.
+// [Reducer.divideMemory] divides it.
 func (r *Reducer) WorkerScratch() int {
 	return 2*alignUp(r.unitLen*r.fold.accBytes) + 2*axes.BlockBytes + alignUp(8*len(r.keptAxes)) +
 		alignUp(8*len(r.reducedAxes))
 }
 
 // Phases returns the number of phases. A phase starts after all chunks of the previous one.
-func (r *Reducer) Phases() int { return min(r.pieces, 2) }
+func (r *Reducer) Phases() int { return min(r.pieceCount, 2) }
 
 // Chunks returns the number of chunks of a phase, which depends only on shapes and strides. Chunks may run concurrently
 // and in any order.
 func (r *Reducer) Chunks(phase int) int {
 	switch {
 	case phase > 0:
-		return r.units
-	case r.pieces > 1:
-		return r.units * r.pieces
+		return r.unitCount
+	case r.pieceCount > 1:
+		return r.unitCount * r.pieceCount
 	}
-	return (r.units + r.unitsPerChunk - 1) / r.unitsPerChunk
+	return (r.unitCount + r.unitsPerChunk - 1) / r.unitsPerChunk
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements, outputs first, as from
@@ -139,23 +140,23 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	if err := r.checkRun(phase, chunk, ptrs, scratch, worker); err != nil {
 		return err
 	}
-	memory := r.memory(worker)
+	memory := r.divideMemory(worker)
 	in := ptrs[len(r.outs)]
 	switch {
-	case r.pieces == 1:
-		for unit := chunk * r.unitsPerChunk; unit < min((chunk+1)*r.unitsPerChunk, r.units); unit++ {
+	case r.pieceCount == 1:
+		for unit := chunk * r.unitsPerChunk; unit < min((chunk+1)*r.unitsPerChunk, r.unitCount); unit++ {
 			results := r.seekUnit(&memory, unit)
 			r.writeResults(&memory, ptrs, r.reduce(&memory, in, unit, results, 0, r.reducedLen), unit, results)
 		}
 	case phase == 0: // chunk = piece*units + unit
-		unit, piece := chunk%r.units, chunk/r.units
+		unit, piece := chunk%r.unitCount, chunk/r.unitCount
 		results := r.seekUnit(&memory, unit)
 		acc := r.reduce(&memory, in, unit, results, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
 		copy(r.partialMemory(scratch, piece, unit, results), unsafe.Slice((*byte)(acc), results*r.fold.accBytes))
 	default: // a chunk is a unit
 		results := r.seekUnit(&memory, chunk)
 		r.fold.init(memory.acc, results)
-		for piece := range r.pieces {
+		for piece := range r.pieceCount {
 			r.fold.merge(memory.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, results))), results)
 		}
 		r.writeResults(&memory, ptrs, memory.acc, chunk, results)
@@ -188,6 +189,6 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 // partialMemory returns the memory in scratch for the n accumulators of a piece of a unit.
 func (r *Reducer) partialMemory(scratch []byte, piece, unit, n int) []byte {
 	// Memory has the accumulators of all results for piece 0, then for piece 1, and so on.
-	first := piece*r.results + unit/r.unitsPerFastestAxis*r.keptAxes[0].N + unit%r.unitsPerFastestAxis*r.unitLen
+	first := piece*r.resultCount + unit/r.unitsPerFastestAxis*r.keptAxes[0].Size + unit%r.unitsPerFastestAxis*r.unitLen
 	return scratch[first*r.fold.accBytes : (first+n)*r.fold.accBytes]
 }

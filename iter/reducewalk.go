@@ -18,8 +18,8 @@ type reduceMemory struct {
 	reducedWalker axes.Walker    // position in the reduced axes, except the fastest
 }
 
-// memory divides a worker's memory.
-func (r *Reducer) memory(worker []byte) reduceMemory {
+// divideMemory divides a worker's memory.
+func (r *Reducer) divideMemory(worker []byte) reduceMemory {
 	blocks := arena{worker}
 	var m reduceMemory
 	m.acc, m.upper = blocks.take(r.unitLen*r.fold.accBytes), blocks.take(r.unitLen*r.fold.accBytes)
@@ -33,7 +33,7 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 // unitLen adjacent results along the fastest kept axis.
 func (r *Reducer) seekUnit(memory *reduceMemory, unit int) int {
 	memory.keptWalker.Seek(unit / r.unitsPerFastestAxis)
-	return min(r.unitLen, r.keptAxes[0].N-unit%r.unitsPerFastestAxis*r.unitLen)
+	return min(r.unitLen, r.keptAxes[0].Size-unit%r.unitsPerFastestAxis*r.unitLen)
 }
 
 // reduce folds elements [begin, end) of the reduced range for the n results of a unit, and returns the accumulators.
@@ -42,31 +42,32 @@ func (r *Reducer) reduce(memory *reduceMemory, in unsafe.Pointer, unit, n, begin
 	if begin >= end {
 		return memory.acc
 	}
-	base := unsafe.Add(in, r.inOffset+memory.keptWalker.Offset+unit%r.unitsPerFastestAxis*r.unitLen*r.keptAxes[0].In)
+	base := unsafe.Add(in, r.inOffset+memory.keptWalker.Offset+unit%r.unitsPerFastestAxis*r.unitLen*r.keptAxes[0].InStride)
 	if r.byRows {
 		for j := range n {
-			r.row(memory, unsafe.Add(memory.acc, j*r.fold.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
+			r.foldRow(memory, unsafe.Add(memory.acc, j*r.fold.accBytes), unsafe.Add(base, j*r.keptAxes[0].InStride), begin, end)
 		}
 		return memory.acc
 	}
-	return r.columns(memory, base, n, begin, end)
+	return r.foldColumns(memory, base, n, begin, end)
 }
 
 // shortRun is the length in elements below which contiguous runs are first copied to a block, to reduce the number of
 // calls of the Fold.
 const shortRun = 32
 
-// row folds the elements [begin, end) of one result into acc. src is the address of the result's element at position 0
-// of the reduced range. Short contiguous runs are copied into a block until it is full, and then folded together.
-func (r *Reducer) row(memory *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
+// foldRow folds the elements [begin, end) of one result into acc. src is the address of the result's element at
+// position 0 of the reduced range. Short contiguous runs are copied into a block until it is full, and then folded
+// together.
+func (r *Reducer) foldRow(memory *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
 	inner := r.reducedAxes[0]
-	memory.reducedWalker.Seek(begin / inner.N)
-	innerIndex := begin % inner.N
+	memory.reducedWalker.Seek(begin / inner.Size)
+	innerIndex := begin % inner.Size
 	size, filled := r.loader.Size, 0
 	for pos := begin; pos < end; {
-		runLen := min(inner.N-innerIndex, end-pos)
-		run := unsafe.Add(src, memory.reducedWalker.Offset+innerIndex*inner.In)
-		if r.loader.Direct && inner.In == size && runLen >= shortRun {
+		runLen := min(inner.Size-innerIndex, end-pos)
+		run := unsafe.Add(src, memory.reducedWalker.Offset+innerIndex*inner.InStride)
+		if r.loader.Direct && inner.InStride == size && runLen >= shortRun {
 			// A long contiguous run is folded in place, after the elements in the block, which are earlier.
 			if filled > 0 {
 				r.fold.row(acc, memory.block, filled, r.firstPosition+pos-filled)
@@ -78,8 +79,8 @@ func (r *Reducer) row(memory *reduceMemory, acc, src unsafe.Pointer, begin, end 
 		} else {
 			for offset := 0; offset < runLen; {
 				copied := min(runLen-offset, axes.BlockLen-filled)
-				r.loader.Load(unsafe.Add(memory.block, filled*size), memory.loaderBlock, unsafe.Add(run, offset*inner.In),
-					inner.In, copied)
+				r.loader.Load(unsafe.Add(memory.block, filled*size), memory.loaderBlock, unsafe.Add(run, offset*inner.InStride),
+					inner.InStride, copied)
 				offset += copied
 				if filled += copied; filled == axes.BlockLen {
 					r.fold.row(acc, memory.block, filled, r.firstPosition+pos+offset-filled)
@@ -96,20 +97,20 @@ func (r *Reducer) row(memory *reduceMemory, acc, src unsafe.Pointer, begin, end 
 	}
 }
 
-// columns computes the accumulators of n adjacent results together: for each position in [begin, end), it folds one
+// foldColumns computes the accumulators of n adjacent results together: for each position in [begin, end), it folds one
 // element into each accumulator. After every mergeInterval positions, the accumulators are merged into accumulators
 // of a second level, to bound rounding errors.
-func (r *Reducer) columns(memory *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
-	inner, step := r.reducedAxes[0], r.keptAxes[0].In
-	memory.reducedWalker.Seek(begin / inner.N)
-	innerIndex := begin % inner.N
+func (r *Reducer) foldColumns(memory *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
+	inner, step := r.reducedAxes[0], r.keptAxes[0].InStride
+	memory.reducedWalker.Seek(begin / inner.Size)
+	innerIndex := begin % inner.Size
 	folded, usesUpper := 0, false
 	for pos := begin; pos < end; pos++ {
-		first := unsafe.Add(base, memory.reducedWalker.Offset+innerIndex*inner.In)
+		first := unsafe.Add(base, memory.reducedWalker.Offset+innerIndex*inner.InStride)
 		// elems are the elements in place, or copies in memory.block.
 		elems := r.loader.Run(memory.block, memory.loaderBlock, first, step, n)
 		r.fold.columns(memory.acc, elems, n, r.firstPosition+pos)
-		if innerIndex++; innerIndex == inner.N {
+		if innerIndex++; innerIndex == inner.Size {
 			innerIndex = 0
 			memory.reducedWalker.Next()
 		}
@@ -165,8 +166,9 @@ func (r *Reducer) resume(memory *reduceMemory, ptrs []unsafe.Pointer, acc unsafe
 
 // resultAddress returns the address of a unit's first result in output i, and the stride in bytes between results.
 func (r *Reducer) resultAddress(memory *reduceMemory, ptrs []unsafe.Pointer, i, unit int) (unsafe.Pointer, int) {
-	step := r.keptAxes[0].Out[i]
-	return unsafe.Add(ptrs[i], r.outs[i].offset+memory.keptWalker.Out[i]+unit%r.unitsPerFastestAxis*r.unitLen*step), step
+	step := r.keptAxes[0].OutStrides[i]
+	offset := r.outs[i].offset + memory.keptWalker.OutOffsets[i] + unit%r.unitsPerFastestAxis*r.unitLen*step
+	return unsafe.Add(ptrs[i], offset), step
 }
 
 // arena divides memory into parts aligned to cache lines. free is the remaining memory.

@@ -21,7 +21,7 @@ const blockBytes = machine.BlockBytes
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesRows bool, body rule.Block) error {
 	c.ptrs = withLen(c.ptrs, len(it.operands))
 	if passesRows {
-		return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+		return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 			for j := range rowCount {
 				for i := range addrs {
 					c.ptrs[i] = unsafe.Add(addrs[i], j*it.walkStrides[len(addrs)+i])
@@ -38,8 +38,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	if s.nonTemporal {
 		defer strided.Fence()
 	}
-	// steps calls its function for groups of rows.
-	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+	// eachStep calls its function for groups of rows.
+	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
 			return body(c.ptrs, pieceLen*pieceRows)
 		})
@@ -62,17 +62,17 @@ func (it *Iterator) passesRows() bool {
 
 // forConverted is ForRange for an iterator with converted operands.
 func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
-	ops := len(it.operands)
-	c.ptrs = withLen(c.ptrs, ops)
-	c.strides = withLen(c.strides, 2*ops)
+	operandCount := len(it.operands)
+	c.ptrs = withLen(c.ptrs, operandCount)
+	c.strides = withLen(c.strides, 2*operandCount)
 	const needsBlocks = false // blocks only for converted operands
 	s := it.newStager(c, needsBlocks)
-	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return s.eachPiece(addrs, rowLen, rowCount, func(pieceLen, pieceRows int) error {
-			for i := range ops {
-				c.strides[i], c.strides[ops+i] = it.walkStrides[i], it.walkStrides[ops+i]
+			for i := range operandCount {
+				c.strides[i], c.strides[operandCount+i] = it.walkStrides[i], it.walkStrides[operandCount+i]
 				if operand := &it.operands[i]; operand.Converted() {
-					c.strides[i], c.strides[ops+i] = operand.TargetDType.Size(), pieceLen*operand.TargetDType.Size()
+					c.strides[i], c.strides[operandCount+i] = operand.TargetDType.Size(), pieceLen*operand.TargetDType.Size()
 				}
 			}
 			return loop(c.ptrs, c.strides, pieceLen, pieceRows)

@@ -56,11 +56,11 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		plan.fullTileSize[d] = 1
 		plan.loopOrder = append(plan.loopOrder, d)
 	}
-	bytes, widest := 0, 1
+	bytesPerElem, maxElemBytes := 0, 1
 	for i := range it.operands {
 		if elemBytes := it.operands[i].MemoryDType.Size(); staged[i] {
-			bytes += elemBytes
-			widest = max(widest, elemBytes)
+			bytesPerElem += elemBytes
+			maxElemBytes = max(maxElemBytes, elemBytes)
 		}
 	}
 	if it.isOrderFree() {
@@ -71,10 +71,10 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 		if !it.hasLargeOutput() {
 			budget = smallTileBytes
 		}
-		plan.sizeTransposedTiles(it, max(1, budget/bytes))
+		plan.sizeTransposedTiles(it, max(1, budget/bytesPerElem))
 		plan.orderTiles(it, staged)
 	} else {
-		plan.sizeRowTiles(it, max(1, blockBytes/widest))
+		plan.sizeRowTiles(it, max(1, blockBytes/maxElemBytes))
 	}
 	plan.placeBlocks(it, staged)
 	return plan

@@ -61,7 +61,7 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		walk.computeBox(ptrs)
 		return nil
 	}
-	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		for d := range c.tileState.boxSize {
 			c.tileState.boxSize[d] = 1
 		}

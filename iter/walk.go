@@ -64,11 +64,11 @@ func (it *Iterator) coalesce() {
 // stride returns the operand's stride in elements for a dimension of the broadcast shape. It is 0 if the operand is
 // broadcast along the dimension.
 func (it *Iterator) stride(meta *tensor.Meta, dim int) int {
-	ownDim := dim - (len(it.shape) - len(meta.Shape))
-	if ownDim < 0 || meta.Shape[ownDim] == 1 && it.shape[dim] != 1 {
+	operandDim := dim - (len(it.shape) - len(meta.Shape))
+	if operandDim < 0 || meta.Shape[operandDim] == 1 && it.shape[dim] != 1 {
 		return 0
 	}
-	return meta.Strides[ownDim]
+	return meta.Strides[operandDim]
 }
 
 // permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
@@ -238,14 +238,14 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 	if it.Converts() {
 		return it.forConverted(c, ptrs, r, loop)
 	}
-	return it.steps(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
 		return loop(addrs, it.walkStrides[:2*len(it.operands)], rowLen, rowCount)
 	})
 }
 
-// steps cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
+// eachStep cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
 // has rowCount rows of rowLen elements. addrs has the address of the step's first element in each operand.
-func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
+func (it *Iterator) eachStep(c *Cursor, base []unsafe.Pointer, r Range,
 	f func(addrs []unsafe.Pointer, rowLen, rowCount int) error) error {
 	operandCount, shape := len(it.operands), it.walkShape
 	c.base = withLen(c.base, operandCount)
@@ -260,10 +260,10 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	}
 	// The counter is the index r.Begin: counter[0] + shape[0]*(counter[1] + shape[1]*...).
 	c.counter = withLen(c.counter, len(shape))
-	rest := r.Begin
+	remaining := r.Begin
 	for d, size := range shape {
-		c.counter[d] = rest % size
-		rest /= size
+		c.counter[d] = remaining % size
+		remaining /= size
 	}
 	for position := r.Begin; position < r.End; {
 		for i := range operandCount {
@@ -337,24 +337,24 @@ func (it *Iterator) Steps(r Range) []Step {
 		return []Step{{N0: r.End - r.Begin, N1: 1}}
 	}
 	counter := make([]int, len(shape))
-	rest := r.Begin
+	remaining := r.Begin
 	for d, size := range shape {
 		if size > 0 {
-			counter[d] = rest % size
-			rest /= size
+			counter[d] = remaining % size
+			remaining /= size
 		}
 	}
-	var out []Step
+	var steps []Step
 	for position := r.Begin; position < r.End; {
 		step := Step{Counter: append([]int(nil), counter...), N0: r.End - position, N1: 1}
 		if len(shape) > 1 {
 			step.N0, step.N1 = maxStep(shape, counter, r.End-position)
 		}
-		out = append(out, step)
+		steps = append(steps, step)
 		position += step.N0 * step.N1
 		advance(shape, counter, step.N0, step.N1)
 	}
-	return out
+	return steps
 }
 
 // withLen returns a slice of length n. It reuses the memory of s if that is large enough.

@@ -99,8 +99,8 @@ func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
 // Names returns the keys in the order of the archive, without ".npy", in a fresh slice.
 func (a *Archive) Names() []string { return slices.Clone(a.names) }
 
-// Read reads one array into fresh storage, as [ReadNPY] does, and verifies the checksum of the entry. The
-// errors name file and entry.
+// Read reads one array into fresh storage, as [ReadNPY] does, and verifies the checksum of the entry. The errors name
+// file and entry.
 func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
 
 // ReadAs reads one array, which must have the dtype and shape of want. If the array has another dtype or shape, ReadAs
@@ -250,15 +250,15 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 		return errors.New("the writer is nil")
 	}
 	archive := zip.NewWriter(w)
-	seen := make(map[string]bool, len(entries))
+	usedNames := make(map[string]bool, len(entries))
 	for _, entry := range entries {
 		if entry.Name == "" || strings.HasSuffix(entry.Name, "/") {
 			return fmt.Errorf("entry %q: invalid name", entry.Name)
 		}
-		if seen[entry.Name] {
+		if usedNames[entry.Name] {
 			return fmt.Errorf("duplicate entry %q", entry.Name)
 		}
-		seen[entry.Name] = true
+		usedNames[entry.Name] = true
 		file, err := archive.CreateHeader(&zip.FileHeader{Name: entry.Name + ".npy", Method: zip.Store})
 		switch {
 		case err != nil:

@@ -60,10 +60,10 @@ func (h header) meta() (tensor.Meta, error) {
 	}
 	meta := tensor.New(h.dtype, shape...)
 	if h.isColumnMajor {
-		step := max(h.width, 1)
-		for d, s := range h.shape {
-			meta.Strides[d] = step
-			step *= max(s, 1)
+		stride := max(h.width, 1)
+		for d, size := range h.shape {
+			meta.Strides[d] = stride
+			stride *= max(size, 1)
 		}
 	}
 	return meta, meta.Check()
@@ -74,14 +74,14 @@ func (h header) meta() (tensor.Meta, error) {
 func parseHeader(text string) (h header, err error) {
 	p := &parser{remaining: text}
 	p.expect('{')
-	seen := map[string]bool{}
+	hasKey := map[string]bool{}
 	for p.err == nil && !p.skip('}') {
 		key := p.quoted()
 		p.expect(':')
-		if p.err == nil && seen[key] {
+		if p.err == nil && hasKey[key] {
 			return h, fmt.Errorf("header has a duplicate key %q", key)
 		}
-		seen[key] = true
+		hasKey[key] = true
 		switch key {
 		case "descr":
 			h.dtype, h.byteOrder, h.width = p.descr()
@@ -103,7 +103,7 @@ func parseHeader(text string) (h header, err error) {
 	if strings.TrimLeft(p.remaining, blanks) != "" {
 		return h, fmt.Errorf("header has text after its dictionary: %.20q", p.remaining)
 	}
-	if len(seen) != 3 {
+	if len(hasKey) != 3 {
 		return h, errors.New("header lacks one of descr, fortran_order and shape")
 	}
 	return h, nil
@@ -242,11 +242,11 @@ func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, code)
-	for i, s := range shape {
+	for i, size := range shape {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(strconv.Itoa(s))
+		b.WriteString(strconv.Itoa(size))
 	}
 	if len(shape) == 1 {
 		b.WriteByte(',')

@@ -22,8 +22,8 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 // allocate this much memory, and header and array together must have this size. If the size is unknown, memory grows as
 // data arrive, and r must end after the array.
 //
-// Elements are converted to the machine's byte order. Column-major data keep their memory order and get
-// column-major strides, so the result need not be contiguous.
+// Elements are converted to the machine's byte order. Column-major data keep their memory order and get column-major
+// strides, so the result need not be contiguous.
 func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
 	return readNPY(r, size, size, nil)
 }
@@ -31,8 +31,8 @@ func ReadNPY(r io.Reader, size int64) (*tensor.Tensor, error) {
 // ReadNPYFile reads the .npy file at path, as [ReadNPY] does. The errors name the file.
 func ReadNPYFile(path string) (*tensor.Tensor, error) { return openNPY(path, ReadNPY) }
 
-// NPYFileMeta returns dtype, shape and strides of the array in the .npy file at path. It reads only the
-// header, and checks it as [ReadNPY] does.
+// NPYFileMeta returns dtype, shape and strides of the array in the .npy file at path. It reads only the header, and
+// checks it as [ReadNPY] does.
 func NPYFileMeta(path string) (tensor.Meta, error) { return openNPY(path, NPYMeta) }
 
 // openNPY calls read with a file and its size. The errors name the file.
@@ -73,10 +73,10 @@ func readMeta(reader io.Reader, size int64) (tensor.Meta, header, error) {
 	return meta, head, err
 }
 
-// readNPY reads one array. size is the number of bytes in the reader that the file declares; it is not trusted. known
-// is the number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If want is not
-// nil, the array must have the dtype and shape of want, and all memory is allocated first.
-func readNPY(reader io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
+// readNPY reads one array. size is the number of bytes in the reader that the file declares; it is not trusted.
+// trustedBytes is the number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If
+// want is not nil, the array must have the dtype and shape of want, and all memory is allocated first.
+func readNPY(reader io.Reader, size, trustedBytes int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	meta, head, err := readMeta(reader, size)
 	if err != nil {
@@ -87,9 +87,9 @@ func readNPY(reader io.Reader, size, known int64, want *tensor.Meta) (t *tensor.
 			return nil, fmt.Errorf("the array is %v%s, want %v%s", meta.DType, tensor.ListString(meta.Shape), want.DType,
 				tensor.ListString(want.Shape))
 		}
-		known = int64(meta.Bytes())
+		trustedBytes = int64(meta.Bytes())
 	}
-	storage, err := readStorage(reader, meta.Bytes(), known)
+	storage, err := readStorage(reader, meta.Bytes(), trustedBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -156,24 +156,24 @@ func readAll(reader io.Reader, buffer []byte) error {
 // initialAlloc is the number of bytes that are allocated before any data has arrived.
 const initialAlloc = 1 << 20
 
-// readStorage reads `need` bytes into storage. The size of the storage never exceeds the greatest of three numbers:
-// known, initialAlloc, and twice the number of bytes that have arrived.
-func readStorage(reader io.Reader, need int, known int64) (*tensor.Storage, error) {
-	initialBytes := max(initialAlloc, min(known, math.MaxInt))
-	storage := tensor.NewStorage(int(min(int64(need), initialBytes)))
+// readStorage reads dataBytes bytes into storage. The size of the storage never exceeds the greatest of three numbers:
+// trustedBytes, initialAlloc, and twice the number of bytes that have arrived.
+func readStorage(reader io.Reader, dataBytes int, trustedBytes int64) (*tensor.Storage, error) {
+	initialBytes := max(initialAlloc, min(trustedBytes, math.MaxInt))
+	storage := tensor.NewStorage(int(min(int64(dataBytes), initialBytes)))
 	arrived := 0
 	for {
 		count, err := io.ReadFull(reader, storage.Bytes()[arrived:])
 		arrived += count
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil, fmt.Errorf("truncated: %d of %d bytes of data", arrived, need)
+			return nil, fmt.Errorf("truncated: %d of %d bytes of data", arrived, dataBytes)
 		case err != nil:
 			return nil, err
-		case arrived == need:
+		case arrived == dataBytes:
 			return storage, nil
 		}
-		larger := tensor.NewStorage(min(need, 2*arrived))
+		larger := tensor.NewStorage(min(dataBytes, 2*arrived))
 		copy(larger.Bytes(), storage.Bytes())
 		storage = larger
 	}
@@ -192,20 +192,20 @@ func toNative(data []byte, head header) {
 	if head.byteOrder != '<' && head.byteOrder != '>' || (head.byteOrder == '>') == bigEndian {
 		return
 	}
-	unit := head.dtype.Size()
-	if head.dtype.IsComplex() {
-		unit /= 2
+	numberBytes := head.dtype.Size()
+	if head.dtype.IsComplex() { // two numbers
+		numberBytes /= 2
 	}
-	if unit == 1 {
+	if numberBytes == 1 {
 		return
 	}
-	for i := 0; i < len(data); i += unit {
-		slices.Reverse(data[i : i+unit])
+	for i := 0; i < len(data); i += numberBytes {
+		slices.Reverse(data[i : i+numberBytes])
 	}
 }
 
-// WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16 value is written as
-// the uint16 of its bits.
+// WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16 value is written as the uint16
+// of its bits.
 func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	if w == nil {
 		return errors.New("the writer is nil")

@@ -4,13 +4,12 @@
 //
 //	g, err := onnx.Load("model.onnx", onnx.Options{})
 //
-// [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic
-// sizes. [LoadSome] skips nodes that cannot be converted.
+// [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic sizes.
+// [LoadSome] skips nodes that cannot be converted.
 //
 // Each ONNX operator becomes one or more ops of the catalogue. [SupportedOperators] lists the operators, including
-// ONNX Runtime's domain com.microsoft and the domain ai.onnx.ml. A [Converter] imports a custom
-// operator of any domain ([Options.Operators]). [As] converts an operator to one op, which may be a custom op
-// ([Options.Lookup]):
+// ONNX Runtime's domain com.microsoft and the domain ai.onnx.ml. A [Converter] imports a custom operator of any domain
+// ([Options.Operators]). [As] converts an operator to one op, which may be a custom op ([Options.Lookup]):
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //

@@ -59,12 +59,12 @@ func Open(path string) (*Model, error) { return OpenContext(context.Background()
 
 // OpenContext is [Open] with a context. When the context ends, the error is its cause.
 func OpenContext(ctx context.Context, path string) (*Model, error) {
-	data, pipe, err := files.ReadPipe(ctx, path)
+	data, isPipe, err := files.ReadPipe(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	var src io.Reader = bytes.NewReader(data)
-	if !pipe {
+	if !isPipe {
 		f, _, err := files.OpenRegular(path)
 		if err != nil {
 			return nil, err

@@ -124,7 +124,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 			}
 			args[i] = convert.Constant(x)
 		default:
-			if _, number := tensor.ScalarOf(operand); operand != nil && !number {
+			if _, isNumber := tensor.ScalarOf(operand); operand != nil && !isNumber {
 				return nil, fmt.Errorf("operand %d of %s is a %T: want a Value, a tensor or a number", i, op, operand)
 			}
 			args[i] = operand

@@ -33,9 +33,9 @@ func SupportedOperators(o Options) ([]SupportedOperator, error) {
 	var list []SupportedOperator
 	for key := range full.Table.Converters {
 		supported := SupportedOperator{Domain: key.Domain, Name: key.Name, Since: 1, Restrictions: restrictions[key.String()]}
-		switch first := since[key.Name]; {
-		case key.Domain == "" && first > 0:
-			supported.Since = first
+		switch sinceVersion := since[key.Name]; {
+		case key.Domain == "" && sinceVersion > 0:
+			supported.Since = sinceVersion
 		case key.String() == "ai.onnx.ml.TreeEnsemble":
 			supported.Since = 5
 		}

@@ -107,7 +107,7 @@ func schemaValue(v reflect.Value) any {
 	return v.Interface()
 }
 
-// withRequired adds required attributes, given as pairs of name and value.
+// withRequired adds required attributes to attrs and returns it. pairs has a name and a value for each attribute.
 func withRequired(attrs graph.Attrs, pairs ...any) graph.Attrs {
 	if attrs == nil {
 		attrs = graph.Attrs{}
@@ -139,7 +139,8 @@ func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Val
 	panic("op: " + op + " was given no value of a graph")
 }
 
-// nodeIn is node for an op without operands.
+// nodeIn adds a node to g and returns its outputs, as node does. It is for ops without operands, whose graph the
+// operands cannot give.
 func nodeIn(g *graph.Graph, op string, count int, attrs graph.Attrs, operands ...any) []*graph.Value {
 	if g == nil {
 		panic("op: " + op + " was given no graph")
@@ -173,8 +174,9 @@ func flattenOperands(operands []any) []any {
 	return args
 }
 
-// overloaded is node for an op whose last operands may be numbers in an overload of aten. names are the names of these
-// operands. A number becomes an attribute of that name, because aten has other rules for numbers than for tensors.
+// overloaded adds a node and returns its outputs, as node does. It is for ops whose last operands may be numbers in an
+// overload of aten. names are the names of these operands. A number becomes an attribute of that name, because aten has
+// other rules for numbers than for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}

@@ -95,31 +95,31 @@ func (g *grouper) reducesTraffic(group *nodeGroup, prefix []*graph.Node, v *grap
 	isReadOutside := func(value *graph.Value) bool {
 		return g.uses.isOutput[value] || readBy(value, func(n *graph.Node) bool { return g.group(n) != group })
 	}
-	saved := 0 // number of saved reads and writes of values of the size of v
+	savedAccesses := 0 // number of saved reads and writes of values of the size of v
 	if !readBy(v, inRest) {
-		saved++ // the group no longer reads v from memory
+		savedAccesses++ // the group no longer reads v from memory
 		if !isReadOutside(v) {
-			saved++ // and v is no longer written
+			savedAccesses++ // and v is no longer written
 		}
 	}
-	seen := map[*graph.Value]bool{}
+	counted := map[*graph.Value]bool{}
 	for _, member := range prefix {
 		for _, value := range member.Out {
 			if readBy(value, inRest) {
-				saved-- // the rest of the group reads the value from memory
+				savedAccesses-- // the rest of the group reads the value from memory
 				if !isReadOutside(value) {
-					saved-- // and the value is written only for the rest
+					savedAccesses-- // and the value is written only for the rest
 				}
 			}
 		}
 		for _, a := range member.In {
 			value := a.Value
-			if a.Kind == graph.TensorArg && value != v && !seen[value] && !inPrefix(value.Node) &&
+			if a.Kind == graph.TensorArg && value != v && !counted[value] && !inPrefix(value.Node) &&
 				value.Meta.Numel() == v.Meta.Numel() && readBy(value, inRest) {
-				saved-- // both steps read the operand
+				savedAccesses-- // both steps read the operand
 			}
-			seen[value] = true
+			counted[value] = true
 		}
 	}
-	return saved > 0
+	return savedAccesses > 0
 }

@@ -17,7 +17,7 @@ import (
 // product of their result and the value. The fused step computes a block of rows at a time and never stores the full
 // matrix of scores.
 func (g *grouper) joinAttentions() {
-	found := 0
+	attentionCount := 0
 	for i, n := range g.plan.Graph.Nodes {
 		interrupt.Check(g.plan.ctx)
 		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
@@ -43,9 +43,9 @@ func (g *grouper) joinAttentions() {
 		}
 		slices.Reverse(nodes)
 		g.addAttention(nodes, i)
-		found++
+		attentionCount++
 	}
-	g.plan.Note("%s", countText(found, "attention", "attentions"))
+	g.plan.Note("%s", countText(attentionCount, "attention", "attentions"))
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
@@ -57,16 +57,16 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 	if device == nil {
 		return false
 	}
-	var onDevice, onHost int64
-	transfer := func(impl *graph.Impl, v *graph.Value) {
-		onDevice += layout.PricePS(device.Prices(), impl.Work(&graph.Call{Out: []tensor.Meta{v.Meta}}, graph.Walk{}))
+	var devicePS, hostPS int64
+	addTransfer := func(impl *graph.Impl, v *graph.Value) {
+		devicePS += layout.PricePS(device.Prices(), impl.Work(&graph.Call{Out: []tensor.Meta{v.Meta}}, graph.Walk{}))
 	}
 	uploaded := map[*graph.Value]bool{}
 	for _, n := range nodes {
 		for _, arg := range n.In {
 			if v := arg.Value; arg.Kind == graph.TensorArg && v.Const == nil && !uploaded[v] && !g.mayComputeOnDevice(v.Node) {
 				uploaded[v] = true
-				transfer(device.Upload(), v)
+				addTransfer(device.Upload(), v)
 			}
 		}
 		if n.IsView() {
@@ -77,15 +77,15 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 		if len(walks) == 0 {
 			return false
 		}
-		onDevice += layout.PricePS(device.Prices(), impl.Work(call, walks[0]))
-		onHost += layout.PricePS(g.plan.profile, n.Work())
+		devicePS += layout.PricePS(device.Prices(), impl.Work(call, walks[0]))
+		hostPS += layout.PricePS(g.plan.profile, n.Work())
 	}
 	result := nodes[len(nodes)-1].Out[0]
 	isOnHost := func(reader *graph.Node) bool { return !g.mayComputeOnDevice(reader) }
 	if g.uses.isOutput[result] || slices.ContainsFunc(g.uses.readers.At(result), isOnHost) {
-		transfer(device.Download(), result)
+		addTransfer(device.Download(), result)
 	}
-	return onDevice < onHost
+	return devicePS < hostPS
 }
 
 // mayComputeOnDevice reports whether the device has a kernel for a node, or the node is a view. It is false for the
@@ -113,43 +113,43 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 // hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first product.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
 	// Search backwards from the first operand of n for the first product.
-	var first *graph.Node
-	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
-	for len(queue) > 0 && len(seen) <= maxGroup {
+	var firstProduct *graph.Node
+	visited, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
+	for len(queue) > 0 && len(visited) <= maxGroup {
 		next := queue[0]
 		queue = queue[1:]
 		switch {
-		case next == nil || next.Op == nil || seen[next] || len(next.Out) != 1 || g.group(next) != nil:
+		case next == nil || next.Op == nil || visited[next] || len(next.Out) != 1 || g.group(next) != nil:
 			continue
 		case fusion.Attends(next.Op):
-			if first == nil || g.positions.At(next.Out[0]) > g.positions.At(first.Out[0]) {
-				first = next
+			if firstProduct == nil || g.positions.At(next.Out[0]) > g.positions.At(firstProduct.Out[0]) {
+				firstProduct = next
 			}
 			continue
 		case !isCandidate(next) && next.Out[0].Alias == nil:
 			continue
 		}
-		seen[next] = true
+		visited[next] = true
 		for _, a := range next.In {
 			if a.Kind == graph.TensorArg {
 				queue = append(queue, a.Value.Node)
 			}
 		}
 	}
-	if first == nil {
+	if firstProduct == nil {
 		return nil, false
 	}
 	// Select the visited nodes that depend on the first product.
-	nodes = []*graph.Node{first}
-	inside := map[*graph.Node]bool{first: true}
-	for _, candidate := range g.plan.Graph.Nodes[g.positions.At(first.Out[0])+1 : g.positions.At(n.Out[0])] {
-		if seen[candidate] && slices.ContainsFunc(candidate.In, func(a graph.Arg) bool {
-			return a.Kind == graph.TensorArg && inside[a.Value.Node]
+	nodes = []*graph.Node{firstProduct}
+	selected := map[*graph.Node]bool{firstProduct: true}
+	for _, candidate := range g.plan.Graph.Nodes[g.positions.At(firstProduct.Out[0])+1 : g.positions.At(n.Out[0])] {
+		if visited[candidate] && slices.ContainsFunc(candidate.In, func(a graph.Arg) bool {
+			return a.Kind == graph.TensorArg && selected[a.Value.Node]
 		}) {
-			inside[candidate], nodes, hasReduction = true, append(nodes, candidate), hasReduction || candidate.Op.Rows != nil
+			selected[candidate], nodes, hasReduction = true, append(nodes, candidate), hasReduction || candidate.Op.Rows != nil
 		}
 	}
-	return append(nodes, n), hasReduction && inside[n.In[0].Value.Node]
+	return append(nodes, n), hasReduction && selected[n.In[0].Value.Node]
 }
 
 // whyNoAttention returns the reason why nodes cannot be one attention: an intermediate value is read by other nodes,

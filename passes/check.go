@@ -305,9 +305,9 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("the result is %v, want %v", got.Meta, want.Meta)
 	}
-	asComplex := tensor.New(tensor.Complex128, want.Shape...)
-	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(asComplex))
-	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(asComplex))
+	complexMeta := tensor.New(tensor.Complex128, want.Shape...)
+	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(complexMeta))
+	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(complexMeta))
 	relative, absolute := tolerance[got.DType], 0.0
 	for i := range wantElements {
 		if pass.ChangesQuantized && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {

@@ -14,7 +14,7 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 			return c.ns
 		}
 	}
-	return p.nodeNS(n)
+	return p.estimatedNS(n)
 }
 
 // DeviceOf returns the name of the device that runs a node. For a transfer, this is the device that it reads or
@@ -26,15 +26,16 @@ func (p *Plan) DeviceOf(n *graph.Node) string {
 	return p.device.Name()
 }
 
-// nodeNS estimates the cost of a node in nanoseconds, with the prices of the host or device that computes the node.
-func (p *Plan) nodeNS(n *graph.Node) float64 {
+// estimatedNS returns the estimated cost of a node in nanoseconds, by the prices of the host or device that computes
+// the node.
+func (p *Plan) estimatedNS(n *graph.Node) float64 {
 	switch {
 	case n == nil || p.device == nil || !n.Impl.OnDevice():
-		return nodePrice(n, p.profile)
+		return nodeCostNS(n, p.profile)
 	case n.UploadsConstant():
 		return 0
 	}
-	return nodePrice(n, p.device.Prices())
+	return nodeCostNS(n, p.device.Prices())
 }
 
 // ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this
@@ -52,9 +53,9 @@ type nodeCost struct {
 	ns   float64
 }
 
-// nodePrice returns the price of a node in nanoseconds: the price of its own work, plus the price of reading each
-// operand in its layout. If no implementation is chosen, it prices the first implementation.
-func nodePrice(n *graph.Node, p *layout.Profile) (ns float64) {
+// nodeCostNS returns the cost of a node by the prices of p, in nanoseconds: the cost of its own work, plus the cost of
+// reading each operand in its layout. If no implementation is chosen, it is the cost of the first implementation.
+func nodeCostNS(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, work := range n.WorkParts() {
 		ns += float64(layout.PricePS(p, work)) / machine.PSPerNS
 	}

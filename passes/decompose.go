@@ -17,13 +17,13 @@ type Decomposition struct {
 // decompose replaces each composite node by the nodes that its op's Decompose returns, recursively.
 func decompose(p *Plan) error {
 	isComposite := func(n *graph.Node) bool { return n.Op.Decompose != nil }
-	first := slices.IndexFunc(p.Graph.Nodes, isComposite)
-	if first < 0 {
+	firstComposite := slices.IndexFunc(p.Graph.Nodes, isComposite)
+	if firstComposite < 0 {
 		return nil
 	}
-	nodes := slices.Clone(p.Graph.Nodes[:first])
+	nodes := slices.Clone(p.Graph.Nodes[:firstComposite])
 	failed := map[*graph.Node]*graph.Error{}
-	// add appends n, or the parts of a composite n, to nodes, and their names to names.
+	// add appends n, or the nodes that replace a composite n, to nodes, and their names to names.
 	var add func(n *graph.Node, names *[]string) error
 	add = func(n *graph.Node, names *[]string) error {
 		if !isComposite(n) {
@@ -31,22 +31,22 @@ func decompose(p *Plan) error {
 			nodes = append(nodes, n)
 			return nil
 		}
-		parts, err := p.Graph.Decompose(n)
+		newNodes, err := p.Graph.Decompose(n)
 		if err != nil {
 			return err
 		}
-		for _, part := range parts {
-			if err := add(part, names); err != nil {
+		for _, newNode := range newNodes {
+			if err := add(newNode, names); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for _, n := range p.Graph.Nodes[first:] {
+	for _, n := range p.Graph.Nodes[firstComposite:] {
 		interrupt.Check(p.ctx)
-		var partNames []string
+		var newNames []string
 		name := n.Name // Decompose may rename n
-		switch err := add(n, &partNames); {
+		switch err := add(n, &newNames); {
 		case err != nil && p.keepGoing:
 			failed[n] = p.Graph.NodeError(n, err)
 			p.Failed = append(p.Failed, failed[n])
@@ -54,7 +54,7 @@ func decompose(p *Plan) error {
 		case err != nil:
 			return p.Graph.NodeError(n, err)
 		case isComposite(n):
-			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: partNames})
+			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: newNames})
 		}
 	}
 	p.Graph.Nodes = nodes

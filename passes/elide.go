@@ -19,17 +19,17 @@ type uses struct {
 // usesOf finds the readers of all values of a graph.
 func usesOf(g *graph.Graph) *uses {
 	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
-	count, total := graph.NewByValue[int](g), 0
+	readerCounts, total := graph.NewByValue[int](g), 0
 	for arg := range tensorArgs(g) {
-		count.Set(arg.Value, count.At(arg.Value)+1)
+		readerCounts.Set(arg.Value, readerCounts.At(arg.Value)+1)
 		total++
 	}
-	unused := make([]*graph.Node, total) // one allocation for all lists of readers
+	freeSlots := make([]*graph.Node, total) // one allocation for all lists of readers
 	for arg, n := range tensorArgs(g) {
-		if readers := count.At(arg.Value); readers > 0 { // the first operand with this value: reserve its list
-			count.Set(arg.Value, 0)
-			result.readers.Set(arg.Value, unused[:0:readers])
-			unused = unused[readers:]
+		if readerCount := readerCounts.At(arg.Value); readerCount > 0 { // the first operand with this value: reserve its list
+			readerCounts.Set(arg.Value, 0)
+			result.readers.Set(arg.Value, freeSlots[:0:readerCount])
+			freeSlots = freeSlots[readerCount:]
 		}
 		result.add(arg.Value, n)
 	}
@@ -121,23 +121,24 @@ func (e *elider) drop(n *graph.Node, why string) {
 // reader.
 func (e *elider) shorten(n *graph.Node) {
 	for {
-		between := n.In[0].Value
-		if between.Node == nil || !between.Node.Op.Identity || between.Alias != nil || between.Node.Pin.SetsLayout() ||
-			between.Node.In[0].Kind != graph.TensorArg || between.Node.In[0].Meta().DType != between.Meta.DType ||
+		innerCopy := n.In[0].Value
+		if innerCopy.Node == nil || !innerCopy.Node.Op.Identity || innerCopy.Alias != nil ||
+			innerCopy.Node.Pin.SetsLayout() || innerCopy.Node.In[0].Kind != graph.TensorArg ||
+			innerCopy.Node.In[0].Meta().DType != innerCopy.Meta.DType ||
 			n.Out[0].Alias != nil {
 			return
 		}
-		original := between.Node.In[0].Value
-		if !e.canRead(n, between, original) {
+		original := innerCopy.Node.In[0].Value
+		if !e.canRead(n, innerCopy, original) {
 			return
 		}
-		e.uses.readers.Set(between, slices.DeleteFunc(e.uses.readers.At(between), func(reader *graph.Node) bool {
+		e.uses.readers.Set(innerCopy, slices.DeleteFunc(e.uses.readers.At(innerCopy), func(reader *graph.Node) bool {
 			return reader == n
 		}))
 		e.uses.add(original, n)
 		n.In[0].Value = original
-		if len(e.uses.readers.At(between)) == 0 && !e.uses.isOutput[between] && !e.removed[between.Node] {
-			e.drop(between.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, original.Name))
+		if len(e.uses.readers.At(innerCopy)) == 0 && !e.uses.isOutput[innerCopy] && !e.removed[innerCopy.Node] {
+			e.drop(innerCopy.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, original.Name))
 		}
 	}
 }
@@ -218,7 +219,7 @@ func (e *elider) canRead(reader *graph.Node, from, replacement *graph.Value) boo
 // operand of the first is pinned to a layout. The readers of the second permutation then read the operand of the first.
 func cancelPermutes(plan *Plan) error {
 	g := plan.Graph
-	var readers *uses // created at the first pair
+	var valueUses *uses // created at the first pair
 	removed := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Pin.SetsLayout() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
@@ -236,10 +237,10 @@ func cancelPermutes(plan *Plan) error {
 		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(source.Meta) {
 			continue
 		}
-		if readers == nil {
-			readers = usesOf(g)
+		if valueUses == nil {
+			valueUses = usesOf(g)
 		}
-		readers.redirect(g, n.Out[0], source)
+		valueUses.redirect(g, n.Out[0], source)
 		removed[n] = true
 		plan.Elided = append(plan.Elided, Elision{n.Name,
 			fmt.Sprintf("undoes %q: its readers read %q", first.Name, source.Name)})
@@ -271,16 +272,16 @@ func dropDead(plan *Plan) error {
 func (p *Plan) dropNodes() {
 	live := liveValues(p.Graph)
 	isLive := func(n *graph.Node) bool { return slices.ContainsFunc(n.Out, live.At) }
-	before := len(p.Elided)
+	elidedBefore := len(p.Elided)
 	for _, n := range p.Graph.Nodes {
 		if !isLive(n) {
 			p.Elided = append(p.Elided, Elision{n.Name, "no output depends on it"})
 		}
 	}
-	dropped := len(p.Elided) - before
-	if dropped > 0 {
+	droppedCount := len(p.Elided) - elidedBefore
+	if droppedCount > 0 {
 		p.Graph.Nodes = slices.DeleteFunc(p.Graph.Nodes, func(n *graph.Node) bool { return !isLive(n) })
-		p.Note("%s", countText(dropped, "node dropped", "nodes dropped"))
+		p.Note("%s", countText(droppedCount, "node dropped", "nodes dropped"))
 	}
 }
 

@@ -35,14 +35,14 @@ const expandedLimit = 1 << 22
 // and keepGoing is set; it has no kernel for its current layouts, which later passes may change.
 func foldConstants(plan *Plan) error {
 	plan.nodesToFold = plan.decidedFolds()
-	first := slices.IndexFunc(plan.Graph.Nodes, plan.shouldFold)
-	if first < 0 {
+	firstFolded := slices.IndexFunc(plan.Graph.Nodes, plan.shouldFold)
+	if firstFolded < 0 {
 		return nil
 	}
-	before, bytes := len(plan.Folded), 0
-	plan.packInParallel(plan.Graph.Nodes[first:])
-	computedInRuns := plan.Graph.Nodes[:first:first]
-	for _, n := range plan.Graph.Nodes[first:] {
+	foldedBefore, foldedBytes := len(plan.Folded), 0
+	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
+	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded]
+	for _, n := range plan.Graph.Nodes[firstFolded:] {
 		interrupt.Check(plan.ctx)
 		data, err := plan.resultsIfFolded(n)
 		switch {
@@ -60,7 +60,7 @@ func foldConstants(plan *Plan) error {
 		if !n.IsView() {
 			folding.Bytes = resultBytes(n)
 		}
-		bytes = saturatedSum(bytes, folding.Bytes)
+		foldedBytes = saturatedSum(foldedBytes, folding.Bytes)
 		plan.foldBudget.usedBytes = saturatedSum(plan.foldBudget.usedBytes, folding.Bytes)
 		plan.Folded = append(plan.Folded, folding)
 		for i, v := range n.Out {
@@ -74,8 +74,9 @@ func foldConstants(plan *Plan) error {
 	}
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
-	if foldedCount := len(plan.Folded) - before; foldedCount > 0 {
-		plan.Note("%s into %s of constants", countText(foldedCount, "node folded", "nodes folded"), machine.Bytes(bytes))
+	if foldedCount := len(plan.Folded) - foldedBefore; foldedCount > 0 {
+		plan.Note("%s into %s of constants", countText(foldedCount, "node folded", "nodes folded"),
+			machine.Bytes(foldedBytes))
 	}
 	return nil
 }
@@ -138,18 +139,18 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 	if len(unpacked) < 2 { // foldConstants computes a single node
 		return
 	}
-	done := make([]foldedNode, len(unpacked))
+	outcomes := make([]foldedNode, len(unpacked))
 	var group errgroup.Group
 	group.SetLimit(p.threads)
 	for i, n := range unpacked {
 		group.Go(func() error {
-			done[i].data, done[i].err = p.foldResults(n)
+			outcomes[i].data, outcomes[i].err = p.foldResults(n)
 			return nil
 		})
 	}
-	_ = group.Wait() // packInParallel stores errors in done
+	_ = group.Wait() // outcomes has the errors
 	for i, n := range unpacked {
-		p.packed[n] = done[i]
+		p.packed[n] = outcomes[i]
 	}
 }
 
@@ -179,14 +180,15 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 // times the size of the stored operands. The size of the operands, with expanded dimensions in full size, may be at
 // most the larger of this limit and expandedLimit.
 func isSmallEnough(n *graph.Node) bool {
-	stored, read := 0, 0
+	storedBytes, readBytes := 0, 0
 	for _, arg := range n.In {
 		if arg.Kind == graph.TensorArg {
-			stored, read = saturatedSum(stored, arg.Value.Const.Storage().Len()), saturatedSum(read, arg.Value.Meta.Bytes())
+			storedBytes = saturatedSum(storedBytes, arg.Value.Const.Storage().Len())
+			readBytes = saturatedSum(readBytes, arg.Value.Meta.Bytes())
 		}
 	}
-	limit := max(foldLimit, 8*stored) // factor 8: int8 weights may become float64 weights, for exact products
-	return resultBytes(n) <= limit && read <= max(expandedLimit, limit)
+	limitBytes := max(foldLimit, 8*storedBytes) // factor 8: int8 weights may become float64 weights, for exact products
+	return resultBytes(n) <= limitBytes && readBytes <= max(expandedLimit, limitBytes)
 }
 
 // foldBudget limits the memory of folded results to half of the memory that is available without the constants, because
@@ -257,7 +259,7 @@ func (p *Plan) dropConstants() int {
 	for _, output := range g.Outputs {
 		isRead.Set(output.Value, true)
 	}
-	before := len(g.Constants)
+	countBefore := len(g.Constants)
 	g.Constants = slices.DeleteFunc(g.Constants, func(v *graph.Value) bool {
 		if isRead.At(v) {
 			return false
@@ -268,7 +270,7 @@ func (p *Plan) dropConstants() int {
 		}
 		return true
 	})
-	return before - len(g.Constants)
+	return countBefore - len(g.Constants)
 }
 
 // noKernelError is the error of a node without a kernel for its layouts.

@@ -115,8 +115,8 @@ func equalCopy(copyA, copyB *layout.Copy) bool {
 		copyA.Original == copyB.Original && equalCopy(copyA.From, copyB.From)
 }
 
-// groupDecision is a group of nodes that become one step, by node numbers in a valid order. mask marks the dimensions
-// that the group reduces.
+// groupDecision is a group of nodes that become one step, by node numbers in a valid order of execution. mask marks the
+// dimensions that the group reduces.
 type groupDecision struct {
 	nodes       []int
 	hasAnchor   bool   // whether the first node, the anchor, has its own loop: see [nodeGroup]
@@ -198,7 +198,7 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 	}
 }
 
-// followGroups rebuilds the recorded groups. As in group, both the groups and the nodes of a group are listed in
+// followGroups rebuilds the recorded groups. As in groupNodes, both the groups and the nodes of a group are listed in
 // reverse order of the graph.
 func (g *grouper) followGroups() error {
 	byNumber := make(map[int]*graph.Node, len(g.plan.Graph.Nodes))

@@ -240,15 +240,15 @@ func (g *grouper) addToGroups(position int, n *graph.Node, nodeSpace space) {
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
 // It returns nil if there is no such group.
 func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
-	var first *nodeGroup
+	var firstGroup *nodeGroup
 	var firstReader *graph.Node
 	firstPosition, hasSeveral := -1, false // hasSeveral: whether readers are in several groups
 	for _, v := range n.Out {
 		for _, reader := range g.uses.readers.At(v) {
 			group := g.group(reader)
-			hasSeveral = hasSeveral || firstPosition >= 0 && group != first
+			hasSeveral = hasSeveral || firstPosition >= 0 && group != firstGroup
 			if position := g.position(reader); firstPosition < 0 || position < firstPosition {
-				first, firstReader, firstPosition = group, reader, position
+				firstGroup, firstReader, firstPosition = group, reader, position
 			}
 		}
 	}
@@ -256,34 +256,34 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	switch {
 	case firstReader == nil:
 		return nil
-	case first != nil && first.isAttention:
-		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
+	case firstGroup != nil && firstGroup.isAttention:
+		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", firstGroup.nodes[0].Name)
 		return nil
-	case first == nil || mergedSpace(nodeSpace, first, computedByNode).shape == nil:
+	case firstGroup == nil || mergedSpace(nodeSpace, firstGroup, computedByNode).shape == nil:
 		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", firstReader.Name)
-		if first != nil && nodeSpace.mask != nil && slices.Equal(first.space.shape, nodeSpace.withoutReduced()) {
+		if firstGroup != nil && nodeSpace.mask != nil && slices.Equal(firstGroup.space.shape, nodeSpace.withoutReduced()) {
 			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", firstReader.Name, n.Name)
 		}
 		return nil
 	}
 	if hasSeveral {
-		first = g.mergeReaders(n, nodeSpace, first)
+		firstGroup = g.mergeReaders(n, nodeSpace, firstGroup)
 	}
-	merged := mergedSpace(nodeSpace, first, computedByNode)
+	merged := mergedSpace(nodeSpace, firstGroup, computedByNode)
 	if merged.shape == nil {
 		g.unfused[n] = reasonRowsDiffer
 		return nil
 	}
-	if why := g.whyTooLarge(first, n); why != "" {
+	if why := g.whyTooLarge(firstGroup, n); why != "" {
 		g.unfused[n] = why
 		return nil
 	}
-	if why := g.whyMisaligned(merged, append(slices.Clone(first.nodes), n)...); why != "" {
+	if why := g.whyMisaligned(merged, append(slices.Clone(firstGroup.nodes), n)...); why != "" {
 		g.unfused[n] = why
 		return nil
 	}
-	first.space = merged
-	return first
+	firstGroup.space = merged
+	return firstGroup
 }
 
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.

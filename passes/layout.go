@@ -81,18 +81,18 @@ func (p *Plan) callStrategy(problem *layout.Problem) (_ *layout.Assignment, err 
 
 // noteExact notes how many nodes have implementations that [Options.Exact] excludes.
 func (p *Plan) noteExact() {
-	nodes := 0
+	nodeCount := 0
 	for _, node := range p.Graph.Nodes {
 		call := node.Call()
 		hasInexact := slices.ContainsFunc(node.Op.Impls, func(impl graph.Impl) bool {
 			return impl.Inexact && len(impl.Walks(call, nil)) > 0
 		})
 		if hasInexact {
-			nodes++
+			nodeCount++
 		}
 	}
-	if nodes > 0 {
-		p.Note("inexact implementations of %s are excluded", countText(nodes, "node", "nodes"))
+	if nodeCount > 0 {
+		p.Note("inexact implementations of %s are excluded", countText(nodeCount, "node", "nodes"))
 	}
 }
 
@@ -410,7 +410,7 @@ func (l *layouter) insertCopy(planned *layout.Copy) (*graph.Value, error) {
 	name, impl, copyLayout := planned.Value.Name+"."+planned.Order.String(), &op.Impls[0], planned.Lay(from.Meta)
 	// A copy to another place is a download or an upload, and keeps the layout. A copy within a place changes the layout.
 	switch device := l.plan.device; {
-	case planned.Place == tensor.Host && from.Place() == tensor.Host: // as declared
+	case planned.Place == tensor.Host && from.Place() == tensor.Host: // name, impl and copyLayout remain
 	case device == nil:
 		return nil, misfitError("a copy is on a device, but the program has none")
 	case planned.Place != from.Place():
@@ -460,10 +460,10 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 	out := view.Out[v.Index]
 	switch {
 	case out.Alias != nil:
-		exact := out.Meta // with the exact strides of the copy, which may differ in dimensions of size 1
-		exact.Strides = planned.Strides
-		if planned.Strides != nil && hasNumericSizes(out.Type) && exact.SameAddresses(out.Meta) {
-			out.SetMeta(exact)
+		exactMeta := out.Meta // with the exact strides of the copy, which may differ in dimensions of size 1
+		exactMeta.Strides = planned.Strides
+		if planned.Strides != nil && hasNumericSizes(out.Type) && exactMeta.SameAddresses(out.Meta) {
+			out.SetMeta(exactMeta)
 		}
 	case planned.Order == "":
 		return nil, fmt.Errorf("%s cannot view %q", view.Name, operand.Name)

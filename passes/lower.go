@@ -153,8 +153,8 @@ func (p *Plan) listPackings() {
 				}
 				continue
 			}
-			index, seen := packedIndex[v]
-			if !seen {
+			index, isListed := packedIndex[v]
+			if !isListed {
 				index = len(p.Packed)
 				packedIndex[v] = index
 				p.Packed = append(p.Packed, Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Format,

@@ -67,33 +67,33 @@ func (g *grouper) isStored(v *graph.Value, group *nodeGroup) bool {
 
 // whyTooLarge returns the limit that the group would exceed with another node; "" if it would exceed none.
 func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
-	results, operands := group.resultCount, len(group.operands) // counts
+	resultCount, operandCount := group.resultCount, len(group.operands) // counts
 	for _, v := range n.Out {
 		if group.operands[v] { // computed in the group from now on
-			operands--
+			operandCount--
 		}
 		if g.isStored(v, group) {
-			results++
+			resultCount++
 		}
 	}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && !group.operands[a.Value] {
-			operands++
+			operandCount++
 		}
 	}
-	return overLimit(len(group.nodes)+1, results, operands)
+	return overLimit(len(group.nodes)+1, resultCount, operandCount)
 }
 
 // overLimit describes the limit that a group with the given numbers of nodes, stored results and operands exceeds. It
 // returns "" if the group is within all limits.
-func overLimit(nodes, results, operands int) string {
+func overLimit(nodeCount, resultCount, operandCount int) string {
 	switch {
-	case nodes > maxGroup:
+	case nodeCount > maxGroup:
 		return fmt.Sprintf("a step has at most %d nodes", maxGroup)
-	case results > maxResults:
-		return fmt.Sprintf("the step would store %d results; the limit is %d", results, maxResults)
-	case operands+results > expr.MaxOperands:
-		return fmt.Sprintf("the step would have %d operands and results; the limit is %d", operands+results,
+	case resultCount > maxResults:
+		return fmt.Sprintf("the step would store %d results; the limit is %d", resultCount, maxResults)
+	case operandCount+resultCount > expr.MaxOperands:
+		return fmt.Sprintf("the step would have %d operands and results; the limit is %d", operandCount+resultCount,
 			expr.MaxOperands)
 	}
 	return ""
@@ -135,15 +135,15 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 		g.recordUnfused(n, why)
 		return earlier
 	}
-	operands := len(later.operands)
+	operandCount := len(later.operands)
 	for v := range earlier.operands {
 		if !later.operands[v] {
-			operands++
+			operandCount++
 		}
 	}
 	// One more node: n. The counts of results and operands are upper bounds, because each group may read the other.
-	nodes, results := len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount
-	if why := overLimit(nodes, results, operands); why != "" {
+	nodeCount, resultCount := len(earlier.nodes)+len(later.nodes)+1, earlier.resultCount+later.resultCount
+	if why := overLimit(nodeCount, resultCount, operandCount); why != "" {
 		g.recordUnfused(n, why)
 		return earlier
 	}

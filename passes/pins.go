@@ -107,8 +107,8 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 	return nil
 }
 
-// checked returns the plan, or an error if it does not meet a pin.
-func (p *Plan) checked() (*Plan, error) {
+// checkedPlan returns the plan, or an error if it does not meet a pin.
+func (p *Plan) checkedPlan() (*Plan, error) {
 	if err := p.checkPins(true); err != nil {
 		return nil, err
 	}

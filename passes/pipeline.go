@@ -349,7 +349,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	if options.Follow == nil || options.Price {
 		plan.summarize()
 	}
-	return plan.checked()
+	return plan.checkedPlan()
 }
 
 // newPlan starts a plan for a copy of a graph.
@@ -379,8 +379,8 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	p.Passes = append(p.Passes, PassRecord{Name: pass.Name, Doc: pass.Doc})
 	recordCount := len(p.Passes)
 	err := pass.run(p)
-	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
-		return fmt.Errorf("pass %s: %w", pass.Name, ended)
+	if contextErr := interrupt.Err(p.ctx); contextErr != nil { // the result of a cancelled pass is not used
+		return fmt.Errorf("pass %s: %w", pass.Name, contextErr)
 	}
 	switch {
 	case err != nil:
@@ -476,7 +476,7 @@ func (p *Plan) summarize() {
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
-		cost := p.nodeNS(n)
+		cost := p.estimatedNS(n)
 		if len(n.Out) > 0 {
 			p.costs.Set(n.Out[0], nodeCost{n, cost})
 		}

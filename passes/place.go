@@ -44,8 +44,8 @@ func placeResults(plan *Plan) error {
 	return nil
 }
 
-// placer makes values slices of other values ([Placed]); [graph.Value.Place], the host or a device, is something else.
-// It holds the readers of values, and the values that need a buffer of their own.
+// placer makes values slices of other values: see [Placed]. [graph.Value.Place] has another meaning: the host or a
+// device. The placer holds the readers of values, and the values that need a buffer of their own.
 type placer struct {
 	plan           *Plan
 	profile        *layout.Profile

@@ -122,9 +122,9 @@ func (e *Explainer) describeReader(c *Copy) Reader {
 // determiningNode returns the name of the node, output or pin after n that requires the layout of n's first result;
 // empty if there is none.
 func (e *Explainer) determiningNode(n *graph.Node) string {
-	seen := map[*graph.Node]bool{}
-	for n != nil && !seen[n] {
-		seen[n] = true
+	visited := map[*graph.Node]bool{}
+	for n != nil && !visited[n] {
+		visited[n] = true
 		if n.Pin.SetsLayout() {
 			return n.Out[0].Name
 		}

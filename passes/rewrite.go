@@ -13,8 +13,8 @@ import (
 // are already rewritten. New nodes are visited, too.
 func rewrite(p *Plan) error {
 	state := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
-		context: graph.RewriteContext{Exact: p.exact}, readers: graph.NewByValue[int](p.Graph)}
-	state.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && state.readers.At(v) == 1 }
+		context: graph.RewriteContext{Exact: p.exact}, readCounts: graph.NewByValue[int](p.Graph)}
+	state.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && state.readCounts.At(v) == 1 }
 	state.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return state.unaryResults[v] }
 	hasRewrites := false
 	for _, n := range p.Graph.Nodes {
@@ -26,7 +26,7 @@ func rewrite(p *Plan) error {
 		return nil
 	}
 	for _, output := range p.Graph.Outputs {
-		state.readers.Set(output.Value, state.readers.At(output.Value)+2) // an output always has other readers
+		state.readCounts.Set(output.Value, state.readCounts.At(output.Value)+2) // an output always has other readers
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
@@ -49,7 +49,7 @@ func rewrite(p *Plan) error {
 type rewriting struct {
 	plan               *Plan
 	context            graph.RewriteContext
-	readers            graph.ByValue[int]              // by value: number of uses as an operand of needed nodes
+	readCounts         graph.ByValue[int]              // by value: number of uses as an operand of needed nodes
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
 	rewriteCount       int                             // number of rewrites
 	replacements       []string                        // names of the nodes that replace the current node
@@ -66,7 +66,7 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 		return nil
 	}
 	operands := n.In // before the rewrite
-	substitution, parts, err := r.plan.Graph.Rewrite(n, r.context)
+	substitution, newNodes, err := r.plan.Graph.Rewrite(n, r.context)
 	if err != nil {
 		return err
 	}
@@ -79,12 +79,12 @@ func (r *rewriting) rewriteNode(n *graph.Node) error {
 	}
 	r.rewriteCount++
 	r.reasons = append(r.reasons, substitution.Why)
-	for _, part := range parts {
-		r.countReads(part, 1)
+	for _, newNode := range newNodes {
+		r.countReads(newNode, 1)
 	}
 	r.releaseOperands(operands)
-	for _, part := range parts {
-		if err := r.rewriteNode(part); err != nil {
+	for _, newNode := range newNodes {
+		if err := r.rewriteNode(newNode); err != nil {
 			return err
 		}
 	}
@@ -103,11 +103,11 @@ func (r *rewriting) appendUnchanged(n *graph.Node) {
 func (r *rewriting) countReads(n *graph.Node, delta int) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			r.readers.Set(a.Value, r.readers.At(a.Value)+delta)
+			r.readCounts.Set(a.Value, r.readCounts.At(a.Value)+delta)
 		}
 	}
 	for _, v := range n.AttrRefs() {
-		r.readers.Set(v, r.readers.At(v)+delta)
+		r.readCounts.Set(v, r.readCounts.At(v)+delta)
 	}
 }
 
@@ -118,9 +118,9 @@ func (r *rewriting) releaseOperands(in []graph.Arg) {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		readers := r.readers.At(a.Value) - 1
-		r.readers.Set(a.Value, readers)
-		if n := a.Value.Node; readers == 0 && n != nil && len(n.Out) == 1 {
+		readCount := r.readCounts.At(a.Value) - 1
+		r.readCounts.Set(a.Value, readCount)
+		if n := a.Value.Node; readCount == 0 && n != nil && len(n.Out) == 1 {
 			r.releaseOperands(n.In)
 		}
 	}

@@ -127,9 +127,9 @@ func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
 
 // explainWanted follows a value forward to the reader or output that requires its layout.
 func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
-	seen := map[*graph.Value]bool{}
-	for !seen[v] {
-		seen[v] = true
+	visited := map[*graph.Value]bool{}
+	for !visited[v] {
+		visited[v] = true
 		for _, output := range e.plan.Graph.Outputs {
 			if output.Value == v {
 				return append(path, fmt.Sprintf("output %q is stored in %s", output.Name, e.layoutOf(v)))
@@ -158,15 +158,15 @@ func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 // preferredReader returns a node that reads v, preferably one that chooses its layouts, and the number of nodes that
 // read v.
 func (e *Explainer) preferredReader(v *graph.Value) (first *graph.Node, count int) {
-	seen := map[*graph.Node]bool{}
+	counted := map[*graph.Node]bool{}
 	for _, n := range e.uses.readers.At(v) {
-		if seen[n] {
+		if counted[n] {
 			continue
 		}
-		seen[n] = true
+		counted[n] = true
 		if first == nil || choosesLayout(n) && !choosesLayout(first) {
 			first = n
 		}
 	}
-	return first, len(seen)
+	return first, len(counted)
 }

@@ -255,13 +255,13 @@ func (f *File) placeTensors(size int64) error {
 		return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(x.end, y.end), strings.Compare(a, b))
 	})
 	previousEnd := int64(0)
-	for _, n := range f.names {
-		e := f.entries[n]
+	for _, name := range f.names {
+		e := f.entries[name]
 		if e.begin != previousEnd {
-			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", n, e.begin, previousEnd)
+			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", name, e.begin, previousEnd)
 		}
 		if e.end > size {
-			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", n, e.end, size)
+			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", name, e.end, size)
 		}
 		previousEnd = e.end
 	}

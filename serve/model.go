@@ -27,9 +27,9 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
 }
 
-// load reads and compiles a model. Batches are joined along the symbol that is the first size of all inputs. notBatched
-// is the reason why requests for the model cannot share a batch; nil if they can, or if batching is off.
-func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err error) {
+// load reads and compiles a model. Batches are joined along the symbol that is the first size of all inputs.
+// whyNotBatched is the reason why requests for the model cannot share a batch; nil if they can, or if batching is off.
+func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = os.DirFS(filepath.Dir(v.path))
 	g, err := loader.LoadContext(ctx, filepath.Base(v.path))
@@ -43,7 +43,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	compileOptions := s.options.Compile
 	var symbol string
 	if s.options.Batching != BatchOff {
-		symbol, notBatched = batching.Symbol(g, compileOptions.Sizes)
+		symbol, whyNotBatched = batching.Symbol(g, compileOptions.Sizes)
 	}
 	plannedRows := g.Symbols[symbol].Clamp(s.plannedRows())
 	if symbol != "" && s.options.Batching == BatchExact { // the model is planned for the first hint
@@ -53,11 +53,11 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 		return nil, nil, err
 	}
 	if symbol != "" && s.options.Batching == BatchExact {
-		oneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, plannedRows)
+		planIsForOneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, plannedRows)
 		if err != nil {
 			return nil, nil, err
 		}
-		if oneRow {
+		if planIsForOneRow {
 			compileOptions.Hints[0], compileOptions.Pins = map[string]int{symbol: 1}, pins
 			if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
 				return nil, nil, err
@@ -66,11 +66,11 @@ func (s *Server) load(ctx context.Context, v version) (m *model, notBatched, err
 	}
 	if symbol != "" {
 		// The last argument requires one plan for all batch sizes.
-		m.batchAxis, notBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
+		m.batchAxis, whyNotBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
 			s.options.Batching == BatchExact)
 	}
 	m.queue = newQueue(s, m)
-	return m, notBatched, nil
+	return m, whyNotBatched, nil
 }
 
 // maxDefaultRows is the number of rows for which models are planned if Options.PreferredRows is nil. Batches then have

@@ -36,12 +36,15 @@ type Options struct {
 	// MaxRows is the maximum number of rows of a batch; 0 means 64. A single request may have more rows.
 	MaxRows int
 	// PreferredRows are the preferred numbers of rows of a batch. A batch has at most the largest preferred number of rows
-	// for which enough rows wait. If too few rows wait for any preferred number, all of them run. With BatchExact, models
-	// are planned for the first number, or for one row with some implementations of that plan, if this plan costs
-	// relatively less. Nil means that models are planned for 8 rows, and that the preferred number follows from predicted
-	// costs: of the number of workers, its doubles and 8, it is the least at which a row costs at most 0.5% more than at
-	// the best of them. It is at most 8 or twice the least batch size, because larger batches would need more memory and
-	// are rarely faster.
+	// for which enough rows wait. If too few rows wait for any preferred number, all of them run.
+	//
+	// With BatchExact, models are planned for the first number, or for one row with some implementations of that plan, if
+	// this is the better compromise between one row and the first number of rows.
+	//
+	// Nil means that models are planned for 8 rows, and that the preferred number follows from predicted costs. The
+	// candidates are 8, and the number of workers times 1, 2, 4 and so on. The preferred number is the least candidate at
+	// which a row costs at most 0.5% more than at the best candidate. It is at most 8 or twice the least batch size,
+	// because larger batches would need more memory and are rarely faster.
 	PreferredRows []int
 	// MaxDelay is the longest time that a request waits for other requests to fill a batch. 0 means 2 ms; a negative time
 	// disables waiting. If only one request waited when the last batch was taken, the next request does not wait.

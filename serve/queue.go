@@ -82,7 +82,7 @@ func (q *queue) run(ctx context.Context, in map[string]*tensor.Tensor) (result, 
 	q.mu.Unlock()
 	select {
 	case q.arrived <- struct{}{}:
-	default: // delay has not yet received the last value
+	default: // dispatch has not yet received the last value
 	}
 	select {
 	case finished := <-request.result:
@@ -124,7 +124,7 @@ func (q *queue) remove(j *job) bool {
 // dispatch starts batches until no job waits.
 func (q *queue) dispatch() {
 	for {
-		q.delay()
+		q.awaitFullBatch()
 		slots := q.takeSlot()
 		jobs := q.takeBatch()
 		if jobs == nil {
@@ -142,24 +142,24 @@ func (q *queue) takeSlot() chan struct{} {
 		q.mu.Lock()
 		full := q.hasFullBatch()
 		q.mu.Unlock()
-		var extra chan struct{}
+		var extraSlot chan struct{}
 		if full {
-			extra = q.server.extraSlot
+			extraSlot = q.server.extraSlot
 		}
 		select {
 		case q.server.slots <- struct{}{}:
 			return q.server.slots
-		case extra <- struct{}{}:
-			return extra
+		case extraSlot <- struct{}{}:
+			return extraSlot
 		case <-q.arrived:
 		}
 	}
 }
 
-// delay waits for further requests, until Options.MaxDelay after the arrival of the first request or until
+// awaitFullBatch waits for further requests, until Options.MaxDelay after the arrival of the first request or until
 // a full batch waits. It does not wait if a single request was waiting when the last batch was taken, because
 // further requests are then unlikely, or if the requests of the model are not joined.
-func (q *queue) delay() {
+func (q *queue) awaitFullBatch() {
 	if q.model.batchAxis == nil || q.server.options.MaxDelay <= 0 {
 		return
 	}

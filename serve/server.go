@@ -35,10 +35,10 @@ type Server struct {
 	draining atomic.Bool                         // whether Drain was called
 	active   sync.WaitGroup                      // accepted requests for inference that are not yet answered
 
-	reloading sync.Mutex // held by Reload; protects seen
-	// seen has the models, by MODEL/VERSION, that the last call of Reload found not loaded, or loaded from other files
-	// than now. The value is the signature of the files, or their [failedSignature] if they could not be loaded.
-	seen map[string]signature
+	reloading sync.Mutex // held by Reload; protects changedFiles
+	// changedFiles has an entry, by MODEL/VERSION, for each model that the last call of Reload found new or changed and
+	// did not load. The entry is the signature of the model's files, or their [failedSignature] if loading failed.
+	changedFiles map[string]signature
 }
 
 // Open loads the models at paths (see the package comment) and returns a server. It fails if a model cannot be loaded.
@@ -54,7 +54,7 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	s := &Server{options: o, threads: threads, paths: slices.Clone(paths), seen: map[string]signature{},
+	s := &Server{options: o, threads: threads, paths: slices.Clone(paths), changedFiles: map[string]signature{},
 		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads)), extraSlot: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s)
 	versions, err := findVersions(paths)
@@ -79,13 +79,13 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 // loadAndLog loads a version of a model and logs it.
 func (s *Server) loadAndLog(ctx context.Context, v version) (*model, error) {
 	start := time.Now()
-	m, notBatched, err := s.load(ctx, v)
+	m, whyNotBatched, err := s.load(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	attributes := []any{"model", v.model, "version", v.name, "path", v.path, "time", time.Since(start)}
-	if notBatched != nil {
-		attributes = append(attributes, "not_batched", notBatched.Error())
+	if whyNotBatched != nil {
+		attributes = append(attributes, "not_batched", whyNotBatched.Error())
 	}
 	s.options.Log.Info("model loaded", attributes...)
 	return m, nil
@@ -102,22 +102,22 @@ func (s *Server) Reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	old, models, seen := *s.models.Load(), map[string][]*model{}, map[string]signature{}
+	old, models, changed := *s.models.Load(), map[string][]*model{}, map[string]signature{}
 	for _, v := range versions {
 		key := v.model + "/" + v.name
 		m := versionOf(old[v.model], v.name)
 		if m == nil || m.files != v.files {
-			previous, wasSeen := s.seen[key]
+			previous, wasChanged := s.changedFiles[key]
 			switch {
-			case !wasSeen || previous != v.files && previous != failedSignature(v.files): // changed since the last call
-				seen[key] = v.files
+			case !wasChanged || previous != v.files && previous != failedSignature(v.files): // changed since the last call
+				changed[key] = v.files
 			case previous == failedSignature(v.files):
-				seen[key] = previous
+				changed[key] = previous
 			default: // unchanged since the last call
 				loaded, err := s.loadAndLog(ctx, v)
 				if err != nil {
 					s.options.Log.Error("model not loaded", "model", v.model, "version", v.name, "error", err)
-					seen[key] = failedSignature(v.files)
+					changed[key] = failedSignature(v.files)
 				} else {
 					m = loaded
 				}
@@ -134,13 +134,13 @@ func (s *Server) Reload(ctx context.Context) error {
 			}
 		}
 	}
-	s.seen = seen
+	s.changedFiles = changed
 	s.models.Store(&models)
 	return nil
 }
 
-// failedSignature returns the entry of Server.seen for files that could not be loaded. Unchanged files are then not
-// loaded again.
+// failedSignature returns the entry of Server.changedFiles for files that could not be loaded. Unchanged files are then
+// not loaded again.
 func failedSignature(files signature) signature { return "failed " + files }
 
 // versionOf returns the model in list with the given version; nil if there is none.

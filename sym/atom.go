@@ -47,10 +47,10 @@ type atom struct {
 }
 
 // atom returns the unique atom with the given parts, as an expression.
-func (env *Env) atom(kind kind, args ...*expr) *expr { return env.atomIf(kind, nil, args...) }
+func (env *Env) atom(kind kind, args ...*expr) *expr { return env.atomWithCond(kind, nil, args...) }
 
-// atomIf is atom for a function that also depends on a condition, such as Where.
-func (env *Env) atomIf(kind kind, cond *cond, args ...*expr) *expr {
+// atomWithCond is atom for a function that also depends on a condition, such as Where.
+func (env *Env) atomWithCond(kind kind, cond *cond, args ...*expr) *expr {
 	key := []byte{byte(kind)}
 	if cond != nil {
 		key = binary.AppendVarint(key, int64(cond.id))
@@ -62,7 +62,7 @@ func (env *Env) atomIf(kind kind, cond *cond, args ...*expr) *expr {
 	if found == nil {
 		found = &atom{kind: kind, cond: cond, args: args, id: len(env.symbols) + len(env.atoms)}
 		found.lo, found.hi = found.boundsFrom((*expr).bounds)
-		found.hint, found.size = found.hintValue(), found.count()
+		found.hint, found.size = found.hintValue(), found.printedSize()
 		found.asExpr = env.sum([]term{{1, []*atom{found}}}, 0)
 		env.atoms[string(key)] = found
 	}
@@ -140,8 +140,8 @@ func (a *atom) hintValue() int {
 	return left
 }
 
-// count returns the size of a function: 1 for the function, plus the sizes of its operands and its condition.
-func (a *atom) count() int {
+// printedSize returns the size of a function: 1 for the function, plus the sizes of its operands and its condition.
+func (a *atom) printedSize() int {
 	total := 1
 	for _, e := range a.args {
 		total = satAdd(total, e.size)
@@ -165,8 +165,8 @@ func (a *atom) isUnexpanded() bool {
 	return a.kind == kindUnexpandedSum || a.kind == kindUnexpandedProduct
 }
 
-// single returns the atom if e is exactly one atom (without coefficient or constant), else nil.
-func (e *expr) single() *atom {
+// singleAtom returns the atom if e is exactly one atom (without coefficient or constant), else nil.
+func (e *expr) singleAtom() *atom {
 	if e.constant == 0 && len(e.terms) == 1 && e.terms[0].coeff == 1 && len(e.terms[0].atoms) == 1 {
 		return e.terms[0].atoms[0]
 	}
@@ -197,7 +197,7 @@ func extreme(kind kind, a, b Int) Int {
 func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, operand := range operands {
-		if nested := operand.single(); nested != nil && nested.kind == kind {
+		if nested := operand.singleAtom(); nested != nil && nested.kind == kind {
 			args = append(args, nested.args...)
 		} else {
 			args = append(args, operand)

@@ -41,8 +41,10 @@ func (f *facts) spendSteps(n int) bool {
 	return f.stepsLeft > 0
 }
 
-// shallow reports whether conditions inside expressions must be reduced without hypotheses.
-func (f *facts) shallow() bool { return f.stepsLeft < questionSteps/2 || f.hypotheses >= maxHypotheses }
+// avoidsHypotheses reports whether conditions inside expressions must be reduced without hypotheses.
+func (f *facts) avoidsHypotheses() bool {
+	return f.stepsLeft < questionSteps/2 || f.hypotheses >= maxHypotheses
+}
 
 // state is a key for cached answers. Its magnitude is the generation of facts. It is negative in the second half of a
 // question's budget.

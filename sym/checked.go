@@ -175,13 +175,13 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 
 // bigFloorDiv returns a // b. If wantsRemainder is set, it returns a % b instead.
 func bigFloorDiv(wantsRemainder bool, a, b *big.Int) *big.Int {
-	quotient, rest := new(big.Int).QuoRem(a, b, new(big.Int))
-	if rest.Sign() != 0 && (rest.Sign() < 0) != (b.Sign() < 0) {
+	quotient, remainder := new(big.Int).QuoRem(a, b, new(big.Int))
+	if remainder.Sign() != 0 && (remainder.Sign() < 0) != (b.Sign() < 0) {
 		quotient.Sub(quotient, big.NewInt(1))
-		rest.Add(rest, b)
+		remainder.Add(remainder, b)
 	}
 	if wantsRemainder {
-		return rest
+		return remainder
 	}
 	return quotient
 }

@@ -125,7 +125,7 @@ func (env *Env) equal(x, y *expr) Bool {
 		divisor = -divisor
 	}
 	reduced := env.zeroForm(env.dividedBy(difference, divisor, difference.constant/divisor))
-	if b, ok := env.equalsOperand(reduced); ok {
+	if b, ok := env.extremeEquals(reduced); ok {
 		return b
 	}
 	if existing := env.conds[relationKey(condEq, reduced)]; existing != nil {
@@ -188,10 +188,10 @@ func (env *Env) dropPositiveFactors(e *expr) *expr {
 	return env.addMultiple(env.divideTerms(e, dropped), env.constant(e.constant), 1)
 }
 
-// equalsOperand rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
+// extremeEquals rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
 // this operand is at least every other operand. For a Min, the relations are reversed. ok is false if n = 0 has another
 // form.
-func (env *Env) equalsOperand(n *expr) (condition Bool, ok bool) {
+func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
 			continue

@@ -99,7 +99,7 @@ func (env *Env) floorConstant(a *expr, divisor int) *expr {
 		}
 	}
 	// (y // d) // divisor = y // (d*divisor) for positive d
-	if inner := remainder.single(); inner != nil && inner.kind == kindDiv && len(inner.args[1].terms) == 0 &&
+	if inner := remainder.singleAtom(); inner != nil && inner.kind == kindDiv && len(inner.args[1].terms) == 0 &&
 		inner.args[1].constant > 0 &&
 		inner.args[1].constant <= math.MaxInt/divisor {
 		return env.addMultiple(quotient, env.floorConstant(inner.args[0], inner.args[1].constant*divisor), 1)
@@ -147,10 +147,10 @@ func (env *Env) splitMultiples(a *expr, divisor term) (quotientExpr, remainderEx
 // constant counts as a term.
 func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
 	quotient = env.constant(0)
-	for steps := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; steps-- {
+	for stepsLeft := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; stepsLeft-- {
 		dividend, divisor := a.leadingTerm(), b.leadingTerm()
 		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms)
-		if !divides || dividend.coeff%divisor.coeff != 0 || steps == 0 {
+		if !divides || dividend.coeff%divisor.coeff != 0 || stepsLeft == 0 {
 			return nil, false
 		}
 		factor := env.termExpr(term{dividend.coeff / divisor.coeff, remaining})

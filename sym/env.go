@@ -68,7 +68,7 @@ func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	knownHi := symbol.Hint()
 	knownLo := knownHi
 	if symbol.e != nil {
-		created := symbol.e.single()
+		created := symbol.e.singleAtom()
 		knownLo, knownHi = created.lo, created.hi
 	}
 	if knownLo != lo || knownHi != hi || symbol.Hint() != hint {

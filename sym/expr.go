@@ -92,7 +92,7 @@ func (env *Env) sum(terms []term, constant int) *expr {
 	}
 	created := &expr{env: env, terms: merged, constant: constant, id: len(env.exprs) + 1}
 	created.setBounds()
-	created.size = created.count()
+	created.size = created.printedSize()
 	env.exprs[string(key)] = created
 	return created
 }

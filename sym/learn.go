@@ -23,11 +23,11 @@ func (env *Env) learn(c *cond) {
 		learned = false
 		// A disjunction with a single undecided operand implies that operand (unit propagation).
 		for i := 0; i < len(env.facts.clauses) && !env.facts.contradiction; i++ {
-			candidate, undecided := env.undecidedOperands(env.facts.clauses[i])
+			candidate, undecidedCount := env.undecidedOperands(env.facts.clauses[i])
 			switch {
-			case undecided == 0:
+			case undecidedCount == 0:
 				env.contradict()
-			case undecided == 1 && !candidate.isFact:
+			case undecidedCount == 1 && !candidate.isFact:
 				// Without the test of isFact, the loop could assume candidate repeatedly, because the bounds need not
 				// show that it holds.
 				env.assume(candidate)
@@ -40,7 +40,7 @@ func (env *Env) learn(c *cond) {
 // undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. The
 // number is at least 2, so that the caller draws no conclusion, in two other cases: the disjunction is known to be
 // true, or an operand is not a relation.
-func (env *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
+func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
 	for _, part := range c.args {
 		if part.kind >= condAnd {
 			return nil, len(c.args) + 1
@@ -50,10 +50,10 @@ func (env *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
 			return nil, len(c.args) + 1
 		case !known:
 			operand = part
-			undecided++
+			undecidedCount++
 		}
 	}
-	return operand, undecided
+	return operand, undecidedCount
 }
 
 // markTrue marks a condition as true.
@@ -400,17 +400,17 @@ func (a *atom) contains(b *atom) bool { return (&search{target: b}).inAtom(a) }
 // search looks for an atom, the target, in an expression. It visits each large part only once, even if several
 // expressions share the part.
 type search struct {
-	target *atom
-	seen   map[any]bool
+	target       *atom
+	visitedParts map[any]bool
 }
 
-// visited reports whether a part, an atom or a condition, was searched before.
-func (s *search) visited(part any) bool {
-	if s.seen == nil {
-		s.seen = map[any]bool{}
+// markVisited marks a part, an atom or a condition, as searched, and reports whether it was searched before.
+func (s *search) markVisited(part any) bool {
+	if s.visitedParts == nil {
+		s.visitedParts = map[any]bool{}
 	}
-	wasVisited := s.seen[part]
-	s.seen[part] = true
+	wasVisited := s.visitedParts[part]
+	s.visitedParts[part] = true
 	return wasVisited
 }
 
@@ -419,7 +419,7 @@ func (s *search) inAtom(a *atom) bool {
 	if a.id <= s.target.id || a.kind == kindSymbol {
 		return a == s.target // the parts of an atom have lower ids
 	}
-	if a.size > maxUnmemoizedSize && s.visited(a) {
+	if a.size > maxUnmemoizedSize && s.markVisited(a) {
 		return false
 	}
 	return a.cond != nil && s.inCond(a.cond) || slices.ContainsFunc(a.args, s.inExpr)
@@ -432,7 +432,7 @@ func (s *search) inExpr(e *expr) bool {
 
 // inCond reports whether the target occurs in c.
 func (s *search) inCond(c *cond) bool {
-	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.visited(c) {
+	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.markVisited(c) {
 		return false
 	}
 	return c.difference != nil && s.inExpr(c.difference) || slices.ContainsFunc(c.args, s.inCond)

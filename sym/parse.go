@@ -116,7 +116,7 @@ func sumFits(left, right Int, minus bool) bool {
 const maxTerms = 1 << 12
 
 // termsFit reports whether a product of two sums, once expanded, has at most maxTerms terms.
-func termsFit(left, right Int) bool { return left.terms()*right.terms() <= maxTerms }
+func termsFit(left, right Int) bool { return left.termCount()*right.termCount() <= maxTerms }
 
 // productFits reports whether the constant and all coefficients of left*right fit an int.
 func productFits(left, right Int) bool {
@@ -127,7 +127,7 @@ func productFits(left, right Int) bool {
 		return fits
 	}
 	// This is the maximum number of pairs of terms that contribute to one coefficient of the product.
-	summands := min(left.terms(), right.terms())
+	summands := min(left.termCount(), right.termCount())
 	greatest := satMul(satMul(left.maxCoefficient(), right.maxCoefficient()), summands)
 	return greatest < math.MaxInt
 }
@@ -140,8 +140,8 @@ func (a Int) maxCoefficient() int {
 	return a.e.maxMagnitude
 }
 
-// terms returns the number of terms of a sum, with the constant.
-func (a Int) terms() int {
+// termCount returns the number of terms of a sum, with the constant.
+func (a Int) termCount() int {
 	if a.e == nil {
 		return 1
 	}

@@ -109,14 +109,14 @@ func dividend(e *expr) string {
 // operand prints the right operand of // or %, or an operand of a product. Natural numbers are printed without
 // parentheses, and so are atoms other than quotients and remainders.
 func operand(e *expr) string {
-	if s := e.single(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.constant >= 0 {
+	if s := e.singleAtom(); s != nil && s.kind != kindDiv && s.kind != kindMod || len(e.terms) == 0 && e.constant >= 0 {
 		return e.String()
 	}
 	return "(" + e.String() + ")"
 }
 
-// count returns the number of symbols and numbers in the printed form.
-func (e *expr) count() int {
+// printedSize returns the number of symbols and numbers in the printed form.
+func (e *expr) printedSize() int {
 	total := 0
 	for _, t := range e.terms {
 		if t.coeff != 1 {

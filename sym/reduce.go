@@ -50,7 +50,7 @@ func (env *Env) reduce(c *cond) reduction {
 
 // condTruth returns the truth of a condition inside an expression, if it is known.
 func (env *Env) condTruth(c *cond) (truth, known bool) {
-	if !env.facts.shallow() {
+	if !env.facts.avoidsHypotheses() {
 		r := env.reduce(c)
 		return r.truth, r.known
 	}
@@ -120,15 +120,15 @@ func (env *Env) reduceParts(c *cond) reduction {
 
 // sameParts reports whether both lists, of the same length and without duplicates, have the same parts in any order.
 func sameParts(a, b []*cond) bool {
-	common := 0
+	commonCount := 0
 	for _, part := range a {
 		for _, other := range b {
 			if part == other {
-				common++
+				commonCount++
 			}
 		}
 	}
-	return common == len(b)
+	return commonCount == len(b)
 }
 
 // flatten replaces each nested condition of the given kind by its operands.

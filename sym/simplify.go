@@ -87,7 +87,7 @@ func (env *Env) simplifyAtom(a *atom) *expr {
 		if args[0] == args[1] {
 			return args[0]
 		}
-		return env.atomIf(kindWhere, a.cond, args...)
+		return env.atomWithCond(kindWhere, a.cond, args...)
 	case kindUnexpandedSum:
 		return env.addMultiple(args[0], args[1], 1)
 	case kindUnexpandedProduct:

@@ -14,7 +14,7 @@ func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if symbolExpr.e == nil {
 		return 0, true // the symbol is unknown or a number
 	}
-	return (&trends{symbol: symbolExpr.e.single()}).expr(a.e)
+	return (&trends{symbol: symbolExpr.e.singleAtom()}).expr(a.e)
 }
 
 // combineTrends returns the trend of a sum, or of another function that increases with each of its two operands. a and
@@ -93,7 +93,7 @@ func (s *trends) functionAtom(a *atom) (sign int, ok bool) {
 	if a.kind == kindWhere {
 		return 0, false
 	}
-	first, ok := s.expr(a.args[0])
+	combined, ok := s.expr(a.args[0])
 	for _, arg := range a.args[1:] {
 		next, argOK := s.expr(arg)
 		if !ok || !argOK {
@@ -101,13 +101,13 @@ func (s *trends) functionAtom(a *atom) (sign int, ok bool) {
 		}
 		switch {
 		case a.kind == kindMax || a.kind == kindMin || a.kind == kindUnexpandedSum:
-			first, ok = combineTrends(first, next)
-		case first == 0 && next == 0: // the operands do not depend on the symbol
+			combined, ok = combineTrends(combined, next)
+		case combined == 0 && next == 0: // the operands do not depend on the symbol
 		case a.kind == kindMod || a.kind == kindUnexpandedProduct || arg.lo < 1 || next != 0 && a.args[0].lo < 0:
 			return 0, false
 		default: // x//y with y >= 1 increases with x and, if x >= 0, decreases with y
-			first, ok = combineTrends(first, -next)
+			combined, ok = combineTrends(combined, -next)
 		}
 	}
-	return first, ok
+	return combined, ok
 }

@@ -21,10 +21,10 @@ func Where(condition Bool, a, b Int) Int {
 		condition, x, y = condition.Not(), y, x
 	}
 	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y).
-	if inner := y.single(); inner != nil && inner.kind == kindWhere && inner.args[0] == x {
+	if inner := y.singleAtom(); inner != nil && inner.kind == kindWhere && inner.args[0] == x {
 		return Where(condition.Or(Bool{truth: inner.cond.hint, cond: inner.cond}), x.int(), inner.args[1].int())
 	}
-	return env.atomIf(kindWhere, condition.cond, x, y).int()
+	return env.atomWithCond(kindWhere, condition.cond, x, y).int()
 }
 
 // Case is the result of a computation on one path. Value and Err are valid for the sizes that satisfy If.
@@ -40,11 +40,11 @@ var errTooManyCases = errors.New("sym: too many cases")
 // pathSearch enumerates the paths of a computation. A path is a sequence of branches with their answers. A choice is a
 // branch that bounds and guards do not decide.
 type pathSearch struct {
-	branches   []branch // all branches of the current path so far, choices or not
-	nextIndex  int      // index of the next branch
-	choices    int      // number of choices among branches[:nextIndex]
-	limit      int      // maximum number of choices on a path
-	unexplored *cond    // the choice that exceeded the limit
+	branches    []branch // all branches of the current path so far, choices or not
+	nextIndex   int      // index of the next branch
+	choiceCount int      // number of choices among branches[:nextIndex]
+	maxChoices  int      // maximum of choiceCount on a path
+	unexplored  *cond    // the choice that exceeded the limit
 }
 
 // branch is a branch of the current path with its answer. The next run of the computation repeats the recorded answers
@@ -67,7 +67,7 @@ func (search *pathSearch) next(env *Env, c *cond) branch {
 		current := branch{answer: reduced.truth, otherTried: true}
 		if !reduced.known {
 			current = branch{answer: reduced.remaining.hint, remaining: reduced.remaining}
-			if search.choices >= search.limit {
+			if search.choiceCount >= search.maxChoices {
 				search.unexplored = reduced.remaining
 				panic(errTooManyCases)
 			}
@@ -77,7 +77,7 @@ func (search *pathSearch) next(env *Env, c *cond) branch {
 	current := search.branches[search.nextIndex]
 	search.nextIndex++
 	if current.remaining != nil {
-		search.choices++
+		search.choiceCount++
 	}
 	return current
 }
@@ -97,7 +97,7 @@ func (search *pathSearch) advance() bool {
 	for n > 0 && search.branches[n-1].otherTried {
 		n--
 	}
-	search.branches, search.nextIndex, search.choices = search.branches[:n], 0, 0
+	search.branches, search.nextIndex, search.choiceCount = search.branches[:n], 0, 0
 	if n == 0 {
 		return false
 	}
@@ -121,14 +121,14 @@ func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) 
 	// A path may have more choices than there are cases: if one answer of a choice is found to be impossible later, the
 	// choice leads to a single case.
 	const choicesWithOneCase = 64 // margin for such choices
-	search := &pathSearch{limit: max(limit, 1) + choicesWithOneCase}
+	search := &pathSearch{maxChoices: max(limit, 1) + choicesWithOneCase}
 	var cases []Case[T]
 	for {
 		result, possible := runPath(env, search, run)
 		switch {
 		case search.unexplored != nil:
 			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errTooManyCases,
-				search.limit, search.unexplored)
+				search.maxChoices, search.unexplored)
 		case possible && len(cases) >= limit:
 			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errTooManyCases, limit, result.If)
 		case possible:

@@ -75,12 +75,12 @@ func ParseDType(name string) (DType, error) {
 	for _, dtype := range DTypes() {
 		names = append(names, dtype.String())
 	}
-	meant := nearestDType(name, names)
+	suggestion := nearestDType(name, names)
 	if dtype := aliasOf(name); dtype != Invalid {
-		meant = dtype.String()
+		suggestion = dtype.String()
 	}
 	return Invalid, fmt.Errorf("unknown dtype %q: want one of %s%s", name, strings.Join(names, ", "),
-		suggest.DidYouMean(meant))
+		suggest.DidYouMean(suggestion))
 }
 
 // nearestDType returns the dtype whose letters are most similar to the letters of name. The digits must be equal:

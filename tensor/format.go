@@ -96,10 +96,10 @@ func (f MemoryFormat) order(rank int) ([]int, error) {
 // orderedStrides returns dense strides for an order of the dimensions, fastest first. A size 0 makes strides 0.
 func orderedStrides(shape, order []int) []int {
 	strides := make([]int, len(shape))
-	step := 1
+	denseStride := 1
 	for _, d := range order {
-		strides[d] = step
-		step = saturatingMul(step, shape[d])
+		strides[d] = denseStride
+		denseStride = saturatingMul(denseStride, shape[d])
 	}
 	return strides
 }
@@ -108,16 +108,16 @@ func orderedStrides(shape, order []int) []int {
 // elements is contiguous (TensorImpl::compute_contiguous).
 func (m Meta) IsContiguous() bool {
 	m.mustMatchRanks()
-	step := 1
+	denseStride := 1
 	for dim := len(m.Shape) - 1; dim >= 0; dim-- {
 		size := m.Shape[dim]
 		if size == 1 {
 			continue
 		}
-		if m.Strides[dim] != step && size != 0 {
+		if m.Strides[dim] != denseStride && size != 0 {
 			return m.Numel() == 0
 		}
-		step *= size
+		denseStride *= size
 	}
 	return true
 }
@@ -137,13 +137,13 @@ func (m Meta) IsChannelsLast3d() bool {
 // dimensions of size 1.
 func (m Meta) isDenseIn(order []int) bool {
 	m.mustMatchRanks()
-	step := 1
+	denseStride := 1
 	for _, d := range order {
 		if s := m.Shape[d]; s != 1 {
-			if m.Strides[d] != step {
+			if m.Strides[d] != denseStride {
 				return false
 			}
-			step *= s
+			denseStride *= s
 		}
 	}
 	return true
@@ -215,12 +215,12 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 		}
 	}
 	slices.SortFunc(perm, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
-	step := 1
+	denseStride := 1
 	for _, dim := range perm {
-		if m.Strides[dim] != step {
+		if m.Strides[dim] != denseStride {
 			return false
 		}
-		step *= m.Shape[dim]
+		denseStride *= m.Shape[dim]
 	}
 	return true
 }
@@ -289,11 +289,11 @@ func DenseStrides(shape, strides []int) []int {
 		return 0
 	})
 	out := make([]int, rank)
-	step := 1
+	denseStride := 1
 	for _, d := range perm {
-		out[d] = step
+		out[d] = denseStride
 		if shape[d] > 1 {
-			step = saturatingMul(step, shape[d])
+			denseStride = saturatingMul(denseStride, shape[d])
 		}
 	}
 	return out

@@ -172,10 +172,10 @@ func (m *Meta) panicMismatch() {
 // (c10::contiguous_strides).
 func ContiguousStrides(shape []int) []int {
 	strides := make([]int, len(shape))
-	step := 1
+	denseStride := 1
 	for d := len(shape) - 1; d >= 0; d-- {
-		strides[d] = step
-		step = saturatingMul(step, max(shape[d], 1))
+		strides[d] = denseStride
+		denseStride = saturatingMul(denseStride, max(shape[d], 1))
 	}
 	return strides
 }

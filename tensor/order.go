@@ -149,10 +149,10 @@ func (o Order) Strides(shape []int) []int {
 		return ContiguousStrides(shape)
 	}
 	strides := make([]int, len(shape))
-	step := 1
+	denseStride := 1
 	for i := len(o) - 1; i >= 0; i-- {
-		strides[o[i]] = step
-		step *= shape[o[i]]
+		strides[o[i]] = denseStride
+		denseStride *= shape[o[i]]
 	}
 	return strides
 }
@@ -164,10 +164,10 @@ func (o Order) SymbolicStrides(shape []sym.Int) []sym.Int {
 		return RowMajor(shape)
 	}
 	strides := make([]sym.Int, len(shape))
-	step := sym.Of(1)
+	denseStride := sym.Of(1)
 	for i := len(o) - 1; i >= 0; i-- {
-		strides[o[i]] = step
-		step = mulSizes(step, shape[o[i]])
+		strides[o[i]] = denseStride
+		denseStride = mulSizes(denseStride, shape[o[i]])
 	}
 	return strides
 }
@@ -215,10 +215,10 @@ func (o Order) HoldsSymbolic(t Type) bool {
 	if o.IsRowMajor() {
 		return t.IsRowMajor() || t.IsContiguous()
 	}
-	all, step := sym.BoolOf(true), sym.Of(1)
+	all, denseStride := sym.BoolOf(true), sym.Of(1)
 	for _, d := range slices.Backward(o.Dims()) {
-		all = all.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(step)))
-		step = mulSizes(step, t.Shape[d])
+		all = all.And(t.Shape[d].Eq(sym.Of(1)).Or(t.Strides[d].Eq(denseStride)))
+		denseStride = mulSizes(denseStride, t.Shape[d])
 	}
 	return all.Holds()
 }
@@ -271,13 +271,13 @@ func (o Order) Matches(m Meta) bool {
 	if o.IsRowMajor() {
 		return m.IsContiguous()
 	}
-	step := 1
+	denseStride := 1
 	for i := len(o) - 1; i >= 0; i-- {
 		if s := m.Shape[o[i]]; s != 1 {
-			if m.Strides[o[i]] != step {
+			if m.Strides[o[i]] != denseStride {
 				return false
 			}
-			step *= s
+			denseStride *= s
 		}
 	}
 	return true

@@ -27,14 +27,14 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	if position, n, ok := inferNumber(shape, numel); ok {
 		return position, n, nil
 	}
-	product, inferred := sym.Of(1), -1
+	product, inferredDim := sym.Of(1), -1
 	for dim, size := range shape {
 		n, known := size.Known()
 		switch {
-		case known && n == -1 && inferred >= 0:
+		case known && n == -1 && inferredDim >= 0:
 			return -1, size, errors.New("only one dimension can be inferred")
 		case known && n == -1:
-			inferred = dim
+			inferredDim = dim
 		case size.Lt(sym.Int{}).Holds():
 			return -1, size, fmt.Errorf("invalid shape dimension %v", size)
 		default:
@@ -44,14 +44,14 @@ func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	switch {
 	case numel.Lt(sym.Int{}).Holds():
 		return -1, numel, fmt.Errorf("a value cannot have %v elements", numel)
-	case inferred < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
+	case inferredDim < 0 && (product.Same(numel) || product.Eq(numel).Holds()):
 		return -1, numel, nil
-	case inferred < 0: // the number of elements differs: the error below
+	case inferredDim < 0: // the number of elements differs: the error below
 	case equals(product, 0) && equals(numel, 0):
 		return -1, numel, fmt.Errorf("cannot reshape tensor of 0 elements into shape %s because the unspecified dimension "+
 			"size -1 can be any value and is ambiguous", Sizes(shape))
 	case !equals(product, 0) && equals(numel.Mod(product), 0):
-		return inferred, numel.Div(product), nil
+		return inferredDim, numel.Div(product), nil
 	}
 	return -1, numel, fmt.Errorf("shape '%s' is invalid for input of size %v", Sizes(shape), numel)
 }
@@ -120,7 +120,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, false, err
 	}
-	inferredDim, inferred, err := inferSize(size, t.Numel())
+	inferredDim, inferredSize, err := inferSize(size, t.Numel())
 	if err != nil {
 		return Type{}, false, err
 	}
@@ -133,7 +133,7 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 		for d := range size {
 			size[d] = given[d]
 		}
-		size[inferredDim] = inferred
+		size[inferredDim] = inferredSize
 	}
 	if !t.reshapeStrides(strides, size) {
 		return Type{}, false, nil
@@ -146,12 +146,12 @@ func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
 // 1 too. It records no guard.
 func (t Type) IsRowMajor() bool {
 	t.mustMatchRanks()
-	step := sym.Of(1)
+	denseStride := sym.Of(1)
 	for d := len(t.Shape) - 1; d >= 0; d-- {
-		if !t.Strides[d].Same(step) {
+		if !t.Strides[d].Same(denseStride) {
 			return false
 		}
-		step = mulSizes(step, t.Shape[d].Max(sym.Of(1)))
+		denseStride = mulSizes(denseStride, t.Shape[d].Max(sym.Of(1)))
 	}
 	return true
 }
@@ -292,23 +292,23 @@ func (d DType) legacyType() string {
 // (Tensor.as_strided). storageElems is the size of the storage in elements. The result must fit into the storage. A
 // negative storageElems means that the size is unknown; [FromStorage] then checks the result later.
 func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
-	negative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
+	isNegative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 	if len(size) != len(stride) {
 		return Type{}, errors.New("mismatch in length of strides and shape")
 	}
-	if slices.ContainsFunc(stride, negative) {
+	if slices.ContainsFunc(stride, isNegative) {
 		return Type{}, fmt.Errorf("as_strided: Negative strides are not supported at the moment, got strides: %s",
 			Sizes(stride))
 	}
-	if negative(offset) {
+	if isNegative(offset) {
 		return Type{}, fmt.Errorf("Tensor: invalid storage offset %v", offset)
 	}
 	out := Type{DType: t.DType, Shape: slices.Clone(size), Strides: slices.Clone(stride), Offset: offset}
-	if slices.ContainsFunc(size, negative) || out.Check() != nil {
+	if slices.ContainsFunc(size, isNegative) || out.Check() != nil {
 		return Type{}, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", Sizes(size),
 			Sizes(stride))
 	}
-	if need := out.Extent(); !negative(storageElems) && need.Gt(storageElems).Holds() {
+	if need := out.Extent(); !isNegative(storageElems) && need.Gt(storageElems).Holds() {
 		itemSize := sym.Of(t.DType.Size())
 		return Type{}, fmt.Errorf("setStorage: sizes %s, strides %s, storage offset %v, and itemsize %v requiring a "+
 			"storage size of %v are out of bounds for storage of size %v",

@@ -48,10 +48,10 @@ func RowMajor(shape []sym.Int) []sym.Int {
 
 // rowMajor writes row-major strides of shape to strides.
 func rowMajor(strides, shape []sym.Int) {
-	step := sym.Of(1)
+	denseStride := sym.Of(1)
 	for d := len(strides) - 1; d >= 0; d-- {
-		strides[d] = step
-		step = mulSizes(step, shape[d].Max(sym.Of(1)))
+		strides[d] = denseStride
+		denseStride = mulSizes(denseStride, shape[d].Max(sym.Of(1)))
 	}
 }
 
@@ -69,7 +69,7 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 		}
 	}
 	shape, strides := newShapeAndStrides(n)
-	step := sym.Of(1)
+	denseStride := sym.Of(1)
 	for d := len(mask) - 1; d >= 0; d-- {
 		size := t.Shape[d]
 		if mask[d] && !keepdim {
@@ -78,8 +78,8 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 			size = sym.Of(1)
 		}
 		n--
-		shape[n], strides[n] = size, step
-		step = mulSizes(step, size.Max(sym.Of(1)))
+		shape[n], strides[n] = size, denseStride
+		denseStride = mulSizes(denseStride, size.Max(sym.Of(1)))
 	}
 	return Type{DType: t.DType, Shape: shape, Strides: strides}
 }

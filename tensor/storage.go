@@ -273,9 +273,9 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 // unexpanded returns a view of t without its dimensions of stride 0.
 func (t *Tensor) unexpanded() *Tensor {
 	view := Meta{DType: t.DType, Offset: t.Offset}
-	for d, step := range t.Strides {
-		if step != 0 {
-			view.Shape, view.Strides = append(view.Shape, t.Shape[d]), append(view.Strides, step)
+	for d, stride := range t.Strides {
+		if stride != 0 {
+			view.Shape, view.Strides = append(view.Shape, t.Shape[d]), append(view.Strides, stride)
 		}
 	}
 	return &Tensor{Meta: view, storage: t.storage}
@@ -294,16 +294,16 @@ func (t *Tensor) multiplicities() []float64 {
 	n := t.Extent() - t.Offset
 	counts := make([]float64, n)
 	counts[0] = 1
-	for dim, step := range t.Strides {
+	for dim, stride := range t.Strides {
 		// sums has the counts for the dimensions 0 to dim: sums[p] is counts[p] + counts[p-step] + ..., with Shape[dim]
 		// terms. It is computed from sums[p-step].
 		sums := make([]float64, n)
 		for position := range sums {
 			sums[position] = counts[position]
-			if position >= step {
-				sums[position] += sums[position-step]
+			if position >= stride {
+				sums[position] += sums[position-stride]
 			}
-			if window := t.Shape[dim] * step; window <= position {
+			if window := t.Shape[dim] * stride; window <= position {
 				sums[position] -= counts[position-window]
 			}
 		}
@@ -321,12 +321,12 @@ func (t *Tensor) eachFloat64Block(f func(block []float64)) {
 		meta.Shape, meta.Strides = []int{meta.Numel()}, []int{1}
 	}
 	convert, size, last := Converter(Float64, t.DType), t.DType.Size(), len(meta.Shape)-1
-	n, step := meta.Shape[last], meta.Strides[last]
+	n, stride := meta.Shape[last], meta.Strides[last]
 	p := t.Pointer()
 	Meta{DType: meta.DType, Shape: meta.Shape[:last], Strides: meta.Strides[:last]}.Walk(func(offset int) {
 		for i := 0; i < n; i += len(block) {
 			b := block[:min(len(block), n-i)]
-			convert(unsafe.Pointer(&b[0]), unsafe.Add(p, (offset+i*step)*size), Float64.Size(), step*size, len(b))
+			convert(unsafe.Pointer(&b[0]), unsafe.Add(p, (offset+i*stride)*size), Float64.Size(), stride*size, len(b))
 			f(b)
 		}
 	})

@@ -82,14 +82,15 @@ func (t Type) SameForm(other Type) bool {
 
 // Simplify returns t with sizes, strides and offset simplified by [sym.Int.Simplify].
 func (t Type) Simplify() Type {
-	simple := func(list []sym.Int) []sym.Int {
+	simplifiedList := func(list []sym.Int) []sym.Int {
 		out := make([]sym.Int, len(list))
 		for i, s := range list {
 			out[i] = s.Simplify()
 		}
 		return out
 	}
-	return Type{DType: t.DType, Shape: simple(t.Shape), Strides: simple(t.Strides), Offset: t.Offset.Simplify()}
+	return Type{DType: t.DType, Shape: simplifiedList(t.Shape), Strides: simplifiedList(t.Strides),
+		Offset: t.Offset.Simplify()}
 }
 
 // IsMeta reports whether t equals m: dtype, sizes, strides and offset are numbers, the same as in m.

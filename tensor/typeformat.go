@@ -43,10 +43,10 @@ func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 		return RowMajor(shape), nil
 	}
 	strides := make([]sym.Int, len(shape))
-	step := sym.Of(1)
+	denseStride := sym.Of(1)
 	for _, d := range order {
-		strides[d] = step
-		step = mulSizes(step, shape[d])
+		strides[d] = denseStride
+		denseStride = mulSizes(denseStride, shape[d])
 	}
 	return strides, nil
 }
@@ -195,10 +195,10 @@ func DenseStridesOf(shape, strides []sym.Int) []sym.Int {
 		return unambiguous.And(greater.Or(less.Not().And(larger))).Decide(), unambiguous.And(less)
 	})
 	out := make([]sym.Int, len(shape))
-	step := sym.Of(1)
+	denseStride := sym.Of(1)
 	for _, d := range perm {
-		out[d] = step
-		step = mulSizes(step, shape[d].Max(sym.Of(1)))
+		out[d] = denseStride
+		denseStride = mulSizes(denseStride, shape[d].Max(sym.Of(1)))
 	}
 	return out
 }

@@ -272,8 +272,8 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string
 		return nil, err
 	}
 	out = m.batchAxis.Split(joined, runs)
-	for _, part := range out {
-		if err := m.decodeStrings(part); err != nil {
+	for _, elementOutputs := range out {
+		if err := m.decodeStrings(elementOutputs); err != nil {
 			return nil, err
 		}
 	}

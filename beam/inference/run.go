@@ -159,18 +159,18 @@ func (f *runFn) flush(ctx context.Context, emit emitElement, fail emitFailure) e
 			runs[i] = p.run
 		}
 		chosen := f.model.batchAxis.Batch(runs, math.MaxInt) // load has set the limit Options.MaxRows
-		var batch, rest []elementRun
+		var batch, remaining []elementRun
 		for i, p := range pending {
 			if slices.Contains(chosen, i) {
 				batch = append(batch, p)
 			} else {
-				rest = append(rest, p)
+				remaining = append(remaining, p)
 			}
 		}
 		if err := f.runBatch(ctx, batch, emit, fail); err != nil {
 			return err
 		}
-		pending = rest
+		pending = remaining
 	}
 	return nil
 }

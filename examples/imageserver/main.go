@@ -94,7 +94,7 @@ func run(ctx context.Context, address, token string) error {
 		return err
 	case <-ctx.Done():
 	}
-	limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	drainContext, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(models.Drain(limited), server.Shutdown(limited))
+	return errors.Join(models.Drain(drainContext), server.Shutdown(drainContext))
 }

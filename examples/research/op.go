@@ -83,20 +83,20 @@ func lowerNorm(call *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// normalize normalizes n elements of src and stores the results in dst. The distance between elements is step, in both
-// src and dst.
-func normalize(dst, src []float32, n, step int, eps float64) {
+// normalize normalizes count elements of src and stores the results in dst. The distance between elements is stride, in
+// both src and dst.
+func normalize(dst, src []float32, count, stride int, eps float64) {
 	var mean, variance float64
-	for c := range n {
-		mean += float64(src[c*step]) / float64(n)
+	for c := range count {
+		mean += float64(src[c*stride]) / float64(count)
 	}
-	for c := range n {
-		d := float64(src[c*step]) - mean
-		variance += d * d / float64(n)
+	for c := range count {
+		d := float64(src[c*stride]) - mean
+		variance += d * d / float64(count)
 	}
 	scale := 1 / math.Sqrt(variance+eps)
-	for c := range n {
-		dst[c*step] = float32((float64(src[c*step]) - mean) * scale)
+	for c := range count {
+		dst[c*stride] = float32((float64(src[c*stride]) - mean) * scale)
 	}
 }
 

@@ -16,22 +16,22 @@ var cse = passes.Pass{
 	Needs: graph.Typed,
 	Run: func(p *passes.Plan) error {
 		replacement := map[*graph.Value]*graph.Value{} // for each value of a removed node
-		var kept []*graph.Node
+		var uniqueNodes []*graph.Node
 		for _, n := range p.Graph.Nodes {
 			if err := replaceOperands(n, replacement); err != nil {
 				return p.Graph.NodeError(n, err)
 			}
-			i := slices.IndexFunc(kept, func(m *graph.Node) bool { return equal(m, n) })
+			i := slices.IndexFunc(uniqueNodes, func(m *graph.Node) bool { return equal(m, n) })
 			if i < 0 {
-				kept = append(kept, n)
+				uniqueNodes = append(uniqueNodes, n)
 				continue
 			}
 			for j, v := range n.Out {
-				replacement[v] = kept[i].Out[j]
+				replacement[v] = uniqueNodes[i].Out[j]
 			}
-			p.Note("%s is %s", n.Name, kept[i].Name)
+			p.Note("%s is %s", n.Name, uniqueNodes[i].Name)
 		}
-		p.Graph.Nodes = kept
+		p.Graph.Nodes = uniqueNodes
 		for i, output := range p.Graph.Outputs {
 			if v := replacement[output.Value]; v != nil {
 				p.Graph.Outputs[i].Value = v

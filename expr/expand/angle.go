@@ -29,9 +29,9 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	quarters := e.sub(q, e.roundingNumber())
 	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
 	second := e.mul(quarters, e.constant(-elementary.PiOver2[1]))
-	rest := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // the rounding error of second
+	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // of rounding second
 	r, low = e.twoSum(first, second)
-	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), rest))
+	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), secondError))
 }
 
 // twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
@@ -64,12 +64,12 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	g, g1 := e.twoSum(lo1, hi2)
 	f, f2 := e.twoSum(e.sub(f, n3), g)
 	f, f3 := e.twoSum(f, f1)
-	rest := e.add(e.add(f2, f3), e.add(g1, lo2))                      // the remainder is f + rest quarter turns
+	fLow := e.add(e.add(f2, f3), e.add(g1, lo2))                      // the remainder is f + fLow quarter turns
 	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0) // modulo 4: whole turns do not count
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
 	r = e.mul(f, halfPi)
-	low = e.fma(rest, halfPi, e.fma(f, halfPiLow, e.productError(f, halfPi, r)))
+	low = e.fma(fLow, halfPi, e.fma(f, halfPiLow, e.productError(f, halfPi, r)))
 	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
 }
 
@@ -79,23 +79,23 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 // whether one of these shifts is made.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
-	word := make([]expr.Value, len(elementary.TwoOverPi))
+	words := make([]expr.Value, len(elementary.TwoOverPi))
 	for i, tableWord := range elementary.TwoOverPi {
-		word[i] = e.intConst(tableWord)
+		words[i] = e.intConst(tableWord)
 	}
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6
 		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.intConst(bit)), e.intConst(bit))
-		for i := 0; i < step+3 && i+step < len(word); i++ {
-			word[i] = e.choose(isSet, word[i+step], word[i])
+		for i := 0; i < step+3 && i+step < len(words); i++ {
+			words[i] = e.choose(isSet, words[i+step], words[i])
 		}
 	}
 	shift := e.Emit(expr.And, bitOffset, e.intConst(63))
 	reverseShift := e.Emit(expr.Xor, shift, e.intConst(63))
 	var window [3]expr.Value // 192 bits from bit bitOffset on
 	for i := range window {
-		window[i] = e.Emit(expr.Or, e.Emit(expr.Shl, word[i], shift),
-			e.Emit(expr.Shr, e.Emit(expr.Shr, word[i+1], e.intConst(1)), reverseShift))
+		window[i] = e.Emit(expr.Or, e.Emit(expr.Shl, words[i], shift),
+			e.Emit(expr.Shr, e.Emit(expr.Shr, words[i+1], e.intConst(1)), reverseShift))
 	}
 	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
 	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }

@@ -101,8 +101,8 @@ func (e *expander) tan(x expr.Value) expr.Value {
 		q, r, low = e.reduceAngle(e.Emit(expr.Abs, x))
 		sin, cos = e.sinCosOfSum(r, low)
 	}
-	odd := e.isOdd(q)
-	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Emit(expr.Neg, sin), cos))
+	isOddQuadrant := e.isOdd(q)
+	v := e.div(e.choose(isOddQuadrant, cos, sin), e.choose(isOddQuadrant, e.Emit(expr.Neg, sin), cos))
 	if e.lowPrecision {
 		return e.choose(e.Emit(expr.Eq, x, e.constant(0)), x, v)
 	}
@@ -142,8 +142,8 @@ func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	_, lo := e.halfPi()
-	quarter := e.constant(math.Pi / 4)
-	ifLarge := e.add(quarter, e.add(e.fma(s, e.constant(-2), quarter), e.fma(t, e.constant(-2), lo)))
+	quarterPi := e.constant(math.Pi / 4)
+	ifLarge := e.add(quarterPi, e.add(e.fma(s, e.constant(-2), quarterPi), e.fma(t, e.constant(-2), lo)))
 	return e.withSign(e.choose(isLarge, ifLarge, e.add(s, t)), e.signBit(x))
 }
 
@@ -153,11 +153,11 @@ func (e *expander) acos(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	p := e.add(s, t)
 	hi, lo := e.halfPi()
-	negative := e.less(x, e.constant(0))
-	base := e.choose(negative, e.constant(math.Pi), e.constant(0))
+	isNegative := e.less(x, e.constant(0))
+	baseAngle := e.choose(isNegative, e.constant(math.Pi), e.constant(0))
 	signed := e.float(e.Emit(expr.Xor, e.int(p), e.signBit(x)))
 	middle := e.add(e.sub(hi, signed), lo)
-	return e.choose(isLarge, e.fma(signed, e.constant(2), base), middle)
+	return e.choose(isLarge, e.fma(signed, e.constant(2), baseAngle), middle)
 }
 
 // atanUpToOne returns atan(t) for |t| <= 1.

@@ -21,19 +21,19 @@ func (runner *Runner) tabulate(source *expr.Loop) {
 			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
 		}
 	}
-	size, results := code.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
+	resultSize, results := code.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
 	operands := make([]unsafe.Pointer, len(runner.elementSize))
 	operands[0] = results
-	lookUp := step{dst: place{slot: 0, stride: size}}
+	lookUpStep := step{dst: place{slot: 0, stride: resultSize}}
 	for position, k := range loaded {
 		operands[1+k] = unsafe.Pointer(&bytes[position])
-		*[]*place{&lookUp.a, &lookUp.b}[position] = place{slot: 1 + k, stride: 1}
+		*[]*place{&lookUpStep.a, &lookUpStep.b}[position] = place{slot: 1 + k, stride: 1}
 	}
 	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), 1)
 	loops := [2][4]func(unsafe.Pointer) loop{{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},
 		{lookUpPairOf[uint8], lookUpPairOf[uint16], lookUpPairOf[uint32], lookUpPairOf[uint64]}}
-	lookUp.loop = loops[len(loaded)-1][sizeIndex(size)](results)
-	runner.rowSteps, runner.blocks, runner.blockSteps = nil, 0, []step{lookUp}
+	lookUpStep.loop = loops[len(loaded)-1][sizeIndex(resultSize)](results)
+	runner.rowSteps, runner.blockCount, runner.blockSteps = nil, 0, []step{lookUpStep}
 }
 
 // tableOperands returns the operands that a loop loads if they are the index of a table: one byte or two bools. It

@@ -84,7 +84,7 @@ func codeOf(t *testing.T, text string, dtypes ...tensor.DType) *expr.Code {
 func TestPredicatedRanges(t *testing.T) {
 	c := codeOf(t, "where(x > 0, where(x > 8, exp(y) + log(x), tanh(y) ** 2), "+
 		"where(y < 0, sin(y) * cos(x), y * y / 3 - y * x / 7 + x * x * y))", tensor.Float32, tensor.Float32)
-	if _, _, ranges := predicate(c, nil); len(ranges) != 6 {
+	if _, _, ranges := orderByPredicate(c, nil); len(ranges) != 6 {
 		t.Errorf("%d predicated ranges, want 6: %v", len(ranges), ranges)
 	}
 	p, err := New(&expr.Loop{Code: c, Uniform: []bool{false, false}})

@@ -16,9 +16,9 @@ type operands struct {
 	n               int     // the number of elements
 }
 
-// loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0, except in
-// moves and joins. The result may have the address of an operand with the same stride, and must not overlap operands
-// otherwise.
+// loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0. Only
+// moveOf, joinOf and conversions support other strides and offsets of the result. The result may have the address of an
+// operand with the same stride. Apart from this, it must not overlap operands.
 type loop func(o operands)
 
 // each1 computes an operation with one operand. The compiler inlines each1 and the operation, if it is a function

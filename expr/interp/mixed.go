@@ -13,8 +13,8 @@ import (
 // of complex64 are computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes
 // a third of the time of separate loops.
 
-// mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`, and its result is
-// converted to dtype `to`: a bool, if the operation compares numbers of dtype `in`.
+// mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`. Its result, which
+// is a bool if the operation is a comparison, is converted to dtype `to`.
 type mixedOp struct {
 	op           expr.Op
 	from, in, to tensor.DType
@@ -168,9 +168,9 @@ func (prep *preparer) joinConversions() error {
 			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
 		}
 	}
-	added := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
-	prep.loops = append(prep.loops, make([]loop, added)...)
-	prep.operands = append(prep.operands, make([][]expr.Value, added)...)
+	addedConstants := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
+	prep.loops = append(prep.loops, make([]loop, addedConstants)...)
+	prep.operands = append(prep.operands, make([][]expr.Value, addedConstants)...)
 	prep.markRead()
 	return nil
 }

@@ -40,10 +40,10 @@ type branchFinder struct {
 	sides    [][2]int // indexed by value: the branches of the two sides of a selection; 0 for other instructions
 }
 
-// predicate reorders the code so that the instructions of each predicated range are adjacent, and removes dead
+// orderByPredicate reorders the code so that the instructions of each predicated range are adjacent, and removes dead
 // instructions. It returns the new code, the new value of each old value, and the ranges. An outer range precedes its
 // inner ranges.
-func predicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []predicatedRange) {
+func orderByPredicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []predicatedRange) {
 	finder := branchFinder{code: code, branches: make([]branch, 1), branchOf: make([]int, len(code.Insts)),
 		sides: make([][2]int, len(code.Insts))}
 	for v := range finder.branchOf {
@@ -59,7 +59,7 @@ func predicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []
 	for v := len(code.Insts) - 1; v >= 0; v-- {
 		finder.markOperands(expr.Value(v))
 	}
-	return finder.order()
+	return finder.buildOrdered()
 }
 
 // markNeeded records that a value is needed in a branch, and moves the value to the innermost common parent of all its
@@ -133,10 +133,10 @@ func workOfOp(op expr.Op) int {
 	return 10 // an elementary function
 }
 
-// order builds the new code, in which branches with enough work are predicated ranges. The two selections of a pair
-// ([branchFinder.sharesBranches]) have the same branches. Their ranges are emitted before the first selection of the
-// pair.
-func (finder *branchFinder) order() (*expr.Code, []expr.Value, []predicatedRange) {
+// buildOrdered builds the new code, in which branches with enough work are predicated ranges. The two selections of a
+// pair ([branchFinder.sharesBranches]) have the same branches. Their ranges are emitted before the first selection of
+// the pair.
+func (finder *branchFinder) buildOrdered() (*expr.Code, []expr.Value, []predicatedRange) {
 	rangeBranch := finder.rangeBranches()
 	// Constants and loads come first, because other instructions may be moved to the front.
 	for _, listsLeaves := range []bool{true, false} { // whether this pass lists constants and loads

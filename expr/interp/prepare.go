@@ -25,15 +25,15 @@ const blockWords = (blockBytes + 192) / 8
 // The slots of a Runner are addresses: outputs, operands, accumulators of folds, cells, and temporary blocks. A cell is
 // a number: a constant, or a value that is constant within a row. Each instruction has a cell.
 type Runner struct {
-	elementSize  []int    // for each output, then for each operand: size of an element in bytes
-	isScalar     []bool   // for each output, then for each operand: whether it is an operand with one element for each row
-	initialCells []uint64 // the initial values of the cells
-	folds        int      // number of folds
-	blocks       int      // number of temporary blocks
-	blockLen     int      // number of elements of a block
-	rowSteps     []step   // run once for each row
-	blockSteps   []step   // run for each block of a row
-	totals       []total  // for each fold, if the loop has CombinesLanes
+	elementSize  []int      // for each output, then for each operand: size of an element in bytes
+	isScalar     []bool     // in the same order: whether it is an operand with one element for each row
+	initialCells []uint64   // the initial values of the cells
+	foldCount    int        // number of folds
+	blockCount   int        // number of temporary blocks
+	blockLen     int        // number of elements of a block
+	rowSteps     []step     // run once for each row
+	blockSteps   []step     // run for each block of a row
+	rowTotals    []rowTotal // for each fold, if the loop has CombinesLanes
 	scratch      sync.Pool
 }
 
@@ -50,8 +50,8 @@ type step struct {
 // of elements are in bytes.
 type place struct{ slot, offset, stride int }
 
-// total describes a fold of a loop with [expr.Loop.CombinesLanes], which gives one number for each row.
-type total struct {
+// rowTotal describes a fold of a loop with [expr.Loop.CombinesLanes], which gives one number for each row.
+type rowTotal struct {
 	size    int                                  // size of the result in bytes
 	neutral uint64                               // bits of the neutral element
 	combine func(dst, acc unsafe.Pointer, n int) // combines the accumulators
@@ -87,7 +87,7 @@ func New(loop *expr.Loop) (*Runner, error) {
 	if err := loop.Check(); err != nil {
 		return nil, err
 	}
-	runner := &Runner{folds: len(loop.Folds), isScalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
+	runner := &Runner{foldCount: len(loop.Folds), isScalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
 	for _, output := range loop.Code.Out {
 		runner.elementSize = append(runner.elementSize, output.DType.Size())
 	}
@@ -104,15 +104,16 @@ func New(loop *expr.Loop) (*Runner, error) {
 		prep.closePredicates(expr.Value(v))
 	}
 	prep.addStores()
-	widest := 1
+	widestSize := 1
 	for _, inst := range prep.code.Insts {
-		widest = max(widest, inst.DType.Size())
+		widestSize = max(widestSize, inst.DType.Size())
 	}
-	runner.blockLen = blockBytes / widest
+	runner.blockLen = blockBytes / widestSize
 	if loop.CombinesLanes {
 		for i, fold := range loop.Folds {
 			dtype := loop.DType(i)
-			runner.totals = append(runner.totals, total{dtype.Size(), expr.Neutral(fold.Op, dtype), Combine(fold.Op, dtype)})
+			runner.rowTotals = append(runner.rowTotals, rowTotal{dtype.Size(), expr.Neutral(fold.Op, dtype),
+				Combine(fold.Op, dtype)})
 		}
 	}
 	runner.tabulate(loop) // replaces the steps by a table of results, if all operands are bytes or bools
@@ -131,16 +132,16 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	}
 	prep := &preparer{Runner: runner, loop: loop}
 	var newValue []expr.Value
-	prep.code, newValue, prep.predicated = predicate(code, loop.Folds)
+	prep.code, newValue, prep.predicated = orderByPredicate(code, loop.Folds)
 	for _, fold := range loop.Folds {
 		prep.folded = append(prep.folded, expr.Fold{Op: fold.Op, Value: newValue[fold.Value]})
 	}
 	if err := prep.joinConversions(); err != nil {
 		return nil, err
 	}
-	instructions := len(prep.code.Insts)
-	prep.initialCells, prep.uniform = make([]uint64, instructions), make([]bool, instructions)
-	prep.places, prep.lastReader = make([]place, instructions), make([]int, instructions)
+	instCount := len(prep.code.Insts)
+	prep.initialCells, prep.uniform = make([]uint64, instCount), make([]bool, instCount)
+	prep.places, prep.lastReader = make([]place, instCount), make([]int, instCount)
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
 			prep.places[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}
@@ -159,7 +160,7 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 			}
 		}
 	}
-	prep.eachOutput(func(v expr.Value, _ place) { prep.lastReader[v] = instructions })
+	prep.eachOutput(func(v expr.Value, _ place) { prep.lastReader[v] = instCount })
 	return prep, nil
 }
 
@@ -180,7 +181,9 @@ func (prep *preparer) eachOutput(visit func(v expr.Value, to place)) {
 // operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell.
 func (prep *preparer) operandSlot(operand expr.Value) int { return len(prep.code.Out) + int(operand) }
 func (prep *preparer) foldSlot(fold int) int              { return len(prep.elementSize) + fold }
-func (prep *preparer) cellSlot(v expr.Value) int          { return prep.foldSlot(prep.Runner.folds) + int(v) }
+func (prep *preparer) cellSlot(v expr.Value) int {
+	return prep.foldSlot(prep.Runner.foldCount) + int(v)
+}
 
 // addInst adds the step of an instruction, and sets the place of its value.
 func (prep *preparer) addInst(v expr.Value) {
@@ -257,8 +260,8 @@ func (prep *preparer) resultPlace(v expr.Value) (to place) {
 		prep.freeSlots = prep.freeSlots[:freeCount-1]
 		return place{slot, 0, inst.DType.Size()}
 	}
-	prep.blocks++
-	return place{prep.cellSlot(expr.Value(len(prep.code.Insts))) + prep.blocks - 1, 0, inst.DType.Size()}
+	prep.blockCount++
+	return place{prep.cellSlot(expr.Value(len(prep.code.Insts))) + prep.blockCount - 1, 0, inst.DType.Size()}
 }
 
 // isLastUse reports whether instruction v is the last to read an operand, and the operand is in a block.

@@ -8,26 +8,26 @@ import (
 
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
-	slots  []unsafe.Pointer         // the addresses of the slots of the Runner
-	mem    []uint64                 // cells, then temporary blocks
-	totals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
-	accs   []unsafe.Pointer         // indexed by fold: the address in totals
-	runner *Runner                  // the Runner that made it
+	slots     []unsafe.Pointer         // the addresses of the slots of the Runner
+	mem       []uint64                 // cells, then temporary blocks
+	rowTotals [][expr.FoldLanes]uint64 // indexed by fold: the accumulators of a row, if the loop has CombinesLanes
+	accs      []unsafe.Pointer         // indexed by fold: the address in rowTotals
+	runner    *Runner                  // the Runner that made it
 }
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (runner *Runner) NewScratch() *Scratch {
-	scratch := &Scratch{runner: runner, totals: make([][expr.FoldLanes]uint64, len(runner.totals)),
-		mem:   append(make([]uint64, 0, len(runner.initialCells)+runner.blocks*blockWords+1), runner.initialCells...),
-		slots: make([]unsafe.Pointer, len(runner.elementSize)+runner.folds)}
+	scratch := &Scratch{runner: runner, rowTotals: make([][expr.FoldLanes]uint64, len(runner.rowTotals)),
+		mem:   append(make([]uint64, 0, len(runner.initialCells)+runner.blockCount*blockWords+1), runner.initialCells...),
+		slots: make([]unsafe.Pointer, len(runner.elementSize)+runner.foldCount)}
 	scratch.mem = scratch.mem[:cap(scratch.mem)]
-	for k := range scratch.totals {
-		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.totals[k]))
+	for k := range scratch.rowTotals {
+		scratch.accs = append(scratch.accs, unsafe.Pointer(&scratch.rowTotals[k]))
 	}
 	for k := range runner.initialCells {
 		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[k]))
 	}
-	for k := range runner.blocks {
+	for k := range runner.blockCount {
 		scratch.slots = append(scratch.slots, unsafe.Pointer(&scratch.mem[len(runner.initialCells)+k*blockWords]))
 	}
 	return scratch
@@ -69,25 +69,25 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	if rowLength <= 0 || rows <= 0 {
 		return
 	}
-	pooled := scratch == nil
-	if pooled {
+	isPooled := scratch == nil
+	if isPooled {
 		scratch = runner.scratch.Get().(*Scratch)
 	}
-	copy(scratch.slots[len(ptrs):], accs[:runner.folds])
+	copy(scratch.slots[len(ptrs):], accs[:runner.foldCount])
 	copy(scratch.slots[len(ptrs):], scratch.accs) // with CombinesLanes, rows are folded into memory of scratch
 	for row := range rows {
-		for k := range runner.totals {
-			total := &runner.totals[k]
+		for k := range runner.rowTotals {
+			total := &runner.rowTotals[k]
 			moves[sizeIndex(total.size)](operands{dst: operand{scratch.accs[k], 0, total.size},
 				a: operand{ptr: unsafe.Pointer(&total.neutral)}, n: expr.FoldLanes})
 		}
 		runner.runRow(scratch, ptrs, strides, row, rowLength)
-		for k := range runner.totals {
-			runner.totals[k].combine(unsafe.Add(accs[k], row*runner.totals[k].size), scratch.accs[k], 1)
+		for k := range runner.rowTotals {
+			runner.rowTotals[k].combine(unsafe.Add(accs[k], row*runner.rowTotals[k].size), scratch.accs[k], 1)
 		}
 	}
-	if pooled {
-		clear(scratch.slots[:len(ptrs)+runner.folds]) // the pool does not keep the caller's memory alive
+	if isPooled {
+		clear(scratch.slots[:len(ptrs)+runner.foldCount]) // the pool does not keep the caller's memory alive
 		runner.scratch.Put(scratch)
 	}
 }

@@ -116,8 +116,9 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return proof, nil
 }
 
-// maxSteps limits the backtracking of followAll: on average, it follows each node at most maxSteps times again.
-const maxSteps = 64
+// maxRetriesPerNode limits the backtracking of followAll, which follows each node again at most this number of times on
+// average.
+const maxRetriesPerNode = 64
 
 // followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries these places
 // in order. If the proof fails at a later node, it goes back to the reshape and tries the next place. If all fail, it
@@ -125,16 +126,16 @@ const maxSteps = 64
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error
 	var culprit *graph.Node
-	steps, furthest := 0, -1
+	retries, furthest := 0, -1
 	for i := 0; i <= len(nodes); i++ {
 		if err := p.graph.ContextErr(); err != nil {
 			return nil, err
 		}
-		before := len(p.choices)
-		failedNode, err := p.step(nodes, i)
+		choiceCount := len(p.choices)
+		failedNode, err := p.followAt(nodes, i)
 		if err == nil {
-			if len(p.choices) > before { // follow does not know the index of the node
-				p.choices[before].node = i
+			if len(p.choices) > choiceCount { // follow does not know the index of the node
+				p.choices[choiceCount].node = i
 			}
 			continue
 		}
@@ -147,7 +148,7 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		}
 		// Return to the latest node with a choice, and continue after it with its next place.
 		choice := &p.choices[last]
-		if steps += i - choice.node; steps > maxSteps*len(nodes) {
+		if retries += i - choice.node; retries > maxRetriesPerNode*len(nodes) {
 			return culprit, reason
 		}
 		p.forget(nodes[choice.node:min(i+1, len(nodes))])
@@ -160,9 +161,9 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	return nil, nil
 }
 
-// step follows node i, or checks the outputs if i is len(nodes). After a failure it returns the node that prevents the
-// proof.
-func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
+// followAt follows node i, or checks the outputs if i is len(nodes). After a failure it returns the node that prevents
+// the proof.
+func (p *Proof) followAt(nodes []*graph.Node, i int) (*graph.Node, error) {
 	if i < len(nodes) {
 		return nodes[i], p.follow(nodes[i])
 	}
@@ -283,8 +284,8 @@ func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, b
 
 // placesAfterReshape returns the possible places of the rows of a value after the reshape n. At each place, one
 // dimension of the new shape contains all rows, and possibly other dimensions of the old shape. Places with fewer
-// slices of a row come first, then places with fewer blocks, then places near the present dimension. If a dimension
-// contains the rows alone, only such places are returned.
+// slices of a row come first, then places with fewer blocks, then places near the present dimension. If at some places
+// the dimension contains nothing but the rows, only these places are returned.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	before, after, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if before.DType.Size() != after.DType.Size() || before.Numel() != after.Numel() || before.Numel() == 0 {

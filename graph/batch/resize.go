@@ -102,7 +102,7 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 		return true
 	}
 	rowSlices := size / rows / place.blocks
-	same := true
+	isSame := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
 		// Compare with the element of the first row of the same block at the same position within the row.
 		slice := index[dim]
@@ -110,10 +110,10 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 		index[dim] = slice/(rowSlices*rows)*(rowSlices*rows) + slice%rowSlices
 		firstRowElement := t.At(index...)
 		index[dim] = slice
-		same = fmt.Sprint(element) == fmt.Sprint(firstRowElement)
-		return same
+		isSame = fmt.Sprint(element) == fmt.Sprint(firstRowElement)
+		return isSame
 	})
-	return same
+	return isSame
 }
 
 // withRows returns a constant of equal rows with another number of these rows.

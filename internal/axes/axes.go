@@ -21,9 +21,9 @@ const MaxOutputs = 4
 
 // Axis is a dimension of a walk, the loop nest over the kept or over the reduced dimensions.
 type Axis struct {
-	N   int             // size in elements
-	In  int             // stride of the operand in bytes
-	Out [MaxOutputs]int // strides of the outputs in bytes
+	Size       int             // size in elements
+	InStride   int             // stride of the operand in bytes
+	OutStrides [MaxOutputs]int // strides of the outputs in bytes
 }
 
 // Dims returns the dimensions of an operand, in order. Outputs must have the operand's shape, with stride 0 in reduced
@@ -40,9 +40,9 @@ func Dims(input tensor.Meta, outs ...tensor.Meta) []Axis {
 	}
 	dims := make([]Axis, len(input.Shape))
 	for d, n := range input.Shape {
-		dims[d] = Axis{N: n, In: input.Strides[d] * input.DType.Size()}
+		dims[d] = Axis{Size: n, InStride: input.Strides[d] * input.DType.Size()}
 		for i, output := range outs {
-			dims[d].Out[i] = output.Strides[d] * output.DType.Size()
+			dims[d].OutStrides[i] = output.Strides[d] * output.DType.Size()
 		}
 	}
 	return dims
@@ -50,7 +50,7 @@ func Dims(input tensor.Meta, outs ...tensor.Meta) []Axis {
 
 // Split divides dimensions, given slowest first, into kept and reduced axes, fastest first. Both lists are ordered by
 // ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is set, the
-// reduced axes keep the order of dims. The position in a walk along them is then the logical index. Each list has at
+// reduced axes keep the order of dims, so that the position in a walk along them is the logical index. Each list has at
 // least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
 func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
 	if len(reducedDims) != len(dims) {
@@ -64,7 +64,7 @@ func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis)
 			kept = append(kept, axis)
 		}
 	}
-	byStride := func(a, b Axis) int { return a.In - b.In }
+	byStride := func(a, b Axis) int { return a.InStride - b.InStride }
 	sorted.Func(kept, byStride)
 	if !inOrder {
 		sorted.Func(reduced, byStride)
@@ -72,31 +72,31 @@ func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis)
 	return merge(kept), merge(reduced)
 }
 
-// merge removes axes of size 1, and merges adjacent axes that one axis can replace. At least one axis is left.
+// merge removes axes of size 1, and merges adjacent axes that one axis can replace. The result has at least one axis.
 func merge(axes []Axis) []Axis {
 	out := make([]Axis, 0, max(len(axes), 1))
 	for _, axis := range axes {
-		if axis.N == 1 {
+		if axis.Size == 1 {
 			continue
 		}
 		if k := len(out) - 1; k >= 0 && out[k].canMerge(&axis) {
-			out[k].N *= axis.N
+			out[k].Size *= axis.Size
 			continue
 		}
 		out = append(out, axis)
 	}
 	if len(out) == 0 {
-		out = append(out, Axis{N: 1})
+		out = append(out, Axis{Size: 1})
 	}
 	return out
 }
 
 // canMerge reports whether one axis can replace a and next, the next slower axis. It can if a step along next equals
-// a.N steps along a, for the operand and all outputs.
+// a.Size steps along a, for the operand and all outputs.
 func (a *Axis) canMerge(next *Axis) bool {
-	mergeable := a.N*a.In == next.In
-	for i, step := range a.Out {
-		mergeable = mergeable && a.N*step == next.Out[i]
+	mergeable := a.Size*a.InStride == next.InStride
+	for i, step := range a.OutStrides {
+		mergeable = mergeable && a.Size*step == next.OutStrides[i]
 	}
 	return mergeable
 }
@@ -105,47 +105,47 @@ func (a *Axis) canMerge(next *Axis) bool {
 func Numel(axes []Axis) int {
 	count := 1
 	for _, axis := range axes {
-		count *= axis.N
+		count *= axis.Size
 	}
 	return count
 }
 
 // Walker visits the positions of some axes in order. The index along the first axis changes fastest. The zero value of
-// Offset and Out is the first position.
+// Offset and OutOffsets is the first position.
 type Walker struct {
-	Axes   []Axis
-	Index  []int           // by axis: the index of the current position
-	Offset int             // byte offset of the current position in the operand
-	Out    [MaxOutputs]int // by output: byte offset of the position of the last Seek
+	Axes       []Axis
+	Index      []int           // by axis: the index of the current position
+	Offset     int             // byte offset of the current position in the operand
+	OutOffsets [MaxOutputs]int // by output: byte offset of the position of the last Seek
 }
 
 // Seek moves to position i, which must be in range. Index must have an element for each axis, or it panics.
 func (w *Walker) Seek(i int) {
-	w.Offset, w.Out = 0, [MaxOutputs]int{}
+	w.Offset, w.OutOffsets = 0, [MaxOutputs]int{}
 	for dim := range w.Axes {
 		axis := &w.Axes[dim]
 		index := i
-		if dim < len(w.Axes)-1 && axis.N > 0 { // the last axis needs no division
-			index = i % axis.N
-			i /= axis.N
+		if dim < len(w.Axes)-1 && axis.Size > 0 { // the last axis needs no division
+			index = i % axis.Size
+			i /= axis.Size
 		}
 		w.Index[dim] = index
-		w.Offset += index * axis.In
-		for output := range w.Out {
-			w.Out[output] += index * axis.Out[output]
+		w.Offset += index * axis.InStride
+		for output := range w.OutOffsets {
+			w.OutOffsets[output] += index * axis.OutStrides[output]
 		}
 	}
 }
 
-// Next advances by one position. It updates Index and Offset, but not Out.
+// Next advances by one position. It updates Index and Offset, but not OutOffsets.
 func (w *Walker) Next() {
 	for dim := range w.Axes {
 		axis := &w.Axes[dim]
-		w.Offset += axis.In
-		if w.Index[dim]++; w.Index[dim] < axis.N {
+		w.Offset += axis.InStride
+		if w.Index[dim]++; w.Index[dim] < axis.Size {
 			return
 		}
-		w.Offset -= axis.N * axis.In // back to index 0, and on to the next axis
+		w.Offset -= axis.Size * axis.InStride // back to index 0, and on to the next axis
 		w.Index[dim] = 0
 	}
 }

@@ -54,7 +54,7 @@ func TestSplitVisitsAll(t *testing.T) {
 			for j := range axes.Numel(along) {
 				a.Seek(j)
 				assert.Equal(t, a.Offset, b.Offset)
-				v := visit{k.Offset + a.Offset, k.Out[0] + a.Out[0], 0}
+				v := visit{k.Offset + a.Offset, k.OutOffsets[0] + a.OutOffsets[0], 0}
 				if inOrder {
 					v.position = j
 				}
@@ -88,9 +88,10 @@ func ExampleSplit() {
 	run := along[0]
 	for i := range axes.Numel(kept) {
 		w.Seek(i)
-		p := load.Run(unsafe.Pointer(&buf[0]), unsafe.Pointer(&tmp[0]), unsafe.Add(x.Pointer(), w.Offset), run.In, run.N)
+		p := load.Run(unsafe.Pointer(&buf[0]), unsafe.Pointer(&tmp[0]), unsafe.Add(x.Pointer(), w.Offset),
+			run.InStride, run.Size)
 		sum := 0.0
-		for _, v := range unsafe.Slice((*float64)(p), run.N) {
+		for _, v := range unsafe.Slice((*float64)(p), run.Size) {
 			sum += v
 		}
 		fmt.Println(sum)

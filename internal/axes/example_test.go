@@ -17,16 +17,16 @@ func Example() {
 	out := tensor.Meta{DType: tensor.Float32, Shape: in.Shape, Strides: []int{1, 0}}
 
 	kept, along := axes.Split(axes.Dims(in, out), []bool{false, true}, true)
-	fmt.Println("kept", kept[0].N, kept[0].In, "along", along[0].N, along[0].In)
+	fmt.Println("kept", kept[0].Size, kept[0].InStride, "along", along[0].Size, along[0].InStride)
 
 	load := axes.NewLoader(in.DType, tensor.Float32, tensor.Float32)
 	var block, room [axes.BlockBytes]byte
 	w := axes.Walker{Axes: kept, Index: make([]int, len(kept))}
 	for range axes.Numel(kept) {
 		line := load.Run(unsafe.Pointer(&block), unsafe.Pointer(&room), unsafe.Add(unsafe.Pointer(&data[0]), w.Offset),
-			along[0].In, along[0].N)
-		sum := (*float32)(unsafe.Add(unsafe.Pointer(&sums[0]), w.Out[0]))
-		for _, x := range unsafe.Slice((*float32)(line), along[0].N) {
+			along[0].InStride, along[0].Size)
+		sum := (*float32)(unsafe.Add(unsafe.Pointer(&sums[0]), w.OutOffsets[0]))
+		for _, x := range unsafe.Slice((*float32)(line), along[0].Size) {
 			*sum += x
 		}
 		w.Seek(w.Index[0] + 1)

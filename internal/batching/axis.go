@@ -33,7 +33,7 @@ type Axis struct {
 	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
 	rowsLock  sync.Mutex               // held while a result of EfficientRows is computed
 	plansLock sync.Mutex
-	plans     []*plan // different plans
+	plans     []*plan // different plans, at most maxPlans: see uniquePlan
 }
 
 // Symbol returns the symbol of the batch size: dimension 0 of every input. It returns an error if there is no such
@@ -127,10 +127,12 @@ const costTolerance = 0.005
 // EfficientRows returns the number of rows that a batch with the given run should have: the least number with a
 // predicted cost per row at most 0.5% above the minimum. Candidates are minRows, its doubles, and maxRows, within the
 // bounds of the batch size. A maxRows below twice the least batch size is increased to it, so that a batch can have two
-// runs. If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it
-// does not wait. Smaller batches need less memory, their rows wait less, and their intermediate results stay in nearer
-// caches. The result is maxRows if the run cannot be joined, if no candidate can be planned before the context ends, or
-// while another call plans. Requests of many sizes thus do not wait for each other.
+// runs. EfficientRows prefers small batches, because they need less memory, their rows wait less, and their
+// intermediate results stay in nearer caches.
+//
+// If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it does not
+// wait. The result is maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.
+// It is also maxRows while another call plans, so that requests of many sizes do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
 	if run.Rows == 0 || a.exact && run.plan == nil {
 		return maxRows
@@ -195,9 +197,9 @@ type plan struct {
 	impls     map[string]*graph.Impl // by node; may differ from the decisions, see program.Program.Implementations
 }
 
-// planAt returns the plan for the sizes of a run, but with the given number of rows; nil if there is none, or if the
-// context ends first. Plans with equal decisions and implementations have the same pointer, unless maxPlans other plans
-// are kept already.
+// planAt returns the plan for the sizes of a run, but with the given number of rows. It returns nil if there is no such
+// plan, or if the context ends first. Plans with equal decisions and implementations have the same pointer, unless
+// a.plans already has maxPlans other plans.
 func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows
@@ -214,7 +216,8 @@ func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	return found
 }
 
-// uniquePlan returns the kept plan with the given implementations and the decisions of spec; nil if spec is nil.
+// uniquePlan returns the element of a.plans with the given implementations and the decisions of spec. If there is none,
+// it returns a new plan, and adds it unless a.plans has maxPlans elements. It returns nil if spec is nil.
 func (a *Axis) uniquePlan(impls map[string]*graph.Impl, spec *program.Specialization) *plan {
 	if spec == nil {
 		return nil

@@ -14,12 +14,16 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// PlanForOneRow chooses a plan for all batch sizes from three: the plan for `rows` rows, for which p was compiled from
-// g; the plan for one row; and the plan for one row with some implementations of the first plan. At both sizes, it
-// divides the cost of each plan by the cost of the plan for this size. It chooses the plan with the least maximum of
-// both ratios. plansOneRow reports whether it chose a plan for one row. pins then has implementations by node: some of
-// the plan for `rows` rows, and replacements for implementations that do not support `rows` rows. plansOneRow is false
-// if other sizes are open, because costs depend on them. symbol is the result of [Symbol].
+// PlanForOneRow chooses a plan for all batch sizes from three:
+//   - the plan for `rows` rows, for which p was compiled from g;
+//   - the plan for one row;
+//   - the plan for one row with some implementations of the plan for `rows` rows.
+//
+// For both numbers of rows, it divides the cost of each plan by the cost of the plan that is made for this number. It
+// chooses the plan whose greater ratio is the least. plansOneRow reports whether it chose a plan for one row. pins then
+// has implementations by node: some of the plan for `rows` rows, and replacements for implementations that do not
+// support `rows` rows. plansOneRow is false if other sizes are open, because costs depend on them. symbol is the result
+// of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	plansOneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
@@ -136,10 +140,10 @@ func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
 	manyAtOne, manyAtMany := nodesOf(many.atOne), nodesOf(many.atMany)
 	var changes []change
 	for _, name := range sorted.Keys(oneAtOne) {
-		impl, saved := manyAtMany[name].impl, oneAtMany[name].ns-manyAtMany[name].ns
+		impl, saved := manyAtMany[name].impl, oneAtMany[name].costNS-manyAtMany[name].costNS
 		if manyAtMany[name].op == sources[name] && impl != nil && impl == manyAtOne[name].impl &&
 			impl != oneAtMany[name].impl && saved > 0 {
-			changes = append(changes, change{name, impl.Name, max(0, manyAtOne[name].ns-oneAtOne[name].ns), saved})
+			changes = append(changes, change{name, impl.Name, max(0, manyAtOne[name].costNS-oneAtOne[name].costNS), saved})
 		}
 	}
 	sorted.Func(changes, func(a, b change) int { return cmp.Compare(b.saved*a.added, a.saved*b.added) })
@@ -159,9 +163,9 @@ func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
 
 // plannedNode is a node of a plan.
 type plannedNode struct {
-	op   *graph.Op
-	impl *graph.Impl
-	ns   float64 // its cost
+	op     *graph.Op
+	impl   *graph.Impl
+	costNS float64 // its cost
 }
 
 // nodesOf returns the nodes of a plan by name.

@@ -97,12 +97,12 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			shape[0] += run.Rows
 		}
 		meta := tensor.New(first.DType, shape...)
-		part := tensor.Must(tensor.FromStorage(meta, joinedPool.Take(meta.Bytes(), false)))
-		data := part.Storage().Bytes()
+		joined := tensor.Must(tensor.FromStorage(meta, joinedPool.Take(meta.Bytes(), false)))
+		data := joined.Storage().Bytes()
 		for _, run := range runs {
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]
 		}
-		in[name] = part
+		in[name] = joined
 	}
 	return in, nil
 }
@@ -116,21 +116,21 @@ func (a *Axis) Split(out map[string]*tensor.Tensor, runs []*Run) []map[string]*t
 	for _, run := range runs {
 		total += run.Rows
 	}
-	parts, row := make([]map[string]*tensor.Tensor, len(runs)), 0
+	outputsByRun, row := make([]map[string]*tensor.Tensor, len(runs)), 0
 	for i, run := range runs {
-		parts[i] = make(map[string]*tensor.Tensor, len(out))
+		outputsByRun[i] = make(map[string]*tensor.Tensor, len(out))
 		for name, whole := range out {
 			if !a.outputs[name] {
-				parts[i][name] = whole
+				outputsByRun[i][name] = whole
 				continue
 			}
 			slicesPerRow := whole.Shape[0] / total // the slices along dimension 0 that belong to one row of the batch
 			meta := whole.Meta
 			meta.Shape = append([]int{run.Rows * slicesPerRow}, whole.Shape[1:]...)
 			meta.Offset += row * slicesPerRow * whole.Strides[0]
-			parts[i][name] = tensor.Must(whole.View(meta))
+			outputsByRun[i][name] = tensor.Must(whole.View(meta))
 		}
 		row += run.Rows
 	}
-	return parts
+	return outputsByRun
 }

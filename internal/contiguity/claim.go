@@ -61,19 +61,19 @@ func (p *claimParser) next() {
 		p.tokenEnd++
 	}
 	p.tokenStart = p.tokenEnd
-	rest := p.text[p.tokenEnd:]
-	length := strings.IndexFunc(rest, func(r rune) bool {
+	unread := p.text[p.tokenEnd:]
+	length := strings.IndexFunc(unread, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
 	switch {
 	case length < 0: // a name up to the end, or the end
-		length = len(rest)
-	case length == 0 && strings.HasPrefix(rest, "=>"):
+		length = len(unread)
+	case length == 0 && strings.HasPrefix(unread, "=>"):
 		length = 2
 	case length == 0: // one character
-		length = len(string([]rune(rest)[:1]))
+		length = len(string([]rune(unread)[:1]))
 	}
-	p.token, p.tokenEnd = rest[:length], p.tokenEnd+length
+	p.token, p.tokenEnd = unread[:length], p.tokenEnd+length
 }
 
 // accept reports whether the current token is the given one, and then reads the next token.
@@ -182,7 +182,7 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6", rank)
 	}
 	report := &Report{Rank: rank, env: sym.NewEnv()}
-	report.shape, report.strides = values(report.env, rank)
+	report.shape, report.strides = newShapeAndStrides(report.env, rank)
 	report.Formula = claim.Condition(report.shape, report.strides)
 	// Report.refute finds sizes and strides for which the formula differs from Branches. Here Branches is always true.
 	report.Predicate.Branches = func(shape, strides []sym.Int) bool { return true }

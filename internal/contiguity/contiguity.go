@@ -115,29 +115,29 @@ func rowMajor(rank int) []int {
 }
 
 // denseFormulaFrom returns the condition that the dimensions are dense in the given order, fastest first. Each
-// dimension must have size 1, or a stride of step times the product of the sizes of the earlier dimensions. next is the
-// stride that a further dimension would need.
-func denseFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
+// dimension must have size 1, or a stride of `required` times the product of the sizes of the earlier dimensions. next
+// is the stride that a further dimension would need.
+func denseFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {
-		all = all.And(is1(shape[dim]).Or(strides[dim].Eq(step)))
-		step = step.Mul(shape[dim])
+		all = all.And(is1(shape[dim]).Or(strides[dim].Eq(required)))
+		required = required.Mul(shape[dim])
 	}
-	return all, step
+	return all, required
 }
 
 // denseLoop is the loop of TensorImpl::compute_contiguous and of compute_channels_last_contiguous_2d and 3d,
-// starting with stride step.
-func denseLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
+// whose first dimension must have the stride `required`.
+func denseLoop(order []int, shape, strides []sym.Int, required sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Ne(one()).Holds() {
-			if !strides[dim].Eq(step).Holds() {
-				return false, step
+			if !strides[dim].Eq(required).Holds() {
+				return false, required
 			}
-			step = step.Mul(shape[dim])
+			required = required.Mul(shape[dim])
 		}
 	}
-	return true, step
+	return true, required
 }
 
 // denseFormula returns the Condition of a predicate: the value has the rank of order, and is dense in this order.
@@ -179,15 +179,15 @@ func contiguous(shape, strides []sym.Int) bool {
 
 // orderedFormulaFrom returns the condition that sizes are not 0 and that strides do not decrease along the order.
 // minStride is the lower bound for the first stride, and next is the lower bound for the stride of a further dimension.
-// channels is the stride of the channel dimension. At dimension 0, the lower bound must differ from channels: PyTorch
+// channelStride is the stride of the channel dimension. At dimension 0, the lower bound must differ from it: PyTorch
 // thereby rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
-func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all sym.Bool,
+func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channelStride sym.Int) (all sym.Bool,
 	next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {
 		all = all.And(shape[dim].Ne(sym.Int{})).And(strides[dim].Ge(minStride))
 		if dim == 0 {
-			all = all.And(minStride.Ne(channels))
+			all = all.And(minStride.Ne(channelStride))
 		}
 		minStride = strides[dim].Mul(shape[dim].Max(one())) // the loop multiplies only by sizes above 1
 	}
@@ -195,7 +195,7 @@ func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channe
 }
 
 // orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFormulaFrom.
-func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.Int) (all bool, next sym.Int) {
+func orderedLoop(order []int, shape, strides []sym.Int, minStride, channelStride sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Eq(sym.Int{}).Holds() {
 			return false, minStride
@@ -203,7 +203,7 @@ func orderedLoop(order []int, shape, strides []sym.Int, minStride, channels sym.
 		if strides[dim].Lt(minStride).Holds() {
 			return false, minStride
 		}
-		if dim == 0 && minStride.Eq(channels).Holds() {
+		if dim == 0 && minStride.Eq(channelStride).Holds() {
 			return false, minStride
 		}
 		minStride = strides[dim]
@@ -238,26 +238,26 @@ func ordered(order []int) func(shape, strides []sym.Int) bool {
 }
 
 // exactFormulaFrom returns the condition that the strides are dense in the order, for dimensions of size 1 too. The
-// stride of each dimension must be step times the product of the sizes of the earlier dimensions. next is the stride
-// that the next dimension would need.
-func exactFormulaFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, next sym.Int) {
+// stride of each dimension must be `required` times the product of the sizes of the earlier dimensions. next is the
+// stride that a further dimension would need.
+func exactFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {
-		all = all.And(strides[dim].Eq(step))
-		step = step.Mul(shape[dim])
+		all = all.And(strides[dim].Eq(required))
+		required = required.Mul(shape[dim])
 	}
-	return all, step
+	return all, required
 }
 
 // exactLoop compares strides with the results of get_channels_last_strides_2d and 3d.
-func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, next sym.Int) {
+func exactLoop(order []int, shape, strides []sym.Int, required sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
-		if !strides[dim].Eq(step).Holds() {
-			return false, step
+		if !strides[dim].Eq(required).Holds() {
+			return false, required
 		}
-		step = step.Mul(shape[dim])
+		required = required.Mul(shape[dim])
 	}
-	return true, step
+	return true, required
 }
 
 // exactFormula returns the condition that strides resemble the strides of a channels-last format (orderedFormulaFrom)

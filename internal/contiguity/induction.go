@@ -136,7 +136,7 @@ func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) 
 	}
 }
 
-// sortStep is the lemma for the order of sorted.
+// sortStep is the lemma for the order of sortedDims.
 var sortStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
@@ -147,7 +147,7 @@ var sortStep = Step{
 				want = append(want, d)
 			}
 		}
-		got := sorted(shape, strides)
+		got := sortedDims(shape, strides)
 		if len(got) != len(want) {
 			return false
 		}
@@ -184,8 +184,8 @@ var reachStep = Step{
 	}),
 }
 
-// check reports whether a step holds on every path of its branches. paths is the number of paths.
-func (s Step) check() (holds bool, paths int, err error) {
+// checkAllPaths reports whether a step holds on every path of its branches. paths is the number of paths.
+func (s Step) checkAllPaths() (holds bool, paths int, err error) {
 	env := sym.NewEnv()
 	cases, err := sym.Fork(env, maxPaths, func() (bool, error) {
 		return s.Check(func(name string) sym.Int { return symbol(env, name) }), nil

@@ -40,8 +40,8 @@ type Path struct {
 	// Decisions is the conjunction of the decisions of the branching form. Condition is the conjunction of the decisions
 	// of both forms.
 	Decisions, Condition sym.Bool
-	// Branching and Formula are the answers of the two forms.
-	Branching, Formula bool
+	// BranchingHolds and FormulaHolds are the answers of the two forms.
+	BranchingHolds, FormulaHolds bool
 }
 
 // StepReport is the result of an induction step: the number of paths through the step, and whether its claim holds on
@@ -84,7 +84,7 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 			rank)
 	}
 	report := &Report{Predicate: predicate, Rank: rank, env: sym.NewEnv(), Proved: true}
-	report.shape, report.strides = values(report.env, rank)
+	report.shape, report.strides = newShapeAndStrides(report.env, rank)
 	report.Formula = predicate.Condition(report.shape, report.strides)
 	parts := []part{{condition: predicate.Condition, branches: predicate.Branches}}
 	if report.ByParts = rank >= minRankByParts && len(predicate.parts) > 0; report.ByParts {
@@ -100,7 +100,7 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 	}
 	report.Atoms = report.atoms()
 	for _, step := range predicate.Steps {
-		holds, paths, err := step.check()
+		holds, paths, err := step.checkAllPaths()
 		if err != nil {
 			return nil, err
 		}
@@ -129,11 +129,11 @@ func (report *Report) explorePaths(part part) error {
 			}
 		}
 		branching := part.branches(report.shape, report.strides)
-		path := Path{Part: part.name, Branching: branching, Decisions: sym.BoolOf(true)}
+		path := Path{Part: part.name, BranchingHolds: branching, Decisions: sym.BoolOf(true)}
 		for _, guard := range report.env.Guards() {
 			path.Decisions = path.Decisions.And(guard)
 		}
-		path.Formula = part.condition(report.shape, report.strides).Holds()
+		path.FormulaHolds = part.condition(report.shape, report.strides).Holds()
 		return path, nil
 	})
 	if err != nil {
@@ -146,7 +146,7 @@ func (report *Report) explorePaths(part part) error {
 		path := explored.Value
 		path.Condition = explored.If
 		report.Paths = append(report.Paths, path)
-		if path.Branching != path.Formula && report.Counterexample == nil {
+		if path.BranchingHolds != path.FormulaHolds && report.Counterexample == nil {
 			report.Proved = false
 			report.Counterexample = report.refute(path)
 		}
@@ -154,8 +154,8 @@ func (report *Report) explorePaths(part part) error {
 	return nil
 }
 
-// values returns unknown sizes and strides.
-func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
+// newShapeAndStrides returns unknown sizes and strides.
+func newShapeAndStrides(env *sym.Env, rank int) (shape, strides []sym.Int) {
 	for dim := range rank {
 		shape = append(shape, symbol(env, "x"+strconv.Itoa(dim+1)))
 	}
@@ -167,12 +167,12 @@ func values(env *sym.Env, rank int) (shape, strides []sym.Int) {
 
 // atoms returns the comparisons in the formula and in the conditions of the paths, each once.
 func (report *Report) atoms() []sym.Bool {
-	seen := map[string]bool{}
+	listed := map[string]bool{}
 	var out []sym.Bool
 	add := func(b sym.Bool) {
 		for _, atom := range b.Atoms() {
-			if !seen[atom.String()] {
-				seen[atom.String()] = true
+			if !listed[atom.String()] {
+				listed[atom.String()] = true
 				out = append(out, atom)
 			}
 		}
@@ -221,7 +221,7 @@ func (report *Report) refute(path Path) *Counterexample {
 		formula, err := report.Formula.At(binding)
 		if err == nil && formula != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(strideValues...)) {
 			counterexample.Sizes, counterexample.Strides = sizes, strideValues
-			counterexample.Path.Formula, counterexample.Path.Branching = formula, !formula
+			counterexample.Path.FormulaHolds, counterexample.Path.BranchingHolds = formula, !formula
 			return counterexample
 		}
 	}
@@ -237,18 +237,18 @@ func (report *Report) pathOf(counterexample *Counterexample) Path {
 		binding[report.strides[dim].String()] = counterexample.Strides[dim]
 	}
 	for _, path := range report.Paths {
-		if taken, err := path.Condition.At(binding); err == nil && taken && path.Branching != path.Formula {
-			path.Branching, path.Formula = counterexample.Path.Branching, counterexample.Path.Formula
+		if taken, err := path.Condition.At(binding); err == nil && taken && path.BranchingHolds != path.FormulaHolds {
+			path.BranchingHolds, path.FormulaHolds = counterexample.Path.BranchingHolds, counterexample.Path.FormulaHolds
 			return path
 		}
 	}
 	return counterexample.Path
 }
 
-// Differ returns the condition that the forms disagree. The branching form is expressed as the disjunction of its paths
-// with a true answer. After a proof the condition is unsatisfiable. In a proof by parts, it is the disjunction over the
-// parts.
-func (report *Report) Differ() sym.Bool {
+// FormsDiffer returns the condition that the forms disagree. The branching form is expressed as the disjunction of its
+// paths with a true answer. After a proof the condition is unsatisfiable. In a proof by parts, it is the disjunction
+// over the parts.
+func (report *Report) FormsDiffer() sym.Bool {
 	if !report.ByParts {
 		return report.partDiffers("", report.Formula)
 	}
@@ -270,17 +270,18 @@ func (report *Report) Differ() sym.Bool {
 func (report *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.BoolOf(false)
 	for _, path := range report.Paths {
-		if path.Branching && path.Part == part {
+		if path.BranchingHolds && path.Part == part {
 			holds = holds.Or(path.Decisions)
 		}
 	}
 	return holds.And(formula.Not()).Or(holds.Not().And(formula))
 }
 
-// SMT returns [Report.Differ] in SMT-LIB 2. The answer unsat confirms the proof. SMT returns "" for the zero Report.
+// SMT returns [Report.FormsDiffer] in SMT-LIB 2. The answer unsat confirms the proof. SMT returns "" for the zero
+// Report.
 func (report *Report) SMT() string {
 	if report.env == nil {
 		return ""
 	}
-	return report.env.SMT(report.Differ())
+	return report.env.SMT(report.FormsDiffer())
 }

@@ -63,7 +63,7 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 	}
 	holds, _, err := (Step{Check: func(symbol func(string) sym.Int) bool {
 		return symbol("s").Gt(one()).Holds()
-	}}).check()
+	}}).checkAllPaths()
 	require.NoError(t, err)
 	assert.False(t, holds)
 }

@@ -27,18 +27,18 @@ func sortedFormula(shape, strides []sym.Int) sym.Bool {
 
 // sizesBefore returns the product of the sizes of the dimensions that precede d.
 func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
-	step := one()
+	product := one()
 	for other := range shape {
 		if other != d {
-			step = step.Mul(sym.Where(precedes(strides, other, d), shape[other], one()))
+			product = product.Mul(sym.Where(precedes(strides, other, d), shape[other], one()))
 		}
 	}
-	return step
+	return product
 }
 
-// sorted returns the dimensions of size other than 1 in the order of their strides, by insertion. Dimensions with equal
-// strides keep their order, as in precedes.
-func sorted(shape, strides []sym.Int) []int {
+// sortedDims returns the dimensions of size other than 1 in the order of their strides, by insertion. Dimensions with
+// equal strides keep their order, as in precedes.
+func sortedDims(shape, strides []sym.Int) []int {
 	var order []int
 	for d := range shape {
 		if is1(shape[d]).Holds() {
@@ -73,7 +73,7 @@ func nonOverlappingAndDense(shape, strides []sym.Int) bool {
 
 // sortedDense is TensorImpl::compute_non_overlapping_and_dense for values with elements.
 func sortedDense(shape, strides []sym.Int) bool {
-	all, _ := denseLoop(sorted(shape, strides), shape, strides, one())
+	all, _ := denseLoop(sortedDims(shape, strides), shape, strides, one())
 	return all
 }
 
@@ -112,7 +112,7 @@ func noOverlap(shape, strides []sym.Int) bool {
 
 // sortedDisjoint is noOverlap for values with elements.
 func sortedDisjoint(shape, strides []sym.Int) bool {
-	disjoint, _ := disjointLoop(sorted(shape, strides), shape, strides, sym.Int{})
+	disjoint, _ := disjointLoop(sortedDims(shape, strides), shape, strides, sym.Int{})
 	return disjoint
 }
 

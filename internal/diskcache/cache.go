@@ -200,7 +200,8 @@ func (c *Cache) ShareRange(src io.ReaderAt, offset int64, bytes int) (_ *tensor.
 // onlyReader hides other methods, so that [io.CopyBuffer] uses its buffer.
 type onlyReader struct{ io.Reader }
 
-// setKey records the key of a storage. The caller has the lock.
+// setKey records the key of a storage. If many keys are recorded, it first removes the entries of collected storages.
+// The caller has the lock.
 func (c *Cache) setKey(mapped *tensor.Storage, key Key) {
 	if len(c.keys) > c.purgeThreshold {
 		for storage := range c.keys {

@@ -59,12 +59,12 @@ func checkEntry(entry io.Reader, size int64, key Key) error {
 		return errDamaged
 	}
 	sum, buffer := uint32(0), make([]byte, min(size, bufferSize))
-	for left := size - headerSize; left > 0; {
-		block := buffer[:min(left, int64(len(buffer)))]
+	for remaining := size - headerSize; remaining > 0; {
+		block := buffer[:min(remaining, int64(len(buffer)))]
 		if _, err := io.ReadFull(entry, block); err != nil {
 			return errDamaged
 		}
-		sum, left = crc32.Update(sum, castagnoli, block), left-int64(len(block))
+		sum, remaining = crc32.Update(sum, castagnoli, block), remaining-int64(len(block))
 	}
 	if sum != binary.LittleEndian.Uint32(header[56:]) {
 		return errDamaged

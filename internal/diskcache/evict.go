@@ -32,7 +32,7 @@ func touch(path string, info fs.FileInfo) {
 func (c *Cache) evict() {
 	c.evicting.Lock()
 	defer c.evicting.Unlock()
-	size, list := c.list()
+	size, list := c.listEntries()
 	if size <= c.options.MaxBytes {
 		return
 	}
@@ -47,8 +47,8 @@ func (c *Cache) evict() {
 	}
 }
 
-// list returns the entries and their total size, and removes abandoned temporary files. It ignores other files.
-func (c *Cache) list() (size int64, entries []fs.FileInfo) {
+// listEntries returns the entries and their total size, and removes abandoned temporary files. It ignores other files.
+func (c *Cache) listEntries() (size int64, entries []fs.FileInfo) {
 	files, _ := os.ReadDir(c.dir)
 	for _, file := range files {
 		info, err := file.Info()

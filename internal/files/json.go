@@ -70,7 +70,7 @@ func errorAt(text []byte, offset int64, mistake string) error {
 
 // jsonValue rewords the description of a value in an error of package json, such as "string" or "number 1.5".
 func jsonValue(value string) string {
-	kind, rest, _ := strings.Cut(value, " ")
+	kind, number, _ := strings.Cut(value, " ")
 	switch kind {
 	case "array":
 		return "a list"
@@ -81,7 +81,7 @@ func jsonValue(value string) string {
 	case "bool":
 		return "true or false"
 	case "number":
-		return strings.TrimSpace("the number " + rest)
+		return strings.TrimSpace("the number " + number)
 	}
 	return value
 }

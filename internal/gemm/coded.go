@@ -72,17 +72,18 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 }
 
 // machineCodeSet returns the kernel set with machine code for a dtype.
-func machineCodeSet(dtype tensor.DType, set registerTileSizes) *kernelSet {
+func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 	const narrow = 2 // vectors of a narrow panel
-	routines, ok := thinRoutines[set.cpu][dtype]
+	routines, ok := thinRoutines[sizes.cpu][dtype]
 	if !ok {
 		routines = portable[dtype].thinKernels
 	}
-	kernels := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth,
-		elemBytes: dtype.Size(), maxHeights: set.maxHeights, thinKernels: routines, sharedLoops: portable[dtype].sharedLoops}
-	_, bytes := tile.VectorRegisters(set.cpu)
+	kernels := &kernelSet{name: sizes.cpu.String() + " code", cpu: sizes.cpu, mr: sizes.panelRows, kc: maxBlockDepth,
+		elemBytes: dtype.Size(), maxHeights: sizes.maxHeights, thinKernels: routines,
+		sharedLoops: portable[dtype].sharedLoops}
+	_, bytes := tile.VectorRegisters(sizes.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
-	kernels.nr, kernels.narrowPanel = set.vectors*kernels.lanes, narrow*kernels.lanes
+	kernels.nr, kernels.narrowPanel = sizes.vectors*kernels.lanes, narrow*kernels.lanes
 	return kernels
 }
 
@@ -101,7 +102,8 @@ type tileStack struct {
 }
 
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
-// first stackCount entries of list.
+// first stackCount entries of list. For example, if A is read in place and a register tile has at most 14 rows, 29 rows
+// give a stack of two tiles of 10 rows and a stack of one tile of 9 rows.
 func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	heightLimit := p.kernels.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
@@ -118,19 +120,19 @@ func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	}
 	// A stack has the tiles at one position in all whole panels, or a tile of the last panel if that has fewer rows.
 	panelWidth := p.a.panelWidth
-	for _, part := range [2]struct{ row, rows, count int }{{0, panelWidth, rows / panelWidth},
+	for _, panels := range [2]struct{ row, rows, count int }{{0, panelWidth, rows / panelWidth},
 		{rows / panelWidth * panelWidth, rows % panelWidth, 1}} {
-		if part.rows == 0 || part.count == 0 {
+		if panels.rows == 0 || panels.count == 0 {
 			continue
 		}
-		size, count, smallerCount := divideEvenly(part.rows, heightLimit)
+		size, count, smallerCount := divideEvenly(panels.rows, heightLimit)
 		for i := range count + smallerCount {
 			height := size
 			if i >= count {
 				height--
 			}
-			add(part.row, height, part.count, panelWidth)
-			part.row += height
+			add(panels.row, height, panels.count, panelWidth)
+			panels.row += height
 		}
 	}
 	return list, stackCount
@@ -197,7 +199,7 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 	if mode == readAndCopy {
 		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
 	}
-	if p.severalPanels {
+	if p.callsSpanPanels {
 		spec.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
 	}
 	if !p.a.contiguousAlongK() {
@@ -254,8 +256,8 @@ func (p *Plan) compile() error {
 	for mode := range numReadModes {
 		p.prefetchLines[mode] = p.linesToPrefetch(mode)
 	}
-	p.severalPanels = p.spansPanels()
-	p.prefetchResultInLoop = p.prefetchesResult() && !p.severalPanels
+	p.callsSpanPanels = p.spansPanels()
+	p.prefetchResultInLoop = p.prefetchesResult() && !p.callsSpanPanels
 	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
 	for _, rows := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
 		for _, cols := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
@@ -309,11 +311,11 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 		return
 	}
 	for store, byReading := range p.codes {
-		for mode, byPart := range byReading {
-			for part, sizes := range byPart {
+		for mode, byPartial := range byReading {
+			for partial, sizes := range byPartial {
 				suffix := [numStoreModes]string{"", ", later terms", ", to a temporary tile"}[store] +
 					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[mode] +
-					[2]string{"", ", last columns"}[part]
+					[2]string{"", ", last columns"}[partial]
 				sizes.listings(suffix, visit)
 			}
 		}
@@ -351,7 +353,7 @@ func (p *Plan) spansPanels() bool {
 // of the columns.
 func (t *tileState) panelsPerCall(j, j1 int) int {
 	panelWidth := t.Plan.b.panelWidth
-	if !t.severalPanels {
+	if !t.callsSpanPanels {
 		return 1
 	}
 	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
@@ -383,7 +385,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 	t.setOperands(args, a, b, j, cols)
 	store, rowsPerCall := t.setStoreMode(args, j)
 	t.setPrefetch(args, b, j)
-	if plan.severalPanels {
+	if plan.callsSpanPanels {
 		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.kernels.elemBytes
 		// The stack has one register tile for each panel, so its tiles have the same rows.
 		stack := tileStack{height: blockEnd - blockStart, count: 1 + morePanels}
@@ -416,8 +418,8 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, 
 }
 
 // setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes for the
-// panel at column j. 1 stands for the rows of one register tile. It sets the address of the temporary tile or of the
-// bias, if the mode uses one.
+// panel at column j. A call computes at least one register tile, so 1 means one register tile. setStoreMode also sets
+// the address of the temporary tile or of the bias, if the mode uses one.
 func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
 	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
 	switch {
@@ -479,7 +481,7 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileS
 	args.Rows = count
 	args.Step[tile.InTile] = a.laneOffset(stack.rowStep) * elemBytes
 	args.Step[tile.OutTile] = stack.rowStep * spec.CRowStride * elemBytes
-	if plan.severalPanels {
+	if plan.callsSpanPanels {
 		args.Step[tile.OutTile] = plan.b.panelWidth * elemBytes
 	}
 	args.Row[tile.In] = a.laneOffset(row-t.i0) * elemBytes

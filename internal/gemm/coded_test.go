@@ -102,8 +102,8 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fits := d[0] <= set.maxHeights[set.vectors(set.nr)]; pl.severalPanels != fits {
-				t.Errorf("%v: several panels in a call: %v", d, pl.severalPanels)
+			if fits := d[0] <= set.maxHeights[set.vectors(set.nr)]; pl.callsSpanPanels != fits {
+				t.Errorf("%v: several panels in a call: %v", d, pl.callsSpanPanels)
 			}
 			p.check(t, set, sharedElems)
 		}

@@ -99,9 +99,9 @@ func (p *Plan) JoinsTiles() bool { return p.joinedCols > p.tileCols }
 func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
 	x := p.execution(args, worker)
 	x.superBlockTerms, x.epilogue = p.spec.K, args.Epilogue
-	last := min(end*p.tileCols, p.spec.N)
-	for j0 := begin * p.tileCols; j0 < last; j0 += p.joinedCols {
-		j1 := min(j0+p.joinedCols, last)
+	endCol := min(end*p.tileCols, p.spec.N)
+	for j0 := begin * p.tileCols; j0 < endCol; j0 += p.joinedCols {
+		j1 := min(j0+p.joinedCols, endCol)
 		x.runDirect(j0, j1)
 		x.runEpilogue(0, p.spec.M, j0, j1)
 	}
@@ -110,9 +110,9 @@ func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
 // runSimple computes C[i0:i1, j0:j1] with strided loops.
 func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	spec := &x.spec
-	left, right := spec.A, spec.B
+	operandA, operandB := spec.A, spec.B
 	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
-		left.RowStride, left.ColStride, right.RowStride, right.ColStride = 0, 0, 0, 0
+		operandA.RowStride, operandA.ColStride, operandB.RowStride, operandB.ColStride = 0, 0, 0, 0
 	}
 	// The product is divided into parts of rows × cols elements and depth terms. A part has at most checkMACs
 	// multiplications, the number between two calls of Args.Check.
@@ -125,12 +125,12 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	for i := i0; i < i1; i += rows {
 		partRows := min(rows, i1-i)
 		for j := j0; j < j1; j += cols {
-			partCols, bias, add := min(cols, j1-j), x.biasAt(i, j), spec.Accumulate
+			partCols, bias, accumulate := min(cols, j1-j), x.biasAt(i, j), spec.Accumulate
 			for k := 0; k == 0 || k < spec.K; k += depth { // one iteration if K is 0
-				a := matrix{x.elem(x.ptrA, i*left.RowStride+k*left.ColStride), left.RowStride, left.ColStride}
-				b := matrix{x.elem(x.ptrB, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
-				x.kernels.product(partRows, partCols, min(depth, spec.K-k), a, b, x.result(i, j), bias, add)
-				bias, add = matrix{}, true // later parts add to the first
+				a := matrix{x.elem(x.ptrA, i*operandA.RowStride+k*operandA.ColStride), operandA.RowStride, operandA.ColStride}
+				b := matrix{x.elem(x.ptrB, j*operandB.ColStride+k*operandB.RowStride), operandB.RowStride, operandB.ColStride}
+				x.kernels.product(partRows, partCols, min(depth, spec.K-k), a, b, x.result(i, j), bias, accumulate)
+				bias, accumulate = matrix{}, true // later parts add to the first
 				x.countMACs(partRows * partCols * depth)
 			}
 		}
@@ -251,7 +251,8 @@ func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, 
 	}
 	ldb := spec.B.RowStride * elemBytes
 	k := 0
-	if n <= maxShortRowCols && !x.JoinsTiles() { // if tiles are joined, n depends on the number of workers
+	// Short rows of B: the sums of a row of C stay in registers. If tiles are joined, n depends on the number of workers.
+	if n <= maxShortRowCols && !x.JoinsTiles() {
 		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
 		if spec.M > 1 {
 			termsPerPart = max(4, l1PartBytes/(n*elemBytes))

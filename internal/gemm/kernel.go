@@ -38,13 +38,13 @@ type matrix struct {
 	rowStride, colStride int
 }
 
-// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias if add is true. The bias is a matrix
-// of the shape of C. Its address is nil if there is no bias.
-type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
+// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias if accumulate is true. The bias is a
+// matrix of the shape of C. Its address is nil if there is no bias.
+type productFunc func(m, n, k int, a, b, c, bias matrix, accumulate bool)
 
-// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias if add is true. The bias is as in
+// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias if accumulate is true. The bias is as in
 // productFunc.
-type storeFunc func(m, n int, sums, c, bias matrix, add bool)
+type storeFunc func(m, n int, sums, c, bias matrix, accumulate bool)
 
 // thinKernels has the routines for products with few rows or columns.
 type thinKernels struct {

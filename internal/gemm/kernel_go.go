@@ -143,7 +143,7 @@ func productOf[T number]() productFunc {
 
 // float32Product is [goProduct] of float32. It sums in float64, in which products of float32 are exact: float32 sums of
 // rounded products would be less precise than the fused multiply-adds of machine code.
-func float32Product(m, n, k int, a, b, c, bias matrix, add bool) {
+func float32Product(m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	for i := range m {
 		row := unsafe.Pointer(elemAt[float32](a.ptr, i*a.rowStride))
 		j := 0
@@ -157,10 +157,10 @@ func float32Product(m, n, k int, a, b, c, bias matrix, add bool) {
 				s2 += float64(x * float64(*elemAt[float32](y, 2*b.colStride)))
 				s3 += float64(x * float64(*elemAt[float32](y, 3*b.colStride)))
 			}
-			finish(float32(s0), i, j, c, bias, add)
-			finish(float32(s1), i, j+1, c, bias, add)
-			finish(float32(s2), i, j+2, c, bias, add)
-			finish(float32(s3), i, j+3, c, bias, add)
+			storeSum(float32(s0), i, j, c, bias, accumulate)
+			storeSum(float32(s1), i, j+1, c, bias, accumulate)
+			storeSum(float32(s2), i, j+2, c, bias, accumulate)
+			storeSum(float32(s3), i, j+3, c, bias, accumulate)
 		}
 		for ; j < n; j++ {
 			var sum float64
@@ -168,13 +168,13 @@ func float32Product(m, n, k int, a, b, c, bias matrix, add bool) {
 				x := float64(*elemAt[float32](row, term*a.colStride))
 				sum += float64(x * float64(*elemAt[float32](b.ptr, j*b.colStride+term*b.rowStride)))
 			}
-			finish(float32(sum), i, j, c, bias, add)
+			storeSum(float32(sum), i, j, c, bias, accumulate)
 		}
 	}
 }
 
 // goProduct is a productFunc.
-func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
+func goProduct[T number](m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	for i := range m {
 		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.rowStride))
 		j := 0
@@ -187,37 +187,37 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 				s2 += T(x * *elemAt[T](y, 2*b.colStride))
 				s3 += T(x * *elemAt[T](y, 3*b.colStride))
 			}
-			finish(s0, i, j, c, bias, add)
-			finish(s1, i, j+1, c, bias, add)
-			finish(s2, i, j+2, c, bias, add)
-			finish(s3, i, j+3, c, bias, add)
+			storeSum(s0, i, j, c, bias, accumulate)
+			storeSum(s1, i, j+1, c, bias, accumulate)
+			storeSum(s2, i, j+2, c, bias, accumulate)
+			storeSum(s3, i, j+3, c, bias, accumulate)
 		}
 		for ; j < n; j++ {
 			var sum T
 			for term := range k {
 				sum += T(*elemAt[T](row, term*a.colStride) * *elemAt[T](b.ptr, j*b.colStride+term*b.rowStride))
 			}
-			finish(sum, i, j, c, bias, add)
+			storeSum(sum, i, j, c, bias, accumulate)
 		}
 	}
 }
 
 // goStore is a storeFunc.
-func goStore[T number](m, n int, sums, c, bias matrix, add bool) {
+func goStore[T number](m, n int, sums, c, bias matrix, accumulate bool) {
 	for i := range m {
 		for j := range n {
-			finish(*elemAt[T](sums.ptr, i*sums.rowStride+j*sums.colStride), i, j, c, bias, add)
+			storeSum(*elemAt[T](sums.ptr, i*sums.rowStride+j*sums.colStride), i, j, c, bias, accumulate)
 		}
 	}
 }
 
-// finish stores a sum plus its bias in element (i, j) of C, or adds both to the element if add is true.
-func finish[T number](sum T, i, j int, c, bias matrix, add bool) {
+// storeSum stores a sum plus its bias in element (i, j) of C, or adds both to the element if accumulate is true.
+func storeSum[T number](sum T, i, j int, c, bias matrix, accumulate bool) {
 	if bias.ptr != nil {
 		sum += *elemAt[T](bias.ptr, i*bias.rowStride+j*bias.colStride)
 	}
 	to := elemAt[T](c.ptr, i*c.rowStride+j*c.colStride)
-	if add {
+	if accumulate {
 		sum += *to
 	}
 	*to = sum

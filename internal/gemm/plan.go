@@ -155,7 +155,7 @@ type Plan struct {
 	prefetchInterval     int               // terms between prefetches, in tiles that copy B or read the copy
 	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
 	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
-	severalPanels        bool              // one call processes several panels of B; see spansPanels
+	callsSpanPanels      bool              // one call processes several panels of B; see spansPanels
 	recorded             *recordedCalls    // the recorded calls of every run; nil if they are not recorded
 }
 
@@ -256,7 +256,7 @@ func (p *Plan) chooseOperandAccess() {
 		p.b.panelWidth = spec.B.Panel
 	}
 	if p.kernels.hasMachineCode() {
-		p.placeOperands()
+		p.chooseInPlace()
 	}
 }
 
@@ -320,9 +320,9 @@ func (p *Plan) planTiled(maxShared int) {
 	}
 }
 
-// placeOperands decides, for machine code, whether each operand is read in place; see the constants fewRows and
+// chooseInPlace decides, for machine code, whether each operand is read in place; see the constants fewRows and
 // moderateRows.
-func (p *Plan) placeOperands() {
+func (p *Plan) chooseInPlace() {
 	spec := &p.spec
 	if spec.A.Source == Strided {
 		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
@@ -337,7 +337,7 @@ func (p *Plan) placeOperands() {
 // evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
 // multiple of a large power of two, because the elements then map to few sets of the cache.
 func (operand operandPlan) evictsItself(depth int) bool {
-	step := operand.termStride * operand.elemBytes
+	step := operand.termStride * operand.elemBytes // step&-step is the greatest power of two that divides step
 	return depth*(step&-step) > machine.L2Bytes
 }
 
@@ -393,9 +393,9 @@ const (
 	computeOtherRows                  // the other rows of tiles
 )
 
-// phasesPerBlock returns the number of phases of a super-block of K, in a plan that shares panels. There is one phase
-// if the first row of tiles, which packs B, is the only row.
-func (p *Plan) phasesPerBlock() int {
+// phasesPerSuperBlock returns the number of phases of a super-block of K, in a plan that shares panels: one if the
+// first row of tiles packs B and is the only row, else two.
+func (p *Plan) phasesPerSuperBlock() int {
 	if p.b.packedByFirstRow && p.mTiles == 1 {
 		return 1
 	}
@@ -403,21 +403,21 @@ func (p *Plan) phasesPerBlock() int {
 }
 
 // phase returns the index of a phase's super-block of K, and the part of the work that the phase does.
-func (p *Plan) phase(index int) (block int, work phaseWork) {
+func (p *Plan) phase(index int) (superBlock int, work phaseWork) {
 	if !p.sharesPanels() {
 		return 0, computeAll
 	}
-	perBlock := p.phasesPerBlock()
-	block = index / perBlock
-	switch isFirst := index%perBlock == 0; {
+	perSuperBlock := p.phasesPerSuperBlock()
+	superBlock = index / perSuperBlock
+	switch isFirst := index%perSuperBlock == 0; {
 	case isFirst && p.b.packedByFirstRow:
-		return block, computeFirstRow
+		return superBlock, computeFirstRow
 	case isFirst:
-		return block, packOnly
+		return superBlock, packOnly
 	case p.b.packedByFirstRow:
-		return block, computeOtherRows
+		return superBlock, computeOtherRows
 	}
-	return block, computeAll
+	return superBlock, computeAll
 }
 
 // Phases returns the number of phases. All tiles of a phase must have finished before a tile of the next phase starts.
@@ -426,15 +426,15 @@ func (p *Plan) Phases() int {
 	if !p.sharesPanels() {
 		return 1
 	}
-	return p.phasesPerBlock() * ceilDiv(p.spec.K, p.maxSuperBlockTerms)
+	return p.phasesPerSuperBlock() * ceilDiv(p.spec.K, p.maxSuperBlockTerms)
 }
 
 // Tiles returns the number of tiles of a phase.
 func (p *Plan) Tiles(phase int) int {
-	block, work := p.phase(phase)
+	superBlock, work := p.phase(phase)
 	switch work {
 	case packOnly:
-		depth := p.superBlockDepth(block)
+		depth := p.superBlockDepth(superBlock)
 		return p.a.packTiles(depth) + p.b.packTiles(depth)
 	case computeFirstRow:
 		return ceilDiv(p.spec.N, p.firstRowCols)

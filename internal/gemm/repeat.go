@@ -59,7 +59,7 @@ func (p *Plan) recordCalls() {
 	scratch := make([]byte, p.worker.totalBytes+1) // its address does not matter, because only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	run := execution{Plan: p, ptrA: base, ptrB: base, ptrC: base, worker: base}
-	t := tileState{execution: &run, kc: spec.K, isFirstBlock: true} // last is false: RunReplay calls the epilogue
+	t := tileState{execution: &run, kc: spec.K, isFirstBlock: true} // not isLastBlock: RunReplay calls the epilogue
 	var a, b operandView                                            // read in place: no packed panels, no PackFunc
 	run.locate(&a, &p.a, base, nil, nil, nil, 0, spec.K, 0, spec.M)
 	run.locate(&b, &p.b, base, nil, nil, nil, 0, spec.K, 0, spec.N)

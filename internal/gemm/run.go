@@ -55,11 +55,11 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 		return
 	}
 	x := p.execution(args, worker)
-	block, work := p.phase(phase)
+	superBlock, work := p.phase(phase)
 	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows
 	if p.sharesPanels() {
-		x.superBlockStart = block * p.maxSuperBlockTerms
-		x.superBlockTerms = p.superBlockDepth(block)
+		x.superBlockStart = superBlock * p.maxSuperBlockTerms
+		x.superBlockTerms = p.superBlockDepth(superBlock)
 		x.sharedA = aligned(args.Shared[:p.sharedBytes])
 		x.sharedB = x.sharedA
 		if p.a.packedOnce { // the panels of B follow the panels of A

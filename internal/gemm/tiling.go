@@ -183,7 +183,8 @@ func (operand operandPlan) packTiles(depth int) int {
 
 // blockSizes returns the sizes of blocks that occur in a dimension of `extent` elements. The dimension is divided into
 // tiles of tileSize elements, and each tile into blocks of at most `block` elements. The result has the sizes of the
-// first and the last block of a whole tile, then of the first and the last block of the last tile.
+// first and the last block of a whole tile, then of the first and the last block of the last tile. For example, an
+// extent of 100 in 3 tiles of 40 with blocks of 16 gives 16 and 8, then 16 and 4.
 func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 	for _, size := range []int{tileSize, extent - (tiles-1)*tileSize} {
 		sizes = append(sizes, min(size, block), size-(size-1)/block*block)
@@ -192,7 +193,8 @@ func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 }
 
 // divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger
-// parts, their number (count), and the number of the other parts, which have one element less (smallerCount).
+// parts, their number (count), and the number of the other parts, which have one element less (smallerCount). For
+// example, 29 elements with a limit of 14 are divided into two parts of 10 and one part of 9.
 func divideEvenly(n, limit int) (size, count, smallerCount int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)

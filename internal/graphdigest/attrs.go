@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Attrs writes the decoded attributes of a node to a hash. It returns false for attributes that can be identified only
-// by their address, such as functions and graphs.
-func Attrs(h hash.Hash, n *graph.Node) bool {
+// WriteAttrs writes the decoded attributes of a node to a hash. It returns false for attributes that can be identified
+// only by their address, such as functions and graphs.
+func WriteAttrs(h hash.Hash, n *graph.Node) bool {
 	return n.Attrs == nil || writeValue(h, reflect.ValueOf(n.Attrs))
 }
 
@@ -58,10 +58,10 @@ func writeValue(h hash.Hash, v reflect.Value) bool {
 
 // writeParts is writeValue for a list or a struct: it writes the elements or the fields.
 func writeParts(h hash.Hash, v reflect.Value) bool {
-	count, part := 0, v.Index
+	count, element := 0, v.Index
 	switch v.Kind() {
 	case reflect.Struct:
-		count, part = v.NumField(), v.Field
+		count, element = v.NumField(), v.Field
 	case reflect.Slice, reflect.Array:
 		count = v.Len()
 	default:
@@ -69,7 +69,7 @@ func writeParts(h hash.Hash, v reflect.Value) bool {
 	}
 	fmt.Fprintf(h, "%d parts;", count)
 	for i := range count {
-		if !writeValue(h, part(i)) {
+		if !writeValue(h, element(i)) {
 			return false
 		}
 	}

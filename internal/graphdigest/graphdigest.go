@@ -31,7 +31,7 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 	for _, name := range sorted.Keys(sizes) {
 		fmt.Fprintf(h, "size %q %d\n", name, sizes[name])
 	}
-	Pins(g, func(name, pin string) { fmt.Fprintf(h, "pin %q %q\n", name, pin) })
+	VisitPins(g, func(name, pin string) { fmt.Fprintf(h, "pin %q %q\n", name, pin) })
 	g.Values(func(v *graph.Value) {
 		fmt.Fprintf(h, "value %q %v %v %v %d\n", v.Name, v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
 	})
@@ -56,8 +56,9 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 	return nil
 }
 
-// Data returns the usual parameter data of [Write]: a function that writes the elements of a constant in logical order.
-func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
+// DataWriter returns the usual parameter data of [Write]: a function that writes the elements of a constant in logical
+// order.
+func DataWriter(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 	return func(v *graph.Value) error {
 		constant := v.Data()
 		if constant == nil || constant.Numel() == 0 {
@@ -81,8 +82,8 @@ func Data(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 	}
 }
 
-// Pins calls add for each pin of a graph, with the name of the value, node or output, and the text of the pin.
-func Pins(g *graph.Graph, add func(name, pin string)) {
+// VisitPins calls add for each pin of a graph, with the name of the value, node or output, and the text of the pin.
+func VisitPins(g *graph.Graph, add func(name, pin string)) {
 	addPin := func(name string, pin graph.Pin) {
 		if pin.SetsLayout() {
 			add(name, graph.Pin{Format: pin.Format, Order: pin.Order}.String())

@@ -162,9 +162,9 @@ func TestCrossings(t *testing.T) {
 	l, err := cellsOf(make([]Box, 9), []Net{{0, []int{5}}, {1, []int{4}}, {2, []int{3}}, {3, []int{7}}, {4, []int{8}},
 		{5, []int{6}}}, []int{0, 0, 0, 1, 1, 1, 2, 2, 2})
 	require.NoError(t, err)
-	assert.Equal(t, 3+2, l.crossings())
+	assert.Equal(t, 3+2, l.countCrossings())
 	l.order()
-	assert.Zero(t, l.crossings())
+	assert.Zero(t, l.countCrossings())
 }
 
 func TestStraight(t *testing.T) {

@@ -16,7 +16,7 @@ const orderRounds = 12
 // order orders the cells of each layer to reduce crossings. It uses the barycenter heuristic: cells are sorted by the
 // mean position of their connected cells in the previous layer.
 func (l *layeredLayout) order() {
-	best, least := l.copyLayers(), l.crossings()
+	best, least := l.copyLayers(), l.countCrossings()
 	for i := 0; i < orderRounds && least > 0; i++ {
 		for k := range l.layers {
 			if i%2 == 0 {
@@ -25,7 +25,7 @@ func (l *layeredLayout) order() {
 				l.sortLayer(len(l.layers)-1-k, func(c *cell) []int { return c.down })
 			}
 		}
-		if n := l.crossings(); n < least {
+		if n := l.countCrossings(); n < least {
 			best, least = l.copyLayers(), n
 		}
 	}
@@ -51,17 +51,17 @@ func (l *layeredLayout) setPositions(layer int) {
 	}
 }
 
-// sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below. The
-// function side returns these cells. Positions are relative to the sizes of the layers, so that an unconnected cell
+// sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below, which
+// connectedCells returns. Positions are relative to the sizes of the layers, so that an unconnected cell
 // stays at about the same position.
-func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
+func (l *layeredLayout) sortLayer(layer int, connectedCells func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, index := range l.layers[layer] {
-		position, connected := l.relative(index), side(&l.cells[index])
+		position, connected := l.relativePosition(index), connectedCells(&l.cells[index])
 		if len(connected) > 0 {
 			position = 0
 			for _, other := range connected {
-				position += l.relative(other)
+				position += l.relativePosition(other)
 			}
 			position /= float64(len(connected))
 		}
@@ -71,14 +71,14 @@ func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	l.setPositions(layer)
 }
 
-// relative returns the relative position of a cell in its layer, from 0 to 1.
-func (l *layeredLayout) relative(index int) float64 {
+// relativePosition returns the relative position of a cell in its layer, from 0 to 1.
+func (l *layeredLayout) relativePosition(index int) float64 {
 	return (float64(l.cells[index].position) + 0.5) / float64(len(l.layers[l.cells[index].layer]))
 }
 
-// crossings returns the number of crossings of net segments between adjacent layers. It counts them with a Fenwick
+// countCrossings returns the number of crossings of net segments between adjacent layers. It counts them with a Fenwick
 // tree.
-func (l *layeredLayout) crossings() int {
+func (l *layeredLayout) countCrossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
 		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.

@@ -62,11 +62,11 @@ type block struct {
 	cells    int     // number of cells
 }
 
-// placeLayer places one layer. The function sides returns lists of the connected cells that attract a cell. The desired
+// placeLayer places one layer. connectedLists returns lists of the connected cells that attract a cell. The desired
 // position of a cell is their weighted mean. Desired positions, minus the minimum distance of the cell from the first
 // cell of the layer, must not decrease from left to right. Neighbouring cells at which they decrease are joined to a
 // block (the algorithm "pool adjacent violators").
-func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
+func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
 	cells := l.layers[layer]
@@ -75,8 +75,8 @@ func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 			offset += l.minDistance(cells[i-1], index)
 		}
 		sum, weight := 0.0, 0.0
-		for _, side := range sides(&l.cells[index]) {
-			for _, other := range side {
+		for _, connected := range connectedLists(&l.cells[index]) {
+			for _, other := range connected {
 				otherWeight := l.weight(index, other)
 				sum, weight = sum+otherWeight*l.cells[other].x, weight+otherWeight
 			}

@@ -65,9 +65,9 @@ func (l *layeredLayout) spreadConnections(box int, connections []connection) {
 		return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank))
 	})
 	// equal distances, centred at the middle of the box
-	step := min(maxConnectionGap, l.boxes[box].Width/float64(len(connections)+1))
+	distance := min(maxConnectionGap, l.boxes[box].Width/float64(len(connections)+1))
 	for i, conn := range connections {
-		*conn.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(connections)-1)/2)*step)
+		*conn.target = roundTenth(l.cells[box].x + (float64(i)-float64(len(connections)-1)/2)*distance)
 	}
 }
 

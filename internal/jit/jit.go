@@ -168,8 +168,8 @@ func Fence() { fence() }
 // cache holds the functions in use, by key, with weak pointers.
 var cache struct {
 	sync.Mutex
-	funcs map[string]weak.Pointer[Func]
-	kept  []*Func // with KeepAll
+	funcs     map[string]weak.Pointer[Func]
+	keptAlive []*Func // with KeepAll
 }
 
 // KeepAll makes [Lookup] keep every function in use. Tests that compile the same loops many times set it before the
@@ -201,7 +201,7 @@ func Lookup(key string, generate func(withListing bool) (Code, error)) (*Func, e
 	cache.funcs[key] = weak.Make(f)
 	runtime.AddCleanup(f, forget, key)
 	if KeepAll {
-		cache.kept = append(cache.kept, f)
+		cache.keptAlive = append(cache.keptAlive, f)
 	}
 	return f, nil
 }

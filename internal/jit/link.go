@@ -61,10 +61,10 @@ func paddedSize(f *Func) int { return (len(f.code) + codeAlign - 1) &^ (codeAlig
 
 // mapFuncs copies the code of functions to new memory of the given size and makes it executable.
 func mapFuncs(funcs []*Func, size int) error {
-	memory, err := mapExecutable(size, func(rest []byte) {
+	memory, err := mapExecutable(size, func(remaining []byte) {
 		for _, fn := range funcs {
-			copy(rest, fn.code)
-			rest = rest[paddedSize(fn):]
+			copy(remaining, fn.code)
+			remaining = remaining[paddedSize(fn):]
 		}
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ type Loop struct {
 	elementStrides     []int          // by output, then by operand: bytes between elements; 0 if constant along the row
 	maxElementsPerCall int            // maximum number of elements in a call of machine code; 0 without machine code
 	code               *vector.Loop   // nil without machine code
-	once               sync.Once      // for runner and interpError
+	interpOnce         sync.Once      // for runner and interpError
 	runner             *interp.Runner // the interpreted loop; nil until it is needed
 	interpError        error          // why the loop cannot be interpreted
 	noCodeReason       error          // why there is no machine code
@@ -103,14 +103,15 @@ func minRowElements() int {
 
 // RowsPerCall returns the maximum number of rows of rowLen elements in one call of machine code.
 func (l *Loop) RowsPerCall(rowLen int) int {
-	return max(1, min(callElements/max(rowLen, minRowElements()), callWork/l.code.Work().RowInstructions(rowLen)))
+	return max(1, min(maxCallElements/max(rowLen, minRowElements()),
+		maxCallInstructions/l.code.Work().RowInstructions(rowLen)))
 }
 
 // Compiled reports whether the loop is machine code.
 func (l *Loop) Compiled() bool { return l.code != nil }
 
-// functionWork is the approximate number of instructions of an elementary function.
-const functionWork = 40
+// functionInstructions is the approximate number of instructions of an elementary function.
+const functionInstructions = 40
 
 // ElementNS estimates the time of machine code in nanoseconds for an element with operands in the L1 cache. It is
 // instructions / (lanes * instructions per nanosecond). It returns 0 if the loop runs in Go.
@@ -118,8 +119,8 @@ func (l *Loop) ElementNS() float64 {
 	if l.code == nil {
 		return 0
 	}
-	const perNS = 12     // instructions; estimated for arm64
-	lanes, work := 16, 0 // work is in instructions
+	const instructionsPerNS = 12 // estimated for arm64
+	lanes, instructions := 16, 0
 	switch {
 	case machine.HostFeatures().Has(machine.NEON):
 		lanes = 4
@@ -129,14 +130,14 @@ func (l *Loop) ElementNS() float64 {
 	has64Bits := false
 	for _, inst := range l.loop.Code.Insts {
 		has64Bits = has64Bits || inst.DType.Size() == 8
-		if work++; !inst.Op.Primitive() {
-			work += functionWork
+		if instructions++; !inst.Op.Primitive() {
+			instructions += functionInstructions
 		}
 	}
 	if has64Bits {
 		lanes /= 2
 	}
-	return float64(max(1, work)) / float64(lanes*perNS)
+	return float64(max(1, instructions)) / float64(lanes*instructionsPerNS)
 }
 
 // Listing describes the compiled loop under a name.
@@ -153,13 +154,13 @@ func (l *Loop) Listing(name string) expr.Listing {
 
 // prepareInterpreter creates l.runner when it is needed for the first time.
 func (l *Loop) prepareInterpreter() {
-	l.once.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
+	l.interpOnce.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
 }
 
 // Bounds on a call of machine code, because the garbage collector cannot stop the world during a call.
 const (
-	callWork     = 200_000 / machine.CallDivisor // instructions; about 50 us (52 us for cos of 20,000 float64)
-	callElements = 1 << 15 / machine.CallDivisor // elements, for memory-bound loops
+	maxCallInstructions = 200_000 / machine.CallDivisor // about 50 us (52 us for cos of 20,000 float64)
+	maxCallElements     = 1 << 15 / machine.CallDivisor // for memory-bound loops
 )
 
 // setMaxPerCall computes the maximum number of elements in a call. It is a multiple of expr.FoldLanes, so that element
@@ -167,8 +168,8 @@ const (
 func (l *Loop) setMaxPerCall() {
 	work := l.code.Work()
 	// A row of IterationElements-1 elements has the most instructions outside of full iterations.
-	iterations := (callWork - work.RowInstructions(work.IterationElements-1)) / work.Iteration
-	l.maxElementsPerCall = max(expr.FoldLanes, min(callElements, iterations*work.IterationElements)&^(expr.FoldLanes-1))
+	iterations := (maxCallInstructions - work.RowInstructions(work.IterationElements-1)) / work.Iteration
+	l.maxElementsPerCall = max(expr.FoldLanes, min(maxCallElements, iterations*work.IterationElements)&^(expr.FoldLanes-1))
 }
 
 // setElementStrides computes the bytes between elements.
@@ -257,8 +258,8 @@ func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 // runInterpreted runs the loop in Go.
 func (l *Loop) runInterpreted(state *State, ptrs []unsafe.Pointer, strides []int, rowLen, rowCount int) {
 	l.prepareInterpreter()
-	if l.foldCount == 0 && rowLen <= callElements { // several rows per call
-		for rowsPerCall := callElements / rowLen; ; {
+	if l.foldCount == 0 && rowLen <= maxCallElements { // several rows per call
+		for rowsPerCall := maxCallElements / rowLen; ; {
 			rows := min(rowsPerCall, rowCount)
 			l.runner.Run(nil, ptrs, strides, nil, rowLen, rows)
 			if rowCount -= rows; rowCount == 0 {
@@ -285,14 +286,14 @@ func (l *Loop) runInterpreted(state *State, ptrs []unsafe.Pointer, strides []int
 // interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
 func (l *Loop) interpretedRow(state *State, ptrs []unsafe.Pointer, strides []int, accumulators []unsafe.Pointer,
 	rowLen int) {
-	if rowLen <= callElements || l.loop.CombinesLanes {
+	if rowLen <= maxCallElements || l.loop.CombinesLanes {
 		l.runner.Run(nil, ptrs, strides, accumulators, rowLen, 1)
 		return
 	}
 	var buf [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
-	for piecePtrs := append(buf[:0], ptrs...); ; advance(piecePtrs, l.elementStrides, callElements) {
-		l.runner.Run(nil, piecePtrs, strides, accumulators, min(callElements, rowLen), 1)
-		if rowLen -= callElements; rowLen <= 0 {
+	for piecePtrs := append(buf[:0], ptrs...); ; advance(piecePtrs, l.elementStrides, maxCallElements) {
+		l.runner.Run(nil, piecePtrs, strides, accumulators, min(maxCallElements, rowLen), 1)
+		if rowLen -= maxCallElements; rowLen <= 0 {
 			return
 		}
 		interrupt.Check(state.Context)

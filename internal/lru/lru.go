@@ -33,24 +33,24 @@ func New[K, V comparable](maxValues, maxBytes int) Cache[K, V] {
 	return NewWithIdle[K, V](maxValues, maxBytes, maxValues, nil)
 }
 
-// NewWithIdle returns a cache that calls idle with a value when `recent` other values have been used since the last use
-// of this value. idle must not use the cache.
-func NewWithIdle[K, V comparable](maxValues, maxBytes, recent int, idle func(V)) Cache[K, V] {
-	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, recent: recent, idle: idle,
+// NewWithIdle returns a cache that calls onIdle with a value when recentCount other values have been used since the
+// last use of this value. onIdle must not use the cache.
+func NewWithIdle[K, V comparable](maxValues, maxBytes, recentCount int, onIdle func(V)) Cache[K, V] {
+	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, recentCount: recentCount, onIdle: onIdle,
 		elements: map[K]*list.Element{}}
 }
 
 // cache implements Cache. The fields before mu are the parameters of NewWithIdle.
 type cache[K, V comparable] struct {
-	maxValues int
-	maxBytes  int // 0 until it is known
-	recent    int
-	idle      func(V) // nil if there is nothing to do
+	maxValues   int
+	maxBytes    int // 0 until it is known
+	recentCount int
+	onIdle      func(V) // nil if there is nothing to do
 
-	mu       sync.Mutex
-	elements map[K]*list.Element // the element of order for each key
-	order    list.List           // elements are *entry[K, V], the most recently used first
-	bytes    int                 // sum of the sizes of all values
+	mu         sync.Mutex
+	elements   map[K]*list.Element // the element of order for each key
+	order      list.List           // elements are *entry[K, V], the most recently used first
+	totalBytes int                 // sum of the sizes of all values
 }
 
 // entry is a value in the cache.
@@ -74,20 +74,20 @@ func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 	return element.Value.(*entry[K, V]).value, true
 }
 
-// moveToFront marks an element as the most recently used. If it was not among the c.recent most recently used elements,
-// it displaces the last of them, which becomes idle.
+// moveToFront marks an element as the most recently used. If it was not among the c.recentCount most recently used
+// elements, it displaces the last of them, which becomes idle.
 func (c *cache[K, V]) moveToFront(element *list.Element) {
-	if c.idle == nil {
+	if c.onIdle == nil {
 		c.order.MoveToFront(element)
 		return
 	}
 	last := c.order.Front()
-	for i := 1; i < c.recent && last != nil && last != element; i++ {
+	for i := 1; i < c.recentCount && last != nil && last != element; i++ {
 		last = last.Next()
 	}
 	c.order.MoveToFront(element)
 	if last != nil && last != element {
-		c.idle(last.Value.(*entry[K, V]).value)
+		c.onIdle(last.Value.(*entry[K, V]).value)
 	}
 }
 
@@ -111,10 +111,10 @@ func (c *cache[K, V]) SetSize(key K, v V, bytes int) {
 	if sized == nil || sized.Value.(*entry[K, V]).value != v {
 		return
 	}
-	bytes = min(bytes, math.MaxInt-c.bytes)
+	bytes = min(bytes, math.MaxInt-c.totalBytes)
 	sized.Value.(*entry[K, V]).size = bytes
-	c.bytes += bytes
-	for element := c.order.Back(); element != nil && (c.order.Len() > c.maxValues || c.bytes > c.limit()); {
+	c.totalBytes += bytes
+	for element := c.order.Back(); element != nil && (c.order.Len() > c.maxValues || c.totalBytes > c.limit()); {
 		previous := element.Prev()
 		if element != sized {
 			c.remove(element)
@@ -126,7 +126,7 @@ func (c *cache[K, V]) SetSize(key K, v V, bytes int) {
 // limit returns the maximum total size.
 func (c *cache[K, V]) limit() int {
 	if c.maxBytes == 0 {
-		if c.bytes < uncheckedBytes {
+		if c.totalBytes < uncheckedBytes {
 			return uncheckedBytes
 		}
 		c.maxBytes = max(machine.Memory().Available/2, uncheckedBytes)
@@ -146,15 +146,15 @@ func (c *cache[K, V]) Drop(key K, v V) {
 func (c *cache[K, V]) remove(element *list.Element) {
 	removed := c.order.Remove(element).(*entry[K, V])
 	delete(c.elements, removed.key)
-	c.bytes -= removed.size
+	c.totalBytes -= removed.size
 }
 
 func (c *cache[K, V]) Clear() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	hadSize := c.bytes > 0
+	hadSize := c.totalBytes > 0
 	clear(c.elements)
 	c.order.Init()
-	c.bytes = 0
+	c.totalBytes = 0
 	return hadSize
 }

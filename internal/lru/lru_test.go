@@ -19,7 +19,7 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 	assert.Equal(t, 10, c.order.Len())
 	assert.Equal(t, 10, len(c.elements))
-	assert.LessOrEqual(t, c.bytes, c.maxBytes)
+	assert.LessOrEqual(t, c.totalBytes, c.maxBytes)
 	has := func(n int) bool { _, ok := c.Find(n); return ok }
 	assert.True(t, has(0), "it was used all the time")
 	assert.False(t, has(5))
@@ -47,16 +47,16 @@ func TestOthersValues(t *testing.T) {
 	require.Same(t, a, c.Put("k", b))
 	c.SetSize("k", b, 1000)
 	c.Drop("k", b)
-	assert.Zero(t, c.bytes)
+	assert.Zero(t, c.totalBytes)
 	c.SetSize("k", a, math.MaxInt)
 	c.Put("l", b)
 	c.SetSize("l", b, math.MaxInt)
 	_, ok := c.Find("k")
 	assert.False(t, ok)
-	assert.GreaterOrEqual(t, c.bytes, 0)
+	assert.GreaterOrEqual(t, c.totalBytes, 0)
 	assert.Equal(t, 1, c.order.Len())
 	c.Drop("l", b)
-	assert.Zero(t, c.bytes)
+	assert.Zero(t, c.totalBytes)
 }
 
 func TestIdle(t *testing.T) {

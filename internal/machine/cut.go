@@ -30,6 +30,6 @@ func DivideUnits(units, work, grain int) Division {
 
 // ChunkRange returns the units [first, end) of a chunk: first is floor(Units*chunk/Chunks), computed without overflow.
 func (d Division) ChunkRange(chunk int) (first, end int) {
-	size, rest := d.Units/d.Chunks, d.Units%d.Chunks
-	return size*chunk + rest*chunk/d.Chunks, size*(chunk+1) + rest*(chunk+1)/d.Chunks
+	quotient, remainder := d.Units/d.Chunks, d.Units%d.Chunks
+	return quotient*chunk + remainder*chunk/d.Chunks, quotient*(chunk+1) + remainder*(chunk+1)/d.Chunks
 }

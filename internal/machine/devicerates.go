@@ -2,7 +2,7 @@ package machine
 
 import "fmt"
 
-// DeviceRates holds the rates of a device: the cost of each kind of work, in picoseconds per unit.
+// DeviceRates holds the rates of a device: the time of one unit of each kind of work, in picoseconds.
 type DeviceRates struct {
 	Device      string  `json:"device" doc:"The name of the device; other devices do not use the prices. Empty for any device of the driver."`
 	Measured    string  `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted for estimates."`
@@ -15,7 +15,7 @@ type DeviceRates struct {
 	DownloadPS  float64 `json:"download_ps" doc:"The cost of a byte that is copied to the host, in picoseconds."`
 }
 
-// The names of device work in [Profile.Kernels]; the comments give the unit of work. The costs of bytes that
+// The names of device work in [Profile.Kernels]; the comments give the unit of work. The rates of bytes that
 // kernels read and write are in [Profile.Memory].
 const (
 	DeviceUpload    = "device.upload"    // a byte
@@ -25,8 +25,8 @@ const (
 )
 
 // Profile returns the rates as a profile. Constants that products read in panels (Panels) and access by copies (Copied)
-// cost as much as other dense access. Strided access is assumed to cost 4 times as much as dense access, and random
-// access 8 times.
+// have the rate of other dense access. The rate of strided access is assumed to be 4 times this rate, and the rate of
+// random access 8 times this rate.
 func (r *DeviceRates) Profile() *Profile {
 	curve := func(factor float64) Curve { return Curve{{Bytes: 1, PS: factor * r.BytePS}} }
 	tiled := curve(4)

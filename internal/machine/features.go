@@ -138,14 +138,14 @@ func parseTarget(target string) (_ Features, err, errRun error) {
 	if target == "" {
 		return detected | MatrixUnit, nil, nil
 	}
-	name, rest, _ := strings.Cut(target, "-")
+	name, featureList, _ := strings.Cut(target, "-")
 	set, ok := map[string]Features{"portable": Portable, "avx2": AVX2, "avx512": AVX512, "arm64": NEON}[name]
 	if !ok {
 		return Portable, fmt.Errorf("%s=%s: want portable, avx2, avx512 or arm64, and features as in arm64-dotprod",
 			targetVariable, target), nil
 	}
-	if rest != "" {
-		for featureName := range strings.SplitSeq(rest, "-") {
+	if featureList != "" {
+		for featureName := range strings.SplitSeq(featureList, "-") {
 			index := slices.IndexFunc(namedFeatures, func(candidate namedFeature) bool {
 				return candidate.name == featureName &&
 					(set|candidate.requires).Name() == name

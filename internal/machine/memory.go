@@ -1,5 +1,5 @@
 // Package machine describes the machine. It has the memory available to the process ([Memory], [Fits]), the features of
-// the processor ([HostFeatures], [Features]), and measured prices of work ([Profile], [Work]). It also divides work
+// the processor ([HostFeatures], [Features]), and measured rates of work ([Profile], [Work]). It also divides work
 // into chunks ([Division], the grains).
 //
 // On Linux, memory limits are read from /proc and /sys. They are the limits of the process's control groups and their
@@ -67,13 +67,13 @@ func readIdleHeap() idleHeap {
 	return idleHeap{int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())}
 }
 
-// heapPiece is the size of the pieces, in bytes, in which Go reserves address space.
-const heapPiece = 64 << 20
+// heapArenaBytes is the size of the pieces in which Go reserves address space (heapArenaBytes of package runtime).
+const heapArenaBytes = 64 << 20
 
 // readLimits returns all limits that the files state. An unreadable file states no limit. If isOneBlock is set, the
 // limit of the address space applies to a single allocation.
 func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
-	info := meminfo(fsys)
+	info := readMeminfo(fsys)
 	limits := groupLimits(fsys, info)
 	if total := info["MemTotal"]; total > 0 {
 		limits = append(limits, Limit{Available: info.available() + info["SwapFree"], Total: total + info["SwapTotal"],
@@ -84,13 +84,13 @@ func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
 		// reused, so it counts as left.
 		limits[i].Available += heap.free - limits[i].Available/64
 	}
-	for _, limit := range ownLimits(fsys) {
-		limit.Available -= 2 * heapPiece // a reserve
-		if held := heap.free + heap.released; isOneBlock {
+	for _, limit := range processLimits(fsys) {
+		limit.Available -= 2 * heapArenaBytes // a reserve
+		if unusedHeap := heap.free + heap.released; isOneBlock {
 			// A block needs adjacent addresses: either new addresses or free addresses.
-			limit.Available = max(limit.Available, held)
+			limit.Available = max(limit.Available, unusedHeap)
 		} else {
-			limit.Available += held
+			limit.Available += unusedHeap
 		}
 		limits = append(limits, limit)
 	}

@@ -12,15 +12,15 @@ import (
 // fields maps the names in a file with lines "Name: 123 kB" to their numbers, in bytes.
 type fields map[string]int
 
-// meminfo returns the memory of the machine as the kernel states it.
-func meminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
+// readMeminfo returns the memory of the machine as the kernel states it.
+func readMeminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
 
 // readFields reads the fields of a file whose unit is kB.
 func readFields(fsys fs.FS, name string) fields {
 	found := fields{}
 	eachLine(fsys, name, func(line string) {
-		key, rest, _ := strings.Cut(line, ":")
-		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		key, value, _ := strings.Cut(line, ":")
+		number, unit, _ := strings.Cut(strings.TrimSpace(value), " ")
 		if n, err := strconv.Atoi(number); err == nil && unit == "kB" {
 			found[key] = n << 10
 		}
@@ -36,8 +36,8 @@ func (f fields) available() int {
 	return f["MemFree"] + f["Cached"]
 }
 
-// ownLimits returns the limits of the process itself (setrlimit). They count address space, used or not.
-func ownLimits(fsys fs.FS) []Limit {
+// processLimits returns the limits of the process itself (setrlimit). They count address space, used or not.
+func processLimits(fsys fs.FS) []Limit {
 	var limits []Limit
 	var status fields
 	eachLine(fsys, "proc/self/limits", func(line string) {
@@ -45,11 +45,11 @@ func ownLimits(fsys fs.FS) []Limit {
 			{"Max address space", "VmSize", "the address space of the process (ulimit -v)"},
 			{"Max data size", "VmData", "the data segment of the process (ulimit -d)"},
 		} {
-			rest, ok := strings.CutPrefix(line, kind.key)
+			values, ok := strings.CutPrefix(line, kind.key)
 			if !ok {
 				continue
 			}
-			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			soft, _, _ := strings.Cut(strings.TrimSpace(values), " ")
 			total, err := strconv.Atoi(soft)
 			if err != nil {
 				continue // "unlimited"
@@ -67,7 +67,7 @@ func ownLimits(fsys fs.FS) []Limit {
 // of /proc/meminfo.
 func groupLimits(fsys fs.FS, memory fields) []Limit {
 	var limits []Limit
-	mountOf := mounts(fsys)
+	mountOf := memoryMounts(fsys)
 	eachLine(fsys, "proc/self/cgroup", func(line string) {
 		// hierarchy:controllers:path
 		fieldsOfLine := strings.SplitN(line, ":", 3)
@@ -105,20 +105,20 @@ type mount struct{ root, dir string }
 // groupPath returns the path of a group's folder relative to the mount point. In a container, the root of the mount is
 // often a group inside the hierarchy.
 func (m mount) groupPath(group string) (string, bool) {
-	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
-	if !ok || rest != "" && rest[0] != '/' {
+	relative, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
+	if !ok || relative != "" && relative[0] != '/' {
 		// A container hides the group of the process, so that the process is outside the mounted part. The limit of the
 		// root applies.
 		return "", true
 	}
-	if strings.Contains(rest, "..") {
+	if strings.Contains(relative, "..") {
 		return "", true
 	}
-	return strings.Trim(rest, "/"), true
+	return strings.Trim(relative, "/"), true
 }
 
-// mounts finds the memory hierarchies: "cgroup2", and "cgroup" with the memory controller.
-func mounts(fsys fs.FS) map[string]mount {
+// memoryMounts finds the memory hierarchies: "cgroup2", and "cgroup" with the memory controller.
+func memoryMounts(fsys fs.FS) map[string]mount {
 	found := map[string]mount{}
 	eachLine(fsys, "proc/self/mountinfo", func(line string) {
 		// id parent device root dir options tags... - kind source options
@@ -158,13 +158,13 @@ type groupFiles struct {
 	kind                 string
 	limitFile, usageFile string
 	swapLimit, swapUsage string
-	swapTogether         bool   // the swap limit covers memory and swap together
+	swapIncludesMemory   bool   // the swap limit covers memory and swap together
 	cachePrefix          string // prefix of the names of cached files in memory.stat, for counts that include subgroups
 }
 
 var (
 	version1 = groupFiles{kind: "cgroup", limitFile: "memory.limit_in_bytes", usageFile: "memory.usage_in_bytes",
-		swapLimit: "memory.memsw.limit_in_bytes", swapUsage: "memory.memsw.usage_in_bytes", swapTogether: true,
+		swapLimit: "memory.memsw.limit_in_bytes", swapUsage: "memory.memsw.usage_in_bytes", swapIncludesMemory: true,
 		cachePrefix: "total_"}
 	version2 = groupFiles{kind: "cgroup2", limitFile: "memory.max", usageFile: "memory.current",
 		swapLimit: "memory.swap.max", swapUsage: "memory.swap.current"}
@@ -187,17 +187,17 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 			cache += n
 		}
 	})
-	leftMemory := total - max(used-cache, 0)
+	availableMemory := total - max(used-cache, 0)
 	swap := memory["SwapFree"]
 	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
 		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
 		freeSwap := swapLimit - usage
-		if g.swapTogether { // the limit and the usage include memory, so the memory that is left is subtracted
-			freeSwap = swapLimit - max(usage-cache, 0) - leftMemory
+		if g.swapIncludesMemory { // the limit and the usage include memory, so the memory that is left is subtracted
+			freeSwap = swapLimit - max(usage-cache, 0) - availableMemory
 		}
 		swap = min(swap, max(freeSwap, 0))
 	}
-	return Limit{Available: leftMemory + swap, Total: total}, true
+	return Limit{Available: availableMemory + swap, Total: total}, true
 }
 
 // readNumber reads a file with one number. It returns false for "max", which means no limit.

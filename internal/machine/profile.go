@@ -10,10 +10,12 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// ProfileVersion is the version of the set of prices in a profile. Profiles of other versions are rejected.
+// ProfileVersion is the version of the set of rates in a profile. Profiles of other versions are rejected.
 const ProfileVersion = 2
 
-// Profile holds the costs of units of work on one core of a machine: its prices. All cost decisions use it.
+// Profile holds the rates of one core of a machine. A rate is the time of one unit of work, such as a byte or a
+// multiply-add. The price of a [Work] is the time that the rates predict for it ([Profile.PricePS]). All cost decisions
+// compare prices.
 //
 // Prices select among implementations, which may round differently. Within one implementation no number of a profile
 // may affect the bits of a result. Parameters that affect bits, such as the cuts of reductions and the depth of a
@@ -28,10 +30,10 @@ type Profile struct {
 	Estimated    bool   `json:"estimated,omitzero" doc:"Whether the prices are estimates, not measurements."`
 	// StepPS is the cost of starting a step, in picoseconds.
 	StepPS float64 `json:"step_ps" doc:"The cost of starting a step, in picoseconds."`
-	// Memory holds the cost of a byte. It depends on the access pattern and on the number of bytes that the step
+	// Memory holds the rate of a byte. It depends on the access pattern and on the number of bytes that the step
 	// touches.
 	Memory Rates `json:"memory" doc:"The cost of a byte, by access pattern."`
-	// Kernels holds the cost of inner kernels per unit of work, in picoseconds.
+	// Kernels holds the rates of inner kernels, in picoseconds per unit of work.
 	Kernels map[string]float64 `json:"kernels" doc:"The cost of a unit of work of inner kernels, in picoseconds."`
 	// Devices holds the rates of devices by the names of their drivers.
 	Devices map[string]DeviceRates `json:"devices,omitzero" doc:"The prices of devices, by driver; omitted if none is measured."`
@@ -47,7 +49,7 @@ type Profile struct {
 	constantBytes float64
 }
 
-// Rates holds the cost of a byte by access pattern.
+// Rates holds the rate of a byte by access pattern.
 type Rates struct {
 	Dense          Curve `json:"dense" doc:"Sequential access to operands and results."`
 	DenseConstants Curve `json:"kept" doc:"Sequential access to constants; levels have the size of all constants of the graph instead of the bytes of the step."`
@@ -71,7 +73,7 @@ func (m *Rates) CurveOf(access Access) *Curve {
 	return m.curve(access)
 }
 
-// Curve is the cost of a byte as a function of the number of bytes that a step touches. Levels are in ascending order
+// Curve is the rate of a byte as a function of the number of bytes that a step touches. Levels are in ascending order
 // of that number.
 type Curve []Level
 
@@ -81,8 +83,8 @@ type Level struct {
 	PS    float64 `json:"ps" doc:"The cost of a byte, in picoseconds."`
 }
 
-// At returns the cost of a byte in picoseconds for a step that touches the given number of bytes. It interpolates
-// linearly in the logarithm of that number. The cost is constant beyond the ends of the curve.
+// At returns the rate in picoseconds per byte for a step that touches the given number of bytes. It interpolates
+// linearly in the logarithm of that number. The rate is constant beyond the ends of the curve.
 func (c Curve) At(bytes float64) float64 {
 	switch {
 	case len(c) == 0:
@@ -114,7 +116,7 @@ const (
 	DefaultWakeNS  = 5e4
 )
 
-// SharedDefaultProfile returns the shipped profile for the instruction set in use: the prices for a machine that was
+// SharedDefaultProfile returns the shipped profile for the instruction set in use: the rates for a machine that was
 // not measured. It is shared and must not be changed.
 func SharedDefaultProfile() *Profile { return shippedProfiles[HostFeatures().Name()]() }
 
@@ -132,7 +134,7 @@ func ShippedProfile(name string) *Profile {
 // DefaultProfile returns a copy of [SharedDefaultProfile], which the caller owns.
 func DefaultProfile() *Profile { return SharedDefaultProfile().clone() }
 
-// ScaleCopies returns a copy of the profile with the prices of copies multiplied by a factor. These are the prices of
+// ScaleCopies returns a copy of the profile with the rates of copies multiplied by a factor. These are the rates of
 // copied and tiled bytes, and of the inner kernels of copies. The factor also applies to loops that read a transposed
 // operand, because their bytes count as tiled. The cost of a step is unchanged.
 func (p *Profile) ScaleCopies(factor float64) *Profile {

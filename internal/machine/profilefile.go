@@ -39,7 +39,7 @@ func shippedProfile(name string) *Profile {
 const (
 	maxProfileBytes = 1 << 20
 	maxLevels       = 64   // levels of a curve
-	maxProfileRate  = 1e12 // cost of a byte or a unit of work, in picoseconds: one second
+	maxProfileRate  = 1e12 // picoseconds per byte or other unit of work: one second
 )
 
 // ParseProfile decodes and checks a profile. An error names the key and the mistake in its value.
@@ -114,7 +114,7 @@ func (p *Profile) Check() error {
 	return nil
 }
 
-// isRate reports whether a number can be a cost. NaN cannot.
+// isRate reports whether a number can be a rate. NaN cannot.
 func isRate(x float64) bool { return x >= 0 && x <= maxProfileRate }
 
 // Complete adds the default rates of kernels that the profile lacks, and returns their number.
@@ -141,8 +141,8 @@ func (p *Profile) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Digest returns the sha256 of the profile's canonical JSON (RFC 8785) in hexadecimal, which identifies the
-// prices of a plan. It is empty for a profile with numbers that JSON cannot represent.
+// Digest returns the sha256 of the profile's canonical JSON (RFC 8785) in hexadecimal. It identifies the profile with
+// which a plan was made. It is empty for a profile with numbers that JSON cannot represent.
 func (p *Profile) Digest() string {
 	if p == nil || p == SharedDefaultProfile() {
 		return shippedDigest()

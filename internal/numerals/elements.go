@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Setter returns a function that converts the text of a JSON number or bool, not empty, to an element of a dtype. It
-// stores the element in the first bytes of dst. Setter returns nil for complex dtypes.
+// Setter returns a function that converts the nonempty text of a JSON number or bool to an element of a dtype. The
+// function stores the element in the first bytes of dst. Setter returns nil for complex dtypes.
 func Setter(dtype tensor.DType) func(dst, text []byte) error { return setters[dtype] }
 
 var setters = map[tensor.DType]func(dst, text []byte) error{

@@ -60,8 +60,9 @@ func decode(data []byte, m Message, depth int) error {
 	return nil
 }
 
-// coder encodes the fields of a message, or decodes one of them. A field with another wire type than the message
-// declares is skipped, as protobuf skips unknown fields. The methods take the number n of a field, and its address to.
+// coder encodes the fields of a message, or decodes one of them: "code" stands for both. A field with another wire type
+// than the message declares is skipped, as protobuf skips unknown fields. The methods take the number n of a field, and
+// its address to.
 type coder struct {
 	encodes bool
 	out     []byte // the encoded fields
@@ -73,28 +74,28 @@ type coder struct {
 	err    error
 }
 
-// reads reports whether the decoded field is field n and has a wire type.
-func (c *coder) reads(n protowire.Number, kind protowire.Type) bool {
+// hasDecoded reports whether the decoded field is field n and has a wire type.
+func (c *coder) hasDecoded(n protowire.Number, kind protowire.Type) bool {
 	return !c.encodes && c.number == n && c.kind == kind
 }
 
-// writes reports whether the coder encodes, and appends the tag of field n if the field is set.
-func (c *coder) writes(n protowire.Number, kind protowire.Type, set bool) bool {
+// beginField reports whether the coder encodes, and appends the tag of field n if the field is set.
+func (c *coder) beginField(n protowire.Number, kind protowire.Type, set bool) bool {
 	if c.encodes && set {
 		c.out = protowire.AppendTag(c.out, n, kind)
 	}
 	return c.encodes && set
 }
 
-// message codes a message. It reports whether it has decoded the field.
-func message[M any, P interface {
+// codeMessage codes a message. It reports whether it has decoded the field.
+func codeMessage[M any, P interface {
 	*M
 	Message
 }](c *coder, n protowire.Number, to **M) bool {
-	if c.writes(n, protowire.BytesType, *to != nil) {
+	if c.beginField(n, protowire.BytesType, *to != nil) {
 		c.out = protowire.AppendBytes(c.out, Marshal(P(*to)))
 	}
-	if !c.reads(n, protowire.BytesType) {
+	if !c.hasDecoded(n, protowire.BytesType) {
 		return false
 	}
 	if *to == nil {
@@ -104,28 +105,28 @@ func message[M any, P interface {
 	return true
 }
 
-// messages codes a list of messages.
-func messages[M any, P interface {
+// codeMessages codes a list of messages.
+func codeMessages[M any, P interface {
 	*M
 	Message
 }](c *coder, n protowire.Number, to *[]*M) {
 	if c.encodes {
 		for _, m := range *to {
-			message[M, P](c, n, &m)
+			codeMessage[M, P](c, n, &m)
 		}
-	} else if c.reads(n, protowire.BytesType) {
+	} else if c.hasDecoded(n, protowire.BytesType) {
 		var m *M
-		message[M, P](c, n, &m)
+		codeMessage[M, P](c, n, &m)
 		*to = append(*to, m)
 	}
 }
 
-// text codes a string, which must be UTF-8. It reports whether it has decoded the field.
-func (c *coder) text(n protowire.Number, to *string) bool {
-	if c.writes(n, protowire.BytesType, *to != "") {
+// codeText codes a string, which must be UTF-8. It reports whether it has decoded the field.
+func (c *coder) codeText(n protowire.Number, to *string) bool {
+	if c.beginField(n, protowire.BytesType, *to != "") {
 		c.out = protowire.AppendString(c.out, *to)
 	}
-	if !c.reads(n, protowire.BytesType) {
+	if !c.hasDecoded(n, protowire.BytesType) {
 		return false
 	}
 	if *to = string(c.value); !utf8.ValidString(*to) {
@@ -134,39 +135,39 @@ func (c *coder) text(n protowire.Number, to *string) bool {
 	return true
 }
 
-// texts codes a list of strings.
-func (c *coder) texts(n protowire.Number, to *[]string) {
+// codeTexts codes a list of strings.
+func (c *coder) codeTexts(n protowire.Number, to *[]string) {
 	if c.encodes {
 		for _, text := range *to {
-			c.writes(n, protowire.BytesType, true)
+			c.beginField(n, protowire.BytesType, true)
 			c.out = protowire.AppendString(c.out, text)
 		}
 		return
 	}
 	var text string
-	if c.text(n, &text) {
+	if c.codeText(n, &text) {
 		*to = append(*to, text)
 	}
 }
 
-// bytes codes a byte string, which is omitted if it is empty.
-func (c *coder) bytes(n protowire.Number, to *[]byte) {
-	if c.writes(n, protowire.BytesType, len(*to) > 0) {
+// codeBytes codes a byte string, which is omitted if it is empty.
+func (c *coder) codeBytes(n protowire.Number, to *[]byte) {
+	if c.beginField(n, protowire.BytesType, len(*to) > 0) {
 		c.out = protowire.AppendBytes(c.out, *to)
 	}
-	if c.reads(n, protowire.BytesType) {
+	if c.hasDecoded(n, protowire.BytesType) {
 		*to = slices.Clone(c.value)
 	}
 }
 
-// byteStrings codes a list of byte strings.
-func (c *coder) byteStrings(n protowire.Number, to *[][]byte) {
+// codeByteStrings codes a list of byte strings.
+func (c *coder) codeByteStrings(n protowire.Number, to *[][]byte) {
 	if c.encodes {
 		for _, b := range *to {
-			c.writes(n, protowire.BytesType, true)
+			c.beginField(n, protowire.BytesType, true)
 			c.out = protowire.AppendBytes(c.out, b)
 		}
-	} else if c.reads(n, protowire.BytesType) {
+	} else if c.hasDecoded(n, protowire.BytesType) {
 		*to = append(*to, slices.Clone(c.value))
 	}
 }
@@ -191,20 +192,20 @@ var (
 	float64Format = format[float64]{protowire.Fixed64Type, math.Float64bits, math.Float64frombits}
 )
 
-// number codes a number, which is omitted if all its bits are zero (so -0.0 is not omitted).
-func number[T any](c *coder, n protowire.Number, encoding format[T], to *T) {
+// codeNumber codes a number, which is omitted if all its bits are zero (so -0.0 is not omitted).
+func codeNumber[T any](c *coder, n protowire.Number, encoding format[T], to *T) {
 	if c.encodes && encoding.encode(*to) == 0 {
 		return
 	}
-	optionalNumber(c, n, encoding, &to)
+	codeOptionalNumber(c, n, encoding, &to)
 }
 
-// optionalNumber codes a number that is omitted if it is nil. It reports whether it has decoded the field.
-func optionalNumber[T any](c *coder, n protowire.Number, encoding format[T], to **T) bool {
-	if c.writes(n, encoding.kind, *to != nil) {
+// codeOptionalNumber codes a number that is omitted if it is nil. It reports whether it has decoded the field.
+func codeOptionalNumber[T any](c *coder, n protowire.Number, encoding format[T], to **T) bool {
+	if c.beginField(n, encoding.kind, *to != nil) {
 		c.out = appendWord(c.out, encoding.kind, encoding.encode(**to))
 	}
-	if !c.reads(n, encoding.kind) {
+	if !c.hasDecoded(n, encoding.kind) {
 		return false
 	}
 	word, _ := consumeWord(c.value, encoding.kind)
@@ -215,26 +216,26 @@ func optionalNumber[T any](c *coder, n protowire.Number, encoding format[T], to 
 	return true
 }
 
-// numbers codes a list of numbers. It encodes the packed form, and decodes both forms.
-func numbers[T any](c *coder, n protowire.Number, encoding format[T], to *[]T) {
+// codeNumbers codes a list of numbers. It encodes the packed form, and decodes both forms.
+func codeNumbers[T any](c *coder, n protowire.Number, encoding format[T], to *[]T) {
 	switch {
-	case c.writes(n, protowire.BytesType, len(*to) > 0):
+	case c.beginField(n, protowire.BytesType, len(*to) > 0):
 		var packed []byte
 		for _, value := range *to {
 			packed = appendWord(packed, encoding.kind, encoding.encode(value))
 		}
 		c.out = protowire.AppendBytes(c.out, packed)
-	case c.reads(n, encoding.kind):
+	case c.hasDecoded(n, encoding.kind):
 		word, _ := consumeWord(c.value, encoding.kind)
 		*to = append(*to, encoding.decode(word))
-	case c.reads(n, protowire.BytesType):
-		for rest := c.value; len(rest) > 0; {
-			word, size := consumeWord(rest, encoding.kind)
+	case c.hasDecoded(n, protowire.BytesType):
+		for remaining := c.value; len(remaining) > 0; {
+			word, size := consumeWord(remaining, encoding.kind)
 			if size < 0 {
 				c.err = ErrInvalid
 				return
 			}
-			*to, rest = append(*to, encoding.decode(word)), rest[size:]
+			*to, remaining = append(*to, encoding.decode(word)), remaining[size:]
 		}
 	}
 }

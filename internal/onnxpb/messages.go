@@ -61,10 +61,10 @@ type ModelProto struct {
 }
 
 func (m *ModelProto) fields(c *coder) {
-	number(c, 1, int64Format, &m.IrVersion)
-	message(c, 7, &m.Graph)
-	messages(c, 8, &m.OpsetImport)
-	messages(c, 25, &m.Functions)
+	codeNumber(c, 1, int64Format, &m.IrVersion)
+	codeMessage(c, 7, &m.Graph)
+	codeMessages(c, 8, &m.OpsetImport)
+	codeMessages(c, 25, &m.Functions)
 }
 
 // OperatorSetIDProto is the version of the operators of a domain.
@@ -74,8 +74,8 @@ type OperatorSetIDProto struct {
 }
 
 func (m *OperatorSetIDProto) fields(c *coder) {
-	c.text(1, &m.Domain)
-	number(c, 2, int64Format, &m.Version)
+	c.codeText(1, &m.Domain)
+	codeNumber(c, 2, int64Format, &m.Version)
 }
 
 // FunctionProto is a function whose body is nodes.
@@ -88,14 +88,14 @@ type FunctionProto struct {
 }
 
 func (m *FunctionProto) fields(c *coder) {
-	c.text(1, &m.Name)
-	c.texts(4, &m.Input)
-	c.texts(5, &m.Output)
-	messages(c, 7, &m.Node)
-	messages(c, 9, &m.OpsetImport)
-	c.text(10, &m.Domain)
-	messages(c, 11, &m.AttributeProto)
-	c.text(13, &m.Overload)
+	c.codeText(1, &m.Name)
+	c.codeTexts(4, &m.Input)
+	c.codeTexts(5, &m.Output)
+	codeMessages(c, 7, &m.Node)
+	codeMessages(c, 9, &m.OpsetImport)
+	c.codeText(10, &m.Domain)
+	codeMessages(c, 11, &m.AttributeProto)
+	c.codeText(13, &m.Overload)
 }
 
 // GraphProto is the graph of a model, of a loop or of a branch.
@@ -109,13 +109,13 @@ type GraphProto struct {
 }
 
 func (m *GraphProto) fields(c *coder) {
-	messages(c, 1, &m.Node)
-	c.text(2, &m.Name)
-	messages(c, 5, &m.Initializer)
-	messages(c, 11, &m.Input)
-	messages(c, 12, &m.Output)
-	messages(c, 13, &m.ValueInfo)
-	messages(c, 15, &m.SparseInitializer)
+	codeMessages(c, 1, &m.Node)
+	c.codeText(2, &m.Name)
+	codeMessages(c, 5, &m.Initializer)
+	codeMessages(c, 11, &m.Input)
+	codeMessages(c, 12, &m.Output)
+	codeMessages(c, 13, &m.ValueInfo)
+	codeMessages(c, 15, &m.SparseInitializer)
 }
 
 // NodeProto is a node of a graph.
@@ -126,13 +126,13 @@ type NodeProto struct {
 }
 
 func (m *NodeProto) fields(c *coder) {
-	c.texts(1, &m.Input)
-	c.texts(2, &m.Output)
-	c.text(3, &m.Name)
-	c.text(4, &m.OpType)
-	messages(c, 5, &m.Attribute)
-	c.text(7, &m.Domain)
-	c.text(8, &m.Overload)
+	c.codeTexts(1, &m.Input)
+	c.codeTexts(2, &m.Output)
+	c.codeText(3, &m.Name)
+	c.codeText(4, &m.OpType)
+	codeMessages(c, 5, &m.Attribute)
+	c.codeText(7, &m.Domain)
+	c.codeText(8, &m.Overload)
 }
 
 // AttributeProto is an attribute of a node. Type selects the field with its value.
@@ -151,18 +151,18 @@ type AttributeProto struct {
 }
 
 func (m *AttributeProto) fields(c *coder) {
-	c.text(1, &m.Name)
-	number(c, 2, float32Format, &m.F)
-	number(c, 3, int64Format, &m.I)
-	c.bytes(4, &m.S)
-	message(c, 5, &m.T)
-	message(c, 6, &m.G)
-	numbers(c, 7, float32Format, &m.Floats)
-	numbers(c, 8, int64Format, &m.Ints)
-	c.byteStrings(9, &m.Strings)
-	messages(c, 11, &m.Graphs)
-	number(c, 20, int32Format, (*int32)(&m.Type))
-	c.text(21, &m.RefAttrName)
+	c.codeText(1, &m.Name)
+	codeNumber(c, 2, float32Format, &m.F)
+	codeNumber(c, 3, int64Format, &m.I)
+	c.codeBytes(4, &m.S)
+	codeMessage(c, 5, &m.T)
+	codeMessage(c, 6, &m.G)
+	codeNumbers(c, 7, float32Format, &m.Floats)
+	codeNumbers(c, 8, int64Format, &m.Ints)
+	c.codeByteStrings(9, &m.Strings)
+	codeMessages(c, 11, &m.Graphs)
+	codeNumber(c, 20, int32Format, (*int32)(&m.Type))
+	c.codeText(21, &m.RefAttrName)
 }
 
 // TensorProto is a tensor. Its elements are in RawData, in the field of their type, or in another file.
@@ -183,40 +183,40 @@ type TensorProto struct {
 }
 
 func (m *TensorProto) fields(c *coder) {
-	numbers(c, 1, int64Format, &m.Dims)
-	number(c, 2, int32Format, &m.DataType)
-	message(c, 3, &m.Segment)
-	numbers(c, 4, float32Format, &m.FloatData)
-	numbers(c, 5, int32Format, &m.Int32Data)
-	c.byteStrings(6, &m.StringData)
-	numbers(c, 7, int64Format, &m.Int64Data)
-	c.text(8, &m.Name)
-	c.bytes(9, &m.RawData)
-	numbers(c, 10, float64Format, &m.DoubleData)
-	numbers(c, 11, uint64Format, &m.Uint64Data)
-	messages(c, 13, &m.ExternalData)
-	number(c, 14, int32Format, &m.DataLocation)
+	codeNumbers(c, 1, int64Format, &m.Dims)
+	codeNumber(c, 2, int32Format, &m.DataType)
+	codeMessage(c, 3, &m.Segment)
+	codeNumbers(c, 4, float32Format, &m.FloatData)
+	codeNumbers(c, 5, int32Format, &m.Int32Data)
+	c.codeByteStrings(6, &m.StringData)
+	codeNumbers(c, 7, int64Format, &m.Int64Data)
+	c.codeText(8, &m.Name)
+	c.codeBytes(9, &m.RawData)
+	codeNumbers(c, 10, float64Format, &m.DoubleData)
+	codeNumbers(c, 11, uint64Format, &m.Uint64Data)
+	codeMessages(c, 13, &m.ExternalData)
+	codeNumber(c, 14, int32Format, &m.DataLocation)
 }
 
 // Segment is TensorProto.Segment of onnx.proto: the range of a tensor that is stored in parts.
 type Segment struct{ Begin, End int64 }
 
 func (m *Segment) fields(c *coder) {
-	number(c, 1, int64Format, &m.Begin)
-	number(c, 2, int64Format, &m.End)
+	codeNumber(c, 1, int64Format, &m.Begin)
+	codeNumber(c, 2, int64Format, &m.End)
 }
 
 // SparseTensorProto is a sparse tensor.
 type SparseTensorProto struct{ Values *TensorProto }
 
-func (m *SparseTensorProto) fields(c *coder) { message(c, 1, &m.Values) }
+func (m *SparseTensorProto) fields(c *coder) { codeMessage(c, 1, &m.Values) }
 
 // StringStringEntryProto is an entry of a map.
 type StringStringEntryProto struct{ Key, Value string }
 
 func (m *StringStringEntryProto) fields(c *coder) {
-	c.text(1, &m.Key)
-	c.text(2, &m.Value)
+	c.codeText(1, &m.Key)
+	c.codeText(2, &m.Value)
 }
 
 // ValueInfoProto declares a value.
@@ -226,8 +226,8 @@ type ValueInfoProto struct {
 }
 
 func (m *ValueInfoProto) fields(c *coder) {
-	c.text(1, &m.Name)
-	message(c, 2, &m.Type)
+	c.codeText(1, &m.Name)
+	codeMessage(c, 2, &m.Type)
 }
 
 // TensorType returns the type of a value that is declared as a tensor, or nil.
@@ -254,13 +254,13 @@ type TypeProto struct {
 }
 
 func (m *TypeProto) fields(c *coder) {
-	if message(c, 1, &m.TensorType) {
+	if codeMessage(c, 1, &m.TensorType) {
 		m.SequenceType, m.MapType = nil, nil
 	}
-	if message(c, 4, &m.SequenceType) {
+	if codeMessage(c, 4, &m.SequenceType) {
 		m.TensorType, m.MapType = nil, nil
 	}
-	if message(c, 5, &m.MapType) {
+	if codeMessage(c, 5, &m.MapType) {
 		m.TensorType, m.SequenceType = nil, nil
 	}
 }
@@ -272,14 +272,14 @@ type TensorType struct {
 }
 
 func (m *TensorType) fields(c *coder) {
-	number(c, 1, int32Format, &m.ElemType)
-	message(c, 2, &m.Shape)
+	codeNumber(c, 1, int32Format, &m.ElemType)
+	codeMessage(c, 2, &m.Shape)
 }
 
 // SequenceType is TypeProto.Sequence of onnx.proto.
 type SequenceType struct{ ElemType *TypeProto }
 
-func (m *SequenceType) fields(c *coder) { message(c, 1, &m.ElemType) }
+func (m *SequenceType) fields(c *coder) { codeMessage(c, 1, &m.ElemType) }
 
 // MapType is TypeProto.Map of onnx.proto.
 type MapType struct {
@@ -288,14 +288,14 @@ type MapType struct {
 }
 
 func (m *MapType) fields(c *coder) {
-	number(c, 1, int32Format, &m.KeyType)
-	message(c, 2, &m.ValueType)
+	codeNumber(c, 1, int32Format, &m.KeyType)
+	codeMessage(c, 2, &m.ValueType)
 }
 
 // TensorShapeProto is the shape of a tensor.
 type TensorShapeProto struct{ Dim []*Dimension }
 
-func (m *TensorShapeProto) fields(c *coder) { messages(c, 1, &m.Dim) }
+func (m *TensorShapeProto) fields(c *coder) { codeMessages(c, 1, &m.Dim) }
 
 // Dimension is TensorShapeProto.Dimension of onnx.proto: a size, the name of a size, or neither.
 type Dimension struct {
@@ -304,10 +304,10 @@ type Dimension struct {
 }
 
 func (m *Dimension) fields(c *coder) {
-	if optionalNumber(c, 1, int64Format, &m.DimValue) {
+	if codeOptionalNumber(c, 1, int64Format, &m.DimValue) {
 		m.DimParam = ""
 	}
-	if c.text(2, &m.DimParam) {
+	if c.codeText(2, &m.DimParam) {
 		m.DimValue = nil
 	}
 }

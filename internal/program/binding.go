@@ -80,9 +80,9 @@ func (b *Binding) dropSessions() {
 	}
 }
 
-// bytes estimates the memory of a binding with one session, without the constants that it shares with its
+// estimatedBytes estimates the memory of a binding with one session, without the constants that it shares with its
 // specialization.
-func (b *Binding) bytes() int {
+func (b *Binding) estimatedBytes() int {
 	const stepBytes = 2 << 10 // approximate size of the data structures of a step
 	if b.Program == nil {
 		return stepBytes
@@ -117,7 +117,7 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 			// The next run tries again, because the error may be transient, such as a lack of memory.
 			p.bindings.Drop(key, created)
 		} else {
-			p.bindings.SetSize(key, created, created.bytes())
+			p.bindings.SetSize(key, created, created.estimatedBytes())
 		}
 		close(created.done)
 	}()
@@ -223,20 +223,20 @@ func InferContext(ctx context.Context, g *graph.Graph) error {
 
 // bind gives sizes to the symbols of a copy of the program's graph. Open symbols get the sizes in open. Other symbols
 // get the fixed sizes and the assumed sizes. Assumed sizes stay marked as assumed.
-func (p *Program) bind(g *graph.Graph, open map[string]int) error {
+func (p *Program) bind(g *graph.Graph, openSizes map[string]int) error {
 	sizes := g.BoundSizes()
 	if sizes == nil {
 		return nil
 	}
 	assumed := g.Assumed()
 	maps.Copy(sizes, p.fixedSizes)
-	maps.Copy(sizes, open)
+	maps.Copy(sizes, openSizes)
 	if err := g.BindWithoutInference(sizes); err != nil {
 		return err
 	}
 	for name, n := range assumed {
 		_, fixed := p.fixedSizes[name]
-		if _, given := open[name]; !given && !fixed {
+		if _, given := openSizes[name]; !given && !fixed {
 			g.Assume(name, n)
 		}
 	}
@@ -278,7 +278,7 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if len(p.openSymbols) == 0 && p.firstBinding != nil {
 		return p.firstBinding, nil
 	}
-	sizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.source().Symbols)
+	sizes, err := SizesOf(inputs, shapeOf, p.fixedSizes, p.sourceGraph().Symbols)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +315,7 @@ func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Ten
 
 // symbolicInputs returns the inputs that have symbols.
 func (p *Program) symbolicInputs() []*graph.Value {
-	g := p.source()
+	g := p.sourceGraph()
 	list := make([]*graph.Value, len(p.symbolicIndices))
 	for i, input := range p.symbolicIndices {
 		list[i] = g.Inputs[input]
@@ -323,8 +323,9 @@ func (p *Program) symbolicInputs() []*graph.Value {
 	return list
 }
 
-// source returns the graph that was compiled. If that graph was released, it returns the graph of the only binding.
-func (p *Program) source() *graph.Graph {
+// sourceGraph returns the graph that was compiled. If that graph was released, it returns the graph of the only
+// binding.
+func (p *Program) sourceGraph() *graph.Graph {
 	if p.graph == nil {
 		return p.firstBinding.Graph
 	}

@@ -19,9 +19,9 @@ type copyPrices struct {
 	model    *layout.Model // nil: the problem could not be stated or solved
 	cheapest *layout.Outcome
 
-	mu     sync.Mutex
-	prices map[*passes.Copy]copyPrice
-	work   int // variables of the problems that were solved
+	mu              sync.Mutex
+	prices          map[*passes.Copy]copyPrice
+	solvedVariables int // variables of the problems that were solved
 }
 
 // copyPrice is the result of [Program.WithoutCopy].
@@ -49,7 +49,7 @@ func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 	defer prices.mu.Unlock()
 	price, known := prices.prices[copied]
 	if !known {
-		price = prices.price(copied)
+		price = prices.findPrice(copied)
 		prices.prices[copied] = price
 	}
 	return price.ns, price.change
@@ -68,9 +68,9 @@ func cheapest(model *layout.Model) *layout.Outcome {
 	return outcome
 }
 
-// price compares the cheapest plan with the cheapest plan that does not have the given copy. It returns no price if
+// findPrice compares the cheapest plan with the cheapest plan that does not have the given copy. It returns no price if
 // that plan cannot be found, or if the search would take too long.
-func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
+func (prices *copyPrices) findPrice(copied *passes.Copy) (none copyPrice) {
 	if prices.model == nil || copied.Node == nil {
 		return none
 	}
@@ -78,7 +78,7 @@ func (prices *copyPrices) price(copied *passes.Copy) (none copyPrice) {
 	if value == nil {
 		return none
 	}
-	if prices.work += len(prices.model.WCSP.Variables); prices.work > maxPricedDecisions {
+	if prices.solvedVariables += len(prices.model.WCSP.Variables); prices.solvedVariables > maxPricedDecisions {
 		return none
 	}
 	model, err := prices.model.Without(value, tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape,

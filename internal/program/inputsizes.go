@@ -36,8 +36,8 @@ type inputSymbols struct {
 	fixedSizes []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
 }
 
-// findSymbolInputs finds the inputs whose dimensions have symbols.
-func (p *Program) findSymbolInputs() {
+// findSymbolDims finds the inputs whose dimensions have symbols.
+func (p *Program) findSymbolDims() {
 	indexOf := map[string]int{}
 	for i, name := range p.openSymbols {
 		indexOf[name] = i
@@ -54,7 +54,7 @@ func (p *Program) findSymbolInputs() {
 			}
 			symbols.openIndex, symbols.fixedSizes = append(symbols.openIndex, openIndex), append(symbols.fixedSizes, fixedSize)
 		}
-		p.symbolInputs = append(p.symbolInputs, symbols)
+		p.symbolDims = append(p.symbolDims, symbols)
 	}
 }
 
@@ -64,21 +64,21 @@ func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 	for i := range sizes {
 		sizes[i] = -1
 	}
-	for i := range p.symbolInputs {
-		symbols := &p.symbolInputs[i]
+	for i := range p.symbolDims {
+		symbols := &p.symbolDims[i]
 		t := in[symbols.input]
 		if t == nil || len(t.Shape) != len(symbols.openIndex) {
 			return false
 		}
 		for dim, size := range t.Shape {
-			switch open := symbols.openIndex[dim]; {
-			case open < 0:
+			switch openIndex := symbols.openIndex[dim]; {
+			case openIndex < 0:
 				if symbols.fixedSizes[dim] >= 0 && symbols.fixedSizes[dim] != size {
 					return false
 				}
-			case sizes[open] < 0:
-				sizes[open] = size
-			case sizes[open] != size:
+			case sizes[openIndex] < 0:
+				sizes[openIndex] = size
+			case sizes[openIndex] != size:
 				return false
 			}
 		}

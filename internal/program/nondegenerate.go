@@ -17,8 +17,7 @@ const (
 // NondegenerateSizes returns sizes of the open symbols, the symbols without a fixed size. At these sizes, every size
 // that depends on the symbols is at least 2. A size of 0 or 1 makes the layout of a value ambiguous, so its plan may be
 // poor for other sizes. The search starts at the first hint or the assumed sizes, and doubles each symbol on which a
-// size of 0 or 1 depends.
-// NondegenerateSizes returns nil if the search fails.
+// size of 0 or 1 depends. NondegenerateSizes returns nil if the search fails.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)

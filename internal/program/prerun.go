@@ -10,7 +10,7 @@ import (
 // nil *PreRunFacts stands for a graph in which all shapes are known.
 type PreRunFacts struct {
 	segmentList []graph.Segment
-	segment     graph.ByValue[int] // 1 + the index of the segment that produces the value
+	segmentOf   graph.ByValue[int] // 1 + the index of the segment that produces the value
 	unbacked    *graph.Symbolic    // the graph in which sizes that depend on data are symbols
 }
 
@@ -19,12 +19,12 @@ func NewPreRunFacts(g *graph.Graph) *PreRunFacts {
 	if g == nil || !g.Dynamic() {
 		return nil
 	}
-	facts := &PreRunFacts{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
+	facts := &PreRunFacts{segmentList: g.Segments(), segmentOf: graph.NewByValue[int](g), unbacked: g.Unbacked()}
 	for i, segment := range facts.segmentList {
 		for _, n := range segment.Nodes {
 			for _, v := range n.Out {
-				if facts.segment.At(v) == 0 {
-					facts.segment.Set(v, i+1)
+				if facts.segmentOf.At(v) == 0 {
+					facts.segmentOf.Set(v, i+1)
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func (facts *PreRunFacts) Segment(v *graph.Value) (int, bool) {
 	if facts == nil || v == nil {
 		return 0, false
 	}
-	i := facts.segment.At(v)
+	i := facts.segmentOf.At(v)
 	return i - 1, i > 0
 }
 
@@ -93,8 +93,8 @@ func (facts *PreRunFacts) FirstShapeNode() *graph.Node {
 	return nil
 }
 
-// segments describes the segments. planned is the index of the segment that is planned before the run.
-func (facts *PreRunFacts) segments(planned int) []report.Segment {
+// describeSegments describes the segments. planned is the index of the segment that is planned before the run.
+func (facts *PreRunFacts) describeSegments(planned int) []report.Segment {
 	list := make([]report.Segment, len(facts.segmentList))
 	for i := range facts.segmentList {
 		segment := &facts.segmentList[i]
@@ -102,13 +102,13 @@ func (facts *PreRunFacts) segments(planned int) []report.Segment {
 			After:  NotNil(segment.After),
 			Nodes:  mapList(segment.Nodes, func(n *graph.Node) string { return n.Name }),
 			Awaits: mapList(segment.AttrInputs, func(v *graph.Value) string { return v.Name }),
-			Inputs: mapList(segment.In, facts.value), Outputs: mapList(segment.Out, facts.value)}
+			Inputs: mapList(segment.In, facts.describeValue), Outputs: mapList(segment.Out, facts.describeValue)}
 	}
 	return list
 }
 
-// value describes a value that passes between segments.
-func (facts *PreRunFacts) value(v *graph.Value) report.SegmentValue {
+// describeValue describes a value that passes between segments.
+func (facts *PreRunFacts) describeValue(v *graph.Value) report.SegmentValue {
 	described := report.SegmentValue{Name: v.Name, Shape: facts.Sizes(v)}
 	if dtype := facts.DType(v); dtype.Valid() {
 		name := dtype.String()

@@ -73,7 +73,7 @@ type Program struct {
 	assumedSizes    []int                // sizes of the open symbols where no input gives one
 	hints           [][]int              // Options.Hints, by open symbol
 	symbolicIndices []int                // indices of the inputs that have symbols
-	symbolInputs    []inputSymbols       // their dimensions, for runs
+	symbolDims      []inputSymbols       // their dimensions, for runs
 	refusedHints    []report.RefusedHint // hints after the first for which the graph cannot be planned
 	firstBinding    *Binding             // of the first hint, or of the assumed sizes
 
@@ -231,26 +231,26 @@ func isInferred(g *graph.Graph) bool {
 // findOpenSymbols finds the symbols whose sizes come from runs, and the inputs that have symbols.
 func (p *Program) findOpenSymbols() {
 	for i, v := range p.graph.Inputs {
-		symbolic := false
+		isSymbolic := false
 		for _, dim := range v.Dims {
 			if dim.Expr != "" {
-				symbolic = true
+				isSymbolic = true
 				p.addOpenSymbols(dim.Expr)
 			}
 			if dim.Symbol == "" {
 				continue
 			}
-			symbolic = true
+			isSymbolic = true
 			if _, fixed := p.fixedSizes[dim.Symbol]; !fixed && !slices.Contains(p.openSymbols, dim.Symbol) {
 				p.openSymbols = append(p.openSymbols, dim.Symbol)
 			}
 		}
-		if symbolic {
+		if isSymbolic {
 			p.symbolicIndices = append(p.symbolicIndices, i)
 		}
 	}
 	sorted.Strings(p.openSymbols)
-	p.findSymbolInputs()
+	p.findSymbolDims()
 	bound := p.graph.BoundSizes()
 	for _, name := range p.openSymbols {
 		p.assumedSizes = append(p.assumedSizes, bound[name])

@@ -36,8 +36,8 @@ func (p *Program) Report() *report.Plan {
 	if err := jit.Available(); err != nil {
 		document.NoCode = err.Error()
 	}
-	if known := NewPreRunFacts(binding.RunnableGraph); known != nil {
-		document.Segments = known.segments(binding.Segment)
+	if facts := NewPreRunFacts(binding.RunnableGraph); facts != nil {
+		document.Segments = facts.describeSegments(binding.Segment)
 	}
 	document.Constants = plan.ConstantBytes()
 	addBound(document, plan)
@@ -171,8 +171,8 @@ func movedBytes(node *graph.Node) int {
 		total += v.Meta.Bytes()
 	}
 	for i, arg := range node.In {
-		seen := slices.ContainsFunc(node.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
-		if arg.Kind == graph.TensorArg && !seen {
+		isRepeated := slices.ContainsFunc(node.In[:i], func(earlier graph.Arg) bool { return earlier.Value == arg.Value })
+		if arg.Kind == graph.TensorArg && !isRepeated {
 			meta := arg.Value.Meta
 			total += min(meta.Bytes(), meta.Extent()*meta.DType.Size())
 		}

@@ -15,11 +15,11 @@ import (
 // This file chooses the specialization, a shared plan, for the sizes of a run. The sizes of a run are listed by open
 // symbol: inputs determine the size of an open symbol. Hints are the sizes that the caller expects.
 
-// Bounds on the search for the sizes at which a specialization is priced.
+// Bounds on the search for the sizes at which a specialization is planned and priced.
 const (
-	maxOctaves     = 8       // maximum number of doublings of a size
-	maxPoints      = 1 << 13 // maximum number of combinations of sizes
-	maxRegionPlans = 3       // maximum number of plans that are tried for a region: see specializeRegion
+	maxOctaves      = 8       // maximum number of doublings of a candidate size
+	maxCombinations = 1 << 13 // maximum number of combinations of sizes
+	maxRegionPlans  = 3       // maximum number of plans that are tried for a region: see specializeRegion
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
@@ -46,8 +46,8 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 // region is the set of all sizes at which inference takes the same branches. These sizes satisfy the guards of the
 // branches. Regions do not overlap.
 type region struct {
-	guards *sym.Evaluator
-	points [][]int // by open symbol: candidate sizes for pricing, usual sizes first
+	guards         *sym.Evaluator
+	candidateSizes [][]int // by open symbol: candidate sizes for pricing, usual sizes first
 }
 
 // maxRegions bounds the number of regions that are kept. A dropped region is found again when it is needed.
@@ -74,7 +74,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	if len(p.regions) == maxRegions {
 		p.regions = slices.Delete(p.regions, 0, 1)
 	}
-	found := &region{guards, p.points(symbolic, nondegenerate, sizes)}
+	found := &region{guards, p.candidateSizes(symbolic, nondegenerate, sizes)}
 	p.regions = append(p.regions, found)
 	return found
 }
@@ -89,7 +89,7 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 	}
 	conditions := []func([]int) bool{region.guards.Hold}
 	for range maxRegionPlans {
-		spec := p.SpecializationAt(ctx, firstPoint(region.points, conditions))
+		spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, conditions))
 		switch {
 		case spec == nil:
 			return nil
@@ -120,7 +120,7 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 	}
 	conditions := []func([]int) bool{region.guards.Hold}
 	for range maxRegionPlans {
-		tried := p.SpecializationAt(ctx, firstPoint(region.points, conditions))
+		tried := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, conditions))
 		if tried == spec {
 			return conds, true
 		}
@@ -146,9 +146,9 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 	return nil, false
 }
 
-// points returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced. The sizes
-// in usual come first. The result is the same for all sizes of the region.
-func (p *Program) points(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
+// candidateSizes returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced.
+// The sizes in usual come first. The result is the same for all sizes of the region.
+func (p *Program) candidateSizes(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
 	boundSymbols := map[string]bool{}
 	for _, guard := range symbolic.Guards {
 		for _, name := range guard.Binds {
@@ -179,11 +179,11 @@ func (p *Program) points(symbolic *graph.Symbolic, usual, sizes []int) [][]int {
 	return values
 }
 
-// firstPoint returns the first combination of values for which all functions in conditions return true. The values of
-// the first symbol vary fastest. It returns nil if there is none among the first maxPoints combinations.
-func firstPoint(values [][]int, conditions []func([]int) bool) []int {
+// firstCombination returns the first combination of values for which all functions in conditions return true. The
+// values of the first symbol vary fastest. It returns nil if there is none among the first maxCombinations.
+func firstCombination(values [][]int, conditions []func([]int) bool) []int {
 	index, point := make([]int, len(values)), make([]int, len(values))
-	for range maxPoints {
+	for range maxCombinations {
 		for i, position := range index {
 			point[i] = values[i][position]
 		}

@@ -29,7 +29,7 @@ type solutionRange struct {
 // solution, a symbol has several solutions, or an expression without unknowns differs from the size.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
-	solver := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
+	equations := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
 	for known := -1; known < len(sizes); { // until a pass over all sizes finds no further symbol
 		known = len(sizes)
 		for _, v := range inputs {
@@ -41,16 +41,16 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 				if dim.Expr == "" {
 					continue
 				}
-				if err := solver.solveEquation(fmt.Sprintf("size %d of input %q", i, v.Name), dim.Expr,
+				if err := equations.solveEquation(fmt.Sprintf("size %d of input %q", i, v.Name), dim.Expr,
 					shape[i]); err != nil {
 					return fmt.Errorf("input %q: size %d is %d, which does not fit: %w", v.Name, i, shape[i], err)
 				}
 			}
 		}
 	}
-	for _, name := range sorted.Keys(solver.ranges) {
+	for _, name := range sorted.Keys(equations.ranges) {
 		if _, known := sizes[name]; !known {
-			candidates := solver.ranges[name]
+			candidates := equations.ranges[name]
 			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
 				"be given", candidates.equation, name, candidates.first, candidates.last)
 		}
@@ -60,8 +60,8 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 
 // solveEquation solves exprText = size. sizeText describes the size in errors.
 func (s *solver) solveEquation(sizeText, exprText string, size int) error {
-	env, open, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{} // open: the unknown symbols
-	expression, err := (graph.Dim{Expr: exprText}).In(lookupSymbols(exprText, env, open, knownSizes, s.sizes))
+	env, unknowns, knownSizes := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
+	expression, err := (graph.Dim{Expr: exprText}).In(lookupSymbols(exprText, env, unknowns, knownSizes, s.sizes))
 	if err != nil {
 		return fmt.Errorf("%s%s: %w", exprText, atSizes(knownSizes), err)
 	}
@@ -69,11 +69,11 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 	switch {
 	case known && value != size:
 		return fmt.Errorf("%s is %d%s", exprText, value, atSizes(knownSizes))
-	case known || len(open) != 1:
+	case known || len(unknowns) != 1:
 		return nil
 	}
-	for name := range open {
-		sign, ok := expression.Trend(envName)
+	for name := range unknowns {
+		sign, ok := expression.Trend(unknownName)
 		if !ok || sign == 0 {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
@@ -109,14 +109,14 @@ func (s *solver) solveEquation(sizeText, exprText string, size int) error {
 // solutions returns the first and the last size from low to high at which a monotonic expression equals target. If
 // there is no such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
 func solutions(expression sym.Int, sign, target, low, high int) (first, last int, err error) {
-	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
 	reaches := func(size, target int) bool {
-		value, evalErr := expression.At(sym.Binding{envName: size})
+		value, evalErr := expression.At(sym.Binding{unknownName: size})
 		if evalErr != nil {
 			err = evalErr
 		}
 		return err != nil || (value-target)*sign >= 0
 	}
+	// The expression overflows far beyond the solution, so the range grows by doubling until it contains the solution.
 	searchEnd := func(target int) int {
 		for step := 1; ; step *= 2 {
 			if end := low + step; end >= high || reaches(end, target) {
@@ -131,25 +131,26 @@ func solutions(expression sym.Int, sign, target, low, high int) (first, last int
 	return first, last, err
 }
 
-// envName is the name of the unknown in the solver's Env.
-const envName = "x"
+// unknownName is the name of the unknown in the solver's Env.
+const unknownName = "x"
 
 // lookupSymbols returns the values of the symbols in an expression. Known sizes are numbers, and lookupSymbols adds
-// them to used. Other symbols are symbols of env, and lookupSymbols adds them to open. The first of these has the name
-// envName.
-func lookupSymbols(text string, env *sym.Env, open map[string]sym.Int, used, sizes map[string]int) map[string]sym.Int {
+// them to usedSizes. Other symbols are symbols of env, and lookupSymbols adds them to unknowns. The first of these has
+// the name unknownName.
+func lookupSymbols(text string, env *sym.Env, unknowns map[string]sym.Int,
+	usedSizes, sizes map[string]int) map[string]sym.Int {
 	values := map[string]sym.Int{}
 	scratch := sym.NewEnv()
 	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { // parsing with the values reports errors
 		if n, ok := sizes[name]; ok {
-			values[name], used[name] = sym.Of(n), n
+			values[name], usedSizes[name] = sym.Of(n), n
 		} else if _, ok := values[name]; !ok {
-			symbolName := envName
-			for range len(open) {
+			symbolName := unknownName
+			for range len(unknowns) {
 				symbolName += "_"
 			}
 			symbol, _ := env.Symbol(symbolName, 0, math.MaxInt, 2) // the name is fresh
-			values[name], open[name] = symbol, symbol
+			values[name], unknowns[name] = symbol, symbol
 		}
 		symbol, err := scratch.Symbol(name, 0, math.MaxInt, 2)
 		return symbol, err == nil
@@ -158,9 +159,9 @@ func lookupSymbols(text string, env *sym.Env, open map[string]sym.Int, used, siz
 }
 
 // atSizes lists the sizes at which an expression was evaluated, for errors.
-func atSizes(used map[string]int) string {
-	if len(used) == 0 {
+func atSizes(usedSizes map[string]int) string {
+	if len(usedSizes) == 0 {
 		return ""
 	}
-	return " at " + SizesText(used)
+	return " at " + SizesText(usedSizes)
 }

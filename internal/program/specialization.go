@@ -114,8 +114,8 @@ func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error
 	return nil
 }
 
-// Follow plans g, a graph of [Program.GraphAt], by the decisions of a specialization, with the cost and without a limit
-// of memory. It returns a [*passes.Misfit] if the decisions cannot be applied.
+// Follow plans g, a graph of [Program.GraphAt], by the decisions of a specialization. It computes the cost of the plan,
+// and applies no limit on memory. It returns a [*passes.Misfit] if the decisions cannot be applied.
 func (p *Program) Follow(ctx context.Context, spec *Specialization, g *graph.Graph) (*passes.Plan, error) {
 	options := p.PlanOptions(ctx)
 	options.Check, options.MemoryLimit, options.Follow, options.Price = false, -1, spec.Decisions, true

@@ -52,7 +52,7 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 	if cache == nil {
 		return passes.Run(g, options)
 	}
-	options.FoldStore = p.foldStore
+	options.FoldStore = p.foldCached
 	if options.Follow != nil || options.Check || options.Dump != nil || options.KeepGoing || p.hasOwnPasses ||
 		!isInferred(g) || !slices.Contains(layout.All(), options.Strategy) {
 		return passes.Run(g, options)
@@ -82,7 +82,7 @@ func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Pla
 	return plan, err
 }
 
-// codeIdentity identifies all that results depend on besides a graph: the program, its code generator and the
+// codeIdentity identifies everything except the graph on which results depend: the program, its code generator and the
 // instructions of the processor. [environment.Code] differs in processes that can only plan, whose packed constants
 // have no data.
 var codeIdentity = sync.OnceValue(func() string {
@@ -116,9 +116,9 @@ func (p *Program) writeConstant(h hash.Hash, meta tensor.Meta, data *tensor.Tens
 	fmt.Fprintf(h, "%v %v %v %d %x\n", meta.DType, meta.Shape, meta.Strides, meta.Offset, key)
 }
 
-// foldStore returns the results of a folded node from the cache, or computes and stores them: see
+// foldCached returns the results of a folded node from the cache, or computes and stores them: see
 // [passes.Options.FoldStore].
-func (p *Program) foldStore(node *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
+func (p *Program) foldCached(node *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
 	if len(node.Out) != 1 || node.Out[0].Meta.Extent()*node.Out[0].Meta.DType.Size() < diskcache.MinBytes {
 		return compute()
 	}
@@ -154,7 +154,7 @@ func (p *Program) foldKey(node *graph.Node) (diskcache.Key, bool) {
 	}
 	if packing := node.Packing(); packing != nil {
 		fmt.Fprintf(hash, " %q", packing.Format)
-	} else if !graphdigest.Attrs(hash, node) {
+	} else if !graphdigest.WriteAttrs(hash, node) {
 		return diskcache.Key{}, false
 	}
 	for _, arg := range node.In {

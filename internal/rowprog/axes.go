@@ -49,9 +49,10 @@ func fullShape(metas []tensor.Meta, rank int) ([]int, error) {
 	return shape, nil
 }
 
-// axesOf returns the kept and the reduced dimensions of the broadcast shape, each in reverse order.
-func axesOf(full []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
-	for index, length := range slices.Backward(full) {
+// axesOf returns the kept and the reduced dimensions of the broadcast shape (see the package comment), each in reverse
+// order.
+func axesOf(shape []int, metas []tensor.Meta, mask []bool) (kept, reduced []axis) {
+	for index, length := range slices.Backward(shape) {
 		dim := axis{length: length, strides: make([]int, len(metas))}
 		for i, meta := range metas {
 			if meta.Shape[index] != 1 {
@@ -80,21 +81,21 @@ func elementsOf(list []axis) int {
 // axis is left, it returns one axis of size 1. layoutCount is the number of outputs and operands. The result overwrites
 // list.
 func mergeAxes(list []axis, layoutCount int) []axis {
-	out := list[:0]
+	merged := list[:0]
 	for _, next := range list {
 		if next.length == 1 {
 			continue
 		}
-		if last := len(out) - 1; last >= 0 && canMerge(out[last], next) {
-			out[last].length *= next.length
+		if last := len(merged) - 1; last >= 0 && canMerge(merged[last], next) {
+			merged[last].length *= next.length
 			continue
 		}
-		out = append(out, next)
+		merged = append(merged, next)
 	}
-	if len(out) == 0 {
-		out = append(out, axis{length: 1, strides: make([]int, layoutCount)})
+	if len(merged) == 0 {
+		merged = append(merged, axis{length: 1, strides: make([]int, layoutCount)})
 	}
-	return out
+	return merged
 }
 
 // canMerge reports whether the strides along inner reach all positions along both axes, for all outputs and operands:

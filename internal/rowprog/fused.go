@@ -37,7 +37,7 @@ const minPipelinedRow = 512
 // must use all operands in place. No row may be scanned, or cut into parts. A chunk must have enough tiles.
 func (p *Plan) canFuse() bool {
 	if !p.severalRowsPerCall || p.hasStaged() || p.program.Scans() || p.partsPerRow > 1 || len(p.program.Passes) < 2 ||
-		min(p.tilesPerChunk, p.tiles) < minTilesPerPass*len(p.program.Passes) {
+		min(p.tilesPerChunk, p.tileCount) < minTilesPerPass*len(p.program.Passes) {
 		return false
 	}
 	for k := range p.program.Passes {
@@ -89,7 +89,7 @@ func (b *builder) fuse() error {
 			return b.program.Pipeline(b.rowsPerGroup, func(i int) bool { return b.kept[0].strides[b.outCount+i] == 0 })
 		}
 	}
-	group := max(1, b.rowsPerGroup)
+	groupRows := max(1, b.rowsPerGroup)
 	code, folds, in, out, err := fusedCode()
 	if err != nil || code == nil || len(code.In)+len(code.Out) > expr.MaxOperands {
 		return err
@@ -105,7 +105,8 @@ func (b *builder) fuse() error {
 	fused := &fusedLoop{}
 	var prefetch loops.Prefetch
 	if b.rowsPerGroup == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
-		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < group }, group, group*fusedPrefetch)
+		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < groupRows }, groupRows,
+			groupRows*fusedPrefetch)
 	}
 	options := b.options(cachedOutputs != 1<<len(out)-1, prefetch)
 	options.CachedOutputs = cachedOutputs
@@ -116,11 +117,11 @@ func (b *builder) fuse() error {
 	for _, list := range [][]expr.Place{out, in} {
 		for _, place := range list {
 			fused.pointers = append(fused.pointers, fusedPointer{object: b.objectAt(place, inLoop, asOutput),
-				pass: place.Element / group, rowInGroup: place.Element % group})
+				pass: place.Element / groupRows, rowInGroup: place.Element % groupRows})
 		}
 	}
-	for passRow := range group * len(b.passes) { // the folds follow, by pass and then by row of the group
-		pass, row := passRow/group, passRow%group
+	for passRow := range groupRows * len(b.passes) { // the folds follow, by pass and then by row of the group
+		pass, row := passRow/groupRows, passRow%groupRows
 		for k := range b.passes[pass].folds {
 			passFold := &b.passes[pass].folds[k]
 			if passFold.laneAccs >= 0 {
@@ -140,29 +141,30 @@ func (p *Plan) rowCopies(row int) int {
 	if p.passesAtOnce == 1 {
 		return 1
 	}
-	written, last := 0, 0
+	writingPass, lastReadingPass := 0, 0
 	for k := range p.program.Passes {
 		for _, place := range p.program.Passes[k].Out {
 			if place.Kind == expr.AtRow && place.N == row {
-				written = k
+				writingPass = k
 			}
 		}
 		for _, place := range p.program.Passes[k].In {
 			if place.Kind == expr.AtRow && place.N == row {
-				last = k
+				lastReadingPass = k
 			}
 		}
 	}
-	return max(1, last-written)
+	return max(1, lastReadingPass-writingPass)
 }
 
 // canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
 // chunk. Each pass lags by a group of rows instead of a tile. Rows must be long, because the computations once per row
 // are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead of 5 ms, and
 // layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
-func (p *Plan) canPipeline(group int) bool {
+func (p *Plan) canPipeline(groupRows int) bool {
 	for k := range p.program.Rows {
-		if row := p.program.Rows[k]; (row.Out < 0 || p.hasNonTemporalStores(row.Out)) && (p.rowCopies(k) > 1 || group > 1) {
+		row := p.program.Rows[k]
+		if (row.Out < 0 || p.hasNonTemporalStores(row.Out)) && (p.rowCopies(k) > 1 || groupRows > 1) {
 			return false
 		}
 	}

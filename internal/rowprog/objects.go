@@ -97,8 +97,9 @@ type builder struct {
 }
 
 // build compiles the passes as a pipeline (see canPipeline), as a loop fused by tiles (see canFuse), or as separate
-// loops. It chooses the first possible way in this order. If fused passes would evict shared operands from L1, it does
-// not fuse, and the only pipeline that it tries has two rows. This pipeline reads shared operands once for both rows.
+// loops: the first of these forms that is possible. If fused passes would evict shared operands from L1, it does not
+// fuse by tiles, and the only pipeline that it tries has groups of two rows. This pipeline reads shared operands once
+// for both rows.
 func (p *Plan) build() error {
 	groupSizes := []int{1, 0} // 0: no pipeline
 	if p.evictsSharedOperands() {
@@ -112,7 +113,7 @@ func (p *Plan) build() error {
 		if err := p.compilePasses(); err != nil || p.fused != nil {
 			return err
 		}
-		// The passes could not be fused: the next way starts anew.
+		// The passes could not be fused: discard their objects.
 		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsStoreFence = nil, nil, nil, 0, false
 	}
 	p.passesAtOnce, p.rowsPerGroup = 1, 0
@@ -307,7 +308,7 @@ func (b *builder) compilePass(passIndex int) error {
 
 // compileLoop compiles the loop of a pass. If loops run along rows and a row fits one call, the loop computes the final
 // results of folds (totals). If they run along rows but a row does not fit one call, each accumulator has several lanes
-// in memory, which are combined afterwards. If loops run across rows, memory has two numbers for each row: an
+// in memory, which are combined afterwards. If loops run along columns, memory has two numbers for each row: an
 // accumulator, and the total of the previous blocks.
 func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 	rowPass := &b.program.Passes[passIndex]
@@ -350,7 +351,7 @@ func (b *builder) compileLoop(passIndex int, pass *compiledPass) (err error) {
 		if b.partsPerRow > 1 {
 			size := (b.tileLen*dtype.Size() + 63) &^ 63
 			b.partials = append(b.partials, partial{offset: b.scratchBytes, size: size})
-			b.scratchBytes += size * b.partsPerRow * b.tiles
+			b.scratchBytes += size * b.partsPerRow * b.tileCount
 		}
 		pass.folds = append(pass.folds, rowFold)
 	}

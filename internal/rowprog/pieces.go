@@ -25,7 +25,7 @@ type Pieces struct {
 	outCount       int          // number of outputs
 	equalPieces    *Plan        // processes the pieces of equal size
 	lastPieces     *Plan        // processes the shorter pieces at the ends of rows; nil if there are none
-	join           *Plan        // combines the results of pieces
+	joinPlan       *Plan        // combines the results of pieces
 	lastOffsets    []int        // by output and operand of lastPieces: byte offset of the first shorter piece
 	firstIndex     []int32      // by piece: the index of its first element in the row
 	partialOffsets []int        // by fold: byte offset in scratch memory of its results, by row and piece
@@ -70,8 +70,9 @@ func NewPieces(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction 
 }
 
 // build cuts the reduced axes and makes the plans. Of the reduced axes, the first has the smallest strides. A piece has
-// all positions along the axes before cutIndex, and `length` positions along the axis at cutIndex (the cut axis). It
-// has one position along the others (outer).
+// all positions along the axes before cutIndex, and cutLength positions along the axis at cutIndex (the cut axis). It
+// has one position along the others (outer). For example, a row of 10,000 elements along one axis has two pieces of
+// 4096 elements and a shorter piece of 1808.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
 	innerElements, cutIndex := 1, 0
 	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {
@@ -79,49 +80,49 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Dire
 		cutIndex++
 	}
 	cutAxis, outer := reduced[cutIndex], reduced[cutIndex+1:]
-	length := min(max(1, maxPieceElements/innerElements), cutAxis.length)
+	cutLength := min(max(1, maxPieceElements/innerElements), cutAxis.length)
 	if innerElements >= minColumnElements && p.isCloserAlong(cutAxis, reduced[0]) {
-		length = 1 // adjacent pieces are columns, along which loops read adjacent memory
+		cutLength = 1 // adjacent pieces are columns, along which loops read adjacent memory
 	}
-	wholePieces, remainder := cutAxis.length/length, cutAxis.length%length
-	piecesAlong := (cutAxis.length + length - 1) / length
-	pieces := piecesAlong * elementsOf(outer)
-	for piece := range pieces {
-		outerPosition, cutPosition := piece/piecesAlong, piece%piecesAlong*length
+	wholePieces, remainder := cutAxis.length/cutLength, cutAxis.length%cutLength
+	piecesAlong := (cutAxis.length + cutLength - 1) / cutLength
+	piecesPerRow := piecesAlong * elementsOf(outer)
+	for piece := range piecesPerRow {
+		outerPosition, cutPosition := piece/piecesAlong, piece%piecesAlong*cutLength
 		p.firstIndex = append(p.firstIndex, int32((outerPosition*cutAxis.length+cutPosition)*innerElements))
 	}
 	rows := elementsOf(kept)
 	for _, output := range p.code.PieceCode.Out {
 		p.partialOffsets = append(p.partialOffsets, p.partialBytes)
-		p.partialBytes += (rows*pieces*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
+		p.partialBytes += (rows*piecesPerRow*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
-	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: pieces}
-	// planPieces plans pieces with cutLength positions along the cut axis. There are pieceCount such pieces for each
+	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: piecesPerRow}
+	// planPieces plans pieces with `length` positions along the cut axis. There are pieceCount such pieces for each
 	// position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
 	// dimensions.
-	planPieces := func(pieceCount, cutLength int) (*Plan, error) {
+	planPieces := func(pieceCount, length int) (*Plan, error) {
 		const isKept, isReduced = false, true
 		layout.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
 			layout.addAxis(outer[i].length, outer[i].strides, 1, piecesAlong*elementsOf(outer[:i]), isKept)
 		}
-		layout.addAxis(pieceCount, cutAxis.strides, length, 1, isKept)
-		layout.addAxis(cutLength, cutAxis.strides, 1, 0, isReduced)
+		layout.addAxis(pieceCount, cutAxis.strides, cutLength, 1, isKept)
+		layout.addAxis(length, cutAxis.strides, 1, 0, isReduced)
 		for _, inner := range slices.Backward(reduced[:cutIndex]) {
 			layout.addAxis(inner.length, inner.strides, 1, 0, isReduced)
 		}
 		return New(p.code.PieceCode, layout.outs, layout.ins, layout.mask, direction)
 	}
-	if p.equalPieces, err = planPieces(wholePieces, length); err != nil {
+	if p.equalPieces, err = planPieces(wholePieces, cutLength); err != nil {
 		return err
 	}
 	if remainder > 0 {
-		p.lastOffsets = layout.lastPieceOffsets(wholePieces, wholePieces*length, cutAxis.strides)
+		p.lastOffsets = layout.lastPieceOffsets(wholePieces, wholePieces*cutLength, cutAxis.strides)
 		if p.lastPieces, err = planPieces(1, remainder); err != nil {
 			return err
 		}
 	}
-	p.join, err = layout.planJoin(direction)
+	p.joinPlan, err = layout.planJoin(direction)
 	return err
 }
 
@@ -211,7 +212,7 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 	for _, dtype := range code.Join.In {
 		ins = append(ins, tensor.Meta{DType: dtype})
 	}
-	folds := len(code.PieceCode.Out)
+	foldCount := len(code.PieceCode.Out)
 	// add adds a dimension. partialStride is the stride of the results of pieces, in elements. strideOf returns the
 	// stride of an output or operand of the expression, in bytes.
 	add := func(length, partialStride int, strideOf func(i int) int) {
@@ -219,11 +220,11 @@ func (l *pieceLayout) planJoin(direction Direction) (*Plan, error) {
 			addDim(&outs[i], length, strideOf(i)/outs[i].DType.Size())
 		}
 		for i := range ins {
-			if i < folds {
+			if i < foldCount {
 				addDim(&ins[i], length, partialStride)
 				continue
 			}
-			addDim(&ins[i], length, strideOf(outCount+code.In[i-folds])/ins[i].DType.Size())
+			addDim(&ins[i], length, strideOf(outCount+code.In[i-foldCount])/ins[i].DType.Size())
 		}
 	}
 	for d, keptAxis := range slices.Backward(l.kept) {
@@ -243,7 +244,7 @@ func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 		piecePhases = max(piecePhases, p.lastPieces.Phases())
 	}
 	if phase >= piecePhases {
-		return p.join, nil, phase - piecePhases
+		return p.joinPlan, nil, phase - piecePhases
 	}
 	return p.equalPieces, p.lastPieces, phase
 }
@@ -254,7 +255,7 @@ func (p *Pieces) Phases() int {
 	if p.lastPieces != nil {
 		phases = max(phases, p.lastPieces.Phases())
 	}
-	return phases + p.join.Phases()
+	return phases + p.joinPlan.Phases()
 }
 
 // Chunks returns the number of chunks of a phase, as [Plan.Chunks] does.
@@ -272,10 +273,10 @@ func (p *Plan) chunksOrZero(phase int) int {
 }
 
 // Scratch returns the size in bytes of the memory that all chunks share, as [Plan.Scratch] does. The results of pieces
-// come first. Then follows the scratch memory of the plans: equalPieces and lastPieces run at the same time, join
+// come first. Then follows the scratch memory of the plans: equalPieces and lastPieces run at the same time, joinPlan
 // later.
 func (p *Pieces) Scratch() int {
-	bytes := p.partialBytes + max(p.equalPieces.Scratch(), p.join.Scratch())
+	bytes := p.partialBytes + max(p.equalPieces.Scratch(), p.joinPlan.Scratch())
 	if p.lastPieces != nil {
 		bytes += p.lastPieces.Scratch()
 	}
@@ -284,7 +285,7 @@ func (p *Pieces) Scratch() int {
 
 // WorkerScratch returns the size in bytes of the memory of each worker, as [Plan.WorkerScratch] does.
 func (p *Pieces) WorkerScratch() int {
-	bytes := max(p.equalPieces.WorkerScratch(), p.join.WorkerScratch())
+	bytes := max(p.equalPieces.WorkerScratch(), p.joinPlan.WorkerScratch())
 	if p.lastPieces != nil {
 		bytes = max(bytes, p.lastPieces.WorkerScratch())
 	}
@@ -296,12 +297,12 @@ func (p *Pieces) ElementNS() (ns float64) {
 	if !p.Compiled() {
 		return 0
 	}
-	return p.equalPieces.ElementNS() + p.join.ElementNS()/float64(p.equalPieces.rowLen)
+	return p.equalPieces.ElementNS() + p.joinPlan.ElementNS()/float64(p.equalPieces.rowLen)
 }
 
 // Compiled reports whether all loops are machine code.
 func (p *Pieces) Compiled() bool {
-	return p.equalPieces.Compiled() && p.join.Compiled() && (p.lastPieces == nil || p.lastPieces.Compiled())
+	return p.equalPieces.Compiled() && p.joinPlan.Compiled() && (p.lastPieces == nil || p.lastPieces.Compiled())
 }
 
 // InPlace returns nil, because outputs have one element for each row.
@@ -319,7 +320,7 @@ func (p *Pieces) Listings() (list []expr.Listing) {
 	if p.lastPieces != nil {
 		add(p.lastPieces, fmt.Sprintf("shorter pieces of %d elements", p.lastPieces.rowLen))
 	}
-	add(p.join, "pieces combined")
+	add(p.joinPlan, "pieces combined")
 	return list
 }
 
@@ -338,7 +339,7 @@ func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scra
 	first, second, planPhase := p.phasePlans(phase)
 	state.piecePtrs = state.piecePtrs[:0]
 	planScratch := scratch[p.partialBytes:]
-	if first == p.join {
+	if first == p.joinPlan {
 		state.piecePtrs = append(state.piecePtrs, ptrs[:p.outCount]...)
 		for _, offset := range p.partialOffsets {
 			state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[offset]))

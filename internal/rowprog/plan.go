@@ -42,7 +42,7 @@ type Plan struct {
 	severalRowsPerCall   bool // one call of a loop processes several rows: loops run along rows with one reduced axis
 	tileLen              int  // maximum number of positions along kept[0] in a tile
 	tilesAlongFirstKept  int  // number of tiles along kept[0], for one position along the other kept axes
-	tiles                int  // number of tiles
+	tileCount            int  // number of tiles
 	tilesPerChunk        int  // maximum number of tiles in a chunk
 	cutAxis              int  // the reduced axis that is cut, or -1
 	partLen, partsPerRow int  // maximum length of a part along cutAxis; number of parts of a row (1 if rows are not cut)
@@ -158,15 +158,15 @@ func (p *Plan) setAxes(mask []bool) error {
 func (p *Plan) largestOperand() int {
 	largest, maxElements := 0, -1
 	for i := range p.metas {
-		if count := p.elements(i); i >= p.outCount && count > maxElements {
+		if count := p.elementCount(i); i >= p.outCount && count > maxElements {
 			largest, maxElements = i, count
 		}
 	}
 	return largest
 }
 
-// elements returns the number of distinct elements of an output or operand, given by its index in metas.
-func (p *Plan) elements(i int) int {
+// elementCount returns the number of distinct elements of an output or operand, given by its index in metas.
+func (p *Plan) elementCount(i int) int {
 	count := 1
 	for _, list := range [][]axis{p.kept, p.reduced} {
 		for _, dim := range list {
@@ -191,22 +191,23 @@ func (p *Plan) cutTiles() {
 	// The columns of a row stay in one tile.
 	p.tileLen = max(p.columnsPerRow, min(p.maxTileLen(grain), length)/p.columnsPerRow*p.columnsPerRow)
 	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesAlongFirstKept * p.numRows() / max(1, length) // numRows/length positions along the other kept axes
-	work := p.tileLen * max(p.rowLen, 1)                           // elements of a tile
-	p.tilesPerChunk = max(1, grain/work)
+	// There are numRows/length positions along the other kept axes.
+	p.tileCount = p.tilesAlongFirstKept * p.numRows() / max(1, length)
+	tileElements := p.tileLen * max(p.rowLen, 1)
+	p.tilesPerChunk = max(1, grain/tileElements)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
 		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
 		// 2^19 elements.
-		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
+		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tileCount/64), p.tileCount/4, 1<<19/tileElements))
 	}
-	parts, minWork := (work+grain-1)/grain, 2*grain // parts of grain elements; a smaller tile is not cut
+	parts, minCutElements := (tileElements+grain-1)/grain, 2*grain // parts of grain elements; a smaller tile is not cut
 	if p.alongColumns {
 		// Along columns, the number of parts is even. Each of two workers then reduces the half of an image that it computed
 		// in the preceding convolution, and that is still in its cache. The minimum size is smaller than along rows.
-		parts, minWork = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
+		parts, minCutElements = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
-	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
-		work >= minWork && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
+	if chunks := (p.tileCount + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tileCount > 0 && chunks < minChunks &&
+		tileElements >= minCutElements && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
 		p.cutRows(parts)
 	}
 }
@@ -244,7 +245,7 @@ func (p *Plan) cutRows(parts int) {
 		}
 	}
 	length := p.reduced[p.cutAxis].length
-	p.partsPerRow = min(parts, (maxParts+p.tiles-1)/p.tiles, length)
+	p.partsPerRow = min(parts, (maxParts+p.tileCount-1)/p.tileCount, length)
 	p.partLen = (length + p.partsPerRow - 1) / p.partsPerRow
 	// Along rows, a part of the inner axis has a multiple of expr.FoldLanes elements. Rounding may leave fewer parts.
 	if !p.alongColumns && p.cutAxis == 0 && p.partLen > expr.FoldLanes {
@@ -334,7 +335,7 @@ func (p *Plan) firstOtherAxis() int {
 
 // Phases returns the number of phases. A phase begins when all chunks of the previous phase have ended.
 func (p *Plan) Phases() int {
-	if p.tiles == 0 {
+	if p.tileCount == 0 {
 		return 0
 	}
 	return min(p.partsPerRow, 2)
@@ -345,11 +346,11 @@ func (p *Plan) Phases() int {
 func (p *Plan) Chunks(phase int) int {
 	switch {
 	case phase > 0:
-		return p.tiles
+		return p.tileCount
 	case p.partsPerRow > 1:
-		return p.tiles * p.partsPerRow
+		return p.tileCount * p.partsPerRow
 	}
-	return (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk
+	return (p.tileCount + p.tilesPerChunk - 1) / p.tilesPerChunk
 }
 
 // Scratch returns the size in bytes of the memory that all chunks share. The memory must be 64-byte aligned and need
@@ -430,10 +431,10 @@ func (p *Plan) firstWrite(output int) int {
 func (p *Plan) lastRead(output int) int {
 	last := 0
 	for k, pass := range p.program.Passes {
-		for isAfter, list := range [2][]expr.Place{pass.In, pass.PerRowIn} { // isAfter is 1 for PerRowIn
+		for passesLater, list := range [2][]expr.Place{pass.In, pass.PerRowIn} { // the index is 1 for PerRowIn
 			for _, place := range list {
 				if place.Kind == expr.AtOperand && p.metas[p.outCount+place.N].SameAddresses(p.metas[output]) {
-					last = max(last, k+isAfter)
+					last = max(last, k+passesLater)
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 		// Only an operand that is read in place and exceeds L2 is prefetched.
 		i := b.outCount + place.N
 		if place.Kind != expr.AtOperand || !isSelected(place) || b.inObjects[place.N] != i ||
-			b.elements(i)*b.objects[i].size < machine.L2Bytes {
+			b.elementCount(i)*b.objects[i].size < machine.L2Bytes {
 			continue
 		}
 		rowBytes, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())

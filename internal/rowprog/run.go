@@ -58,15 +58,15 @@ func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratc
 	}
 	switch {
 	case p.rowsPerGroup > 0:
-		p.runAsPipeline(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
+		p.runAsPipeline(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tileCount), ptrs, worker)
 	case p.fused != nil:
-		p.runFusedTiles(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
+		p.runFusedTiles(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tileCount), ptrs, worker)
 	case p.partsPerRow == 1: // rows are not cut
-		for tileIndex := chunk * p.tilesPerChunk; tileIndex < min((chunk+1)*p.tilesPerChunk, p.tiles); tileIndex++ {
+		for tileIndex := chunk * p.tilesPerChunk; tileIndex < min((chunk+1)*p.tilesPerChunk, p.tileCount); tileIndex++ {
 			p.runTile(state, tileIndex, ptrs, worker)
 		}
 	case phase == 0:
-		p.foldPart(state, chunk%p.tiles, chunk/p.tiles, ptrs, scratch, worker)
+		p.foldPart(state, chunk%p.tileCount, chunk/p.tileCount, ptrs, scratch, worker)
 	default: // phase 1: a chunk is a tile
 		p.joinParts(state, chunk, ptrs, scratch, worker)
 	}
@@ -155,20 +155,20 @@ func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []
 	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
 	state.tileBase = state.tileBase[:0]
 	for i := range p.objects {
-		object := &p.objects[i]
-		if object.argument < 0 {
+		obj := &p.objects[i]
+		if obj.argument < 0 {
 			// Consecutive tiles use the copies in turn.
-			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[object.offset+index%object.copies*object.copyStride]))
+			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
 			continue
 		}
-		// rest is the position along the kept axes after kept[0], the first of them fastest.
-		offset, rest := first*object.keptStride, index/p.tilesAlongFirstKept
+		// The tile is at one position along the kept axes after kept[0]. The first of these axes is the fastest.
+		offset, outerPosition := first*obj.keptStride, index/p.tilesAlongFirstKept
 		for axisIndex := range p.kept[1:] {
 			dim := &p.kept[1+axisIndex]
-			offset += rest % dim.length * dim.strides[i]
-			rest /= dim.length
+			offset += outerPosition % dim.length * dim.strides[i]
+			outerPosition /= dim.length
 		}
-		address := p.address(ptrs, object.argument)
+		address := p.address(ptrs, obj.argument)
 		if address != nil {
 			address = unsafe.Add(address, offset)
 		}
@@ -205,16 +205,16 @@ func (p *Plan) eachPosition(state *State, t tile, objects []int, visit func(inne
 	}
 	for {
 		state.ptrs = state.ptrs[:0]
-		for _, object := range objects {
-			if object < 0 {
+		for _, objectIndex := range objects {
+			if objectIndex < 0 {
 				state.ptrs = append(state.ptrs, nil)
 				continue
 			}
 			offset := 0
 			for d := firstOther; d < len(p.reduced); d++ {
-				offset += state.index[d] * p.objects[object].reducedStrides[d]
+				offset += state.index[d] * p.objects[objectIndex].reducedStrides[d]
 			}
-			state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[object], offset))
+			state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[objectIndex], offset))
 		}
 		visit(innerLen, outerLen)
 		d := firstOther // increment the index, the first of these axes fastest
@@ -245,8 +245,8 @@ func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
 
 // setNeutral fills the accumulators of a fold for a number of rows with the fold's neutral element. An accumulator has
 // one element or [expr.FoldLanes] elements.
-func (p *Plan) setNeutral(state *State, rowFold *fold, object, rows int) {
-	memory := unsafe.Slice((*byte)(state.tileBase[object]), rows*p.objects[object].keptStride)
+func (p *Plan) setNeutral(state *State, rowFold *fold, objectIndex, rows int) {
+	memory := unsafe.Slice((*byte)(state.tileBase[objectIndex]), rows*p.objects[objectIndex].keptStride)
 	for len(memory) > 0 {
 		memory = memory[copy(memory, rowFold.neutral[:]):]
 	}
@@ -360,8 +360,8 @@ func (p *Plan) runPerRow(state *State, t tile, pass *compiledPass) {
 		return
 	}
 	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
-	for _, object := range pass.perRowObjects {
-		state.ptrs, state.strides = append(state.ptrs, state.tileBase[object]), append(state.strides, 0)
+	for _, objectIndex := range pass.perRowObjects {
+		state.ptrs, state.strides = append(state.ptrs, state.tileBase[objectIndex]), append(state.strides, 0)
 	}
 	pass.perRow.Run(&state.loops, state.ptrs, state.strides, t.positions, 1)
 }

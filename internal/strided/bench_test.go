@@ -100,7 +100,7 @@ func best(b *testing.B, f func()) time.Duration {
 
 // shared copies with several workers, which take chunks of tiles.
 func shared(p *Copy, dst, src []byte, workers int) {
-	each := max(1, 2*maxTileElems/p.Len())
+	each := max(1, 2*maxTileElems/p.MaxTileElems())
 	var next atomic.Int64
 	work := func() {
 		room := make([]uint64, p.ScratchBytes()/8+1)

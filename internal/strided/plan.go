@@ -68,12 +68,12 @@ const (
 	panelBytes = panelTiles * machine.LineBytes
 	// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
 	stagedRows = 128
-	// l1Span is the number of bytes of dst that are assumed to stay in L1 together with the source, for any strides.
-	l1Span = 8 << 10
+	// l1SpanBytes is the number of bytes of dst that are assumed to stay in L1 together with the source, for any strides.
+	l1SpanBytes = 8 << 10
 )
 
-// streamBytes is the minimum size of dst in bytes for non-temporal stores. Tests change it.
-var streamBytes = machine.NonTemporalMinBytes
+// minStreamBytes is the minimum size of dst in bytes for non-temporal stores. Tests change it.
+var minStreamBytes = machine.NonTemporalMinBytes
 
 // New plans a copy. Axes may be in any order. New coalesces contiguous axes. The strides of dst must not be negative.
 func New(elem Elem, axes []Axis) *Copy {
@@ -129,8 +129,8 @@ func hasSmallerStride(first, second Axis) bool {
 // Tiles returns the number of tiles, which may be copied in any order and concurrently.
 func (p *Copy) Tiles() int { return p.tileCount }
 
-// Len returns the maximum number of elements of a tile.
-func (p *Copy) Len() int { return p.axisA.tileLen * p.axisB.tileLen }
+// MaxTileElems returns the maximum number of elements of a tile.
+func (p *Copy) MaxTileElems() int { return p.axisA.tileLen * p.axisB.tileLen }
 
 // ScratchBytes returns the bytes of scratch memory, aligned to 8, that a worker needs.
 func (p *Copy) ScratchBytes() int {
@@ -150,53 +150,53 @@ func (p *Copy) scratchStride() int {
 	return (p.axisA.tileLen*p.elem.SrcSize+line-1)/line*line + line
 }
 
-// chooseTiles selects a and b from coalesced axes (rest) and cuts them into tiles. It returns the other axes, in the
-// memory of rest.
-func (p *Copy) chooseTiles(rest []Axis) []Axis {
+// chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the axes that remain, in the
+// memory of the argument.
+func (p *Copy) chooseTiles(remaining []Axis) []Axis {
 	oneElement := axis{Axis: Axis{N: 1}, tileLen: 1, tileCount: 1}
 	p.axisA, p.axisB, p.elementCount = oneElement, oneElement, 1
-	for _, dim := range rest {
+	for _, dim := range remaining {
 		p.elementCount *= dim.N
 	}
 	take := func(i int) axis {
-		dim := axis{Axis: rest[i]}
-		rest = append(rest[:i], rest[i+1:]...)
+		dim := axis{Axis: remaining[i]}
+		remaining = append(remaining[:i], remaining[i+1:]...)
 		return dim
 	}
-	if len(rest) > 0 {
+	if len(remaining) > 0 {
 		p.axisA = take(0)
 	}
 	fastest := -1 // the axis with the smallest stride in src, or -1 if this is axis a
-	for i, dim := range rest {
+	for i, dim := range remaining {
 		stride := abs(dim.Src)
-		if stride > 0 && stride < abs(p.axisA.Src) && (fastest < 0 || stride < abs(rest[fastest].Src)) {
+		if stride > 0 && stride < abs(p.axisA.Src) && (fastest < 0 || stride < abs(remaining[fastest].Src)) {
 			fastest = i
 		}
 	}
 	switch {
 	case fastest >= 0:
 		p.axisB = take(fastest)
-		p.cutTransposed(p.dimsBetween(rest) > 0)
-	case len(rest) > 0:
-		p.axisB = take(p.selectAxisB(rest))
+		p.cutTransposed(p.dimsBetween(remaining) > 0)
+	case len(remaining) > 0:
+		p.axisB = take(p.selectAxisB(remaining))
 		p.cutRows()
 	default:
 		p.cutRows()
 	}
 	p.tileCount = p.axisA.tileCount * p.axisB.tileCount
-	for _, dim := range rest {
+	for _, dim := range remaining {
 		p.tileCount *= dim.N
 	}
-	p.nonTemporal = p.nonTemporal && p.bytes() >= streamBytes
-	return rest
+	p.nonTemporal = p.nonTemporal && p.bytes() >= minStreamBytes
+	return remaining
 }
 
 // dimsBetween returns the number of dimensions, other than a, with a smaller stride in dst than b. If these strides and
 // the stride of b are whole cache lines, it returns 0, because workers then never write to the same line.
-func (p *Copy) dimsBetween(rest []Axis) int {
+func (p *Copy) dimsBetween(otherAxes []Axis) int {
 	count, strideBits := 0, p.axisB.Dst
-	for count < len(rest) && rest[count].Dst > 0 && rest[count].Dst < p.axisB.Dst {
-		strideBits |= rest[count].Dst
+	for count < len(otherAxes) && otherAxes[count].Dst > 0 && otherAxes[count].Dst < p.axisB.Dst {
+		strideBits |= otherAxes[count].Dst
 		count++
 	}
 	if strideBits%machine.LineBytes == 0 {
@@ -209,36 +209,36 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 // tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
 // between cores many times. Two workers that copied alternate planes of 7 by 7 pixels took 40 us, and a single worker
 // 15 us.
-func (p *Copy) addOuter(rest []Axis) {
-	indexOfB, tilesInside := p.dimsBetween(rest), p.axisA.tileCount
+func (p *Copy) addOuter(otherAxes []Axis) {
+	indexOfB, tilesInside := p.dimsBetween(otherAxes), p.axisA.tileCount
 	if indexOfB == 0 || p.axisB.tileCount == 1 {
 		indexOfB, tilesInside = -1, p.axisA.tileCount*p.axisB.tileCount
 	}
-	p.outer = make([]outerAxis, 0, len(rest)+1)
+	p.outer = make([]outerAxis, 0, len(otherAxes)+1)
 	add := func(dim Axis, isAxisB bool) {
 		p.outer = append(p.outer, outerAxis{dim, tilesInside, isAxisB})
 		tilesInside *= dim.N
 	}
 	b := Axis{p.axisB.tileCount, p.axisB.Dst * p.axisB.tileLen, p.axisB.Src * p.axisB.tileLen}
-	for i, dim := range rest {
+	for i, dim := range otherAxes {
 		if i == indexOfB {
 			add(b, true)
 		}
 		add(dim, false)
 	}
-	if indexOfB == len(rest) {
+	if indexOfB == len(otherAxes) {
 		add(b, true)
 	}
 }
 
-// selectAxisB selects the axis b for a copy by rows, and returns its index in rest. Usually b is the axis with the
-// smallest stride in dst, so that dst is written in order. If rows are short, b is the longest axis for which one tile
-// can contain all of a and b. Starting a tile costs more than copying a few short rows.
-func (p *Copy) selectAxisB(rest []Axis) int {
+// selectAxisB selects the axis b for a copy by rows, and returns its index. Usually b is the axis with the smallest
+// stride in dst, so that dst is written in order. If rows are short, b is the longest axis for which one tile can
+// contain all of a and b. Starting a tile costs more than copying a few short rows.
+func (p *Copy) selectAxisB(candidates []Axis) int {
 	selected := 0
-	if p.axisA.N*rest[0].N < minTileElems {
-		for i, dim := range rest {
-			if dim.N > rest[selected].N && p.axisA.N*dim.N <= maxTileElems {
+	if p.axisA.N*candidates[0].N < minTileElems {
+		for i, dim := range candidates {
+			if dim.N > candidates[selected].N && p.axisA.N*dim.N <= maxTileElems {
 				selected = i
 			}
 		}
@@ -252,25 +252,25 @@ func (p *Copy) selectAxisB(rest []Axis) int {
 // workers can share its tiles.
 func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	elem := &p.elem
-	panel, elems := panelBytes/elem.DstSize, p.tileElems()
+	panel, maxElems := panelBytes/elem.DstSize, p.tileElemLimit()
 	// a has as many panels as fit with all of b, at least one. Tiles start at cache lines, if rows of dst do.
-	p.axisA.cutEvenly(max(1, elems/max(1, p.axisB.N)/panel)*panel, machine.LineBytes/elem.DstSize)
-	if p.axisB.cut(elems / p.axisA.tileLen); hasRowsBetween {
-		part := max(minTileElems/p.axisA.tileLen, (p.axisB.N+targetBTiles-1)/targetBTiles)
-		p.axisB.cutEvenly(min(p.axisB.tileLen, part), machine.LineBytes/elem.SrcSize)
+	p.axisA.cutEvenly(max(1, maxElems/max(1, p.axisB.N)/panel)*panel, machine.LineBytes/elem.DstSize)
+	if p.axisB.cut(maxElems / p.axisA.tileLen); hasRowsBetween {
+		maxLenB := max(minTileElems/p.axisA.tileLen, (p.axisB.N+targetBTiles-1)/targetBTiles)
+		p.axisB.cutEvenly(min(p.axisB.tileLen, maxLenB), machine.LineBytes/elem.SrcSize)
 	}
 	isDense := p.axisA.Dst == elem.DstSize && p.axisB.Src == elem.SrcSize
 	p.transposed = isDense && elem.copiesUnchanged
 	p.nonTemporal = p.transposed
 	p.staged = isDense && min(p.axisA.tileLen, p.axisB.tileLen) >= 4 &&
-		(!elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && p.axisB.Dst*p.axisB.tileLen > l1Span)
+		(!elem.copiesUnchanged || plannedRoutines[elem.DstSize] == nil && p.axisB.Dst*p.axisB.tileLen > l1SpanBytes)
 }
 
 // bytes returns the size of dst in bytes.
 func (p *Copy) bytes() int { return p.elem.DstSize * p.elementCount }
 
-// tileElems returns the maximum number of elements of a tile.
-func (p *Copy) tileElems() int {
+// tileElemLimit returns the limit on the elements of a tile by which a and b are cut.
+func (p *Copy) tileElemLimit() int {
 	if p.movesRows() {
 		return min(p.scaleGrain(maxTileElems), max(p.scaleGrain(minTileElems), p.elementCount/targetRowTiles))
 	}
@@ -281,12 +281,12 @@ func (p *Copy) tileElems() int {
 func (p *Copy) cutRows() {
 	if p.axisA.N < longRow && p.axisB.N > p.axisA.N {
 		p.axisA.cut(p.axisA.N)
-		p.axisB.cutEvenly(min(maxShortRows, max(1, p.tileElems()/max(1, p.axisA.N))), 1)
+		p.axisB.cutEvenly(min(maxShortRows, max(1, p.tileElemLimit()/max(1, p.axisA.N))), 1)
 		return
 	}
-	elems := p.tileElems()
-	p.axisA.cutEvenly(elems, machine.LineBytes)
-	p.axisB.cutEvenly(elems/p.axisA.tileLen, 1)
+	maxElems := p.tileElemLimit()
+	p.axisA.cutEvenly(maxElems, machine.LineBytes)
+	p.axisB.cutEvenly(maxElems/p.axisA.tileLen, 1)
 	p.nonTemporal = p.elem.copiesUnchanged && p.axisA.Dst == p.elem.DstSize && p.axisA.Src == p.elem.SrcSize
 }
 
@@ -316,26 +316,27 @@ func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	}
 }
 
-// copyRange copies tiles [from, to) of the first outer axes, for lenB indices of b. It computes the indices of the
-// first tile by division and then increments them, because a division per tile would cost more than a small tile.
-func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
-	if outer == 0 {
+// copyRange copies tiles [from, to) of the first outerCount outer axes, for lenB indices of b. It computes the indices
+// of the first tile by division and then increments them, because a division per tile would cost more than a small
+// tile.
+func (p *Copy) copyRange(outerCount int, scratch []byte, dst, src unsafe.Pointer, lenB, from, to int) {
+	if outerCount == 0 {
 		p.copyPlane(scratch, dst, src, lenB, from, to)
 		return
 	}
 	// from and to become relative to the first tile of an index of the axis.
-	axis, index := &p.outer[outer-1], 0
-	if from >= axis.tilesPerIndex {
-		index = from / axis.tilesPerIndex
-		from, to = from-index*axis.tilesPerIndex, to-index*axis.tilesPerIndex
+	outerLoop, index := &p.outer[outerCount-1], 0
+	if from >= outerLoop.tilesPerIndex {
+		index = from / outerLoop.tilesPerIndex
+		from, to = from-index*outerLoop.tilesPerIndex, to-index*outerLoop.tilesPerIndex
 	}
 	for ; from < to; index++ {
-		if axis.isAxisB {
+		if outerLoop.isAxisB {
 			lenB = min(p.axisB.tileLen, p.axisB.N-index*p.axisB.tileLen)
 		}
-		p.copyRange(outer-1, scratch, unsafe.Add(dst, index*axis.Dst), unsafe.Add(src, index*axis.Src), lenB, from,
-			min(to, axis.tilesPerIndex))
-		from, to = 0, to-axis.tilesPerIndex
+		p.copyRange(outerCount-1, scratch, unsafe.Add(dst, index*outerLoop.Dst), unsafe.Add(src, index*outerLoop.Src),
+			lenB, from, min(to, outerLoop.tilesPerIndex))
+		from, to = 0, to-outerLoop.tilesPerIndex
 	}
 }
 

@@ -82,8 +82,8 @@ func check(t *testing.T, r *rand.Rand, d tensor.DType, axes []strided.Axis) {
 	for _, x := range axes {
 		n *= x.N
 	}
-	if p.Tiles() < 1 || p.Tiles()*p.Len() < n {
-		t.Fatalf("%v %v: %d tiles of %d elements", d, axes, p.Tiles(), p.Len())
+	if p.Tiles() < 1 || p.Tiles()*p.MaxTileElems() < n {
+		t.Fatalf("%v %v: %d tiles of %d elements", d, axes, p.Tiles(), p.MaxTileElems())
 	}
 	scratch := make([]uint64, (p.ScratchBytes()+7)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(scratch))), p.ScratchBytes())
@@ -190,7 +190,7 @@ func TestTileSizes(t *testing.T) {
 		{nil, 1, 1},
 	} {
 		p := strided.New(strided.MoverOf(4), c.axes)
-		got := fmt.Sprint(p.Tiles(), p.Len())
+		got := fmt.Sprint(p.Tiles(), p.MaxTileElems())
 		if want := fmt.Sprint(c.tiles, c.len); got != want {
 			t.Errorf("%v: %s, want %s", c.axes, got, want)
 		}

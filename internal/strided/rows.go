@@ -41,7 +41,7 @@ func copyRows(dst, src unsafe.Pointer, rowBytes int, rows Axis) {
 }
 
 // PrefersNonTemporal reports whether a result of the given size is written faster by non-temporal stores.
-func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
+func PrefersNonTemporal(bytes int) bool { return streamRows != nil && bytes >= minStreamBytes }
 
 // minStreamLines is the minimum row length in cache lines for non-temporal stores if rows start or end within a
 // line.

@@ -128,22 +128,23 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 // withFeatures calls f with the routines of each instruction set of this processor, with non-temporal stores always or
 // never, and with their name.
 func withFeatures(f func(name string)) {
-	routines, rows, stream, three, least := plannedRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes
+	routines, rows, stream, three := plannedRoutines, vectorRows, streamRows, hasThreeChannelTranspose
+	least := minStreamBytes
 	defer func() {
-		tileRoutines, vectorRows, streamRows, hasThreeChannelTranspose, streamBytes = routines, rows, stream, three, least
+		tileRoutines, vectorRows, streamRows, hasThreeChannelTranspose, minStreamBytes = routines, rows, stream, three, least
 		plannedRoutines, plansThreeChannels = routines, three
 	}()
 	for _, cpu := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512, machine.NEON} {
 		if !machine.HostFeatures().Has(cpu) {
 			continue
 		}
-		for _, streamBytes = range []int{0, min(1<<60, math.MaxInt)} {
+		for _, minStreamBytes = range []int{0, min(1<<60, math.MaxInt)} {
 			tileRoutines, plannedRoutines = tileRoutinesOf(cpu), tileRoutinesOf(cpu)
 			vectorRows, streamRows = rowsOf(cpu)
 			hasThreeChannelTranspose = three && cpu.Has(machine.Vector512)
 			plansThreeChannels = hasThreeChannelTranspose
 			name := cpu.String()
-			if streamBytes == 0 {
+			if minStreamBytes == 0 {
 				name += "/stream"
 			}
 			f(name)

@@ -51,11 +51,11 @@ func (m matrix) transpose() bool {
 	case transposed == 0:
 		return false
 	case m.cols == 3 && transposed < m.rows:
-		rest := m.submatrix(transposed, 0, m.rows-transposed, 3)
-		rest.transposeElements()
+		remainder := m.submatrix(transposed, 0, m.rows-transposed, 3)
+		remainder.transposeElements()
 	case m.rows == 3 && transposed < m.cols:
-		rest := m.submatrix(0, transposed, 3, m.cols-transposed)
-		rest.transposeElements()
+		remainder := m.submatrix(0, transposed, 3, m.cols-transposed)
+		remainder.transposeElements()
 	}
 	return true
 }
@@ -96,11 +96,11 @@ func (m matrix) transposeTiles(routine *tileRoutine) {
 	} else {
 		m.transposePanels(transposeFunc, routine, wholeRows, wholeCols)
 	}
-	// The rest is widened to the size of a tile, and then overlaps the whole tiles.
-	if rest := m.cols - wholeCols; rest > 0 {
-		m.submatrix(0, m.cols-max(rest, routine.minCols), wholeRows, max(rest, routine.minCols)).transpose()
+	// The remaining columns and rows are widened to the size of a tile, and then overlap the whole tiles.
+	if remainingCols := m.cols - wholeCols; remainingCols > 0 {
+		m.submatrix(0, m.cols-max(remainingCols, routine.minCols), wholeRows, max(remainingCols, routine.minCols)).transpose()
 	}
-	if rest := m.rows - wholeRows; rest > 0 {
+	if remainingRows := m.rows - wholeRows; remainingRows > 0 {
 		m.submatrix(m.rows-routine.rows, 0, routine.rows, m.cols).transpose()
 	}
 }

@@ -22,16 +22,16 @@ const maxNames = 1 << 16
 // contains. The contained name must have at least three bytes.
 func Nearest(name string, names iter.Seq[string]) string {
 	lowerName := strings.ToLower(name)
-	best, limit, seen := "", max(1, (len(name)+1)/3), 0
-	bestScore := 2*limit + 2 // worse than the score of every accepted name
+	best, maxEdits, compared := "", max(1, (len(name)+1)/3), 0
+	bestScore := 2*maxEdits + 2 // worse than the score of every accepted name
 	var byContainment containment
 	for other := range names {
-		if seen++; seen > maxNames {
+		if compared++; compared > maxNames {
 			break
 		}
 		lowerOther := strings.ToLower(other)
 		byContainment.consider(lowerName, lowerOther, other)
-		if lengthDifference := len(other) - len(name); lengthDifference > limit || -lengthDifference > limit {
+		if lengthDifference := len(other) - len(name); lengthDifference > maxEdits || -lengthDifference > maxEdits {
 			continue
 		}
 		edits := distance(lowerName, lowerOther)
@@ -39,7 +39,7 @@ func Nearest(name string, names iter.Seq[string]) string {
 		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
-		if edits > limit || score > bestScore || score == bestScore && (best == "" || best <= other) {
+		if edits > maxEdits || score > bestScore || score == bestScore && (best == "" || best <= other) {
 			continue
 		}
 		if 2*edits <= max(len(name), len(other)) {
@@ -65,11 +65,12 @@ type containment struct {
 func (c *containment) consider(name, lower, other string) {
 	switch {
 	case len(name) >= minContained && strings.Contains(lower, name):
-		if best := len(c.shortestAround); best == 0 || len(other) < best || len(other) == best && other < c.shortestAround {
+		bestLen := len(c.shortestAround)
+		if bestLen == 0 || len(other) < bestLen || len(other) == bestLen && other < c.shortestAround {
 			c.shortestAround = other
 		}
 	case len(other) >= minContained && strings.Contains(name, lower):
-		if best := len(c.longestInside); len(other) > best || len(other) == best && other < c.longestInside {
+		if bestLen := len(c.longestInside); len(other) > bestLen || len(other) == bestLen && other < c.longestInside {
 			c.longestInside = other
 		}
 	}

@@ -107,7 +107,7 @@ func workersToStart(n int, policy StartPolicy) (start int) {
 // startWorkers starts the workers that workersToStart counted.
 func startWorkers(start int) {
 	for range start {
-		go worker()
+		go runWorker()
 	}
 	if start > 0 {
 		// The scheduler keeps the newest goroutine on its creator's core for some tens of microseconds, because it
@@ -156,31 +156,31 @@ func (j *Job) recordEvent() bool {
 // EventCount returns the number of events so far, for Wait and Linger. The caller reads it before it looks for work.
 func (j *Job) EventCount() uint32 { return j.events.Load() }
 
-// Wait blocks an owner without work until an event happens after the first `seen` events, whose number [Job.EventCount]
-// has returned. Events are calls of RequestWorkers and workers that leave. If the job has no workers, Wait returns
-// immediately. It reports whether the job has workers.
-func (j *Job) Wait(seen uint32) bool {
+// Wait blocks an owner without work until the number of events differs from eventCount, a result of [Job.EventCount].
+// Events are calls of RequestWorkers and workers that leave. If the job has no workers, Wait returns immediately. It
+// reports whether the job has workers.
+func (j *Job) Wait(eventCount uint32) bool {
 	for spinning := (spinner{}); ; {
 		poolLock.Lock()
 		joined := j.joinedWorkers
 		poolLock.Unlock()
-		if joined == 0 || j.events.Load() != seen {
+		if joined == 0 || j.events.Load() != eventCount {
 			return joined > 0
 		}
 		maySpin := true
-		for maySpin && j.events.Load() == seen {
+		for maySpin && j.events.Load() == eventCount {
 			maySpin = spinning.spin()
 		}
 		if !maySpin {
-			j.sleep(seen)
+			j.sleep(eventCount)
 		}
 	}
 }
 
-// sleep parks the owner until an event happens after the first `seen` events.
-func (j *Job) sleep(seen uint32) {
+// sleep parks the owner until the number of events differs from eventCount.
+func (j *Job) sleep(eventCount uint32) {
 	poolLock.Lock()
-	if j.events.Load() != seen || j.joinedWorkers == 0 {
+	if j.events.Load() != eventCount || j.joinedWorkers == 0 {
 		poolLock.Unlock()
 		return
 	}
@@ -192,11 +192,11 @@ func (j *Job) sleep(seen uint32) {
 	<-j.wake
 }
 
-// Linger lets a worker without work spin until an event happens after the first `seen` events: a call of
+// Linger lets a worker without work spin until the number of events differs from eventCount. Such an event is a call of
 // RequestWorkers, or the end of the job. It returns true if the worker should look for work again, and false after a
 // while or if other jobs request workers. A lingering worker still belongs to the job, and is not requested again.
-func (j *Job) Linger(seen uint32) bool {
-	for spinning := (spinner{}); j.events.Load() == seen; {
+func (j *Job) Linger(eventCount uint32) bool {
+	for spinning := (spinner{}); j.events.Load() == eventCount; {
 		if requestingJobs.Load() > 0 || !spinning.spin() {
 			return false
 		}
@@ -215,8 +215,8 @@ func (j *Job) End() {
 	j.events.Add(1) // for lingering workers
 	poolLock.Unlock()
 	for joined > 0 {
-		seen := j.EventCount()
-		if !j.Wait(seen) {
+		eventCount := j.EventCount()
+		if !j.Wait(eventCount) {
 			break
 		}
 	}
@@ -231,26 +231,26 @@ func removeJob(j *Job) {
 	}
 }
 
-// worker is the body of a worker's goroutine.
-func worker() {
-	joined := false
+// runWorker is the body of a worker's goroutine.
+func runWorker() {
+	hasJoined := false
 	for spinning := (spinner{}); ; {
 		if requestingJobs.Load() > 0 {
-			if j := join(); j != nil {
-				joined = true
+			if j := joinFirstJob(); j != nil {
+				hasJoined = true
 				j.help()
 				spinning = spinner{}
 				continue
 			}
 		}
-		if !spinning.spin() && leave(joined) {
+		if !spinning.spin() && leave(hasJoined) {
 			return
 		}
 	}
 }
 
-// join assigns the worker to the first job in the list.
-func join() *Job {
+// joinFirstJob assigns the worker to the first job in the list.
+func joinFirstJob() *Job {
 	poolLock.Lock()
 	defer poolLock.Unlock()
 	if len(jobs) == 0 {
@@ -290,7 +290,7 @@ func (j *Job) help() {
 // leave ends the worker, unless a job requests a worker. If the worker has joined no job, its start was futile, and the
 // next calls with StartIfUsedRecently start no worker. Each further futile start about doubles the number of such
 // calls.
-func leave(joined bool) bool {
+func leave(hasJoined bool) bool {
 	poolLock.Lock()
 	defer poolLock.Unlock()
 	if len(jobs) > 0 {
@@ -298,7 +298,7 @@ func leave(joined bool) bool {
 	}
 	workers--
 	idleWorkers.Add(-1)
-	if joined {
+	if hasJoined {
 		skipsAfterFutileStart, skipCalls = 0, 0
 	} else {
 		skipsAfterFutileStart = min(2*skipsAfterFutileStart+1, maxSkipped)

@@ -111,7 +111,7 @@ func (r *Rule) markReadWrite() {
 
 // computeShape broadcasts the operands that determine the shape (TensorIteratorBase::compute_shape).
 func (r *Rule) computeShape(c Config) error {
-	if c.flags.staticShape {
+	if c.flags.hasStaticShape {
 		r.sizes = c.shape
 		return r.checkStaticShape()
 	}
@@ -239,7 +239,7 @@ func (r *Rule) checkStaticShape() error {
 // sameShapes returns the condition that the operands that determine the shape have equal shapes. Fast set-up requires
 // it. The shape of a 0-dim operand differs from the shape of an operand with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
-	same := sym.BoolOf(!r.flags.staticShape)
+	same := sym.BoolOf(!r.flags.hasStaticShape)
 	for i := range r.operands {
 		operand := &r.operands[i]
 		if !operand.Defined || operand.isOutput && !r.flags.keepOutputs {
@@ -254,7 +254,7 @@ func (r *Rule) sameShapes() sym.Bool {
 
 // markResize marks defined outputs of the wrong shape (mark_resize_outputs).
 func (r *Rule) markResize() error {
-	if r.flags.staticShape { // defined outputs keep their shape: checkStaticShape has checked it
+	if r.flags.hasStaticShape { // defined outputs keep their shape: checkStaticShape has checked it
 		for i := range r.outCount {
 			r.operands[i].willResize = !r.operands[i].Defined
 		}
@@ -278,7 +278,7 @@ func (r *Rule) markResize() error {
 			}
 			continue
 		}
-		if !r.flags.reduction {
+		if !r.flags.isReduction {
 			return fmt.Errorf("output with shape %s doesn't match the broadcast shape %s (%s)", tensor.Sizes(operand.Type.Shape),
 				tensor.Sizes(r.sizes), r.Describe(i))
 		}

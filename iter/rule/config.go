@@ -108,19 +108,19 @@ type Config struct {
 
 // flags are the options of a Config. Their zero values are the defaults, so some are negations.
 type flags struct {
-	noOverlapCheck  bool // CheckMemOverlap(false)
-	reduction       bool // IsReduction
-	keepOutputs     bool // ResizeOutputs(false)
-	anyDTypes       bool // CheckAllSameDType(false)
-	safeCast        bool // EnforceSafeCastingToOutput
-	linearIteration bool // EnforceLinearIteration
-	promoteInputs   bool // PromoteInputsToCommonDType
-	intToFloat      bool // PromoteIntegerInputsToFloat
-	castOutputs     bool // CastCommonDTypeToOutputs
-	cpuScalars      bool // AllowCPUScalars
-	staticShape     bool // StaticShape was called
-	noFastSetup     bool // FastSetup(false)
-	opMath          bool // OpMath
+	noOverlapCheck   bool // CheckMemOverlap(false)
+	isReduction      bool // IsReduction
+	keepOutputs      bool // ResizeOutputs(false)
+	anyDTypes        bool // CheckAllSameDType(false)
+	requiresSafeCast bool // EnforceSafeCastingToOutput
+	linearIteration  bool // EnforceLinearIteration
+	promoteInputs    bool // PromoteInputsToCommonDType
+	intToFloat       bool // PromoteIntegerInputsToFloat
+	castOutputs      bool // CastCommonDTypeToOutputs
+	cpuScalars       bool // AllowCPUScalars
+	hasStaticShape   bool // StaticShape was called
+	noFastSetup      bool // FastSetup(false)
+	opMath           bool // OpMath
 }
 
 // New returns the default configuration: memory overlap is checked, outputs may be resized, and all dtypes must be
@@ -166,7 +166,7 @@ func (c Config) CheckMemOverlap(v bool) Config { c.flags.noOverlapCheck = !v; re
 func (c Config) AllowCPUScalars(v bool) Config { c.flags.cpuScalars = v; return c }
 
 // IsReduction sets that the dimensions in which an output has stride 0 are reduced. Default false.
-func (c Config) IsReduction(v bool) Config { c.flags.reduction = v; return c }
+func (c Config) IsReduction(v bool) Config { c.flags.isReduction = v; return c }
 
 // ResizeOutputs sets whether a defined output of the wrong shape is resized. Default true.
 func (c Config) ResizeOutputs(v bool) Config { c.flags.keepOutputs = !v; return c }
@@ -176,7 +176,7 @@ func (c Config) CheckAllSameDType(v bool) Config { c.flags.anyDTypes = !v; retur
 
 // EnforceSafeCastingToOutput rejects a defined output if the common dtype cannot be cast to the output's dtype
 // ([tensor.CanCast]). Default false.
-func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.safeCast = v; return c }
+func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.requiresSafeCast = v; return c }
 
 // EnforceLinearIteration keeps the dimensions in row-major order. Default false.
 func (c Config) EnforceLinearIteration(v bool) Config { c.flags.linearIteration = v; return c }
@@ -223,7 +223,7 @@ func (c Config) OpMath(v bool) Config { c.flags.opMath = v; return c }
 // StaticShape sets the shape, which is otherwise inferred from the operands. Operands may be larger; the loop then
 // covers the elements with the lowest indices.
 func (c Config) StaticShape(shape ...int) Config {
-	c.shape, c.flags.staticShape = sym.Ints(shape...), true
+	c.shape, c.flags.hasStaticShape = sym.Ints(shape...), true
 	return c
 }
 

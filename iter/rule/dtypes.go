@@ -37,7 +37,7 @@ func (r *Rule) computeTypes(c Config) error {
 			return err
 		}
 	}
-	computesDType := lacksDType || c.flags.promoteInputs || c.flags.castOutputs || c.flags.safeCast ||
+	computesDType := lacksDType || c.flags.promoteInputs || c.flags.castOutputs || c.flags.requiresSafeCast ||
 		c.inputDType != tensor.Invalid
 	if !computesDType { // operands keep their dtypes
 		if inputs.differ {
@@ -157,7 +157,7 @@ func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 		if !operand.Defined {
 			continue
 		}
-		if r.flags.safeCast && operand.isOutput && operand.TargetDType != common && common != tensor.Invalid &&
+		if r.flags.requiresSafeCast && operand.isOutput && operand.TargetDType != common && common != tensor.Invalid &&
 			!tensor.CanCast(common, operand.TargetDType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(),
 				operand.TargetDType.TorchName(), r.Describe(i))
@@ -174,11 +174,11 @@ func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 			// operands.
 			operand.TargetDType, operand.Cast = common, common
 			castType := tensor.NewType(common, operand.Type.Shape...)
-			operand.comparedType, operand.temporary = &castType, true
+			operand.comparedType, operand.needsTemporary = &castType, true
 		case !operand.isOutput && castInputs:
 			operand.TargetDType, operand.Cast = common, common
 			castType := CastType(operand.Type, common)
-			operand.comparedType, operand.temporary = &castType, true
+			operand.comparedType, operand.needsTemporary = &castType, true
 		}
 	}
 	r.finishTypes(common)
@@ -196,7 +196,7 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if !operand.Defined && operand.MemoryDType == tensor.Invalid {
 			operand.MemoryDType = operand.TargetDType
 		}
-		if !operand.temporary {
+		if !operand.needsTemporary {
 			operand.comparedType = &operand.Type
 		}
 		if r.flags.opMath {

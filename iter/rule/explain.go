@@ -95,7 +95,7 @@ func (r *Rule) Remarks(i int) string {
 	if operand.Cast != tensor.Invalid {
 		remarks = append(remarks, fmt.Sprintf("rounded to %v", operand.Cast))
 	}
-	if operand.temporary {
+	if operand.needsTemporary {
 		remarks = append(remarks, fmt.Sprintf("sorted as %v, PyTorch's temporary", operand.comparedType))
 	}
 	if len(remarks) == 0 {

@@ -176,7 +176,7 @@ func (k Kernel) Fits(iteration *Rule) error {
 		return k.err
 	case k.IsZero():
 		return errors.New("iter: the zero Kernel computes nothing")
-	case iteration.flags.reduction:
+	case iteration.flags.isReduction:
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
 	case !k.sameCounts(iteration):
 		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, but the iteration has %d and %d",

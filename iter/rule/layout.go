@@ -104,7 +104,7 @@ func reversed(n int) []int {
 // fastKind returns the fast set-up whose conditions hold (TensorIteratorBase::compute_fast_setup_type).
 func (r *Rule) fastKind() FastSetup {
 	switch {
-	case r.flags.reduction || !r.sameShapes().Holds():
+	case r.flags.isReduction || !r.sameShapes().Holds():
 		return FastNone
 	case r.holdsForGiven(tensor.Type.IsContiguous):
 		return FastContiguous
@@ -144,16 +144,17 @@ func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 // effectiveStride returns the operand's stride along a dimension of the broadcast shape
 // (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it. Otherwise
 // it is the operand's own stride, even if the size is 1.
-func (r *Rule) effectiveStride(own *tensor.Type, dim int) sym.Int {
-	ownDim := dim - (len(r.sizes) - len(own.Shape))
-	if ownDim < 0 {
+func (r *Rule) effectiveStride(operandType *tensor.Type, dim int) sym.Int {
+	operandDim := dim - (len(r.sizes) - len(operandType.Shape))
+	if operandDim < 0 {
 		return sym.Int{}
 	}
-	if own.Shape[ownDim].Same(r.sizes[dim]) {
-		return own.Strides[ownDim]
+	if operandType.Shape[operandDim].Same(r.sizes[dim]) {
+		return operandType.Strides[operandDim]
 	}
 	one := sym.Of(1)
-	return sym.Where(own.Shape[ownDim].Eq(one).And(r.sizes[dim].Ne(one)).Decide(), sym.Int{}, own.Strides[ownDim])
+	isBroadcast := operandType.Shape[operandDim].Eq(one).And(r.sizes[dim].Ne(one)).Decide()
+	return sym.Where(isBroadcast, sym.Int{}, operandType.Strides[operandDim])
 }
 
 // sortDims sorts the dimensions by the strides of the operands in order, outputs first
@@ -210,14 +211,14 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 		}
 	}
 	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
-	if r.flags.reduction && operand.isOutput {
+	if r.flags.isReduction && operand.isOutput {
 		swap, stay = isZeroB.And(isZeroA.Not()), isZeroA.And(isZeroB.Not())
 	}
 	decides := isZeroA.Or(isZeroB).Not() // neither stride is 0
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
-	less, equal := sym.BoolOf(false), sym.BoolOf(true)
+	less, equal := sym.BoolOf(false), sym.BoolOf(true) // strideA < strideB; strideA == strideB
 	if !strideA.Same(strideB) && a > b && r.isRowMajor(operand) {
 		// strideA <= strideB, because a is a later dimension. The strides are equal if the sizes of dimensions b+1 to a
 		// are at most 1.
@@ -237,6 +238,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	}
 	larger := r.sizes[a].Gt(r.sizes[b])
 	if sizeDecides := less.Not().And(larger).Decide(); sizeDecides.Same(sym.BoolOf(false)) {
+		// Only the strides can cause a swap: size[a] > size[b] at most where strideA < strideB.
 		swap = swap.Or(decides.And(strideA.Gt(strideB)))
 	} else {
 		swap = swap.Or(decides.And(less.Not()).And(equal.Not().Or(larger)))
@@ -247,7 +249,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 // compareNumbers is compareByOperand for strides that are numbers and decide without the sizes.
 func (r *Rule) compareNumbers(operand *Resolved, strideA, strideB int) (swap, stay bool) {
 	if strideA == 0 || strideB == 0 {
-		reduced := r.flags.reduction && operand.isOutput && strideA != strideB
+		reduced := r.flags.isReduction && operand.isOutput && strideA != strideB
 		return reduced && strideB == 0, reduced && strideA == 0
 	}
 	return strideA > strideB, strideA < strideB

@@ -32,7 +32,7 @@ func (r *Rule) computeNames() error {
 	if !anyNamed {
 		return nil
 	}
-	first := true
+	isFirst := true
 	for i := range r.operands {
 		operand := &r.operands[i]
 		if !operand.Defined || operand.isOutput && !r.flags.keepOutputs {
@@ -42,8 +42,8 @@ func (r *Rule) computeNames() error {
 		if names == nil {
 			names = make([]string, len(operand.Type.Shape))
 		}
-		if first {
-			r.names, first = names, false
+		if isFirst {
+			r.names, isFirst = names, false
 			continue
 		}
 		unified, err := UnifyNames(r.names, names)

@@ -94,7 +94,7 @@ func InternalOverlap(meta tensor.Meta) Overlap {
 		if meta.Strides[d] == 0 {
 			return OverlapPartial
 		}
-		terms = append(terms, term{coef: meta.Strides[d], max: 2 * (size - 1), trivial: size - 1})
+		terms = append(terms, term{coef: meta.Strides[d], maxValue: 2 * (size - 1), trivialValue: size - 1})
 		target += meta.Strides[d] * (size - 1)
 	}
 	const excludeTrivial = true
@@ -133,13 +133,13 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	}
 	// The values share a byte if beginA + sum(i*stride) + u = beginB + sum(j*stride) + v for indices i and j, and bytes
 	// u and v of the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
-	terms := []term{{coef: 1, max: sizeA - 1 + sizeB - 1}}
+	terms := []term{{coef: 1, maxValue: sizeA - 1 + sizeB - 1}}
 	target := beginB - beginA + sizeB - 1
 	for d, size := range a.Shape {
-		terms = append(terms, term{coef: a.Strides[d] * sizeA, max: size - 1})
+		terms = append(terms, term{coef: a.Strides[d] * sizeA, maxValue: size - 1})
 	}
 	for d, size := range b.Shape {
-		terms = append(terms, term{coef: b.Strides[d] * sizeB, max: size - 1})
+		terms = append(terms, term{coef: b.Strides[d] * sizeB, maxValue: size - 1})
 		target += b.Strides[d] * sizeB * (size - 1)
 	}
 	const excludeTrivial = false
@@ -171,9 +171,9 @@ func sameElements(a, b tensor.Meta) bool {
 
 // term is a variable x of a linear equation over bounded integers.
 type term struct {
-	coef    int // coefficient of x
-	max     int // maximum of x; the minimum is 0
-	trivial int // value of x in the trivial solution, which compares an element with itself: see InternalOverlap
+	coef         int // coefficient of x
+	maxValue     int // maximum of x; the minimum is 0
+	trivialValue int // value of x in the trivial solution, which compares an element with itself: see InternalOverlap
 }
 
 // maxSearchNodes is the maximum number of nodes of the search tree in findSolution.
@@ -183,32 +183,34 @@ const maxSearchNodes = 1 << 16
 // none. If excludeTrivial is set, the trivial solution does not count. The search assigns variables in descending order
 // of coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
 func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
-	terms = slices.DeleteFunc(terms, func(variable term) bool { return variable.max == 0 || variable.coef == 0 })
+	terms = slices.DeleteFunc(terms, func(variable term) bool { return variable.maxValue == 0 || variable.coef == 0 })
 	sorted.Func(terms, func(a, b term) int { return b.coef - a.coef })
 	count := len(terms)
-	// The terms from k on have a sum of at most maxRest[k], which is a multiple of divisors[k].
-	maxRest, divisors := make([]int, count+1), make([]int, count+1)
+	// The sum of the terms from k on is at most maxRemaining[k], and a multiple of divisors[k].
+	maxRemaining, divisors := make([]int, count+1), make([]int, count+1)
 	for k := count - 1; k >= 0; k-- {
-		maxRest[k] = maxRest[k+1] + terms[k].coef*terms[k].max
+		maxRemaining[k] = maxRemaining[k+1] + terms[k].coef*terms[k].maxValue
 		divisors[k] = gcd(terms[k].coef, divisors[k+1])
 	}
 	budget := maxSearchNodes
-	var search func(k, rest int, trivial bool) bool
-	search = func(k, rest int, trivial bool) bool {
+	// search assigns values to the terms from k on, whose sum must be remainingSum. isTrivial is true if all values so far
+	// are those of the trivial solution.
+	var search func(k, remainingSum int, isTrivial bool) bool
+	search = func(k, remainingSum int, isTrivial bool) bool {
 		if budget--; budget < 0 {
 			return false
 		}
 		if k == count {
-			return rest == 0 && !(trivial && excludeTrivial)
+			return remainingSum == 0 && !(isTrivial && excludeTrivial)
 		}
-		if rest < 0 || rest > maxRest[k] || rest%divisors[k] != 0 {
+		if remainingSum < 0 || remainingSum > maxRemaining[k] || remainingSum%divisors[k] != 0 {
 			return false
 		}
 		variable := terms[k]
-		// The later terms sum to at most maxRest[k+1], so x*coef must be at least rest - maxRest[k+1].
-		minX := max(0, (rest-maxRest[k+1]+variable.coef-1)/variable.coef)
-		for x := min(variable.max, rest/variable.coef); x >= minX; x-- {
-			if search(k+1, rest-x*variable.coef, trivial && x == variable.trivial) {
+		// The later terms sum to at most maxRemaining[k+1], so x*coef must be at least remainingSum - maxRemaining[k+1].
+		minX := max(0, (remainingSum-maxRemaining[k+1]+variable.coef-1)/variable.coef)
+		for x := min(variable.maxValue, remainingSum/variable.coef); x >= minX; x-- {
+			if search(k+1, remainingSum-x*variable.coef, isTrivial && x == variable.trivialValue) {
 				return true
 			}
 		}

@@ -85,8 +85,8 @@ func ReduceOutputType(out tensor.Type, mask []bool, keepdim bool) tensor.Type {
 // countKept returns the number of dimensions that are not reduced.
 func countKept(mask []bool) int {
 	kept := 0
-	for _, reduced := range mask {
-		if !reduced {
+	for _, isReduced := range mask {
+		if !isReduced {
 			kept++
 		}
 	}
@@ -98,8 +98,8 @@ func countKept(mask []bool) int {
 func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0
-	for d, reduced := range mask {
-		if out[d] = fill; !reduced {
+	for d, isReduced := range mask {
+		if out[d] = fill; !isReduced {
 			out[d] = kept[k]
 			k++
 		}

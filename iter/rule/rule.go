@@ -54,11 +54,11 @@ type Resolved struct {
 
 	ReadWrite bool // set for an output that is also an input
 
-	isOutput     bool
-	willResize   bool         // the operand is an output without a usable layout: undefined, or defined with a wrong shape
-	temporary    bool         // PyTorch would convert the operand to a temporary of type comparedType
-	chosenType   *tensor.Type // the type of an output whose layout the rule chose; else nil
-	comparedType *tensor.Type // the type whose strides the permutation rule compares
+	isOutput       bool
+	willResize     bool         // the operand is an output without a usable layout: undefined, or of a wrong shape
+	needsTemporary bool         // PyTorch would convert the operand to a temporary of type comparedType
+	chosenType     *tensor.Type // the type of an output whose layout the rule chose; else nil
+	comparedType   *tensor.Type // the type whose strides the permutation rule compares
 }
 
 // RuleChoosesLayout reports whether the rule chooses the operand's layout.
@@ -141,7 +141,7 @@ func (r *Rule) Type(i int) tensor.Type { return r.Operand(i).memoryType() }
 func (r *Rule) Cast(i int) tensor.DType { return r.Operand(i).Cast }
 
 // IsReduction returns the option [Config.IsReduction].
-func (r *Rule) IsReduction() bool { return r.flags.reduction }
+func (r *Rule) IsReduction() bool { return r.flags.isReduction }
 
 // ChecksOverlap returns the option [Config.CheckMemOverlap].
 func (r *Rule) ChecksOverlap() bool { return !r.flags.noOverlapCheck }

@@ -80,7 +80,7 @@ func (t *Table) For(iteration *Rule) (Kernel, error) {
 		return Kernel{}, errNilRule
 	}
 	for i := range t.kernels {
-		if kernel := &t.kernels[i]; !iteration.flags.reduction && kernel.acceptsAll(iteration) {
+		if kernel := &t.kernels[i]; !iteration.flags.isReduction && kernel.acceptsAll(iteration) {
 			return *kernel, nil
 		}
 	}
@@ -93,7 +93,7 @@ func (t *Table) noKernelError(iteration *Rule) error {
 	countsMatch := false
 	for _, kernel := range t.kernels {
 		err := kernel.Fits(iteration)
-		if iteration.flags.reduction || len(t.kernels) == 1 && !kernel.sameCounts(iteration) {
+		if iteration.flags.isReduction || len(t.kernels) == 1 && !kernel.sameCounts(iteration) {
 			return err
 		}
 		countsMatch = countsMatch || kernel.sameCounts(iteration)

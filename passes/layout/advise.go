@@ -33,9 +33,9 @@ type Hint struct {
 
 // Limits of [Advise].
 const (
-	maxTrials    = 32      // maximum number of priced changes
-	maxCosts     = 1 << 23 // maximum total number of entries in the cost tables of all priced problems
-	minSavedPart = 0.001   // minimum reported saving, as a fraction of the plan's cost
+	maxTrials      = 32      // maximum number of priced changes
+	maxCostEntries = 1 << 23 // maximum total number of entries in the cost tables of all priced problems
+	minSavedPart   = 0.001   // minimum reported saving, as a fraction of the plan's cost
 )
 
 // maxTrialNodes is the maximum number of nodes in the search tree of the solver for one change. Most networks need only
@@ -46,14 +46,14 @@ const maxTrialNodes = 64
 // trial is a candidate change: another dimension order for one input or one output.
 type trial struct {
 	value       *graph.Value
-	outputIndex int          // index of the output; isInput for an input
+	outputIndex int          // index of the output; inputTrial for an input
 	name        string       // name of the input or the output
 	order       tensor.Order // proposed order
 	text        string       // name of the order
 }
 
-// isInput is the outputIndex of a trial that changes an input.
-const isInput = -1
+// inputTrial is the outputIndex of a trial that changes an input.
+const inputTrial = -1
 
 // Advise prices changes of the dimension order of a single input or output. It tries the order of each dense layout
 // that [Model] considers for the value, and solves each changed problem exactly. Changes of large values are tried
@@ -69,7 +69,7 @@ func Advise(p *Problem) (*Advice, error) {
 	for _, factor := range m.WCSP.Factors {
 		entries += len(factor.Costs)
 	}
-	candidates = candidates[:min(len(candidates), maxTrials, maxCosts/entries)]
+	candidates = candidates[:min(len(candidates), maxTrials, maxCostEntries/entries)]
 	if len(candidates) == 0 {
 		return advice, nil
 	}
@@ -81,19 +81,20 @@ func Advise(p *Problem) (*Advice, error) {
 		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
-		other, err := NewModel(candidate.apply(p))
+		changedModel, err := NewModel(candidate.apply(p))
 		if err != nil {
 			continue // infeasible
 		}
-		changed, err := other.cheapest()
+		changed, err := changedModel.cheapest()
 		if err != nil {
 			continue // infeasible or too large
 		}
 		advice.Tried++
-		if saved := current.CostPS - changed.CostPS; float64(saved) >= minSavedPart*float64(current.CostPS) && saved > 0 {
-			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex == isInput, Name: candidate.name,
-				Order: candidate.text, SavedNS: float64(saved) / machine.PSPerNS,
-				Part: float64(saved) / float64(current.CostPS), Change: changed.ChangesSince(current)})
+		savedPS := current.CostPS - changed.CostPS
+		if float64(savedPS) >= minSavedPart*float64(current.CostPS) && savedPS > 0 {
+			advice.Hints = append(advice.Hints, Hint{Input: candidate.outputIndex == inputTrial, Name: candidate.name,
+				Order: candidate.text, SavedNS: float64(savedPS) / machine.PSPerNS,
+				Part: float64(savedPS) / float64(current.CostPS), Change: changed.ChangesSince(current)})
 		}
 	}
 	sorted.Func(advice.Hints, func(a, b Hint) int { return cmp.Compare(b.SavedNS, a.SavedNS) })
@@ -113,8 +114,8 @@ func (m *Model) cheapest() (*Outcome, error) {
 	return m.Outcome(solution.Labels)
 }
 
-// trials lists the possible changes in descending order of the value's size. The forms of a value are the layouts that
-// it may have. Form 0 of an input is its declared layout.
+// trials lists the possible changes, those of the largest values first. The forms of a value are the layouts that it
+// may have. Form 0 of an input is its declared layout.
 func (m *Model) trials() []trial {
 	var list []trial
 	add := func(v *graph.Value, outputIndex int, name string, currentForm int) {
@@ -128,7 +129,7 @@ func (m *Model) trials() []trial {
 	}
 	for _, v := range m.Problem.Graph.Inputs {
 		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // else a change would also change the layout of an output
-			add(v, isInput, v.Name, 0)
+			add(v, inputTrial, v.Name, 0)
 		}
 	}
 	for i, output := range m.Problem.Graph.Outputs {
@@ -142,7 +143,7 @@ func (m *Model) trials() []trial {
 
 // apply returns problem p with the change. It does not modify p.
 func (t *trial) apply(p *Problem) *Problem {
-	if t.outputIndex == isInput {
+	if t.outputIndex == inputTrial {
 		other := *p
 		other.inputOrders = map[*graph.Value]tensor.Order{t.value: t.order}
 		return &other

@@ -281,8 +281,8 @@ func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
 		costs := map[int]*formCosts{} // by form that the node writes
 		for _, candidate := range computed.labels {
 			if costs[candidate.resultForms[k]] == nil {
-				formCosts := builder.model.priceForms(result, 1<<candidate.resultForms[k], nil)
-				costs[candidate.resultForms[k]] = &formCosts
+				writtenCosts := builder.model.priceForms(result, 1<<candidate.resultForms[k], nil)
+				costs[candidate.resultForms[k]] = &writtenCosts
 			}
 		}
 		builder.addCopyFactor(computed.id, result.id, len(computed.labels), len(result.formSets), func(i, j int) cost {

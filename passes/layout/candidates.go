@@ -203,7 +203,7 @@ func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.I
 			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
 	}
-	read := impl.OperandWorkFunc(call, walk)
+	readWork := impl.OperandWorkFunc(call, walk)
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {
 			continue
@@ -213,7 +213,7 @@ func (finder *formFinder) addWalk(n *graph.Node, call *graph.Call, impl *graph.I
 			if order.Rank() != meta.Rank() || order == "" {
 				continue
 			}
-			if _, ok := read(k, meta.WithStrides(order.Strides(meta.Shape))); ok {
+			if _, ok := readWork(k, meta.WithStrides(order.Strides(meta.Shape))); ok {
 				finder.addOrder(variable, order)
 				break
 			}
@@ -231,10 +231,10 @@ func (finder *formFinder) propagate(variable *variable, formIndex int) {
 	if !form.dense {
 		strideOrder, _ = tensor.OrderOf(form.meta)
 	}
-	for _, read := range finder.model.readers.At(variable.value) {
-		n := finder.model.Problem.Graph.Nodes[read.node]
-		if view := finder.model.viewNodes[read.node]; view != nil {
-			if view.operand == read.operand {
+	for _, operandUse := range finder.model.readers.At(variable.value) {
+		n := finder.model.Problem.Graph.Nodes[operandUse.node]
+		if view := finder.model.viewNodes[operandUse.node]; view != nil {
+			if view.operand == operandUse.operand {
 				finder.addViewForms(view, variable, formIndex)
 			}
 			continue
@@ -243,8 +243,8 @@ func (finder *formFinder) propagate(variable *variable, formIndex int) {
 			continue
 		}
 		if hasExpandedDims(form.meta) {
-			finder.addInferred(n, read.operand, form.meta)
-		} else if (form.dense || formIndex > 0) && addNew(&finder.propagated[read.node].fromOperands, strideOrder) {
+			finder.addInferred(n, operandUse.operand, form.meta)
+		} else if (form.dense || formIndex > 0) && addNew(&finder.propagated[operandUse.node].fromOperands, strideOrder) {
 			for _, result := range n.Out {
 				if result.Meta.Rank() == variable.value.Meta.Rank() {
 					finder.addOrder(finder.model.variables.At(result), strideOrder)

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses the implementation and the walk (the order of the loops) of a node by price. A [Draft] tracks the
+// This file chooses the implementation and the walk (the order of the loops) of a node by cost. A [Draft] tracks the
 // layouts and copies that follow from the choices so far. A [Wish] returns the preferred order of a value.
 
 // wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
@@ -49,7 +49,7 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 		return nil, d.Problem.Graph.NodeError(n, err)
 	}
 	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.isUnreadOutput(n.Out[0])
-	// A single implementation that reads every layout needs no prices.
+	// A single implementation that reads every layout is chosen without a comparison of costs.
 	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
 		!pinnedToDevice(n) && !impl.Inexact {
 		if walks := impl.Walks(call, nil); len(walks) > 0 {
@@ -83,20 +83,20 @@ type offer struct {
 	copies    map[int]tensor.Order
 	results   []graph.Result // inferred results if operands are copied; else nil
 	deviates  bool           // whether a result does not have the inferred layout, although no other order is wanted
-	ns        float64        // total cost
+	costNS    float64        // total cost, in nanoseconds
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// priceTolerance is the relative difference up to which prices count as equal, because they are estimates.
-const priceTolerance = 0.02
+// costTolerance is the relative difference up to which costs count as equal, because they are estimates.
+const costTolerance = 0.02
 
 // betterThan reports whether an offer is better than an offer that precedes it in the op's list of implementations. An
-// offer that does not deviate is better than one that does; otherwise the price decides.
+// offer that does not deviate is better than one that does. If both or neither deviate, the cost decides.
 func (o *offer) betterThan(earlier *offer) bool {
 	if o.deviates != earlier.deviates {
 		return !o.deviates
 	}
-	return o.ns < earlier.ns*(1-priceTolerance)
+	return o.costNS < earlier.costNS*(1-costTolerance)
 }
 
 // bestOffer returns the best offer for a node.
@@ -193,14 +193,14 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 // its current layout nor in an order that readableOrder tries.
 func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
 	profile := d.Problem.Profile
-	offer.ns += Price(profile, offer.impl.Work(call, offer.walk))
+	offer.costNS += Price(profile, offer.impl.Work(call, offer.walk))
 	readWork := offer.impl.OperandWorkFunc(call, offer.walk)
 	for operand, arg := range call.In {
 		if arg.Kind != graph.TensorArg {
 			continue
 		}
 		meta := arg.Meta()
-		read, ok := readWork(operand, meta)
+		operandWork, ok := readWork(operand, meta)
 		if !ok {
 			order, canRead := offer.readableOrder(call, operand, meta)
 			if !canRead {
@@ -213,14 +213,14 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 				offer.pinMisses = append(offer.pinMisses, operand)
 			}
 			offer.copies[operand] = order
-			copied := meta.WithStrides(order.Strides(meta.Shape))
-			read, _ = readWork(operand, copied)
+			copyMeta := meta.WithStrides(order.Strides(meta.Shape))
+			operandWork, _ = readWork(operand, copyMeta)
 			// The copy is a separate step, unless the value is converted while planning or is already copied.
 			if v := n.In[operand].Value; !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				offer.ns += d.Problem.copyNS(meta, copied)
+				offer.costNS += d.Problem.copyNS(meta, copyMeta)
 			}
 		}
-		offer.ns += Price(profile, read)
+		offer.costNS += Price(profile, operandWork)
 	}
 	if !offer.infer(n, call) {
 		return false
@@ -235,7 +235,7 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 		case wanted == "" || wanted.Rank() != meta.Rank(): // no order is wanted for this result
 			offer.deviates = offer.deviates || !result.SameLayout(meta)
 		case !wanted.Matches(result):
-			offer.ns += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
+			offer.costNS += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
 		}
 	}
 	return true
@@ -259,7 +259,7 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		!slices.ContainsFunc(results, func(result graph.Result) bool { return result.Alias != graph.NoAlias })
 }
 
-// copyNS returns the price, in nanoseconds, of copying a value between two layouts by the copy op of the graph.
+// copyNS returns the cost, in nanoseconds, of copying a value between two layouts by the copy op of the graph.
 func (p *Problem) copyNS(source, target tensor.Meta) (ns float64) {
 	op, err := p.Graph.CopyOp()
 	if err != nil || len(op.Impls) == 0 { // no copy op: the pass will return an error

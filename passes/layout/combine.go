@@ -9,10 +9,11 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// A run needs memory for constants, and other memory: inputs, values, scratch memory of kernels. The step that needs
-// most determines the other memory of a plan. The need of a step depends on the label of its node. This file learns
-// upper bounds on these needs: a step needs at most the other memory of each examined plan in which its node has the
-// label. A nodeLimit is a limit on the bytes of the constants of one node.
+// A run needs memory for constants, and other memory: inputs, intermediate values, scratch memory of kernels. The other
+// memory of a plan is the greatest need of any of its steps. The need of a step depends on the label of its node (the
+// way to compute the node). It is not known, but it is at most the other memory of each examined plan in which the node
+// has this label. This file records the least of these upper bounds. A [nodeLimit] limits the bytes of the constants of
+// one node.
 
 // classLevel is a class of nodes, and a number of bytes of constants that such a node can read. Nodes of a class have
 // results of equal size, and labels with equal bytes and costs. Their kernels probably need equal scratch memory.
@@ -70,12 +71,12 @@ func (s *memorySearch) otherBytesOf(limit nodeLimit) int64 {
 // measureOtherBytes examines a plan for each unknown level in the list. Each plan differs in one node from the plan
 // with the smallest constants.
 func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
-	end := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
+	examinedAtEnd := len(s.runBytesByLabels) + maxMeasured // number of examined plans at which measureOtherBytes ends
 	for _, limit := range list {
 		if _, known := s.otherBytes[classLevel{s.classes[limit.node], limit.bytes}]; known {
 			continue
 		}
-		if len(s.runBytesByLabels) >= end {
+		if len(s.runBytesByLabels) >= examinedAtEnd {
 			break
 		}
 		limits := s.limitsOf(s.smallest)
@@ -100,20 +101,21 @@ type combination struct {
 	otherBytes int64   // the limit on the other memory of each node
 }
 
-// combine returns a plan that fits and is cheaper than all fitting plans so far, or else the given plan. Each limit on
-// the other memory leaves the remaining memory for constants. The cheapest combination within the remaining memory is a
-// candidate. combine examines the candidates in the order of their predicted costs. A candidate may not fit, because
-// the arena has gaps or the learned bounds are too small. The next candidate then gets as many bytes less for constants
-// as the plan exceeds the limit. When a plan fits, combine examines the skipped combinations in the same order.
+// combine returns a plan that fits and is cheaper than all fitting plans so far, or else the given plan. For each
+// amount of other memory that a nodeLimit in list requires, the rest of the memory remains for constants. The cheapest
+// combination whose constants fit into the rest is a candidate. combine examines the candidates in the order of their
+// predicted costs. A candidate may not fit, because the arena has gaps or the recorded bounds are too small. A
+// candidate with fewer bytes for constants then replaces it: fewer by the bytes by which the plan exceeds the limit.
+// When a plan fits, combine examines the skipped combinations in the same order.
 func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
 	var candidates, skipped []*combination
-	var others []int64
+	var otherByteCounts []int64
 	for _, limit := range list {
-		others = append(others, s.otherBytesOf(limit))
+		otherByteCounts = append(otherByteCounts, s.otherBytesOf(limit))
 	}
-	sorted.Func(others, func(a, b int64) int { return cmp.Compare(a, b) })
-	for _, other := range slices.Compact(others) {
-		candidates = s.addCombination(candidates, plan, list, other, s.limit-other)
+	sorted.Func(otherByteCounts, func(a, b int64) int { return cmp.Compare(a, b) })
+	for _, otherBytes := range slices.Compact(otherByteCounts) {
+		candidates = s.addCombination(candidates, plan, list, otherBytes, s.limit-otherBytes)
 	}
 	best := plan
 	for range maxCombinations {
@@ -121,7 +123,7 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 		if candidate == nil || candidate.costPS >= s.leastPS || s.isExhausted() {
 			break
 		}
-		bytes, fitting, err := s.examine(candidate, s.leastPS)
+		fittingBytes, fitting, err := s.examine(candidate, s.leastPS)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +133,7 @@ func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan,
 		case fitting != nil:
 			best = fitting
 		case best == plan: // no plan fits yet: reduce the bytes to a number with which a plan would fit
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(bytes, fewerBytes))
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(fittingBytes, fewerBytes))
 			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
 		default:
 			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, fewerBytes)
@@ -197,8 +199,9 @@ func (c *combination) bytes() (sum int64) {
 // examine returns a plan with the limits of a combination that fits and costs less than maxPS picoseconds. If there is
 // none, it returns the bytes of constants with which a plan would fit. It examines three orders of the limits of equal
 // nodes, because the order affects the gaps in the arena.
-func (s *memorySearch) examine(candidate *combination, maxPS int64) (bytes int64, fitting *pricedPlan, err error) {
-	bytes = math.MinInt64
+func (s *memorySearch) examine(candidate *combination, maxPS int64) (fittingBytes int64, fitting *pricedPlan,
+	err error) {
+	fittingBytes = math.MinInt64
 	for _, sign := range []int{0, 1, -1} {
 		tried, err := s.tryLimits(s.rearranged(candidate.limits, sign), maxPS)
 		if err != nil {
@@ -210,12 +213,12 @@ func (s *memorySearch) examine(candidate *combination, maxPS int64) (bytes int64
 		if tried.unusedBytes >= 0 {
 			return 0, tried, nil
 		}
-		bytes = max(bytes, tried.constantBytes+tried.unusedBytes)
+		fittingBytes = max(fittingBytes, tried.constantBytes+tried.unusedBytes)
 	}
-	if bytes == math.MinInt64 {
-		bytes = candidate.bytes()
+	if fittingBytes == math.MinInt64 {
+		fittingBytes = candidate.bytes()
 	}
-	return bytes, nil, nil
+	return fittingBytes, nil, nil
 }
 
 // rearranged sorts the limits within each class of nodes: in ascending order if sign is 1, in descending order if sign

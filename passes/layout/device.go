@@ -28,7 +28,7 @@ func (p *Problem) deviceName(place tensor.Place) string {
 	return p.Device.Name()
 }
 
-// ProfileOf returns the prices of an implementation's work.
+// ProfileOf returns the prices of the host or device on which an implementation runs.
 func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
 	if p.Device != nil && impl.OnDevice() {
 		return p.Device.Prices()
@@ -36,8 +36,8 @@ func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
 	return p.Profile
 }
 
-// price returns the price of an implementation's work in picoseconds.
-func (p *Problem) price(impl *graph.Impl, work graph.Work) int64 {
+// pricePS returns the cost of an implementation's work in picoseconds, by the prices of its place.
+func (p *Problem) pricePS(impl *graph.Impl, work graph.Work) int64 {
 	return PricePS(p.ProfileOf(impl), work)
 }
 
@@ -121,9 +121,9 @@ func (m *Model) markOverViews(marked graph.ByValue[bool]) {
 		if view == nil {
 			return
 		}
-		in := view.node.In[view.operand].Value
-		if marked.At(in) || slices.ContainsFunc(view.node.Out, marked.At) {
-			marked.Set(in, true)
+		operand := view.node.In[view.operand].Value
+		if marked.At(operand) || slices.ContainsFunc(view.node.Out, marked.At) {
+			marked.Set(operand, true)
 			for _, v := range view.node.Out {
 				marked.Set(v, true)
 			}
@@ -196,7 +196,7 @@ func (m *Model) copyImpl(from, to *form) *graph.Impl {
 	return impl
 }
 
-// formCopyCost returns the cost of a copy of a value from a form to a dense form.
+// formCopyCost returns the cost of a copy of a value from a form to a dense form, in picoseconds.
 func (m *Model) formCopyCost(from, to *form) int64 {
 	impl := m.copyImpl(from, to)
 	if impl == nil {
@@ -210,7 +210,7 @@ func (m *Model) formCopyCost(from, to *form) int64 {
 	if !ok {
 		return wcsp.Forbidden
 	}
-	return m.Problem.price(impl, work) + m.Problem.price(impl, read)
+	return m.Problem.pricePS(impl, work) + m.Problem.pricePS(impl, read)
 }
 
 // pinnedToDevice reports whether a node is pinned to another device than the host.

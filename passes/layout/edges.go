@@ -32,8 +32,8 @@ type edgeNode struct {
 
 // formSource has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
 type formSource struct {
-	variable int       // index in edgeModel.problem; noVariable if rows has one element
-	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
+	variable  int       // index in edgeModel.problem; noVariable if makeCosts has one element
+	makeCosts [][]int64 // by label of the variable and form of the value: cost of making the form
 }
 
 // newEdgeModel states the problem. A node for which follows returns true has no variable of its own. It gets the label
@@ -47,12 +47,12 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	for _, v := range g.Constants {
 		variable := model.variables.At(v)
 		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
-			edges.sources.Set(v, formSource{variable: noVariable, rows: [][]int64{row}})
+			edges.sources.Set(v, formSource{variable: noVariable, makeCosts: [][]int64{row}})
 		}
 	}
 	for variable := range model.inputVariables() {
 		row := edges.costsFromWritten(variable, model.inputForm(variable))
-		edges.sources.Set(variable.value, formSource{variable: noVariable, rows: [][]int64{row}})
+		edges.sources.Set(variable.value, formSource{variable: noVariable, makeCosts: [][]int64{row}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
@@ -68,9 +68,9 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	}
 	for _, output := range g.Outputs {
 		variable := model.variables.At(output.Value)
-		if valueSource := edges.sources.At(output.Value); valueSource.rows != nil {
+		if valueSource := edges.sources.At(output.Value); valueSource.makeCosts != nil {
 			form := model.outputForm(variable, output)
-			edges.addFactor(valueSource.variable, noVariable, func(i, _ int) int64 { return valueSource.rows[i][form] })
+			edges.addFactor(valueSource.variable, noVariable, func(i, _ int) int64 { return valueSource.makeCosts[i][form] })
 		}
 	}
 	return edges
@@ -128,7 +128,7 @@ func (e *edgeModel) addView(view *viewNode) {
 	for resultIndex, out := range view.node.Out {
 		result := e.model.variables.At(out)
 		resultSource := formSource{variable: operandSource.variable}
-		for _, costs := range operandSource.rows {
+		for _, costs := range operandSource.makeCosts {
 			row := slices.Repeat([]int64{wcsp.Forbidden}, len(result.forms))
 			for operandForm, cost := range costs {
 				if view.allowed>>operandForm&1 == 0 {
@@ -143,7 +143,7 @@ func (e *edgeModel) addView(view *viewNode) {
 					row[resultForm] = min(row[resultForm], cost+copied.ps)
 				}
 			}
-			resultSource.rows = append(resultSource.rows, e.withPinnedCopyChains(result, row))
+			resultSource.makeCosts = append(resultSource.makeCosts, e.withPinnedCopyChains(result, row))
 		}
 		e.sources.Set(out, resultSource)
 	}
@@ -168,15 +168,15 @@ func (e *edgeModel) addNode(i int, computed *computedNode) {
 			labels = append(labels, k)
 		}
 	}
-	index := len(e.problem.Variables)
+	variableIndex := len(e.problem.Variables)
 	variable := wcsp.Variable{Name: computed.node.Name}
 	for _, chosen := range labels {
 		variable.Labels = append(variable.Labels, computed.labels[chosen].text())
 	}
 	e.problem.Variables = append(e.problem.Variables, variable)
 	e.labelCounts = append(e.labelCounts, len(labels))
-	e.nodes[i] = edgeNode{variable: index, labels: labels}
-	e.addFactor(index, noVariable, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
+	e.nodes[i] = edgeNode{variable: variableIndex, labels: labels}
+	e.addFactor(variableIndex, noVariable, func(k, _ int) int64 { return computed.labels[labels[k]].cost })
 	e.addReads(i, computed, noOperand)
 }
 
@@ -193,14 +193,14 @@ func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 		}
 		operandSource := e.sources.At(arg.Value)
 		e.addFactor(reader.variable, operandSource.variable, func(j, from int) int64 {
-			return computed.labels[reader.labels[j]].makeAndReadCost(k, operandSource.rows[from])
+			return computed.labels[reader.labels[j]].makeAndReadCost(k, operandSource.makeCosts[from])
 		})
 	}
 	for k, out := range computed.node.Out {
 		resultSource := formSource{variable: reader.variable}
 		for _, chosen := range reader.labels {
 			row := e.costsFromWritten(e.model.variables.At(out), computed.labels[chosen].resultForms[k])
-			resultSource.rows = append(resultSource.rows, row)
+			resultSource.makeCosts = append(resultSource.makeCosts, row)
 		}
 		e.sources.Set(out, resultSource)
 	}
@@ -212,7 +212,7 @@ func (e *edgeModel) addFollower(i int, computed *computedNode) {
 	operandSource := e.sources.At(computed.node.In[first].Value)
 	follower := edgeNode{variable: operandSource.variable, isFollower: true}
 	var costs []int64
-	for _, row := range operandSource.rows {
+	for _, row := range operandSource.makeCosts {
 		chosen, cost := computed.followingLabel(first, row)
 		follower.labels, costs = append(follower.labels, chosen), append(costs, cost)
 	}
@@ -242,7 +242,7 @@ func (computed *computedNode) followingLabel(k int, row []int64) (chosen int, co
 
 // addFactor adds costs that depend on the labels of two variables. noVariable stands for a variable whose label is 0.
 func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int64) {
-	size := func(variable int) int {
+	labelCount := func(variable int) int {
 		if variable < 0 {
 			return 1
 		}
@@ -254,12 +254,12 @@ func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int6
 			factor.Scope = append(factor.Scope, variable)
 		}
 	}
-	for i := range size(variableA) {
+	for i := range labelCount(variableA) {
 		if variableA == variableB && variableA >= 0 { // both ends of the edge depend on the same variable
 			factor.Costs = append(factor.Costs, cost(i, i))
 			continue
 		}
-		for j := range size(variableB) {
+		for j := range labelCount(variableB) {
 			factor.Costs = append(factor.Costs, cost(i, j))
 		}
 	}
@@ -268,8 +268,8 @@ func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int6
 	}
 }
 
-// chosen returns the label of each node for a solution of the problem.
-func (e *edgeModel) chosen(solution []int) []int {
+// labelsOf returns the label of each node for a solution of the problem.
+func (e *edgeModel) labelsOf(solution []int) []int {
 	list := make([]int, len(e.nodes))
 	for i, node := range e.nodes {
 		switch {
@@ -293,5 +293,5 @@ func (e *edgeModel) solve(solver wcsp.Solver) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.chosen(solution.Labels), nil
+	return e.labelsOf(solution.Labels), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Limits on the work of [memorySearch.fill].
+// Limits on the work of [memorySearch.improvePlan].
 const (
 	maxRounds       = 3  // maximum number of times that all limits are combined
 	maxMeasured     = 32 // maximum number of plans that measureOtherBytes examines
@@ -25,14 +25,15 @@ type nodeLimit struct {
 	costPS int64 // the cost of the cheapest plan with this limit and no other change
 }
 
-// fill looks for cheaper plans near the given plan, which need not fit into the memory limit. The state of the search
-// is a limit for each node on the bytes of its constants, at first the bytes in the given plan. fill changes one limit
-// at a time to find the cost of each change. [memorySearch.combine] then makes the changes that together fit and save
-// most. Both steps are repeated while the plan becomes cheaper, because the costs of changes depend on each other:
-// nodes may need different layouts. Finally it raises limits one at a time, the greatest saving per byte first.
-func (s *memorySearch) fill(plan *pricedPlan) error {
+// improvePlan looks for cheaper plans near the given plan, which need not fit into the memory limit. The state of the
+// search is a limit for each node on the bytes of its constants, at first the bytes in the given plan. improvePlan
+// changes one limit at a time to find the cost of each change. [memorySearch.combine] then makes the changes that
+// together fit and save most. Both steps are repeated while the plan becomes cheaper, because the costs of changes
+// depend on each other: nodes may need different layouts. Finally it raises limits one at a time, the greatest saving
+// per byte first.
+func (s *memorySearch) improvePlan(plan *pricedPlan) error {
 	defer func(limit time.Duration) { s.options.TimeLimit = limit }(s.options.TimeLimit)
-	s.options.TimeLimit = 0 // 0 stops each solution before its search: fill solves many problems
+	s.options.TimeLimit = 0 // 0 stops each solution before its search: improvePlan solves many problems
 	var variants []nodeLimit
 	for round := range maxRounds {
 		var err error
@@ -90,12 +91,12 @@ func (s *memorySearch) raiseLimits(plan *pricedPlan, variants []nodeLimit) error
 // tryLimits returns the cheapest plan within limits of the nodes if it costs less than ceilingPS picoseconds, else
 // nil. It sets unusedBytes of the plan.
 func (s *memorySearch) tryLimits(limits []int64, ceilingPS int64) (*pricedPlan, error) {
-	next, err := s.solveLimited(limits)
-	if err != nil || next == nil || next.CostPS >= ceilingPS {
+	found, err := s.solveLimited(limits)
+	if err != nil || found == nil || found.CostPS >= ceilingPS {
 		return nil, err
 	}
-	_, err = s.checkFit(next)
-	return next, err
+	_, err = s.checkFit(found)
+	return found, err
 }
 
 // limitsOf returns, for each node, the bytes of the constants that a plan reads.
@@ -121,11 +122,11 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 		sorted.Func(candidates, func(a, b nodeLimit) int {
 			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.costPS, b.costPS))
 		})
-		least := int64(math.MaxInt64)
+		leastPS := int64(math.MaxInt64)
 		for _, variant := range candidates {
-			isUseful := variant.costPS < least || variant.bytes == limits[i]
+			isUseful := variant.costPS < leastPS || variant.bytes == limits[i]
 			isDuplicate := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
-			least = min(least, variant.costPS)
+			leastPS = min(leastPS, variant.costPS)
 			if !isUseful || isDuplicate {
 				continue
 			}
@@ -133,14 +134,14 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 			if variant.bytes != limits[i] {
 				changed := slices.Clone(limits)
 				changed[i] = variant.bytes
-				next, err := s.solveLimited(changed)
+				changedPlan, err := s.solveLimited(changed)
 				if err != nil {
 					return nil, err
 				}
-				if next == nil {
+				if changedPlan == nil {
 					continue
 				}
-				variant.costPS = next.CostPS
+				variant.costPS = changedPlan.CostPS
 			}
 			list = append(list, variant)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// These strategies choose the label of one node at a time, by the prices of [Model]. A label is an implementation and a
+// These strategies choose the label of one node at a time, by the costs of [Model]. A label is an implementation and a
 // walk (an order of its loops), which determine the forms (layouts) of the node's results. The cheapest copies for the
 // chosen labels are then found exactly: they are the solution of a weighted constraint satisfaction problem (WCSP).
 //
@@ -132,10 +132,11 @@ type forwardState struct {
 	operandCopies graph.ByValue[[]operandCopy]
 }
 
-// labelsInOrder visits the nodes in order and chooses the label with the least price for each. It returns the labels by
-// index of the node; the label is 0 if every price is [wcsp.Forbidden].
+// labelsInOrder visits the nodes in order and chooses the label with the least cost for each. labelCost returns the
+// cost of a label. labelsInOrder returns the labels by index of the node; the label is 0 if every cost is
+// [wcsp.Forbidden].
 func labelsInOrder(model *Model,
-	price func(state *forwardState, computed *computedNode, candidate *label) int64) ([]int, error) {
+	labelCost func(state *forwardState, computed *computedNode, candidate *label) int64) ([]int, error) {
 	g := model.Problem.Graph
 	state := &forwardState{model: model, existingForms: graph.NewByValue[uint](g),
 		operandCopies: graph.NewByValue[[]operandCopy](g)}
@@ -160,7 +161,7 @@ func labelsInOrder(model *Model,
 			if computed.labels[k].concatName != "" { // the pass named place does this later
 				continue
 			}
-			if candidateCost := price(state, computed, &computed.labels[k]); candidateCost < best {
+			if candidateCost := labelCost(state, computed, &computed.labels[k]); candidateCost < best {
 				labels[i], best = k, candidateCost
 			}
 		}

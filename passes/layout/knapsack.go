@@ -42,8 +42,8 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 			variant := variants[next]
 			variantUnits := unitsOf(variant)
 			for used := variantUnits; used <= units; used++ {
-				before := costs[used-variantUnits]
-				if sum := before + variant.costPS; sum < sums[used] && before < wcsp.Forbidden {
+				costBefore := costs[used-variantUnits]
+				if sum := costBefore + variant.costPS; sum < sums[used] && costBefore < wcsp.Forbidden {
 					sums[used], choice[used] = sum, int32(next)
 				}
 			}

@@ -65,20 +65,20 @@ func (l label) isEquivalent(other label) bool {
 // distinctWalks removes duplicate walks. If the node has a single dense result, it also removes the walk whose result
 // layout is inferred: another walk then gives the same layout.
 func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
-	var out []graph.Walk
+	var distinct []graph.Walk
 	// An implementation lists the walk with an inferred layout first, and then one walk for each order.
 	inferredIsListed := len(results) == 1 && len(list) > 1 && !list[1].HasInferredLayouts() &&
 		results[0].Meta.IsNonOverlappingAndDense()
 	for i, walk := range list {
 		isDuplicate := inferredIsListed && i == 0 && walk.HasInferredLayouts()
-		for _, earlier := range out {
+		for _, earlier := range distinct {
 			isDuplicate = isDuplicate || sameWalk(earlier, walk)
 		}
 		if !isDuplicate {
-			out = append(out, walk)
+			distinct = append(distinct, walk)
 		}
 	}
-	return out
+	return distinct
 }
 
 // sameWalk reports whether two walks are equal.
@@ -129,9 +129,9 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 	resultForms, requiredForms []int) (label, bool) {
 	priced := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
-	var read readWorkFunc
-	if impl != nil { // a node without implementations has no prices
-		priced.cost, read = m.Problem.price(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
+	var readWork readWorkFunc
+	if impl != nil { // a node without implementations costs nothing
+		priced.cost, readWork = m.Problem.pricePS(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
 	}
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {
@@ -141,7 +141,7 @@ func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w
 		if requiredForms != nil {
 			required = requiredForms[k]
 		}
-		costs, best := m.permittedReads(n, &priced, read, k, required)
+		costs, best := m.permittedReads(n, &priced, readWork, k, required)
 		switch {
 		case best < 0:
 			return priced, false
@@ -166,16 +166,16 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 		return nil
 	}
 	var list []label
-	seen := map[string]bool{}
+	triedForms := map[string]bool{}
 	// try adds the label for an order of the operands. Operands of another rank than the order have the form that base
 	// returns: the pinned form ([variable.baseForm]) or the form as written. Without an order, all have this form.
 	try := func(order tensor.Order, base func(*variable) int) {
 		inferenceCall, requiredForms := m.callInOrder(n, layoutDependent, order, base)
 		key := fmt.Sprint(requiredForms)
-		if inferenceCall == nil || seen[key] {
+		if inferenceCall == nil || triedForms[key] {
 			return
 		}
-		seen[key] = true
+		triedForms[key] = true
 		if inferred, ok := m.inferredLabel(n, call, impl, walk, inferenceCall, requiredForms); ok {
 			list = append(list, inferred)
 		}
@@ -293,7 +293,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 	return dependent
 }
 
-// priceViewCopies prices the copies to forms of a view's results that cannot be views of the operand.
+// priceViewCopies computes the costs of copies to forms of a view's results that cannot be views of the operand.
 func (m *Model) priceViewCopies(view *viewNode) {
 	n := view.node
 	operand := m.variables.At(n.In[view.operand].Value)
@@ -384,7 +384,7 @@ func (m *Model) setAllowed(view *viewNode) {
 	}
 }
 
-// copyCosts returns, by form of a result, the price of a copy from layout `from` within a place.
+// copyCosts returns, by form of a result, the cost of a copy from layout `from` within a place, in picoseconds.
 func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place) []int64 {
 	costs := make([]int64, len(result.forms))
 	for j, f := range result.forms {
@@ -396,9 +396,9 @@ func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place
 	return costs
 }
 
-// reshapeCosts returns, by form of a result, the price of the copy that the node of a view makes if it cannot make a
-// view. inferred is the layout that the node writes by default; from is the form of the operand. The node copies on
-// the host only.
+// reshapeCosts returns, by form of a result, the cost of the copy that the node of a view makes if it cannot make a
+// view. Costs are in picoseconds. inferred is the layout that the node writes by default; from is the form of the
+// operand. The node copies on the host only.
 func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable, inferred tensor.Meta,
 	from *form) []int64 {
 	call.Out = []tensor.Meta{inferred}

@@ -8,7 +8,7 @@ import (
 
 // LiveBytes returns a lower bound on the memory of the values that are live at the same time in a run of any plan, in
 // bytes. Inputs, constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a
-// copy in another form does not count. With a device LiveBytes returns 0.
+// copy in another form does not count. With a device, LiveBytes returns 0.
 //
 // Values that may share the memory of another value do not count: operands and results of concatenations, and results
 // of copies. A value is live from its node to the last node that reads the value itself, not a view of it.

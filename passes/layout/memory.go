@@ -39,10 +39,10 @@ const (
 // moves along the hull to the edge between a plan that fits and a plan that does not. The least cost at a price,
 // minus the price of limit bytes, is a lower bound for all plans within the limit.
 //
-// A cheaper plan that fits may be above the hull. For example, nodes with equal constants save the same time per
-// byte, so that the two plans at the ends of the edge differ in all these nodes. Therefore the plans nearest to the
-// edge are examined, too, and then the bytes of single nodes are changed: see [memorySearch.fill]. The scratch memory
-// of kernels is known only for plans that were examined: see [memorySearch.combine].
+// A cheaper plan that fits may be above the hull. For example, nodes with equal constants save the same time per byte,
+// so that the two plans at the ends of the edge differ in all these nodes. Therefore the plans nearest to the edge are
+// examined, too, and then the bytes of single nodes are changed: see [memorySearch.improvePlan]. The scratch memory of
+// kernels is known only for plans that were examined: see [memorySearch.combine].
 //
 // If the plan with the smallest constants fits, CheapestWithin finds a plan. It examines fewer than 120 plans. The
 // time limit of one search applies to all its problems together.
@@ -76,12 +76,12 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	search.availableBytes = float64(limit - fixedBytes)
 	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
 	search.findClasses()
-	price, fitting, err := search.findPrice()
+	psPerByte, fitting, err := search.findBytePrice()
 	if err == nil && search.result.BoundPS < search.leastPS {
-		err = search.examineNearEdge(price)
+		err = search.examineNearEdge(psPerByte)
 	}
 	if err == nil && search.smallest != nil && search.result.BoundPS < search.leastPS {
-		err = search.fill(cmp.Or(fitting, search.smallest))
+		err = search.improvePlan(cmp.Or(fitting, search.smallest))
 	}
 	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
 	return search.result, err
@@ -125,11 +125,11 @@ type pricedPlan struct {
 	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
 }
 
-// findPrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per byte
-// of constants at which both plans cost the same, in picoseconds, and the plan that fits. It repeatedly solves the
+// findBytePrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per
+// byte of constants at which both plans cost the same, in picoseconds, and the plan that fits. It repeatedly solves the
 // problem at this price, and replaces one of the two plans by the plan found. It returns no plan if the cheapest plan
 // fits, or if the plan with the smallest constants does not.
-func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
+func (s *memorySearch) findBytePrice() (float64, *pricedPlan, error) {
 	tooLarge, err := s.solve(0)
 	if err != nil {
 		return 0, nil, err
@@ -137,7 +137,7 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	if fits, err := s.checkFit(tooLarge); fits || err != nil {
 		return 0, nil, err
 	}
-	fitting, err := s.solve(s.topPrice())
+	fitting, err := s.solve(s.topBytePrice())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -145,13 +145,13 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 	if fits, err := s.checkFit(fitting); !fits || err != nil {
 		return 0, nil, err
 	}
-	price := 0.0
+	psPerByte := 0.0
 	for range maxPrices {
 		if fitting.constantBytes >= tooLarge.constantBytes || fitting.CostPS <= tooLarge.CostPS {
 			break
 		}
-		price = float64(fitting.CostPS-tooLarge.CostPS) / float64(tooLarge.constantBytes-fitting.constantBytes)
-		middle, err := s.solve(price)
+		psPerByte = float64(fitting.CostPS-tooLarge.CostPS) / float64(tooLarge.constantBytes-fitting.constantBytes)
+		middle, err := s.solve(psPerByte)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -168,12 +168,12 @@ func (s *memorySearch) findPrice() (float64, *pricedPlan, error) {
 			tooLarge = middle
 		}
 	}
-	return price, fitting, nil
+	return psPerByte, fitting, nil
 }
 
-// topPrice returns a price of a byte at which a plan with the fewest bytes is the cheapest plan. The price is limited
-// so that the bytes of a plan cost at most an eighth of [wcsp.Forbidden].
-func (s *memorySearch) topPrice() float64 {
+// topBytePrice returns a price of a byte, in picoseconds, at which a plan with the fewest bytes is the cheapest plan.
+// The price is limited so that the bytes of a plan cost at most an eighth of [wcsp.Forbidden].
+func (s *memorySearch) topBytePrice() float64 {
 	maxBytes := int64(1)
 	for _, list := range s.bytesByLabel {
 		if len(list) > 0 {
@@ -183,18 +183,18 @@ func (s *memorySearch) topPrice() float64 {
 	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(maxBytes))
 }
 
-// solve returns the cheapest plan if each byte of constants has the given price, in picoseconds.
-func (s *memorySearch) solve(price float64) (*pricedPlan, error) {
-	list, err := s.cheapest(1, price)
+// solve returns the cheapest plan if each byte of constants costs psPerByte picoseconds.
+func (s *memorySearch) solve(psPerByte float64) (*pricedPlan, error) {
+	list, err := s.cheapest(1, psPerByte)
 	if err != nil {
 		return nil, err
 	}
 	return list[0], nil
 }
 
-// examineNearEdge examines the plans nearest to the edge of the hull at the given price.
-func (s *memorySearch) examineNearEdge(price float64) error {
-	list, err := s.cheapest(maxListed, price)
+// examineNearEdge examines the plans nearest to the edge of the hull at the price psPerByte.
+func (s *memorySearch) examineNearEdge(psPerByte float64) error {
+	list, err := s.cheapest(maxListed, psPerByte)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 		}
 	}
 	if len(list) > 1 { // the first plan is optimal for the price, and the others follow in order
-		s.raiseBound(list[len(list)-1].pricedCost, price)
+		s.raiseBound(list[len(list)-1].pricedCost, psPerByte)
 	}
 	return nil
 }
@@ -234,11 +234,11 @@ func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 	return plan.unusedBytes >= 0, nil
 }
 
-// cheapest returns up to k plans in the order of their priced costs: the cost plus price for each byte of constants. It
-// raises the bound ([memorySearch.raiseBound]).
-func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
+// cheapest returns up to k plans in the order of their priced costs: the cost plus psPerByte picoseconds for each byte
+// of constants. It raises the bound ([memorySearch.raiseBound]).
+func (s *memorySearch) cheapest(k int, psPerByte float64) ([]*pricedPlan, error) {
 	priced := s.withCosts(func(_ int, bytes int64) int64 {
-		return int64(price * float64(bytes)) // rounded down, so that the lower bound stays valid
+		return int64(psPerByte * float64(bytes)) // rounded down, so that the lower bound stays valid
 	})
 	comparer := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
 	list, _, err := wcsp.KBest(priced, k, s.options, comparer.samePlan)
@@ -250,8 +250,8 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), constantBytes: s.bytesOf(found.Labels),
 			pricedCost: found.Cost})
 	}
-	if price < s.topPrice() { // at the top price, rounding may exceed the bound
-		s.raiseBound(list[0].Bound, price)
+	if psPerByte < s.topBytePrice() { // at the top price, rounding may exceed the bound
+		s.raiseBound(list[0].Bound, psPerByte)
 	}
 	return plans, comparer.err
 }
@@ -274,9 +274,9 @@ func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.P
 }
 
 // raiseBound raises the lower bound on the cost of plans within the limit. Every plan that is not examined has at least
-// the given priced cost. The bound is this cost minus the price of availableBytes, the maximum of a plan.
-func (s *memorySearch) raiseBound(pricedCost int64, price float64) {
-	bound := min(float64(pricedCost)-math.Ceil(price*s.availableBytes), float64(wcsp.Forbidden))
+// the given priced cost. The bound is this cost minus the price of availableBytes, the most bytes that a plan may have.
+func (s *memorySearch) raiseBound(pricedCost int64, psPerByte float64) {
+	bound := min(float64(pricedCost)-math.Ceil(psPerByte*s.availableBytes), float64(wcsp.Forbidden))
 	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
 }
 
@@ -294,11 +294,11 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 // see [constantBytes]. The bytes of a constant are divided evenly among its readers, so that the sum does not exceed
 // the memory if they share a form.
 func (m *Model) constantBytesByLabel() [][]int64 {
-	// readers: by constant, the number of operands that read it; values: by storage, the number of constants in it
-	readers, values := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
+	// readerCounts: by constant, the number of operands that read it; constantCounts: by storage, its constants
+	readerCounts, constantCounts := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
 	m.eachConstant(func(_, _ int, v *graph.Value) {
-		if readers[v]++; readers[v] == 1 {
-			values[v.Const.Storage()]++
+		if readerCounts[v]++; readerCounts[v] == 1 {
+			constantCounts[v.Const.Storage()]++
 		}
 	})
 	bytes := make([][]int64, len(m.computedNodes))
@@ -309,7 +309,8 @@ func (m *Model) constantBytesByLabel() [][]int64 {
 		}
 		for labelIndex := range computed.labels {
 			call := m.callOf(computed, &computed.labels[labelIndex])
-			bytes[i][labelIndex] += int64(m.constantBytes(&computed.labels[labelIndex], call, k, values)) / readers[v]
+			constantBytes := m.constantBytes(&computed.labels[labelIndex], call, k, constantCounts)
+			bytes[i][labelIndex] += int64(constantBytes) / readerCounts[v]
 		}
 	})
 	return bytes
@@ -341,10 +342,11 @@ func (m *Model) callOf(computed *computedNode, l *label) *graph.Call {
 
 // constantBytes returns the bytes of constant operand k of a call, for label l. A packed constant is rearranged for the
 // kernel. If packing cannot be inverted, the original counts too, because the program's graph keeps both. A constant
-// that is read unchanged counts as its share of its storage; values has the number of constants in each storage.
-func (m *Model) constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
+// that is read unchanged counts as its share of its storage; constantCounts has the number of constants in each
+// storage.
+func (m *Model) constantBytes(l *label, call *graph.Call, k int, constantCounts map[*tensor.Storage]int) int {
 	constant := call.In[k].Value
-	share := constant.Const.Storage().Len() / values[constant.Const.Storage()]
+	share := constant.Const.Storage().Len() / constantCounts[constant.Const.Storage()]
 	unpacked := constant.Meta.Bytes() // size of an unpacked copy
 	if constant.Pin.SetsLayout() {
 		return min(unpacked, share)

@@ -121,8 +121,8 @@ type label struct {
 	requiredForms []int // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
 	// pinMisses lists the operands that are pinned to a layout that the label cannot read.
 	pinMisses     []int
-	cost          int64     // cost of work, and of reading constants
-	readCosts     [][]int64 // by operand and form: cost of reading; nil for operands without a variable
+	cost          int64     // cost of work, and of reading constants, in picoseconds
+	readCosts     [][]int64 // by operand and form: cost of reading, in picoseconds; nil for operands without a variable
 	constantForms []int     // by operand: the form in which the label reads a constant
 	concatName    string    // name of the concatenation result that a result is written into; else empty
 	// ownSlots holds, by operand, a mask of the forms that are inside the node's own result.

@@ -26,8 +26,8 @@ var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming that charges a copy to each " +
 		"reader; other nodes follow their first operand, as in NeoCPU, ATC 2019",
 	labels: func(m *Model) ([]int, error) {
-		// The edge model has costs for each edge. A node that is not compute-bound has the variable of its first operand
-		// there.
+		// In the edge model, each edge has costs. A node that is not compute-bound has no variable of its own: the
+		// variable of its first operand determines its label.
 		edges := newEdgeModel(m, notComputeBound)
 		list, err := edges.solve(wcsp.InOrder(edges.lastReaderOrder()))
 		if errors.Is(err, wcsp.ErrTooLarge) {

@@ -16,8 +16,8 @@ var OneDNN Strategy = &perNode{name: "onednn",
 	doc: "takes the fastest implementation of convolutions and products, and copies their operands; other nodes follow " +
 		"their first operand, as oneDNN propagates format \"any\"",
 	labels: func(m *Model) ([]int, error) {
-		// The edge model has costs for each edge. A node that is not compute-bound has the variable of its first operand
-		// there: it is a follower.
+		// In the edge model, each edge has costs. A node that is not compute-bound is a follower: it has no variable of
+		// its own, and the variable of its first operand determines its label.
 		edges := newEdgeModel(m, notComputeBound)
 		fastest, err := favouriteLabels(m)
 		if err != nil {
@@ -29,5 +29,5 @@ var OneDNN Strategy = &perNode{name: "onednn",
 				solution[n.variable] = slices.Index(n.labels, fastest[i])
 			}
 		}
-		return edges.chosen(solution), nil
+		return edges.labelsOf(solution), nil
 	}}

@@ -67,10 +67,10 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 		return nil, err
 	}
 	decoder.markReadForms()
-	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
+	outcome := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
 	decoder.viewNodes = graph.NewByValue[*viewNode](m.Problem.Graph)
 	for input := range m.inputVariables() {
-		decoder.addCopies(out, input, 1<<m.inputForm(input), nil)
+		decoder.addCopies(outcome, input, 1<<m.inputForm(input), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
@@ -80,23 +80,23 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 			available := decoder.existingForms(operand) & view.allowed
 			for k, value := range n.Out {
 				decoder.viewNodes.Set(value, view)
-				decoder.addCopies(out, m.variables.At(value), view.viewForms(k, available),
+				decoder.addCopies(outcome, m.variables.At(value), view.viewForms(k, available),
 					m.operandCopies(view, k, available))
 			}
 		case computed != nil:
 			chosen := decoder.chosenLabel(computed)
 			for k, value := range n.Out {
-				decoder.addCopies(out, m.variables.At(value), 1<<chosen.resultForms[k], nil)
+				decoder.addCopies(outcome, m.variables.At(value), 1<<chosen.resultForms[k], nil)
 			}
-			out.CostPS += decoder.workCost(computed, chosen)
-			out.Nodes = append(out.Nodes, m.describeComputation(computed, chosen))
+			outcome.CostPS += decoder.workCost(computed, chosen)
+			outcome.Nodes = append(outcome.Nodes, m.describeComputation(computed, chosen))
 		}
 	}
-	out.CostPS += out.CopyCostPS
-	sorted.Func(out.Copies, func(a, b Copied) int {
+	outcome.CostPS += outcome.CopyCostPS
+	sorted.Func(outcome.Copies, func(a, b Copied) int {
 		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
-	return out, nil
+	return outcome, nil
 }
 
 // workCost returns the cost of a label, including its reads.

@@ -8,16 +8,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file prices the reads of operands. A form is a layout in which an operand may exist; a label is one way to
-// compute a node, whose implementation can read some forms.
+// This file computes the costs of reading operands. A form is a layout in which an operand may exist; a label is one
+// way to compute a node, whose implementation can read some forms.
 
-// permittedReads prices the reads of operand k by a label. costs has the cost of reading each form. best is the form
+// permittedReads returns the costs of reading operand k by a label, by form. best is the form
 // that is cheapest to read, or -1 if the label can read no form. required is the required form, or -1 if any form is
 // permitted. If the label cannot read the pinned form, permittedReads adds k to the label's pinMisses.
-func (m *Model) permittedReads(n *graph.Node, l *label, read readWorkFunc, k, required int) (costs []int64, best int) {
+func (m *Model) permittedReads(n *graph.Node, l *label, readWork readWorkFunc, k, required int) (costs []int64,
+	best int) {
 	operand := m.variables.At(n.In[k].Value)
 	isReadByInference := n.Op.RunDynamic != nil && operand.value.Const != nil
-	costs = m.readCosts(l.impl, read, k, operand, isReadByInference)
+	costs = m.readCosts(l.impl, readWork, k, operand, isReadByInference)
 	pin := operand.pin // the pinned form on the host or device, wherever the implementation reads; -1 if there is none
 	if pin >= 0 && l.impl.OnDevice() {
 		pin = operand.formInPlace(pin, l.impl.OperandPlace)
@@ -65,24 +66,24 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 	if !slices.ContainsFunc(alternatives, func(a T) bool { return len(pinMisses(&a)) > 0 }) {
 		return alternatives
 	}
-	var out []T
+	var preferred []T
 	for i := range alternatives {
 		misses := pinMisses(&alternatives[i])
-		better := slices.ContainsFunc(alternatives, func(a T) bool {
+		hasBetter := slices.ContainsFunc(alternatives, func(a T) bool {
 			otherMisses := pinMisses(&a)
 			return len(otherMisses) < len(misses) &&
 				!slices.ContainsFunc(otherMisses, func(k int) bool { return !slices.Contains(misses, k) })
 		})
-		if !better {
-			out = append(out, alternatives[i])
+		if !hasBetter {
+			preferred = append(preferred, alternatives[i])
 		}
 	}
-	return out
+	return preferred
 }
 
-// readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
-// inference reads the data of the operand, which is then a constant, only the form as written is permitted.
-func (m *Model) readCosts(impl *graph.Impl, read readWorkFunc, k int, variable *variable,
+// readCosts returns, by form, the cost of reading operand k in picoseconds. A value without elements can be read in any
+// form. If inference reads the data of the operand, which is then a constant, only the form as written is permitted.
+func (m *Model) readCosts(impl *graph.Impl, readWork readWorkFunc, k int, variable *variable,
 	isReadByInference bool) []int64 {
 	costs := make([]int64, len(variable.forms))
 	for i := range variable.forms {
@@ -90,10 +91,10 @@ func (m *Model) readCosts(impl *graph.Impl, read readWorkFunc, k int, variable *
 		if !readsPlace(impl, &variable.forms[i]) {
 			continue
 		}
-		if read == nil {
+		if readWork == nil {
 			costs[i] = 0
-		} else if work, ok := read(k, variable.forms[i].meta); ok || variable.value.Meta.Numel() == 0 {
-			costs[i] = m.Problem.price(impl, work)
+		} else if work, ok := readWork(k, variable.forms[i].meta); ok || variable.value.Meta.Numel() == 0 {
+			costs[i] = m.Problem.pricePS(impl, work)
 		}
 		if isReadByInference && i > 0 {
 			costs[i] = wcsp.Forbidden

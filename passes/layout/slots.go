@@ -18,10 +18,10 @@ import (
 // of this result. A slot may also hold several adjacent operands: if these are the operands of an inner concatenation,
 // the slot contains the result of the inner concatenation.
 type slot struct {
-	concat     int          // index of the concatenation's node
-	operand    int          // index of the operand; -1 for the result of an inner concatenation
-	order      tensor.Order // order of the result of the concatenation
-	concatName string       // name of the result of the concatenation
+	concatIndex int          // index of the concatenation's node
+	operand     int          // index of the operand; -1 for the result of an inner concatenation
+	order       tensor.Order // order of the result of the concatenation
+	concatName  string       // name of the result of the concatenation
 }
 
 // Place says where a form (layout of a value) is that has no buffer of its own. The form is inside the result of a
@@ -46,7 +46,7 @@ func (m *Model) Places(v *graph.Value) []*Place {
 		}
 		list[i] = &Place{OwnBufferForm: described.ownBufferForm, Operand: -1}
 		if containing := described.slot; containing != nil {
-			list[i].Concat = m.Problem.Graph.Nodes[containing.concat]
+			list[i].Concat = m.Problem.Graph.Nodes[containing.concatIndex]
 			list[i].Operand, list[i].Order = containing.operand, containing.order
 		}
 	}
@@ -143,7 +143,7 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 			continue
 		}
 		slotMeta := withOwnBufferStrides(layouts[operand], result.forms[ownBufferForm].meta)
-		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: concat, operand: operand,
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: concat, operand: operand,
 			order: order, concatName: concatResult.value.Name})
 		if slotForm >= 0 {
 			m.writeSlot(i, n, resultIndex, slotForm)
@@ -239,14 +239,14 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 	}
 	operand := m.variables.At(n.In[first].Value)
 	for _, operandForm := range operand.forms {
-		if operandForm.slot == nil || operandForm.slot.concat == i {
+		if operandForm.slot == nil || operandForm.slot.concatIndex == i {
 			continue
 		}
 		ownBufferForm := result.formWithOrder(operandForm.slot.order)
 		if ownBufferForm < 0 || operandForm.meta.Rank() != result.value.Meta.Rank() {
 			continue
 		}
-		outer := m.variables.At(m.Problem.Graph.Nodes[operandForm.slot.concat].Out[0])
+		outer := m.variables.At(m.Problem.Graph.Nodes[operandForm.slot.concatIndex].Out[0])
 		slotMeta := result.value.Meta.WithStrides(outer.forms[outer.formWithOrder(operandForm.slot.order)].meta.Strides)
 		slotMeta.Offset = operandForm.meta.Offset
 		slotMeta = withOwnBufferStrides(slotMeta, result.forms[ownBufferForm].meta)
@@ -254,7 +254,7 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, result *variable) {
 		if operandForms == nil {
 			continue
 		}
-		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concat: operandForm.slot.concat, operand: -1,
+		slotForm := result.addSlotForm(slotMeta, ownBufferForm, &slot{concatIndex: operandForm.slot.concatIndex, operand: -1,
 			order: operandForm.slot.order, concatName: operandForm.slot.concatName})
 		if slotForm < 0 {
 			return
@@ -274,7 +274,7 @@ func (m *Model) adjacentForms(n *graph.Node, slotMeta tensor.Meta, outerSlot *sl
 		}
 		position, _ := positionType.Meta()
 		forms[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(candidate form) bool {
-			return candidate.slot != nil && candidate.slot.concat == outerSlot.concat &&
+			return candidate.slot != nil && candidate.slot.concatIndex == outerSlot.concatIndex &&
 				candidate.slot.order == outerSlot.order && candidate.meta.Offset == position.Offset &&
 				candidate.meta.SameAddresses(position)
 		})
@@ -328,7 +328,7 @@ func (m *Model) priceOwnSlots(n *graph.Node, operandIndex int, resultForms []int
 	i, resultForm := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[resultForms[0]]
 	for slotForm := range operand.forms {
 		operandSlot := operand.forms[slotForm].slot
-		if operandSlot == nil || operandSlot.concat != i {
+		if operandSlot == nil || operandSlot.concatIndex != i {
 			continue
 		}
 		if priced.ownSlots == nil {
@@ -355,7 +355,7 @@ func (m *Model) excludedSlots(computed *computedNode, operand *variable) (masks 
 	result := m.variables.At(computed.node.Out[0])
 	for operandForm := range operand.forms {
 		operandSlot := operand.forms[operandForm].slot
-		if operandSlot == nil || operandSlot.concat != m.nodeIndex[computed.node.Number()] {
+		if operandSlot == nil || operandSlot.concatIndex != m.nodeIndex[computed.node.Number()] {
 			continue
 		}
 		if masks == nil {

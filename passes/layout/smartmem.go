@@ -43,15 +43,15 @@ func (w wishList) add(v *graph.Value, form int) { w.forms.Set(v, append(w.forms.
 // mostWanted returns the form that most readers want and, on a tie, the form of the first such reader. It returns -1 if
 // no reader wants a form.
 func (w wishList) mostWanted(v *graph.Value) int {
-	best, most := -1, 0
-	count := map[int]int{}
+	best, mostReaders := -1, 0
+	readerCounts := map[int]int{}
 	list := w.forms.At(v)
 	for _, f := range list {
-		count[f]++
+		readerCounts[f]++
 	}
 	for _, f := range list {
-		if count[f] >= most { // on a tie the later form, because the first reader is last in the list
-			best, most = f, count[f]
+		if readerCounts[f] >= mostReaders { // on a tie the later form, because the first reader is last in the list
+			best, mostReaders = f, readerCounts[f]
 		}
 	}
 	return best
@@ -103,9 +103,9 @@ func (w wishList) dependentLabel(m *Model, computed *computedNode) int {
 		return best
 	}
 	result := m.variables.At(computed.node.Out[0])
-	reads := m.preferred(computed, cheapest)
+	reads := m.preferredForms(computed, cheapest)
 	other := computed.cheapest(func(candidate *label) bool {
-		return candidate.resultForms[0] == wanted && slices.Equal(m.preferred(computed, candidate), reads)
+		return candidate.resultForms[0] == wanted && slices.Equal(m.preferredForms(computed, candidate), reads)
 	})
 	copyCost := m.copyCostMatrix(result)[cheapest.resultForms[0]*len(result.forms)+wanted]
 	if other >= 0 && computed.labels[other].costAtPreferred() <= cheapest.costAtPreferred()+copyCost {
@@ -138,16 +138,16 @@ func (w wishList) wantedResult(computed *computedNode) int {
 
 // addOperands adds a wish for each operand for which the chosen label prefers a form.
 func (w wishList) addOperands(m *Model, computed *computedNode, chosen int) {
-	for k, f := range m.preferred(computed, &computed.labels[chosen]) {
+	for k, f := range m.preferredForms(computed, &computed.labels[chosen]) {
 		if f >= 0 {
 			w.add(computed.node.In[k].Value, f)
 		}
 	}
 }
 
-// preferred returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant. It is
-// also -1 if there are several forms, and those with their own buffers cost the same.
-func (m *Model) preferred(computed *computedNode, l *label) []int {
+// preferredForms returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant. It
+// is also -1 if there are several forms, and those with their own buffers cost the same.
+func (m *Model) preferredForms(computed *computedNode, l *label) []int {
 	forms := make([]int, len(l.readCosts))
 	for k, costs := range l.readCosts {
 		forms[k] = -1

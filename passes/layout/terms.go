@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file prices the forms of a value, that is, the layouts in which the value may exist. A set of forms is a bit
-// mask. A form is written by the value's node, is a view of that node's operand, or is made by a copy.
+// This file computes the costs of the forms of a value, that is, of the layouts in which the value may exist. A set of
+// forms is a bit mask. A form is written by the value's node, is a view of that node's operand, or is made by a copy.
 
 // countReads sets, for each value, neededForms and the useful sets of forms.
 func (m *Model) countReads() {
@@ -119,8 +119,8 @@ func (m *Model) outputForm(variable *variable, output graph.Output) int {
 	return max(0, variable.addOrder(order)) // findForms has added the form
 }
 
-// copyCostMatrix returns the costs of copying a value from one form to another, as a row-major matrix. The row is the
-// source.
+// copyCostMatrix returns the costs of copying a value from one form to another, in picoseconds, as a row-major matrix.
+// The row is the source.
 func (m *Model) copyCostMatrix(variable *variable) []int64 {
 	if variable.copyMatrix == nil {
 		formCount := len(variable.forms)
@@ -209,7 +209,7 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 		costs.setCosts[set] = forbidden
 	}
 	costs.setCosts[roots] = cost{}
-	var copies []int64
+	var copyCosts []int64
 	weight := m.Weights.copyWeight(variable.value.Meta.Bytes())
 	for set := roots; set < 1<<formCount; set++ {
 		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden {
@@ -219,28 +219,28 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 			if set>>to&1 != 0 || m.forbiddenCopies[variable]>>to&1 != 0 {
 				continue
 			}
-			if copies == nil {
-				copies = m.copyCostMatrix(variable)
+			if copyCosts == nil {
+				copyCosts = m.copyCostMatrix(variable)
 			}
 			ps, from := wcsp.Forbidden, -1 // the cheapest copy of a form in the set
 			for f := range formCount {
-				if set>>f&1 != 0 && copies[f*formCount+to] < ps {
-					ps, from = copies[f*formCount+to], f
+				if set>>f&1 != 0 && copyCosts[f*formCount+to] < ps {
+					ps, from = copyCosts[f*formCount+to], f
 				}
 			}
-			added := forbidden
+			addedCost := forbidden
 			if ps < wcsp.Forbidden {
-				added = cost{m.Weights.Time*ps + weight, ps}
+				addedCost = cost{m.Weights.Time*ps + weight, ps}
 			}
-			if operandCopies != nil && operandCopies[to].weighted <= added.weighted {
-				added, from = operandCopies[to].cost, -1
+			if operandCopies != nil && operandCopies[to].weighted <= addedCost.weighted {
+				addedCost, from = operandCopies[to].cost, -1
 			}
-			if added.weighted >= wcsp.Forbidden {
+			if addedCost.weighted >= wcsp.Forbidden {
 				continue
 			}
 			larger := set | 1<<to
-			if added = costs.setCosts[set].plus(added); added.weighted < costs.setCosts[larger].weighted {
-				costs.setCosts[larger], costs.lastStep[larger] = added, step{int8(from), int8(to)}
+			if addedCost = costs.setCosts[set].plus(addedCost); addedCost.weighted < costs.setCosts[larger].weighted {
+				costs.setCosts[larger], costs.lastStep[larger] = addedCost, step{int8(from), int8(to)}
 			}
 		}
 	}
@@ -313,7 +313,7 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 	return out
 }
 
-// operandCopy prices the copy of a form of a view's operand into a form of result k.
+// operandCopy returns the cheapest copy of a form of a view's operand into a form of result k.
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
 	weights := m.Weights
 	units := weights.UnitsOf(view.node.Out[k].Meta.Bytes()) // the weight of the copied bytes

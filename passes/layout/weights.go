@@ -95,14 +95,14 @@ func (m *Model) findPlanBounds() {
 			continue
 		}
 		// Both are maxima over the labels; reads is by operand.
-		maxNodeCost, reads := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
+		maxNodeCost, maxReadCosts := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
 		for k := range computed.labels {
 			maxNodeCost = max(maxNodeCost, float64(computed.labels[k].cost))
 			for operand, costs := range computed.labels[k].readCosts {
-				reads[operand] = max(reads[operand], largest(costs))
+				maxReadCosts[operand] = max(maxReadCosts[operand], largest(costs))
 			}
 		}
-		for _, read := range reads {
+		for _, read := range maxReadCosts {
 			maxNodeCost += read
 		}
 		m.planBounds.ps += maxNodeCost
@@ -199,10 +199,10 @@ func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
 		return nil, fmt.Errorf("the weights are out of range: %d for a picosecond, %d for a copy, and units of %d bytes",
 			w.Time, w.Copy, w.UnitBytes)
 	}
-	other := *m
-	other.Weights = w
-	if err := other.build(); err != nil {
+	reweighted := *m
+	reweighted.Weights = w
+	if err := reweighted.build(); err != nil {
 		return nil, err
 	}
-	return &other, other.Weighted.Validate()
+	return &reweighted, reweighted.Weighted.Validate()
 }

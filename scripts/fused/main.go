@@ -70,7 +70,7 @@ func scan(file string, found map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	complexes, err := complexInstances(program)
+	complexFuncs, err := complexInstances(program)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func scan(file string, found map[string]bool) error {
 		}
 		source, line, fn := table.PCToLine(text.Addr + uint64(offset))
 		name, ok := strings.CutPrefix(source, module)
-		if fn == nil || !ok || isExempt(name) || complexes[fn.Entry] {
+		if fn == nil || !ok || isExempt(name) || complexFuncs[fn.Entry] {
 			continue
 		}
 		if fused, err := lacksFMACall(name, line); err != nil {

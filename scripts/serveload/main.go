@@ -107,8 +107,8 @@ func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
 	return requests, nil
 }
 
-// client is a connection to the server. It writes whole requests that were prepared before, because a load that
-// takes little time of the cores leaves them to a server on the same machine.
+// client is a connection to the server. It writes whole requests that were prepared before: it then takes little
+// processor time from a server on the same machine.
 type client struct {
 	address    string
 	connection net.Conn // nil before the first request and after an error

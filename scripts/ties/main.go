@@ -85,7 +85,7 @@ func main() {
 		os.Exit(2)
 	}
 	var without, with plan
-	planned, fewer := 0, 0
+	planned, differCount := 0, 0
 	fmt.Println("| network | copies without the rule | copies with it | KiB without it | KiB with it |\n" +
 		"| --- | ---: | ---: | ---: | ---: |")
 	row := func(name string, without, with plan) {
@@ -106,11 +106,11 @@ func main() {
 		without.copies, with.copies = without.copies+c.without.copies, with.copies+c.with.copies
 		without.bytes, with.bytes = without.bytes+c.without.bytes, with.bytes+c.with.bytes
 		if c.with != c.without {
-			fewer++
+			differCount++
 			row(nameOf(file), c.without, c.with)
 		}
 	}
-	row(fmt.Sprintf("%d networks; %d differ", planned, fewer), without, with)
+	row(fmt.Sprintf("%d networks; %d differ", planned, differCount), without, with)
 }
 
 // compare plans a file.

@@ -184,33 +184,33 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}); err != nil {
 		return err
 	}
-	var measured *runner
-	err = job.Do(progress.Planning, func() (err error) { measured, err = benchRunner(&workload, f, job); return err })
+	var benchmark *runner
+	err = job.Do(progress.Planning, func() (err error) { benchmark, err = benchRunner(&workload, f, job); return err })
 	if err != nil {
 		return err
 	}
-	err = measured.measure(job.Context, stopCondition{f.runs, f.measureTime}, job.Report)
+	err = benchmark.measure(job.Context, stopCondition{f.runs, f.measureTime}, job.Report)
 	if err == nil {
-		err = measured.traceRun(job.Context)
+		err = benchmark.traceRun(job.Context)
 	}
 	job.End()
 	command.PrintNotes(cmd, path, workload.Graph)
-	command.NoteUnplanned(cmd, path, measured.program)
+	command.NoteUnplanned(cmd, path, benchmark.program)
 	workload.Inputs.Print(cmd)
 	if err != nil {
 		return workload.Inputs.HintAtGeneratedValues(err)
 	}
 	interruptErr := exit.InterruptError(job.Context)
-	doc, err := measured.doc(workload.Graph, f, interruptErr != nil)
+	doc, err := benchmark.doc(workload.Graph, f, interruptErr != nil)
 	if err != nil {
 		return err
 	}
-	if err := measured.printMeasurements(cmd, doc, f); err != nil {
+	if err := benchmark.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
 	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too: hence the context without cancellation
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return measured.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
+			return benchmark.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
 		}); err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return interruptErr
 	}
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
-		return measured.trace.write(w, filepath.Base(path), opsByName(workload.Graph))
+		return benchmark.trace.write(w, filepath.Base(path), opsByName(workload.Graph))
 	})
 }
 

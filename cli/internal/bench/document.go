@@ -68,23 +68,23 @@ type workerDoc struct {
 
 // doc summarizes the profile. It returns nil if no run was profiled. ops maps the name of a node to its op.
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
-	fasterHalf := p.fasterHalf() // indices of p.samples
+	fasterHalf := p.fasterHalf() // indices of p.profiledRuns
 	if len(fasterHalf) == 0 {
 		return nil
 	}
 	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(fasterHalf))
 	var meanRunTime, meanBusy float64 // means over these runs: the time of a run, and of all workers in steps
 	workers := 0
-	allTimes := make([]float64, len(p.samples))
-	for i, sample := range p.samples {
+	allTimes := make([]float64, len(p.profiledRuns))
+	for i, sample := range p.profiledRuns {
 		allTimes[i] = float64(sample.runTime)
 		workers = max(workers, len(sample.busy))
 	}
 	spread := experiment.SpreadOf(allTimes)
 	doc := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
 	for _, i := range fasterHalf {
-		meanRunTime += float64(p.samples[i].runTime) / runs
-		for worker, busy := range p.samples[i].busy {
+		meanRunTime += float64(p.profiledRuns[i].runTime) / runs
+		for worker, busy := range p.profiledRuns[i].busy {
 			doc.ByWorker[worker].Busy += float64(busy) / runs
 			meanBusy += float64(busy) / runs
 		}
@@ -92,9 +92,10 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	for worker := range doc.ByWorker {
 		doc.ByWorker[worker].Worker, doc.ByWorker[worker].Idle = worker, max(0, meanRunTime-doc.ByWorker[worker].Busy)
 	}
-	doc.Profile = profiledRunsDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: meanRunTime,
-		Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
-	doc.ByStep = p.steps(fasterHalf, ops)
+	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
+		Run: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))),
+		GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
+	doc.ByStep = p.stepDocs(fasterHalf, ops)
 	doc.ByOp = timesByOp(doc.ByStep)
 	for i := range doc.ByStep {
 		doc.ByStep[i].setRates(meanBusy)
@@ -105,24 +106,24 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return doc
 }
 
-// steps returns the times by step, as means over the runs fasterHalf (indices of p.samples). A graph may be compiled
-// for several shapes; the times of steps with the same name and ops are added up. The predicted times are computed from
-// p.costProfile. ops maps the name of a node to its op.
-func (p *profile) steps(fasterHalf []int, ops map[string]string) []stepDoc {
+// stepDocs returns the times by step, as means over the runs fasterHalf (indices of p.profiledRuns). A graph may be
+// compiled for several shapes; the times of steps with the same name and ops are added up. The predicted times are
+// computed from p.costProfile. ops maps the name of a node to its op.
+func (p *profile) stepDocs(fasterHalf []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
-	for _, graph := range p.graphs {
-		costProfile := layout.ProfileFor(p.costProfile, graph.run.Graph)
-		sums := make([]stepTime, graph.run.Steps)
-		for _, sample := range fasterHalf {
-			for i, spent := range graph.times[sample] {
+	for _, profiled := range p.graphs {
+		costProfile := layout.ProfileFor(p.costProfile, profiled.run.Graph)
+		sums := make([]stepTime, profiled.run.Steps)
+		for _, runIndex := range fasterHalf {
+			for i, spent := range profiled.times[runIndex] {
 				sums[i].busy += spent.busy
-				sums[i].span += spent.span
+				sums[i].wallTime += spent.wallTime
 				sums[i].calls += spent.calls
 			}
 		}
-		for i, step := range stepsOf(graph.run) {
+		for i, step := range stepsOf(profiled.run) {
 			if sums[i].calls == 0 || step.Node == nil {
 				continue
 			}
@@ -134,15 +135,15 @@ func (p *profile) steps(fasterHalf []int, ops map[string]string) []stepDoc {
 				list = append(list,
 					stepDoc{Name: step.Name, Nodes: program.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
 			}
-			list[index].addStep(sums[i], step.Node.Work(), predicted(step.Node, costProfile), float64(len(fasterHalf)))
+			list[index].addStep(sums[i], step.Node.Work(), predictedNS(step.Node, costProfile), float64(len(fasterHalf)))
 		}
 	}
 	sorted.Func(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
 	return list
 }
 
-// predicted returns the estimated time of a node on one worker, in nanoseconds.
-func predicted(n *graph.Node, costProfile *machine.Profile) (ns float64) {
+// predictedNS returns the estimated time of a node on one worker, in nanoseconds.
+func predictedNS(n *graph.Node, costProfile *machine.Profile) (ns float64) {
 	for _, work := range n.WorkParts() {
 		ns += costProfile.PriceNS(work)
 	}
@@ -201,7 +202,7 @@ func (d *timeDoc) addStep(total stepTime, work graph.Work, predicted, runs float
 	calls := float64(total.calls) / runs
 	d.Calls += calls
 	d.Busy += float64(total.busy) / runs
-	d.Time += float64(total.span) / runs
+	d.Time += float64(total.wallTime) / runs
 	d.Predicted += predicted * calls
 	d.bytes += work.TotalBytes() * calls
 	d.flops += work.Flops * calls
@@ -321,16 +322,16 @@ func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
 		}
 		return fmt.Sprintf("%.3g", *rate)
 	}
-	share := 0.0
+	peakShare := 0.0
 	if d.GBs != nil {
-		share = *d.GBs / profiled.GBs
+		peakShare = *d.GBs / profiled.GBs
 	}
 	if d.GFLOPs != nil {
-		share = max(share, *d.GFLOPs/profiled.GFLOPs)
+		peakShare = max(peakShare, *d.GFLOPs/profiled.GFLOPs)
 	}
 	ofCore := "-"
-	if share > 0 {
-		ofCore = format.Percent(share)
+	if peakShare > 0 {
+		ofCore = format.Percent(peakShare)
 	}
 	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Predicted),
 		format.Percent(d.Share), fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rateText(d.GBs), rateText(d.GFLOPs), ofCore}

@@ -75,13 +75,13 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 	return nil
 }
 
-// minGarbage is a number of bytes. If the process has allocated more since the last collection, measure collects
-// garbage before the runs of another method. Otherwise a collection during these runs is rare, because Go's runtime
+// minGarbageBytes is a limit. If the process has allocated more since the last collection, measure collects garbage
+// before the runs of another method. With less garbage, a collection during these runs is rare, because Go's runtime
 // collects after 4 MiB at the earliest.
-const minGarbage = 1 << 20
+const minGarbageBytes = 1 << 20
 
-// allocated returns the number of bytes that the process has allocated on the heap since its start.
-func allocated() uint64 {
+// allocatedBytes returns the number of bytes that the process has allocated on the heap since its start.
+func allocatedBytes() uint64 {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64()
@@ -149,11 +149,11 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 	allocatedAtCollection := uint64(0) // allocated bytes at the last collection
 	for {
 		for method := range numMethods {
-			if method > methodRun && allocated()-allocatedAtCollection > minGarbage {
+			if method > methodRun && allocatedBytes()-allocatedAtCollection > minGarbageBytes {
 				// Free the results of Run now. Otherwise Go's runtime would free them during the next method's runs
 				// and slow these down. In measurements, one collection slowed down short runs on one worker for 20 ms.
 				debug.FreeOSMemory()
-				allocatedAtCollection = allocated()
+				allocatedAtCollection = allocatedBytes()
 			}
 			if err := r.runWarmup(ctx, method); err != nil {
 				return err

@@ -32,7 +32,7 @@ type profile struct {
 	byGraph       map[*graph.Graph]*profiledGraph
 	graphs        []*profiledGraph // the values of byGraph, in the order of their first runs
 	busy          []time.Duration  // the time that each worker has spent in steps of the current run
-	samples       []profiledRun
+	profiledRuns  []profiledRun
 	stepTimesLeft int              // maxStepTimes minus the number of stored step times
 	costProfile   *machine.Profile // costs of this machine; nil for the built-in costs
 	clockCost     time.Duration    // the time of reading the clock; EndStep subtracts it
@@ -53,32 +53,32 @@ type profiledRun struct {
 
 // profiledGraph has the times of the steps of a graph. The graph may run several times as a nested run.
 type profiledGraph struct {
-	run      *exec.Run          // the first run of the graph
-	sum      []stepTime         // the time of each step in the current run
-	times    map[int][]stepTime // the times of steps in each run, by the run's index in profile.samples
-	reusable []*runRecord       // records of ended runs, with cleared times, for the next runs
+	run          *exec.Run          // the first run of the graph
+	currentTimes []stepTime         // the time of each step in the current run
+	times        map[int][]stepTime // the times of steps in each run, by the run's index in profile.profiledRuns
+	reusable     []*runRecord       // records of ended runs, with cleared times, for the next runs
 }
 
 // stepTime is the time of a step in a run, without the time of the runs that the step makes (nested runs).
 type stepTime struct {
-	busy  time.Duration // sum of the times of all workers
-	span  time.Duration // wall time from the start of the first worker to the end of the last worker
-	calls int           // number of executions
+	busy     time.Duration // sum of the times of all workers
+	wallTime time.Duration // wall time from the start of the first worker to the end of the last worker
+	calls    int           // number of executions
 }
 
 // runRecord has the times of a run that has not ended.
 type runRecord struct {
 	graph   *profiledGraph
-	began   time.Duration
+	start   time.Duration
 	workers []workerRecord
 }
 
 // workerRecord has the times of a worker in a run that has not ended. Only worker 0 makes nested runs.
 type workerRecord struct {
-	began  time.Duration // start of the current step
-	nested time.Duration // time of nested runs in the current step
-	steps  []stepRecord
-	_      [64]byte // padding: workers write to different cache lines
+	stepStart time.Duration // start of the current step
+	nested    time.Duration // time of nested runs in the current step
+	steps     []stepRecord
+	_         [64]byte // padding: workers write to different cache lines
 }
 
 // stepRecord has the times of a worker in a step. last is 0 if the worker has not computed the step.
@@ -106,7 +106,7 @@ func ClockCost() time.Duration {
 
 // isComplete reports whether enough runs were profiled.
 func (p *profile) isComplete() bool {
-	return len(p.samples) > 0 && p.stepTimesLeft <= 0 || len(p.samples) >= maxProfiledRuns
+	return len(p.profiledRuns) > 0 && p.stepTimesLeft <= 0 || len(p.profiledRuns) >= maxProfiledRuns
 }
 
 // BeginRun allocates the record of a run before the run starts.
@@ -119,7 +119,7 @@ func (p *profile) BeginRun(run *exec.Run) bool {
 	}
 	g := p.byGraph[run.Graph]
 	if g == nil {
-		g = &profiledGraph{run: run, sum: make([]stepTime, run.Steps), times: map[int][]stepTime{}}
+		g = &profiledGraph{run: run, currentTimes: make([]stepTime, run.Steps), times: map[int][]stepTime{}}
 		p.byGraph[run.Graph] = g
 		p.graphs = append(p.graphs, g)
 	}
@@ -127,7 +127,7 @@ func (p *profile) BeginRun(run *exec.Run) bool {
 	if run.Parent == nil {
 		p.start = time.Now() // again, so that the run does not include the allocations above
 	}
-	run.Data.(*runRecord).began = time.Since(p.start)
+	run.Data.(*runRecord).start = time.Since(p.start)
 	return true
 }
 
@@ -149,7 +149,7 @@ func (g *profiledGraph) newRecord(run *exec.Run) *runRecord {
 func (p *profile) BeginStep(position exec.Position) {
 	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
 	worker.nested = 0
-	worker.began = time.Since(p.start)
+	worker.stepStart = time.Since(p.start)
 }
 
 // EndStep records the time of a worker in a step. isCompleted is set for the last worker that leaves the step.
@@ -158,11 +158,11 @@ func (p *profile) EndStep(position exec.Position, isCompleted bool) {
 	worker := &position.Run.Data.(*runRecord).workers[position.Worker]
 	spent := &worker.steps[position.Step]
 	if spent.last == 0 {
-		spent.first = worker.began
+		spent.first = worker.stepStart
 	}
-	now = max(now, worker.began+worker.nested+1) // at least 1 ns, so that spent.last is not 0
+	now = max(now, worker.stepStart+worker.nested+1) // at least 1 ns, so that spent.last is not 0
 	spent.last = now
-	spent.busy += now - worker.began - worker.nested
+	spent.busy += now - worker.stepStart - worker.nested
 	spent.nested += worker.nested
 	if isCompleted {
 		spent.calls++
@@ -182,8 +182,8 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 	if !ok {
 		return
 	}
-	took := time.Since(p.start) - record.began
-	for i := range record.graph.sum {
+	took := time.Since(p.start) - record.start
+	for i := range record.graph.currentTimes {
 		p.addStep(record, i)
 	}
 	record.graph.reusable = append(record.graph.reusable, record)
@@ -195,23 +195,24 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 	}
 	for _, g := range p.graphs {
 		if err == nil {
-			g.times[len(p.samples)] = g.sum
-			g.sum = make([]stepTime, len(g.sum))
-			p.stepTimesLeft -= len(g.sum)
+			g.times[len(p.profiledRuns)] = g.currentTimes
+			g.currentTimes = make([]stepTime, len(g.currentTimes))
+			p.stepTimesLeft -= len(g.currentTimes)
 		}
-		clear(g.sum) // drops the times of a failed run
+		clear(g.currentTimes) // drops the times of a failed run
 	}
 	if err == nil {
-		p.samples = append(p.samples, profiledRun{took, p.busy})
+		p.profiledRuns = append(p.profiledRuns, profiledRun{took, p.busy})
 	}
 }
 
-// addStep adds the times of all workers in a step to profiledGraph.sum and profile.busy, and clears them in the record.
+// addStep adds the times of all workers in a step to profiledGraph.currentTimes and profile.busy, and clears them in
+// the record.
 func (p *profile) addStep(record *runRecord, step int) {
 	var merged stepRecord // first start, last end and nested time of all workers
 	var busy time.Duration
 	workers := 0 // the number of workers that computed the step
-	sum := &record.graph.sum[step]
+	sum := &record.graph.currentTimes[step]
 	for workerIndex := range record.workers {
 		s := &record.workers[workerIndex].steps[step]
 		if s.last == 0 {
@@ -229,21 +230,21 @@ func (p *profile) addStep(record *runRecord, step int) {
 		p.busy[workerIndex] += s.busy
 		*s = stepRecord{}
 	}
-	if span := max(0, merged.last-merged.first-merged.nested); workers == 1 {
+	if wallTime := max(0, merged.last-merged.first-merged.nested); workers == 1 {
 		// The worker may have computed other steps between its parts of this step. busy excludes their times.
-		sum.span += min(span, busy)
+		sum.wallTime += min(wallTime, busy)
 	} else {
-		sum.span += span
+		sum.wallTime += wallTime
 	}
 }
 
-// fasterHalf returns the indices of the samples that took no longer than the median sample. The slower runs may have
+// fasterHalf returns the indices of the profiled runs that took no longer than their median. The slower runs may have
 // been disturbed by other work of the machine.
 func (p *profile) fasterHalf() []int {
-	indices := make([]int, len(p.samples))
+	indices := make([]int, len(p.profiledRuns))
 	for i := range indices {
 		indices[i] = i
 	}
-	sorted.Func(indices, func(a, b int) int { return cmp.Compare(p.samples[a].runTime, p.samples[b].runTime) })
+	sorted.Func(indices, func(a, b int) int { return cmp.Compare(p.profiledRuns[a].runTime, p.profiledRuns[b].runTime) })
 	return indices[:(len(indices)+1)/2]
 }

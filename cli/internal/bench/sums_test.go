@@ -27,7 +27,7 @@ func TestProfileSumsUp(t *testing.T) {
 	notes.workers[1].steps[1] = stepRecord{first: 5 * ms, last: 9 * ms, busy: 1 * ms, nested: 3 * ms, calls: 1}
 	p.addStep(notes, 0)
 	p.addStep(notes, 1)
-	sum := p.byGraph[g].sum
+	sum := p.byGraph[g].currentTimes
 	if sum[0] != (stepTime{5 * ms, 4 * ms, 1}) || sum[1] != (stepTime{1 * ms, 1 * ms, 1}) || p.busy[1] != 4*ms {
 		t.Errorf("%+v, workers %v", sum, p.busy)
 	}

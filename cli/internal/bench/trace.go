@@ -28,8 +28,8 @@ type chromeTrace struct {
 
 // track has the spans of a worker.
 type track struct {
-	open  []time.Duration // starts of the spans that have not ended
-	spans []span          // the spans that have ended, in the order of their ends
+	openStarts []time.Duration // starts of the spans that have not ended
+	spans      []span          // the spans that have ended, in the order of their ends
 }
 
 // span is the time of a run, a step, or a chunk (a part of a step that one worker computes). Times are relative to
@@ -43,12 +43,12 @@ type span struct {
 }
 
 // push begins a span.
-func (t *track) push(now time.Duration) { t.open = append(t.open, now) }
+func (t *track) push(now time.Duration) { t.openStarts = append(t.openStarts, now) }
 
 // pop ends the last span that has begun, and records it as s.
 func (t *track) pop(s span, now time.Duration) {
-	s.from, s.to = t.open[len(t.open)-1], now
-	t.open = t.open[:len(t.open)-1]
+	s.from, s.to = t.openStarts[len(t.openStarts)-1], now
+	t.openStarts = t.openStarts[:len(t.openStarts)-1]
 	t.spans = append(t.spans, s)
 }
 
@@ -203,16 +203,16 @@ func microseconds(d time.Duration) *float64 {
 }
 
 // event returns the event of a span.
-func (s span) event(worker int, steps *stepDescriptions) traceEvent {
+func (s span) event(worker int, descriptions *stepDescriptions) traceEvent {
 	e := traceEvent{Phase: "X", TS: microseconds(s.from), Dur: microseconds(s.to - s.from),
 		PID: tracePID, TID: firstTID + worker}
 	switch {
 	case s.node == nil:
 		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
 	case s.phase < 0:
-		e.Name, e.Cat, e.Args = s.node.Name, "step", steps.args(s)
+		e.Name, e.Cat, e.Args = s.node.Name, "step", descriptions.args(s)
 	default:
-		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{steps.args(s), s.phase, s.chunk}
+		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{descriptions.args(s), s.phase, s.chunk}
 	}
 	return e
 }
@@ -227,10 +227,10 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		separator = ",\n"
 		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
 	}
-	steps := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
+	descriptions := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
 	err := writeEvent(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
 	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
-		err = c.writeTrack(worker, steps, writeEvent)
+		err = c.writeTrack(worker, descriptions, writeEvent)
 	}
 	for _, m := range c.memory() {
 		if err != nil {
@@ -246,7 +246,7 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 }
 
 // writeTrack writes the name of a worker's track and its spans.
-func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent func(traceEvent) error) error {
+func (c *chromeTrace) writeTrack(worker int, descriptions *stepDescriptions, writeEvent func(traceEvent) error) error {
 	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
 		Args: nameArgs{fmt.Sprint("worker ", worker)}}
 	sortIndex := name
@@ -264,14 +264,14 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, writeEvent
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
 	})
 	for _, s := range spans {
-		if err := writeEvent(s.event(worker, steps)); err != nil {
+		if err := writeEvent(s.event(worker, descriptions)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// memoryAt is an amount of memory at a time.
+// memoryAt is the memory in use at a time, or a change of it (negative for a release).
 type memoryAt struct {
 	time   time.Duration
 	memory memoryArgs
@@ -315,20 +315,20 @@ func (c *chromeTrace) memory() []memoryAt {
 
 // memoryChanges returns the allocations and releases of a run as changes of the memory in use.
 func memoryChanges(run span, steps []span) []memoryAt {
-	// The first start and the last end of each step, if seen.
+	// The first start and the last end of each step that was run.
 	starts, ends := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
-	seen := make([]bool, run.run.Steps)
+	wasRun := make([]bool, run.run.Steps)
 	for _, s := range steps {
-		if !seen[s.step] || s.from < starts[s.step] {
+		if !wasRun[s.step] || s.from < starts[s.step] {
 			starts[s.step] = s.from
 		}
-		seen[s.step], ends[s.step] = true, max(ends[s.step], s.to)
+		wasRun[s.step], ends[s.step] = true, max(ends[s.step], s.to)
 	}
 	var list []memoryAt
 	for _, lifetime := range run.run.Program.Lifetimes() {
 		first, last := time.Duration(-1), run.from
 		for _, i := range lifetime.Steps {
-			if seen[i] && (first < 0 || starts[i] < first) {
+			if wasRun[i] && (first < 0 || starts[i] < first) {
 				first = starts[i]
 			}
 			last = max(last, ends[i])

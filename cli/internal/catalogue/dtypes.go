@@ -104,19 +104,19 @@ func (s dtypeSet) names() []string {
 	return names
 }
 
-// dtypes has the dtypes that an op supports. An op supports a dtype if inference accepts an example of the op with this
-// dtype.
-type dtypes struct {
-	operands map[int]dtypeSet // the dtypes of each operand, by index
-	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
+// supportedDTypes has the dtypes that an op supports. An op supports a dtype if inference accepts an example of the op
+// with this dtype.
+type supportedDTypes struct {
+	operands   map[int]dtypeSet // the dtypes of each operand, by index
+	attrValues dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
 // dtypesOf determines the dtypes that an op supports from the examples of the op. For each dtype a of an example and
 // each dtype b, it replaces a by b in all operands of the example. If inference accepts these operands, the operands
 // that had dtype a may have dtype b. For example, all float32 operands become int64 operands, and bool operands stay
 // the same.
-func dtypesOf(op *graph.Op) dtypes {
-	supported := dtypes{operands: map[int]dtypeSet{}}
+func dtypesOf(op *graph.Op) supportedDTypes {
+	supported := supportedDTypes{operands: map[int]dtypeSet{}}
 	for _, example := range op.Examples {
 		for _, exampleDType := range exampleDTypes(example) {
 			for _, dtype := range tensor.DTypes() {
@@ -128,14 +128,14 @@ func dtypesOf(op *graph.Op) dtypes {
 	}
 	for _, f := range op.Schema.Fields {
 		if f.Name == "dtype" && f.Type == "dtype" {
-			supported.attr = dtypesOfAttr(op)
+			supported.attrValues = dtypesOfAttr(op)
 		}
 	}
 	return supported
 }
 
 // add records that all operands of an example whose dtype is `from` may have the given dtype instead.
-func (supported *dtypes) add(example graph.Example, from, dtype tensor.DType) {
+func (supported *supportedDTypes) add(example graph.Example, from, dtype tensor.DType) {
 	for i, meta := range example.In {
 		if meta.DType != from {
 			continue
@@ -206,23 +206,23 @@ func dtypesOfAttr(op *graph.Op) dtypeSet {
 
 // mostGeneral returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an
 // op without operands, these are the values of the attribute dtype.
-func (supported dtypes) mostGeneral() dtypeSet {
-	most := supported.attr
+func (supported supportedDTypes) mostGeneral() dtypeSet {
+	longest := supported.attrValues
 	if len(supported.operands) > 0 {
-		most = nil
+		longest = nil
 	}
 	operands := slices.Collect(maps.Keys(supported.operands))
 	sorted.Ints(operands)
 	for _, i := range operands {
-		if len(supported.operands[i]) > len(most) {
-			most = supported.operands[i]
+		if len(supported.operands[i]) > len(longest) {
+			longest = supported.operands[i]
 		}
 	}
-	return most
+	return longest
 }
 
 // operand returns the dtypes of operand i as text, or "" if no example has the operand.
-func (supported dtypes) operand(i int) string {
+func (supported supportedDTypes) operand(i int) string {
 	if supported.operands[i] == nil {
 		return ""
 	}

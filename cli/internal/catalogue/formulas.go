@@ -73,9 +73,9 @@ func functionsOf(op *graph.Op) (list []FunctionDoc) {
 	return list
 }
 
-// describeFormulas prints the formulas of an op. For expressionOp, it instead prints the functions that formulas may
+// showFormulas prints the formulas of an op. For expressionOp, it instead prints the functions that formulas may
 // call.
-func describeFormulas(w io.Writer, display term.Display, op *graph.Op) {
+func showFormulas(w io.Writer, display term.Display, op *graph.Op) {
 	if list := formulasOf(op); list != nil {
 		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
 		table := term.NewTable(term.ProseCol(""))

@@ -74,7 +74,7 @@ func missingNames(ops []string) []MissingDoc {
 func reasonFor(name string) string {
 	for _, r := range reasons {
 		if matchesAny(strings.Fields(r.patterns), name) {
-			return r.why
+			return r.reason
 		}
 	}
 	return ""

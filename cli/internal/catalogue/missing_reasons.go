@@ -22,7 +22,7 @@ var sameOp = map[string]string{
 
 // missingReason is a reason why graphrun has no ops for some names of PyTorch's operator suite.
 type missingReason struct {
-	why, patterns string // patterns of [path.Match], separated by spaces
+	reason, patterns string // patterns of [path.Match], separated by spaces
 }
 
 // reasons are the reasons why names are missing. The first reason that matches a name applies.

@@ -214,16 +214,16 @@ func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) erro
 			if i > 0 {
 				fmt.Fprintln(out)
 			}
-			describeOp(out, term.StdoutDisplay(cmd), op)
+			showOp(out, term.StdoutDisplay(cmd), op)
 		}
 	default:
-		listOps(out, term.StdoutDisplay(cmd), list)
+		showTable(out, term.StdoutDisplay(cmd), list)
 	}
 	return out.Flush()
 }
 
-// listOps prints a table with a row for each op.
-func listOps(w io.Writer, display term.Display, list []*graph.Op) {
+// showTable prints a table with a row for each op.
+func showTable(w io.Writer, display term.Display, list []*graph.Op) {
 	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitIfNarrow(),
 		term.PhraseCol("does", 30))

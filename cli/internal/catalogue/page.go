@@ -43,8 +43,8 @@ func attrDefault(f graph.Field) string {
 	return f.Default
 }
 
-// describeOp prints the page of an op.
-func describeOp(w io.Writer, display term.Display, op *graph.Op) {
+// showOp prints the page of an op.
+func showOp(w io.Writer, display term.Display, op *graph.Op) {
 	dtypes := dtypesOf(op)
 	width := display.ProseWidth()
 	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(display.Paint(term.Strong, op.Name)+signature(op), width),
@@ -69,7 +69,7 @@ func describeOp(w io.Writer, display term.Display, op *graph.Op) {
 		}
 		table.Write(w, display)
 	}
-	describeFormulas(w, display, op)
+	showFormulas(w, display, op)
 	if len(op.Impls) > 1 {
 		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Implementations"))
 		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
@@ -146,9 +146,9 @@ func attrText(f graph.Field) string {
 }
 
 // attrNote returns the documentation of an attribute. For the attribute dtype, it adds the supported dtypes.
-func attrNote(f graph.Field, supported dtypes) string {
-	if f.Name != "dtype" || supported.attr == nil {
+func attrNote(f graph.Field, supported supportedDTypes) string {
+	if f.Name != "dtype" || supported.attrValues == nil {
 		return f.Doc
 	}
-	return strings.TrimSpace(f.Doc + " (" + supported.attr.String() + ")")
+	return strings.TrimSpace(f.Doc + " (" + supported.attrValues.String() + ")")
 }

@@ -10,16 +10,16 @@ import (
 
 // Cache is the flags --cache and --cache-size.
 type Cache struct {
-	dir    string
-	size   int64           // maximum size of all files together, in bytes
-	opened *graphrun.Cache // set by Check; nil without --cache
+	dir      string
+	maxBytes int64           // maximum size of all files together, in bytes
+	cache    *graphrun.Cache // set by Check; nil without --cache
 }
 
 // AddFlags adds the flags.
 func (c *Cache) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.dir, "cache", "", "keep packed weights and plans in `DIR`, which processes share and which "+
 		"speeds up later starts")
-	cmd.Flags().Int64Var(&c.size, "cache-size", 16<<30, "remove the least recently used files of --cache if together "+
+	cmd.Flags().Int64Var(&c.maxBytes, "cache-size", 16<<30, "remove the least recently used files of --cache if together "+
 		"they exceed `BYTES`")
 	_ = cmd.MarkFlagDirname("cache")
 }
@@ -27,17 +27,17 @@ func (c *Cache) AddFlags(cmd *cobra.Command) {
 // Check opens the cache. It rejects sizes below 1, and a size without a directory.
 func (c *Cache) Check(cmd *cobra.Command) error {
 	switch {
-	case c.size < 1:
-		return exit.UsageErrorf("--cache-size %d: want at least 1", c.size)
+	case c.maxBytes < 1:
+		return exit.UsageErrorf("--cache-size %d: want at least 1", c.maxBytes)
 	case c.dir == "" && cmd.Flags().Changed("cache-size"):
 		return exit.UsageErrorf("--cache-size has no effect without --cache")
 	case c.dir == "":
 		return nil
 	}
-	c.opened = graphrun.OpenCache(c.dir, graphrun.CacheOptions{MaxBytes: c.size,
+	c.cache = graphrun.OpenCache(c.dir, graphrun.CacheOptions{MaxBytes: c.maxBytes,
 		Warn: func(err error) { term.PrintNote(cmd, "%v", err) }})
 	return nil
 }
 
 // Option returns the value of graphrun.Options.Cache.
-func (c *Cache) Option() *graphrun.Cache { return c.opened }
+func (c *Cache) Option() *graphrun.Cache { return c.cache }

@@ -35,12 +35,12 @@ func ParseDims(list []string) (map[string]int, error) {
 // for each symbol. A combination is a list of values of --dim with one size, such as N=2. The last symbol changes
 // fastest.
 func Combinations(list []string) ([][]string, error) {
-	all := [][]string{nil} // the combinations for the symbols so far
+	combinations := [][]string{nil} // the combinations for the symbols so far
 	for _, dim := range list {
 		name, sizes, _ := strings.Cut(dim, "=")
 		var extended [][]string
 		choices := strings.Split(sizes, ",")
-		for _, combination := range all {
+		for _, combination := range combinations {
 			for i, size := range choices {
 				if slices.Contains(choices[:i], size) {
 					return nil, exit.UsageErrorf("--dim %s: %s is listed twice", dim, size)
@@ -48,14 +48,14 @@ func Combinations(list []string) ([][]string, error) {
 				extended = append(extended, append(slices.Clip(combination), name+"="+size)) // Clip: append copies
 			}
 		}
-		all = extended
+		combinations = extended
 	}
-	for _, combination := range all {
+	for _, combination := range combinations {
 		if _, err := ParseDims(combination); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return combinations, nil
 }
 
 // SizesOf returns the size of each symbol of a graph and of each symbol in given, the values of --dim. The graph lacks
@@ -88,11 +88,11 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 		}
 		hint := format.DidYouMean(name, known)
 		if hint == "" {
-			all := make([]string, len(known))
+			symbolTexts := make([]string, len(known))
 			for i, symbol := range known {
-				all[i] = g.SymbolText(symbol)
+				symbolTexts[i] = g.SymbolText(symbol)
 			}
-			hint = "; it has " + strings.Join(all, ", ")
+			hint = "; it has " + strings.Join(symbolTexts, ", ")
 		}
 		if len(known) == 0 {
 			hint = fmt.Sprintf(": all its sizes are numbers; to set the number of rows, use --dim N=%d", dims[name])

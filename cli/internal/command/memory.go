@@ -17,22 +17,22 @@ import (
 // grow to the size of the live heap, and the operating system may then kill the process.
 func LimitGarbage() {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(max(machine.Memory().Available/10*9, minHeap)))
+		debug.SetMemoryLimit(int64(max(machine.Memory().Available/10*9, minHeapBytes)))
 	}
 }
 
-// minHeap is the least memory limit, in bytes: enough for a small graph to run without frequent garbage collection.
-const minHeap = 256 << 20
+// minHeapBytes is the least memory limit: enough for a small graph to run without frequent garbage collection.
+const minHeapBytes = 256 << 20
 
 // NoteMemoryLimit warns if a run needs more memory than GOMEMLIMIT. GOMEMLIMIT is a soft limit: the run continues, but
 // spends much time in garbage collection.
 func NoteMemoryLimit(cmd *cobra.Command, compiled *graphrun.Program) {
-	limit := debug.SetMemoryLimit(-1) // a negative limit only queries
-	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
+	limitBytes := debug.SetMemoryLimit(-1) // a negative limit only queries
+	if os.Getenv("GOMEMLIMIT") == "" || limitBytes == math.MaxInt64 {
 		return
 	}
-	if need := compiled.Need().Total(); int64(need) > limit {
+	if neededBytes := compiled.Need().Total(); int64(neededBytes) > limitBytes {
 		term.PrintNote(cmd, "a run needs %s of memory, more than GOMEMLIMIT (%s): garbage collection will slow it down",
-			format.Bytes(need), format.Bytes(int(limit)))
+			format.Bytes(neededBytes), format.Bytes(int(limitBytes)))
 	}
 }

@@ -23,7 +23,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 		name     string
 		isLayout bool
 	}
-	seen := map[target]graph.Pin{}
+	pinByTarget := map[target]graph.Pin{}
 	for _, text := range pins {
 		// The name of a value may contain "=", so the last "=" separates the name from the pin.
 		equals := strings.LastIndexByte(text, '=')
@@ -39,10 +39,10 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 			return exit.UsageErrorf("--pin %s: %w", text, err)
 		}
 		pinned := target{name, pin.SetsLayout()}
-		if before, exists := seen[pinned]; exists && before != pin {
+		if before, exists := pinByTarget[pinned]; exists && before != pin {
 			return exit.UsageErrorf("--pin gives %s twice: %v and %v", name, before, pin)
 		}
-		seen[pinned] = pin
+		pinByTarget[pinned] = pin
 	}
 	if len(pins) == 0 {
 		return nil

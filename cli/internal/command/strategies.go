@@ -109,18 +109,18 @@ func (e *Extensions) ExpandAndCheckStrategies(names []string) ([]string, error) 
 func (e *Extensions) CompleteGroups(cmd *cobra.Command, args []string, typed string) ([]string,
 	cobra.ShellCompDirective) {
 	list, directive := e.CompleteStrategies(cmd, args, typed)
-	head := typed[:strings.LastIndex(typed, ",")+1]
-	return append(list, head+groupPublished, head+groupAll), directive
+	completeNames := typed[:strings.LastIndex(typed, ",")+1]
+	return append(list, completeNames+groupPublished, completeNames+groupAll), directive
 }
 
 // CompleteStrategies completes the last name of a comma-separated list of strategies.
 func (e *Extensions) CompleteStrategies(_ *cobra.Command, _ []string, typed string) ([]string,
 	cobra.ShellCompDirective) {
-	head := typed[:strings.LastIndex(typed, ",")+1]
+	completeNames := typed[:strings.LastIndex(typed, ",")+1]
 	var out []string
 	for _, s := range e.StrategyNames() {
-		if !slices.Contains(strings.Split(head, ","), s) {
-			out = append(out, head+s)
+		if !slices.Contains(strings.Split(completeNames, ","), s) {
+			out = append(out, completeNames+s)
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -40,9 +40,9 @@ type flags struct {
 	strategies             []string
 	dims, pins             []string
 	threads                []int
-	runs, turn             int     // turn is the number of consecutive runs of a strategy in a round
+	runs, turnRuns         int     // turnRuns is the number of consecutive runs of a strategy in a round
 	untilText              string  // the value of --until, such as 1%
-	until                  float64 // the parsed value, such as 0.01; 0 without --until
+	untilShare             float64 // the parsed value, such as 0.01; 0 without --until
 	costs                  string
 	costProfile            *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
 	noFusion, exact        bool
@@ -142,7 +142,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 	flagSet.IntVar(&f.runs, "runs", 20, "measure `N` runs of each strategy, after warm-up; with --until at most N")
 	flagSet.StringVar(&f.untilText, "until", "",
 		"measure until the confidence interval of each median is at most ± `PERCENT`, such as 1%, or a limit is reached")
-	flagSet.IntVar(&f.turn, "turn", 3,
+	flagSet.IntVar(&f.turnRuns, "turn", 3,
 		"run each strategy `N` times in succession and measure all runs except the first; with 1, measure every run")
 	flagSet.IntSliceVar(&f.threads, "threads", nil,
 		"measure with `N,M` workers; 0 is GOMAXPROCS, the default")
@@ -174,8 +174,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.slack.Check(cmd, f.strategies...); err != nil {
 		return err
 	}
-	if f.turn < 1 {
-		return exit.UsageErrorf("--turn %d: want at least 1", f.turn)
+	if f.turnRuns < 1 {
+		return exit.UsageErrorf("--turn %d: want at least 1", f.turnRuns)
 	}
 	if f.json && f.markdown {
 		return exit.UsageErrorf("--json and --markdown exclude each other")
@@ -213,7 +213,7 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	if !hasPercentSign || err != nil {
 		return exit.UsageErrorf("--until %s: want a percentage, as in 1%%", f.untilText)
 	}
-	if f.until = percentage / 100; !(f.until > 0 && f.until < 1) {
+	if f.untilShare = percentage / 100; !(f.untilShare > 0 && f.untilShare < 1) {
 		return exit.UsageErrorf("--until %s: want more than 0%% and less than 100%%", f.untilText)
 	}
 	if !cmd.Flags().Changed("runs") {
@@ -331,7 +331,7 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 		return program.WithFile(path, err)
 	}
 	measured, err := experiment.Compare(job.Context, candidates, workload.Inputs.Values,
-		experiment.Options{Runs: c.flags.runs, Until: c.flags.until, Turn: c.flags.turn,
+		experiment.Options{Runs: c.flags.runs, Until: c.flags.untilShare, Turn: c.flags.turnRuns,
 			BoundNS: bound, Seed: c.flags.sources.Seed, Progress: job.Report})
 	if err != nil {
 		return workload.Inputs.HintAtGeneratedValues(err)

@@ -143,11 +143,11 @@ func (c *comparison) caption() string {
 		text += ", incomplete"
 	case least < most:
 		text = fmt.Sprintf("%d to %d runs each", least, most)
-	case c.flags.until > 0:
+	case c.flags.untilShare > 0:
 		text = format.Count(most, "run") + " each"
 	}
-	if c.flags.turn > 1 {
-		text += fmt.Sprintf(", turns of %s after an unmeasured one", format.Count(min(c.flags.turn-1, most), "run"))
+	if c.flags.turnRuns > 1 {
+		text += fmt.Sprintf(", turns of %s after an unmeasured one", format.Count(min(c.flags.turnRuns-1, most), "run"))
 	}
 	text += ", in rounds of random order; ±: 95% confidence interval of the median; ~: no significant difference " +
 		"(Mann-Whitney U test of turns with Holm's correction, p < 0.01)"

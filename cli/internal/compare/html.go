@@ -54,15 +54,15 @@ func (c *comparison) writeHTML(w io.Writer) error {
 // combinations iterates over the rows of each combination of file, sizes and threads.
 func (c *comparison) combinations() func(yield func([]Row) bool) {
 	return func(yield func([]Row) bool) {
-		for rest := c.rows; len(rest) > 0; {
-			count := slices.IndexFunc(rest, func(r Row) bool { return r.Label() != rest[0].Label() })
+		for remaining := c.rows; len(remaining) > 0; {
+			count := slices.IndexFunc(remaining, func(r Row) bool { return r.Label() != remaining[0].Label() })
 			if count < 0 {
-				count = len(rest)
+				count = len(remaining)
 			}
-			if !yield(rest[:count]) {
+			if !yield(remaining[:count]) {
 				return
 			}
-			rest = rest[count:]
+			remaining = remaining[count:]
 		}
 	}
 }

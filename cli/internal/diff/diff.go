@@ -299,11 +299,11 @@ func writeDifference(w io.Writer, display term.Display, doc *Document, first, se
 			}
 			return []any{name, format.Ints(d.First.Strides), d.First.Layout, format.Ints(d.Second.Strides), d.Second.Layout}
 		})
-	for _, side := range []struct {
+	for _, only := range []struct {
 		plan   string
 		copies []report.Copy
 	}{{first, doc.OnlyFirst}, {second, doc.OnlySecond}} {
-		sections.WriteCopies(w, display, "Copies that only "+side.plan+" makes", side.copies)
+		sections.WriteCopies(w, display, "Copies that only "+only.plan+" makes", only.copies)
 	}
 	stepColumns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("step"), term.PhraseCol(first, 14),
 		term.PhraseCol(second, 14), term.NumberCol("first cost"), term.NumberCol("second cost"),
@@ -316,13 +316,13 @@ func writeDifference(w io.Writer, display term.Display, doc *Document, first, se
 		return []any{d.What, name, stepText(d.First), stepText(d.Second), format.Nanoseconds(d.FirstNS),
 			format.Nanoseconds(d.SecondNS), signedTime(d.DeltaNS)}
 	})
-	for _, side := range []struct {
+	for _, only := range []struct {
 		plan  string
 		nodes []string
 	}{{first, doc.NodesFirst}, {second, doc.NodesSecond}} {
-		if len(side.nodes) > 0 {
-			fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, "Nodes that only "+side.plan+" has"),
-				format.Wrap(strings.Join(side.nodes, ", "), display.ProseWidth()))
+		if len(only.nodes) > 0 {
+			fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, "Nodes that only "+only.plan+" has"),
+				format.Wrap(strings.Join(only.nodes, ", "), display.ProseWidth()))
 		}
 	}
 }

@@ -72,15 +72,15 @@ func (doc *Document) costText(first string) string {
 	case cost1 == cost2:
 		return "as much as " + first
 	case cost2 < cost1:
-		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(cost1-cost2), share(1-cost2/cost1), first)
+		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(cost1-cost2), percentText(1-cost2/cost1), first)
 	case cost1 == 0:
 		return fmt.Sprintf("%s more than %s", format.Nanoseconds(cost2), first)
 	}
-	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(cost2-cost1), share(cost2/cost1-1), first)
+	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(cost2-cost1), percentText(cost2/cost1-1), first)
 }
 
-// share is [format.Percent] of a positive fraction, except that it never gives 0.0%.
-func share(fraction float64) string {
+// percentText is [format.Percent] of a positive fraction, except that it never gives 0.0%.
+func percentText(fraction float64) string {
 	if fraction < 0.0005 {
 		return "less than 0.1%"
 	}

@@ -237,22 +237,22 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 
 // ancestors returns the set of all nodes that a value depends on, including the node that computes the value.
 func ancestors(v *graph.Value) map[*graph.Node]bool {
-	seen := map[*graph.Node]bool{}
-	todo := []*graph.Value{v}
-	for len(todo) > 0 {
-		last := len(todo) - 1
-		n := todo[last].Node
-		if todo = todo[:last]; n == nil || seen[n] {
+	reached := map[*graph.Node]bool{}
+	pending := []*graph.Value{v}
+	for len(pending) > 0 {
+		last := len(pending) - 1
+		n := pending[last].Node
+		if pending = pending[:last]; n == nil || reached[n] {
 			continue
 		}
-		seen[n] = true
+		reached[n] = true
 		for _, a := range n.In {
 			if a.Value != nil {
-				todo = append(todo, a.Value)
+				pending = append(pending, a.Value)
 			}
 		}
 	}
-	return seen
+	return reached
 }
 
 // Write prints the document as text.
@@ -358,14 +358,14 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 	}
 	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, title))
 	// The phrases are padded to 21 columns: the longest one, and two blanks.
-	for _, side := range []struct {
+	for _, explained := range []struct {
 		phrase  string
 		reasons []string
 	}{{"computed so because", reason.SourceReasons}, {"required so because", reason.TargetReasons}} {
-		for i, step := range side.reasons {
+		for i, step := range explained.reasons {
 			phrase := ""
 			if i == 0 {
-				phrase = side.phrase
+				phrase = explained.phrase
 			}
 			fmt.Fprintf(w, "  %-21s%s\n", phrase, step)
 		}
@@ -381,7 +381,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 	if reason.Instead == nil {
 		return
 	}
-	if otherwise := reason.Instead.String(); otherwise != "" {
-		fmt.Fprintf(w, "  %-21s%s\n", "", format.Printable(otherwise))
+	if change := reason.Instead.String(); change != "" {
+		fmt.Fprintf(w, "  %-21s%s\n", "", format.Printable(change))
 	}
 }

@@ -91,7 +91,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
-	if g == nil && !f.json { // the JSON document also reports the mistakes of a graph that cannot be inferred
+	if g == nil && !f.json { // the JSON document has the mistakes of such a graph
 		return err
 	}
 	printErr := job.Do(progress.Printing, func() error {

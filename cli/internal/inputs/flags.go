@@ -21,16 +21,16 @@ func (s *Sources) AddFlags(cmd *cobra.Command) {
 // Check validates the flags without reading files.
 func (s *Sources) Check(cmd *cobra.Command) error {
 	s.isSeedGiven = cmd.Flags().Changed("seed")
-	seen := map[string]bool{}
+	hasFile := map[string]bool{}
 	for _, f := range s.files {
 		name, path, ok := strings.Cut(f, "=")
 		if !ok || name == "" || path == "" {
 			return exit.UsageErrorf("--input %s: want NAME=FILE.npy", f)
 		}
-		if seen[name] {
+		if hasFile[name] {
 			return exit.UsageErrorf("--input gives %s twice", name)
 		}
-		seen[name] = true
+		hasFile[name] = true
 	}
 	return nil
 }

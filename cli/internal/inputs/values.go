@@ -99,13 +99,13 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 		return need.Inputs
 	}
 	counts := readerCounts(g)
-	order := slices.Clone(g.Inputs)
-	sorted.Func(order, func(a, b *graph.Value) int {
+	dropOrder := slices.Clone(g.Inputs)
+	sorted.Func(dropOrder, func(a, b *graph.Value) int {
 		return cmp.Or(min(counts[a], 1)-min(counts[b], 1), cmp.Compare(bytesOf(b), bytesOf(a)))
 	})
-	for excess := memoryErr.Need.Total() - memoryErr.Left; excess > 0 && len(order) > 0; order = order[1:] {
-		excess -= bytesOf(order[0])
-		given.Unavailable[order[0].Name] = err
+	for excess := memoryErr.Need.Total() - memoryErr.Left; excess > 0 && len(dropOrder) > 0; dropOrder = dropOrder[1:] {
+		excess -= bytesOf(dropOrder[0])
+		given.Unavailable[dropOrder[0].Name] = err
 	}
 	return nil
 }
@@ -145,8 +145,8 @@ func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) 
 }
 
 // generate returns a tensor of random elements. An element depends on the seed, the name of the input and the element's
-// row-major index, but not on the layout unless elements share memory. Real numbers and the parts of complex numbers
-// are uniform in [-1, 1). Bools are uniform. An integer is chosen uniformly from the given integers.
+// row-major index. It depends on the layout only if elements share memory. Real numbers and the parts of complex
+// numbers are uniform in [-1, 1). Bools are uniform. An integer is chosen uniformly from the given integers.
 func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	hash := fnv.New64a()
 	hash.Write([]byte(name))

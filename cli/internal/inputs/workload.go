@@ -69,7 +69,7 @@ func (w *Workload) DropConstants() {
 			bytes += s.Len()
 		}
 	}
-	if bytes < minDropped {
+	if bytes < minDroppedBytes {
 		return
 	}
 	w.Graph = w.Graph.Clone()
@@ -83,6 +83,6 @@ func (w *Workload) DropConstants() {
 	debug.FreeOSMemory()
 }
 
-// minDropped is the minimum size in bytes of the constants that DropConstants drops. For less, its pause for garbage
+// minDroppedBytes is the minimum size of the constants that DropConstants drops. For less, its pause for garbage
 // collection is not worthwhile.
-const minDropped = 16 << 20
+const minDroppedBytes = 16 << 20

@@ -30,7 +30,7 @@ type scale struct {
 	from, to  float64 // coordinates of low and high
 }
 
-// newScale returns a scale that contains the given values, except those that cannot be drawn: see project. A
+// newScale returns a scale that contains the given values, except values that cannot be drawn: see project. A
 // logarithmic scale has a margin of 4% at both ends. A linear scale contains 0, and has a margin at its greatest value
 // if that is positive. from and to are the coordinates of the ends.
 func newScale(axis Axis, from, to float64, values ...float64) scale {
@@ -143,29 +143,29 @@ type drawing struct{ strings.Builder }
 //go:noinline
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
-// picture returns the elements as an SVG of the given height.
-func (d *drawing) picture(height float64, title string) string {
+// svg returns the elements as an SVG of the given height.
+func (d *drawing) svg(height float64, title string) string {
 	return fmt.Sprintf(`<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s">`+"\n%s</svg>", chartWidth, height,
 		Escape(title), d.String())
 }
 
-// xAxis draws grid lines for x from top to bottom, and their labels below the lines.
-func (d *drawing) xAxis(x *scale, top, bottom float64) {
+// drawXAxis draws grid lines for x from top to bottom, and their labels below the lines.
+func (d *drawing) drawXAxis(x *scale, top, bottom float64) {
 	labelEnd := math.Inf(-1) // x after the last label; a label that would overlap it is omitted
 	for _, v := range x.ticks(7) {
 		lineX, _ := x.coordinate(v)
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, lineX, lineX, top, bottom)
 		label := x.axis.format(v)
-		if half := charWidth * float64(utf8.RuneCountInString(label)) / 2; lineX-half > labelEnd {
+		if halfWidth := charWidth * float64(utf8.RuneCountInString(label)) / 2; lineX-halfWidth > labelEnd {
 			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, lineX, bottom+16, Escape(label))
-			labelEnd = lineX + half + charWidth
+			labelEnd = lineX + halfWidth + charWidth
 		}
 	}
 	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, Escape(x.axis.Title))
 }
 
-// yAxis draws grid lines for y from left to right, and their labels left of the lines.
-func (d *drawing) yAxis(y *scale, left, right float64) {
+// drawYAxis draws grid lines for y from left to right, and their labels left of the lines.
+func (d *drawing) drawYAxis(y *scale, left, right float64) {
 	for _, v := range y.ticks(6) {
 		lineY, _ := y.coordinate(v)
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, right, lineY, lineY)

@@ -31,17 +31,17 @@ type Interval struct {
 
 func (c *Intervals) draw() string {
 	const rowHeight, top = 26, 24
-	left, right := 0.0, 0.0
+	labelWidth, textWidth := 0.0, 0.0
 	values := []float64{c.Reference}
 	for _, row := range c.Rows {
-		left = max(left, float64(utf8.RuneCountInString(shorten(row.Label, maxLabel)))*charWidth)
-		right = max(right, float64(utf8.RuneCountInString(row.Text))*charWidth)
+		labelWidth = max(labelWidth, float64(utf8.RuneCountInString(shorten(row.Label, maxLabel)))*charWidth)
+		textWidth = max(textWidth, float64(utf8.RuneCountInString(row.Text))*charWidth)
 		values = append(values, row.Value, row.Low, row.High)
 	}
-	x := newScale(c.Axis, left+14, chartWidth-right-18, values...)
+	x := newScale(c.Axis, labelWidth+14, chartWidth-textWidth-18, values...)
 	bottom := float64(top + rowHeight*len(c.Rows))
 	picture := &drawing{}
-	picture.xAxis(&x, top, bottom)
+	picture.drawXAxis(&x, top, bottom)
 	if pointX, ok := x.coordinate(c.Reference); ok {
 		picture.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`,
 			pointX, pointX, top-4, bottom)
@@ -49,7 +49,7 @@ func (c *Intervals) draw() string {
 	}
 	for i, row := range c.Rows {
 		y := top + rowHeight*(float64(i)+0.5)
-		picture.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
+		picture.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, labelWidth+6, y+4,
 			Escape(shorten(row.Label, maxLabel)), Escape(row.Label))
 		pointX, ok := x.coordinate(row.Value)
 		if !ok {
@@ -68,7 +68,7 @@ func (c *Intervals) draw() string {
 		}
 		picture.add(`<text x="%.1f" y="%.1f">%s</text>`, pointX+10, y+4, Escape(row.Text))
 	}
-	return picture.picture(bottom+44, c.Axis.Title)
+	return picture.svg(bottom+44, c.Axis.Title)
 }
 
 // Scatter shows points and lines on two axes.
@@ -112,16 +112,16 @@ func (c *Scatter) draw() string {
 	}
 	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
 	picture := &drawing{}
-	picture.xAxis(&x, plotTop, plotBottom)
-	picture.yAxis(&y, plotLeft, plotRight)
+	picture.drawXAxis(&x, plotTop, plotBottom)
+	picture.drawYAxis(&y, plotLeft, plotRight)
 	labels := ""
 	for _, line := range c.Lines {
-		labels += picture.line(&line, &x, &y)
+		labels += picture.drawLine(&line, &x, &y)
 	}
 	points := slices.Clone(c.Points)
 	sorted.Func(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
-	var taken [][2]float64 // positions of points and of the characters of names
-	var drawn []Point      // the points, with their coordinates in the picture
+	var takenPositions [][2]float64 // positions of points and of the characters of names
+	var drawn []Point               // the points, with their coordinates in the picture
 	for _, point := range points {
 		pointX, okX := x.coordinate(point.X)
 		pointY, okY := y.coordinate(point.Y)
@@ -130,47 +130,47 @@ func (c *Scatter) draw() string {
 		}
 		picture.add(`<g class="c%d"><title>%s</title>%s</g>`, point.Group%len(markPaths), Escape(point.Label),
 			markPath(point.Group, pointX, pointY))
-		taken = append(taken, [2]float64{pointX, pointY})
+		takenPositions = append(takenPositions, [2]float64{pointX, pointY})
 		point.X, point.Y = pointX, pointY
 		drawn = append(drawn, point)
 	}
 	picture.add("%s", labels)
 	for _, point := range drawn {
 		if point.Name != "" {
-			taken = picture.pointName(&point, taken)
+			takenPositions = picture.drawPointName(&point, takenPositions)
 		}
 	}
-	return picture.picture(chartHeight+picture.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
+	return picture.svg(chartHeight+picture.drawLegend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// pointName draws the name of a point next to it, slightly lower or higher if necessary. It omits a name that would
+// drawPointName draws the name of a point next to it, slightly lower or higher if necessary. It omits a name that would
 // hide one of the taken positions or the labels of the y axis. It returns the taken positions, including the name's.
-func (d *drawing) pointName(point *Point, taken [][2]float64) [][2]float64 {
+func (d *drawing) drawPointName(point *Point, takenPositions [][2]float64) [][2]float64 {
 	width := charWidth * float64(utf8.RuneCountInString(point.Name))
-	sides := []float64{point.X + 8, point.X - 8 - width}
+	leftEdges := []float64{point.X + 8, point.X - 8 - width}
 	if point.X > (plotLeft+plotRight)/2 {
-		slices.Reverse(sides)
+		slices.Reverse(leftEdges)
 	}
 	for _, y := range []float64{point.Y, point.Y + 6, point.Y - 6} {
-		for _, left := range sides {
-			if left < plotLeft || left+width > chartWidth || slices.ContainsFunc(taken, func(position [2]float64) bool {
+		for _, left := range leftEdges {
+			if left < plotLeft || left+width > chartWidth || slices.ContainsFunc(takenPositions, func(position [2]float64) bool {
 				return position[0] > left-5 && position[0] < left+width+5 && math.Abs(position[1]-y) < 11
 			}) {
 				continue
 			}
 			d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, y+4, Escape(point.Name))
 			for offset := 0.0; offset <= width; offset += charWidth {
-				taken = append(taken, [2]float64{left + offset, y})
+				takenPositions = append(takenPositions, [2]float64{left + offset, y})
 			}
-			return taken
+			return takenPositions
 		}
 	}
-	return taken
+	return takenPositions
 }
 
-// line draws a polyline. It returns the text element of the line's label, whose position is the first point. The caller
-// draws the label after the points, so that points do not cover the label.
-func (d *drawing) line(line *Line, x, y *scale) (label string) {
+// drawLine draws a polyline. It returns the text element of the line's label, whose position is the first point. The
+// caller draws the label after the points, so that points do not cover the label.
+func (d *drawing) drawLine(line *Line, x, y *scale) (label string) {
 	path, command := "", "M"
 	for _, point := range line.Points {
 		pointX, okX := x.coordinate(point[0])
@@ -188,8 +188,8 @@ func (d *drawing) line(line *Line, x, y *scale) (label string) {
 	return label
 }
 
-// legend draws the names of groups below a chart and returns the height that it needs.
-func (d *drawing) legend(groups []string) float64 {
+// drawLegend draws the names of groups below a chart and returns the height that it needs.
+func (d *drawing) drawLegend(groups []string) float64 {
 	if len(groups) < 2 {
 		return 0
 	}
@@ -216,8 +216,8 @@ func (c *StepFunction) draw() string {
 	}
 	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
 	picture := &drawing{}
-	picture.xAxis(&x, plotTop, plotBottom)
-	picture.yAxis(&y, plotLeft, plotRight)
+	picture.drawXAxis(&x, plotTop, plotBottom)
+	picture.drawYAxis(&y, plotLeft, plotRight)
 	// The path goes horizontally to the time of each change, then vertically to the new value. It encloses the area
 	// below the function.
 	path, lastY := "", float64(plotBottom)
@@ -240,7 +240,7 @@ func (c *StepFunction) draw() string {
 		path += "L" + coordinates(end, plotBottom) + "Z"
 	}
 	picture.add(`<g class="c0"><path class="area" d="%s"/></g>`, path)
-	return picture.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
+	return picture.svg(chartHeight, c.Y.Title+" by "+c.X.Title)
 }
 
 // Missing returns NaN, which stands for a missing number. Charts do not draw NaN.

@@ -73,24 +73,24 @@ var pageTemplate string
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
 	content := &body{}
-	content.line("<h1>", Escape(p.Title), "</h1>")
+	content.addLine("<h1>", Escape(p.Title), "</h1>")
 	for _, s := range p.Summary {
-		content.line(`<p class="summary">`, Escape(s), "</p>")
+		content.addLine(`<p class="summary">`, Escape(s), "</p>")
 	}
 	for _, s := range p.Warnings {
-		content.line(`<p class="warning">Warning: `, Escape(s), "</p>")
+		content.addLine(`<p class="warning">Warning: `, Escape(s), "</p>")
 	}
-	content.line("<main>")
+	content.addLine("<main>")
 	for i := range p.Sections {
-		content.section(&p.Sections[i])
+		content.addSection(&p.Sections[i])
 	}
-	content.line("</main>")
+	content.addLine("</main>")
 	if len(p.About) > 0 {
-		content.line("<section>\n<h2>About this measurement</h2>\n<dl>")
+		content.addLine("<section>\n<h2>About this measurement</h2>\n<dl>")
 		for _, f := range p.About {
-			content.line("<dt>", Escape(f.Name), "<dd>", Escape(f.Value))
+			content.addLine("<dt>", Escape(f.Name), "<dd>", Escape(f.Value))
 		}
-		content.line("</dl></section>")
+		content.addLine("</dl></section>")
 	}
 	_, err := io.WriteString(w, FillTemplate(pageTemplate, "Title", Escape(p.Title), "Body", content.String()))
 	return err
@@ -116,11 +116,11 @@ func Escape(text string) string { return html.EscapeString(text) }
 // body builds the HTML of the body element.
 type body struct{ strings.Builder }
 
-// line adds a line. The parts are HTML.
+// addLine adds a line. The parts are HTML.
 // It is not inlined, to save compile time: it has many callers, none of them hot.
 //
 //go:noinline
-func (b *body) line(parts ...string) {
+func (b *body) addLine(parts ...string) {
 	for _, s := range parts {
 		b.WriteString(s)
 	}
@@ -130,37 +130,37 @@ func (b *body) line(parts ...string) {
 // maxRows is the maximum number of rows of CSV data in a section, some megabytes.
 const maxRows = 20000
 
-// section writes a section: its title, note, chart and table.
-func (b *body) section(s *Section) {
+// addSection adds a section: its title, note, chart and table.
+func (b *body) addSection(s *Section) {
 	class := ""
 	if s.Table != nil && s.Chart == nil {
 		class = ` class="wide"`
 	}
-	b.line("<section", class, ">\n<h2>", Escape(s.Title), "</h2>")
+	b.addLine("<section", class, ">\n<h2>", Escape(s.Title), "</h2>")
 	if s.Note != "" {
-		b.line(`<p class="note">`, Escape(s.Note), "</p>")
+		b.addLine(`<p class="note">`, Escape(s.Note), "</p>")
 	}
 	if s.Chart != nil {
-		b.line(s.Chart.draw())
+		b.addLine(s.Chart.draw())
 	}
 	if s.Table != nil {
-		b.table(s.Table)
+		b.addTable(s.Table)
 	}
 	switch t := s.CSVTable(); {
 	case t == nil:
 	case len(t.Rows) > maxRows:
-		b.line(`<p class="note">The data has `, strconv.Itoa(len(t.Rows)), " rows. The page leaves them out; ",
+		b.addLine(`<p class="note">The data has `, strconv.Itoa(len(t.Rows)), " rows. The page leaves them out; ",
 			"the output with --json has them.</p>")
 	default:
 		text := t.csv()
-		b.line(`<details><summary>Data (CSV)</summary><p><a download="`, Escape(t.Name), `.csv" href="data:text/csv;base64,`,
+		b.addLine(`<details><summary>Data (CSV)</summary><p><a download="`, Escape(t.Name), `.csv" href="data:text/csv;base64,`,
 			base64.StdEncoding.EncodeToString([]byte(text)), `">`, Escape(t.Name), ".csv</a></p>\n<pre>", Escape(text),
 			"</pre></details>")
 	}
-	b.line("</section>")
+	b.addLine("</section>")
 }
 
-func (b *body) table(t *Table) {
+func (b *body) addTable(t *Table) {
 	cell := func(tag string, column int, text string) string {
 		class := ""
 		if column < len(t.Right) && t.Right[column] {
@@ -168,12 +168,12 @@ func (b *body) table(t *Table) {
 		}
 		return "<" + tag + class + ` title="` + Escape(text) + `">` + Escape(text)
 	}
-	b.line(`<div class="scroll"><table>`)
+	b.addLine(`<div class="scroll"><table>`)
 	b.WriteString("<thead><tr>")
 	for i, head := range t.Heads {
 		b.WriteString(cell("th", i, head))
 	}
-	b.line("</thead>\n<tbody>")
+	b.addLine("</thead>\n<tbody>")
 	for _, row := range t.Rows {
 		b.WriteString("<tr>")
 		for i, text := range row {
@@ -181,7 +181,7 @@ func (b *body) table(t *Table) {
 		}
 		b.WriteByte('\n')
 	}
-	b.line("</tbody></table></div>")
+	b.addLine("</tbody></table></div>")
 }
 
 func (t *Table) csv() string {

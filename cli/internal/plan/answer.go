@@ -118,11 +118,11 @@ func sensitivityText(sensitivity *layout.Sensitivity) string {
 	case sensitivity.Slower == nil && sensitivity.Faster == nil:
 		return "the cheapest plan is the same for copies that are up to 1024 times slower or faster"
 	}
-	for _, side := range breakpoints(sensitivity) {
-		text := "the same for copies that are up to 1024 times " + side.direction
-		if side.breakpoint != nil {
-			factor, _ := format.DistinctPair(side.factor(), 1)
-			text = fmt.Sprintf("another for copies that are %s times %s", factor, side.direction)
+	for _, point := range breakpoints(sensitivity) {
+		text := "the same for copies that are up to 1024 times " + point.direction
+		if point.breakpoint != nil {
+			factor, _ := format.DistinctPair(point.factor(), 1)
+			text = fmt.Sprintf("another for copies that are %s times %s", factor, point.direction)
 		}
 		list = append(list, text)
 	}
@@ -134,13 +134,13 @@ func classesText(classes []inspect.Specialization) string {
 	if len(classes) == 0 {
 		return ""
 	}
-	worst, sizes := 0.0, "" // the greatest regret, and the sizes at which it occurs
+	worstRegret, sizes := 0.0, "" // the greatest regret, and the sizes at which it occurs
 	var hints []string
 	for _, class := range classes {
 		hints = append(hints, program.SizesText(class.Hint))
 		for _, r := range class.Regret {
-			if r.Fits && r.Regret > worst {
-				worst, sizes = r.Regret, program.SizesText(r.Sizes)
+			if r.Fits && r.Regret > worstRegret {
+				worstRegret, sizes = r.Regret, program.SizesText(r.Sizes)
 			}
 		}
 	}
@@ -148,5 +148,6 @@ func classesText(classes []inspect.Specialization) string {
 	if sizes == "" {
 		return text + "; at the other listed sizes no plan is cheaper"
 	}
-	return text + fmt.Sprintf("; at %s another plan costs less: the greatest regret is %s", sizes, format.Percent(worst))
+	return text + fmt.Sprintf("; at %s another plan costs less: the greatest regret is %s", sizes,
+		format.Percent(worstRegret))
 }

@@ -29,7 +29,7 @@ type limits struct {
 	slackIgnored bool   // whether fitMemory compared plans by cost alone although --slack is above 0
 }
 
-func (l *limits) add(cmd *cobra.Command) {
+func (l *limits) addFlags(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&l.maxCopies, "max-copies", 0, "fail if more than `N` copies are inserted (copies of "+
 		"constants do not count), and list them with their reasons")
 	cmd.Flags().StringVar(&l.memoryText, "max-memory", "", "reject plans whose run needs more than `BYTES`, such as "+

@@ -21,7 +21,7 @@ import (
 type stepTimer struct {
 	samples   map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
 	runTimes  map[int]time.Duration // by index of a step: the sum of its times so far in the current run
-	began     time.Time             // the last start of a step
+	stepStart time.Time             // the last start of a step
 	clockCost time.Duration         // the time of reading the clock, which is subtracted from each measured time
 }
 
@@ -36,11 +36,11 @@ func (s *stepTimer) BeginRun(*exec.Run) bool { return true }
 func (s *stepTimer) EndRun(*exec.Run, error) {}
 
 // BeginStep records the start of a step.
-func (s *stepTimer) BeginStep(exec.Position) { s.began = time.Now() }
+func (s *stepTimer) BeginStep(exec.Position) { s.stepStart = time.Now() }
 
 // EndStep adds the time since BeginStep to the time of the step. done reports whether the step has finished.
 func (s *stepTimer) EndStep(position exec.Position, done bool) {
-	s.runTimes[position.Step] += max(time.Since(s.began)-s.clockCost, 1)
+	s.runTimes[position.Step] += max(time.Since(s.stepStart)-s.clockCost, 1)
 	if done {
 		s.samples[position.Node.Name] = append(s.samples[position.Node.Name], float64(s.runTimes[position.Step]))
 		delete(s.runTimes, position.Step)

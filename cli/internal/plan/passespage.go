@@ -129,11 +129,11 @@ func passWords(line string, names map[string]bool) []passWord {
 			end = len(line)
 		}
 		for end < len(line)-1 && line[end] == ':' && line[end+1] != ' ' { // names such as onnx::Conv_497 have colons
-			rest := strings.IndexAny(line[end+1:], " (),:")
-			if end++; rest < 0 {
+			separator := strings.IndexAny(line[end+1:], " (),:")
+			if end++; separator < 0 {
 				end = len(line)
 			} else {
-				end += rest
+				end += separator
 			}
 		}
 		add(line[:end], names[line[:end]])

@@ -136,11 +136,11 @@ func Command(ext *command.Extensions) *cobra.Command {
 			return run(cmd, args[0], f)
 		}),
 	}
-	f.add(cmd)
+	f.addFlags(cmd)
 	return cmd
 }
 
-func (f *flags) add(cmd *cobra.Command) {
+func (f *flags) addFlags(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	flagSet.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
@@ -167,10 +167,10 @@ func (f *flags) add(cmd *cobra.Command) {
 		"break it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
 	command.PinFlag(cmd, &f.pins)
 	command.ThreadsFlag(cmd, &f.threads)
-	f.limits.add(cmd)
+	f.limits.addFlags(cmd)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
-	f.problem.add(cmd)
+	f.problem.addFlags(cmd)
 }
 
 // validate validates the flags and reads the cost profile.

@@ -28,7 +28,7 @@ type problemFlags struct {
 	solutionStrategy               graphrun.Strategy // applies the solution of --solution; nil without --solution
 }
 
-func (flags *problemFlags) add(cmd *cobra.Command) {
+func (flags *problemFlags) addFlags(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.StringVar(&flags.certificate, "certificate", "", "write a certificate for graphrun verify to `OUT.json`: the "+
 		"layout problem, its solution, and the proof of the bound")
@@ -197,6 +197,7 @@ type directedBreakpoint struct {
 // factor returns how many times slower or faster the copies are at the breakpoint.
 func (b directedBreakpoint) factor() float64 { return max(b.breakpoint.Factor, 1/b.breakpoint.Factor) }
 
+// breakpoints returns the breakpoint for slower copies, and the breakpoint for faster copies.
 func breakpoints(s *layout.Sensitivity) [2]directedBreakpoint {
 	return [2]directedBreakpoint{{s.Slower, "slower"}, {s.Faster, "faster"}}
 }
@@ -211,14 +212,14 @@ func writeSensitivity(w io.Writer, display term.Display, sensitivity *layout.Sen
 		fmt.Fprintf(w, "the copies of the cheapest plan take %s for %s\n", format.Nanoseconds(sensitivity.CopyNS),
 			format.Bytes(sensitivity.CopiedBytes))
 	}
-	for _, side := range breakpoints(sensitivity) {
-		if side.breakpoint == nil {
-			fmt.Fprintf(w, "the plan stays the cheapest for copies that are up to 1024 times %s\n", side.direction)
+	for _, point := range breakpoints(sensitivity) {
+		if point.breakpoint == nil {
+			fmt.Fprintf(w, "the plan stays the cheapest for copies that are up to 1024 times %s\n", point.direction)
 			continue
 		}
-		factor, _ := format.DistinctPair(side.factor(), 1)
-		rate, previousRate := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
+		factor, _ := format.DistinctPair(point.factor(), 1)
+		rate, previousRate := format.DistinctPair(point.breakpoint.GBps, point.breakpoint.WasGBps)
 		fmt.Fprintf(w, "another plan is the cheapest for copies that are at least %s times %s (%s GB/s instead of %s)%s\n",
-			factor, side.direction, rate, previousRate, changeText(side.breakpoint.Change))
+			factor, point.direction, rate, previousRate, changeText(point.breakpoint.Change))
 	}
 }

@@ -117,7 +117,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
-	// A failed plan does not suppress the notes, which are about the graph and not about the sizes.
+	// The notes are about the graph, not about the sizes, so they are printed even if planning failed.
 	command.PrintNotes(cmd, path, first)
 	command.AddNotes(&doc.Notes, report.NotesOf(first))
 	if err != nil {

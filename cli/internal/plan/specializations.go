@@ -78,10 +78,10 @@ func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 		if proof.Counterexample != nil {
 			continue
 		}
-		seen := map[string]bool{} // several plans may have the same conditions
+		printed := map[string]bool{} // several plans may have the same conditions
 		for _, c := range proof.Cases {
-			if cond := caseText(c); !seen[cond] {
-				seen[cond] = true
+			if cond := caseText(c); !printed[cond] {
+				printed[cond] = true
 				fmt.Fprintf(w, "  %s\n", cond)
 			}
 		}

@@ -182,8 +182,8 @@ func (j *Job) showProgress(w io.Writer, ended <-chan struct{}) {
 			if n := j.total.Load(); n > 0 {
 				counts = fmt.Sprintf("%d / %d ", j.done.Load(), n)
 			}
-			if left := j.RemainingTime(); left != "" {
-				counts += left + ", after "
+			if remaining := j.RemainingTime(); remaining != "" {
+				counts += remaining + ", after "
 			}
 			return counts + time.Since(start).Round(100*time.Millisecond).String()
 		})))

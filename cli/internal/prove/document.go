@@ -95,14 +95,15 @@ func proofOf(proof *contiguity.Report) *ProofDoc {
 		Atoms: program.NotNil(format.Strings[sym.Bool](proof.Atoms)), Ways: []WayDoc{}, Steps: []InductionStepDoc{},
 		Conclusion: conclusionOf(proof)}
 	for _, w := range proof.Paths {
-		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Decisions.String(), w.Condition.String(), w.Branching, w.Formula})
+		doc.Ways = append(doc.Ways, WayDoc{w.Part, w.Decisions.String(), w.Condition.String(), w.BranchingHolds,
+			w.FormulaHolds})
 	}
 	for _, s := range proof.Steps {
 		doc.Steps = append(doc.Steps, InductionStepDoc{s.Claim, s.Paths, s.Holds})
 	}
 	if c := proof.Counterexample; c != nil {
-		doc.Counterexample = &CounterexampleDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.Branching,
-			c.Path.Formula}
+		doc.Counterexample = &CounterexampleDoc{c.Path.Condition.String(), c.Sizes, c.Strides, c.Path.BranchingHolds,
+			c.Path.FormulaHolds}
 	}
 	return doc
 }
@@ -113,10 +114,10 @@ func conclusionOf(proof *contiguity.Report) string {
 	switch {
 	case c != nil && c.Sizes != nil:
 		return fmt.Sprintf("Refuted: for shape %v and strides %v, the branching form is %v and the formula is %v.",
-			c.Sizes, c.Strides, c.Path.Branching, c.Path.Formula)
+			c.Sizes, c.Strides, c.Path.BranchingHolds, c.Path.FormulaHolds)
 	case c != nil:
 		return fmt.Sprintf("Not proved: where %v, the branching form is %v and the formula is %v; no sizes and strides "+
-			"were found that satisfy this condition.", c.Path.Condition, c.Path.Branching, c.Path.Formula)
+			"were found that satisfy this condition.", c.Path.Condition, c.Path.BranchingHolds, c.Path.FormulaHolds)
 	case !proof.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
 	case len(proof.Predicate.Steps) == 0:

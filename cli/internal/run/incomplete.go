@@ -62,28 +62,28 @@ func (w *runWork) remainingPins(pins []string) []string {
 	if len(pins) == 0 || w.runGraph == w.fileGraph {
 		return pins
 	}
-	remaining, all := pinnableNames(w.runGraph), pinnableNames(w.fileGraph)
+	remaining, originalNames := pinnableNames(w.runGraph), pinnableNames(w.fileGraph)
 	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
 		name := text[:max(strings.LastIndexByte(text, '='), 0)]
-		return all[name] && !remaining[name]
+		return originalNames[name] && !remaining[name]
 	})
 }
 
 // pinnableNames returns the set of the names of nodes, values and outputs.
 func pinnableNames(g *graph.Graph) map[string]bool {
-	all := map[string]bool{}
-	g.Values(func(v *graph.Value) { all[v.Name] = true })
+	names := map[string]bool{}
+	g.Values(func(v *graph.Value) { names[v.Name] = true })
 	for _, n := range g.Nodes {
-		all[n.Name] = true
+		names[n.Name] = true
 	}
 	for _, output := range g.Outputs {
-		all[output.Name] = true
+		names[output.Name] = true
 	}
-	return all
+	return names
 }
 
 // merge adds the failed nodes and missing outputs of a run to w.incomplete. err is the error of the run, and out has
-// its outputs. If err is neither nil nor an [exec.Incomplete], merge returns err.
+// its outputs. It returns only errors that are no [exec.Incomplete].
 func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	failed := slices.Clone(w.incomplete.Failed)
 	var runFailures *exec.Incomplete

@@ -8,9 +8,9 @@ import (
 
 // equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
 // channels-last layout: see [Condition.EqualLayouts]. It adds a twin to each implementation. In row-major layout, the
-// twin has the work of the original in channels-last layout, and vice versa. The planner chooses the cheaper of the
-// two. The twin has no kernel: plans with twins are compared by cost and never run. A walk is the order of an
-// implementation's loops with the orders of its results.
+// twin has the work of the original in channels-last layout. In channels-last layout, it has the work of the original
+// in row-major layout. The planner chooses the cheaper of the two. The twin has no kernel: plans with twins are
+// compared by cost and never run. A walk is the order of an implementation's loops with the orders of its results.
 //
 // Below, the other layout (order, walk, call) is channels-last for row-major, and row-major for channels-last.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",

@@ -19,8 +19,8 @@ type printer struct {
 	markdown bool
 }
 
-// table prints a table with a title.
-func (p *printer) table(title string, t *term.Table) {
+// printTable prints a table with a title.
+func (p *printer) printTable(title string, t *term.Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
@@ -39,20 +39,21 @@ func (d *Document) write(p *printer) {
 		p.display.WriteSentences(p.w, text)
 	}
 	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.display.ProseWidth()))
-	p.table("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
-	p.table(d.slowdownTable())
+	p.printTable("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
+	p.printTable(d.slowdownTable())
 	if len(d.Conditions) > 1 {
-		p.table("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
-		p.table("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
-		p.table("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
+		p.printTable("Geometric mean of the gap, %",
+			d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
+		p.printTable("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
+		p.printTable("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
 	order, byGroup := d.groups()
 	for i, g := range order {
 		if i == 0 {
-			p.table("Graphs: "+d.firstCondition(), graphTable(d.Strategies, byGroup[g]))
+			p.printTable("Graphs: "+d.firstCondition(), graphTable(d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
-			p.table(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
+			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
 				timeTable(d.Strategies, byGroup[g]))
 		}
 	}

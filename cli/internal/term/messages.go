@@ -34,12 +34,12 @@ func PrintError(cmd *cobra.Command, err error) {
 
 // placeLength returns the length of the place FILE:LINE:COL: at the start of a line; 0 for none.
 func placeLength(line, file string) int {
-	rest, ok := strings.CutPrefix(line, file+":")
+	afterFile, ok := strings.CutPrefix(line, file+":")
 	if !ok {
 		return 0
 	}
-	rest = strings.TrimLeft(rest, "0123456789:")
-	return len(line) - len(rest)
+	afterFile = strings.TrimLeft(afterFile, "0123456789:")
+	return len(line) - len(afterFile)
 }
 
 // PrintNote prints a remark on stderr.

@@ -126,7 +126,7 @@ const columnGap = 2
 
 // Write prints the table. It ignores errors of w.
 func (t *Table) Write(w io.Writer, display Display) {
-	widths := t.fit(display.width)
+	widths := t.fittedWidths(display.width)
 	heads := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		heads[i] = c.Head
@@ -160,8 +160,8 @@ func (t *Table) widths() []int {
 // omitted is the width of an omitted column.
 const omitted = -1
 
-// fit returns the widths of the columns on a display with lines of limit characters; limit 0 means unlimited.
-func (t *Table) fit(limit int) []int {
+// fittedWidths returns the widths of the columns on a display with lines of limit characters; limit 0 means unlimited.
+func (t *Table) fittedWidths(limit int) []int {
 	widths := t.widths()
 	if limit == 0 || total(widths) <= limit {
 		return widths
@@ -234,9 +234,9 @@ func (t *Table) shrink(widths []int, limit, round int) {
 		}
 		// Shrink the widest column to the width of the next column, and then both columns together.
 		least := max(t.minWidth(widest, round), min(next, widths[widest]-1))
-		cut := min(excess, widths[widest]-least)
-		widths[widest] -= cut
-		excess -= cut
+		reduction := min(excess, widths[widest]-least)
+		widths[widest] -= reduction
+		excess -= reduction
 	}
 }
 
@@ -324,9 +324,9 @@ func CutMiddle(s string, width int) string {
 	if n <= width {
 		return s
 	}
-	room := max(0, width-Width(Ellipsis))
-	head := runewidth.Truncate(s, (room+1)/2, "")
-	tail := runewidth.TruncateLeft(s, n-(room-Width(head)), "")
+	remainingWidth := max(0, width-Width(Ellipsis))
+	head := runewidth.Truncate(s, (remainingWidth+1)/2, "")
+	tail := runewidth.TruncateLeft(s, n-(remainingWidth-Width(head)), "")
 	return head + Ellipsis + tail
 }
 
@@ -342,10 +342,10 @@ func cutList(list string, width int) string {
 		return CutEnd(list, width)
 	}
 	items := strings.Split(inner, ",")
-	best := ""                                 // the longest text that fits
-	for kept := 1; kept < len(items); kept++ { // the number of items that remain
-		first := (kept + 1) / 2 // the number of them before the ellipsis
-		parts := slices.Concat(items[:first], []string{Ellipsis}, items[len(items)-(kept-first):])
+	best := ""                                                // the longest text that fits
+	for keptItems := 1; keptItems < len(items); keptItems++ { // the number of items that remain
+		first := (keptItems + 1) / 2 // the number of them before the ellipsis
+		parts := slices.Concat(items[:first], []string{Ellipsis}, items[len(items)-(keptItems-first):])
 		text := head + "[" + strings.Join(parts, ",") + "]"
 		if Width(text) > width {
 			break

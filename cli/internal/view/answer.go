@@ -30,7 +30,7 @@ func (p *picture) answers(file string) []string {
 // largestText lists the steps with the largest costs. It returns "" if there are no costs, or if the picture shows
 // two plans.
 func (p *picture) largestText() string {
-	if slices.ContainsFunc(p.boxes, func(box pictureBox) bool { return box.side > 0 }) {
+	if slices.ContainsFunc(p.boxes, func(box pictureBox) bool { return box.planIndex > 0 }) {
 		return ""
 	}
 	boxes := slices.DeleteFunc(slices.Clone(p.boxes), func(box pictureBox) bool { return box.share <= 0 })

@@ -74,13 +74,13 @@ func (p *picture) valueNames(yield func(string) bool) {
 // has, for each box of whole, the number of lines between the box and the value; -1 for a box outside p. excerptIndex
 // has the index of each box in p.
 func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) {
-	type side struct { // the operands or the readers of a box
+	type omittedSide struct { // the omitted operands, or the omitted readers, of a box
 		box  int
 		name string // operand or reader
 	}
-	omittedBoxes := map[side]int{} // the boxes that stand for omitted boxes
+	omittedBoxes := map[omittedSide]int{} // the boxes that stand for omitted boxes
 	omittedBoxOf := func(box int, name string) int {
-		key := side{box, name}
+		key := omittedSide{box, name}
 		i, exists := omittedBoxes[key]
 		if !exists {
 			i = len(p.boxes)
@@ -99,7 +99,7 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 	for _, value := range whole.values {
 		excerptValue := value
 		excerptValue.to = nil
-		omitted := 0 // the box of the omitted readers; 0 means none, since boxes of the excerpt come first
+		omittedReaders := 0 // the box of the omitted readers; 0 means none, since boxes of the excerpt come first
 		for _, to := range value.to {
 			switch {
 			case distance[to] >= 0 && distance[value.from] >= 0:
@@ -108,11 +108,11 @@ func (p *picture) addExcerptLines(whole *picture, distance, excerptIndex []int) 
 				p.addValue(pictureValue{from: omittedBoxOf(excerptIndex[to], "operand"), to: []int{excerptIndex[to]},
 					layout: value.layout, tip: value.tip})
 			case distance[value.from] >= 0:
-				omitted = omittedBoxOf(excerptIndex[value.from], "reader")
+				omittedReaders = omittedBoxOf(excerptIndex[value.from], "reader")
 			}
 		}
-		if excerptValue.from = excerptIndex[value.from]; omitted > 0 {
-			excerptValue.to = append(excerptValue.to, omitted)
+		if excerptValue.from = excerptIndex[value.from]; omittedReaders > 0 {
+			excerptValue.to = append(excerptValue.to, omittedReaders)
 		}
 		if distance[value.from] >= 0 && len(excerptValue.to) > 0 {
 			p.addValue(excerptValue)

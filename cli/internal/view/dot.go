@@ -17,7 +17,7 @@ func (p *picture) dot(root *item, horizontal bool) []byte {
 	if horizontal {
 		w.WriteString("  rankdir=LR;\n")
 	}
-	w.group(root, "  ", "")
+	w.writeGroup(root, "  ", "")
 	drawn := map[string]bool{} // boxes of two folded groups may have several lines, which are drawn once
 	for _, value := range p.values {
 		for _, to := range value.to {
@@ -40,19 +40,19 @@ type dotWriter struct {
 	groups int            // the number of clusters so far
 }
 
-// group writes the items of an open group. indent is the indentation of the lines. scope is the common prefix of names
-// in the enclosing group.
-func (w *dotWriter) group(it *item, indent, scope string) {
+// writeGroup writes the items of an open group. indent is the indentation of the lines. scope is the common prefix of
+// names in the enclosing group.
+func (w *dotWriter) writeGroup(it *item, indent, scope string) {
 	if it.scope != "" {
 		scope = it.scope
 	}
 	names := w.scene.names(it, scope)
 	for i, child := range it.items {
 		text := w.itemBox(child, names[i])
-		if child.open {
+		if child.isOpen {
 			w.groups++
 			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoteDOT(text.frameLabel))
-			w.group(child, indent+"  ", scope)
+			w.writeGroup(child, indent+"  ", scope)
 			fmt.Fprintf(w, "%s}\n", indent)
 			continue
 		}

@@ -18,7 +18,7 @@ type item struct {
 	repeats    int
 	items      []*item // nil for a box
 	from, upTo int     // the range of its boxes in groupBuilder.order
-	open       bool    // whether a group is drawn as a frame with its items
+	isOpen     bool    // whether a group is drawn as a frame with its items
 }
 
 // The limits for folding boxes into groups.
@@ -59,7 +59,7 @@ func (p *picture) fold() *item {
 	if last < 0 {
 		last = len(builder.order)
 	}
-	root := &item{box: -1, label: p.title, upTo: len(builder.order), open: true}
+	root := &item{box: -1, label: p.title, upTo: len(builder.order), isOpen: true}
 	root.items = slices.Concat(builder.terminals(0, first, "inputs"),
 		builder.drawableItems(builder.groupRepeats(builder.groupScopes(first, last, 0))),
 		builder.terminals(last, len(builder.order), "outputs"))
@@ -110,7 +110,7 @@ func (builder *groupBuilder) sort() {
 			readers[from] = append(readers[from], to)
 		}
 	}
-	ready := map[string]*indexHeap{} // heaps by rank and scope; a box is in the heap of each prefix of its scope
+	readyBoxes := map[string]*indexHeap{} // heaps by rank and scope; a box is in the heap of each prefix of its scope
 	keys := func(b int) []string {
 		key := fmt.Sprint(builder.boxes[b].rank())
 		list := []string{key}
@@ -122,10 +122,10 @@ func (builder *groupBuilder) sort() {
 	}
 	add := func(b int) {
 		for _, key := range keys(b) {
-			if ready[key] == nil {
-				ready[key] = &indexHeap{}
+			if readyBoxes[key] == nil {
+				readyBoxes[key] = &indexHeap{}
 			}
-			heap.Push(ready[key], b)
+			heap.Push(readyBoxes[key], b)
 		}
 	}
 	for b, n := range unready {
@@ -133,12 +133,12 @@ func (builder *groupBuilder) sort() {
 			add(b)
 		}
 	}
-	done := make([]bool, len(builder.boxes))
+	isOrdered := make([]bool, len(builder.boxes))
 	rankKeys := []string{"2", "1", "0"} // keys of heaps; popPreferred tries the last key first, so inputs come first
 	preferred := rankKeys
 	for len(builder.order) < len(builder.boxes) {
-		b := popPreferred(ready, preferred, done)
-		done[b] = true
+		b := popPreferred(readyBoxes, preferred, isOrdered)
+		isOrdered[b] = true
 		builder.order = append(builder.order, b)
 		// The next box is from the heap of the longest prefix of this box's scope. If that heap is empty, shorter
 		// prefixes follow, then boxes of any scope. Element 0 of keys is the rank alone, which rankKeys has.
@@ -152,11 +152,12 @@ func (builder *groupBuilder) sort() {
 }
 
 // popPreferred tries the heaps with the preferred keys from last to first. It removes and returns the least box of the
-// first heap that has one. It discards boxes that are done, which remain in the heaps of other prefixes.
-func popPreferred(ready map[string]*indexHeap, preferred []string, done []bool) int {
+// first heap that has one. It discards boxes that are already in the order, which remain in the heaps of other
+// prefixes.
+func popPreferred(readyBoxes map[string]*indexHeap, preferred []string, isOrdered []bool) int {
 	for _, key := range slices.Backward(preferred) {
-		for h := ready[key]; h != nil && h.Len() > 0; {
-			if b := heap.Pop(h).(int); !done[b] {
+		for h := readyBoxes[key]; h != nil && h.Len() > 0; {
+			if b := heap.Pop(h).(int); !isOrdered[b] {
 				return b
 			}
 		}
@@ -310,7 +311,7 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 func (it *item) openTo(depth int) {
 	for _, child := range it.items {
 		if child.box < 0 {
-			child.open = depth > 0
+			child.isOpen = depth > 0
 			child.openTo(depth - 1)
 		}
 	}
@@ -320,7 +321,7 @@ func (it *item) openTo(depth int) {
 func (it *item) countVisible() int {
 	count := 0
 	for _, child := range it.items {
-		if child.open {
+		if child.isOpen {
 			count += child.countVisible()
 		} else {
 			count++
@@ -359,10 +360,10 @@ func (it *item) openScope(name string) bool {
 		switch {
 		case child.box >= 0:
 		case child.label == name || child.scope == strings.Trim(name, "/"):
-			child.open, found = true, true
+			child.isOpen, found = true, true
 			child.openTo(child.depth())
 		case child.openScope(name):
-			child.open, found = true, true
+			child.isOpen, found = true, true
 		}
 	}
 	return found

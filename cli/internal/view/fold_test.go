@@ -85,7 +85,7 @@ func checkRanges(t *rapid.T, g *item) {
 func toggle(t *rapid.T, g *item) {
 	for _, x := range g.items {
 		if x.box < 0 {
-			x.open = rapid.Bool().Draw(t, "open")
+			x.isOpen = rapid.Bool().Draw(t, "open")
 			toggle(t, x)
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	openAll    = "all"
 )
 
-// drawingFlags adds the flags that change the drawing but not the plan.
-func (f *flags) drawingFlags(cmd *cobra.Command) {
+// addDrawingFlags adds the flags that change the drawing but not the plan.
+func (f *flags) addDrawingFlags(cmd *cobra.Command) {
 	flagSet := cmd.Flags()
 	flagSet.StringArrayVar(&f.open, "open", nil,
 		"open all groups of a `SCOPE`, as layer1/layer1.0; all opens every group (repeatable)")
@@ -31,7 +31,7 @@ func (f *flags) drawingFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkDrawing validates the flags that drawingFlags adds.
+// checkDrawing validates the flags that addDrawingFlags adds.
 func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	switch {
 	case f.direction != vertical && f.direction != horizontal:
@@ -80,7 +80,7 @@ func (f *flags) groupTree(drawing *picture) (*item, error) {
 
 // flat returns the root of a tree without groups: its items are all boxes of the picture.
 func (p *picture) flat() *item {
-	root := &item{box: -1, label: p.title, upTo: len(p.boxes), open: true}
+	root := &item{box: -1, label: p.title, upTo: len(p.boxes), isOpen: true}
 	for i := range p.boxes {
 		root.items = append(root.items, &item{box: i, label: p.boxes[i].name, from: i, upTo: i + 1})
 	}
@@ -90,7 +90,7 @@ func (p *picture) flat() *item {
 // isUnfolded reports whether no group is folded.
 func (it *item) isUnfolded() bool {
 	return !slices.ContainsFunc(it.items, func(child *item) bool {
-		return child.box < 0 && (!child.open || !child.isUnfolded())
+		return child.box < 0 && (!child.isOpen || !child.isUnfolded())
 	})
 }
 

@@ -136,7 +136,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 			if err := exit.InterruptError(ctx); err != nil {
 				return nil, err
 			}
-			box.Explain = append(box.Explain, explainers[b.side].texts(name)...)
+			box.Explain = append(box.Explain, explainers[b.planIndex].texts(name)...)
 		}
 		content.Boxes = append(content.Boxes, box)
 	}
@@ -158,7 +158,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 func (s *scene) addGroup(content *pageData, it *item) int {
 	index := len(content.Groups)
 	content.Groups = append(content.Groups, pageGroup{})
-	created := pageGroup{Label: it.label, Open: it.open, Items: []int{}, Lines: []string{},
+	created := pageGroup{Label: it.label, Open: it.isOpen, Items: []int{}, Lines: []string{},
 		Drawing: drawingOf(s.levels[it])}
 	if t := s.texts[it]; t != nil {
 		created.Label, created.LabelWidth, created.Lines, created.pageMarkup = t.frameLabel, t.labelWidth(), t.lines, t.page()

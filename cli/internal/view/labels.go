@@ -56,13 +56,13 @@ func shortenName(name string, before, after, width int) string {
 	from, upTo := before, max(length-after, before+1)
 	// The characters from to upTo-1 differ. If they are near an end, or if some characters take another number of columns
 	// than one, the middle is removed.
-	half := (width - 1) / 2
-	if term.Width(name) <= width || term.Width(name) != length || from < half || upTo > length-half {
+	halfWidth := (width - 1) / 2
+	if term.Width(name) <= width || term.Width(name) != length || from < halfWidth || upTo > length-halfWidth {
 		return term.CutMiddle(name, width)
 	}
 	upTo = min(upTo, from+width-2) // an ellipsis at each end takes a column
-	for left := true; upTo-from+2 < width; left = !left {
-		if left {
+	for extendLeft := true; upTo-from+2 < width; extendLeft = !extendLeft {
+		if extendLeft {
 			from--
 		} else {
 			upTo++

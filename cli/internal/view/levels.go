@@ -49,22 +49,23 @@ type scene struct {
 	texts      map[*item]*svgBox // the text of each item
 }
 
-// newScene computes the drawings of the open groups of a picture, or of all its groups if all is true.
-func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
+// newScene computes the drawings of the open groups of a picture, or of all its groups if drawsAll is true.
+func (p *picture) newScene(root *item, horizontal, drawsAll bool) (*scene, error) {
 	s := &scene{picture: p, root: root, horizontal: horizontal, levels: map[*item]*level{}, texts: map[*item]*svgBox{}}
 	values := make([]int, len(p.values))
 	for i := range values {
 		values[i] = i
 	}
-	_, err := s.drawLevel(root, "", values, nil, all)
+	_, err := s.drawLevel(root, "", values, nil, drawsAll)
 	return s, err
 }
 
 // drawLevel computes the drawing of a group, and of the groups in it. scope is the scope around the group (see
 // pictureBox). values are the indices (in picture.values) of the values that the boxes of the group compute or read.
-// outerLine maps a value that enters or leaves the group to its line outside the group. The parameter all has the same
-// meaning as in newScene.
-func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
+// outerLine maps a value that enters or leaves the group to its line outside the group. The parameter drawsAll has the
+// same meaning as in newScene.
+func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map[int]int,
+	drawsAll bool) (*level, error) {
 	drawn := &level{}
 	if group.scope != "" {
 		scope = group.scope
@@ -75,12 +76,12 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 		text := s.itemBox(child, names[i])
 		s.texts[child] = text
 		size := text.size
-		if child.box < 0 && (all || child.open) {
-			inner, err := s.drawLevel(child, scope, innerValues[i], lineOf, all)
+		if child.box < 0 && (drawsAll || child.isOpen) {
+			inner, err := s.drawLevel(child, scope, innerValues[i], lineOf, drawsAll)
 			if err != nil {
 				return nil, err
 			}
-			if child.open {
+			if child.isOpen {
 				size = s.frame(inner, text)
 			}
 		}

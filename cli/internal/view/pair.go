@@ -42,34 +42,34 @@ func (f *flags) checkPair() error {
 func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
 	costProfile *machine.Profile) ([]byte, *picture, error) {
 	var programs [2]*graphrun.Program
-	var sides [2]*picture
+	var pictures [2]*picture
 	for i, name := range f.strategies {
 		var err error
 		if programs[i], err = f.compile(ctx, g, name, costProfile); err != nil {
 			return nil, nil, err
 		}
-		sides[i] = pictureOf(title, programs[i].Graph(), programs[i].Report())
+		pictures[i] = pictureOf(title, programs[i].Graph(), programs[i].Report())
 	}
 	difference, err := experiment.Diff(programs[0], programs[1])
 	if err != nil {
 		return nil, nil, err
 	}
-	markDifferences(sides, difference)
+	markDifferences(pictures, difference)
 	both := &picture{title: title, remarks: []string{differenceText(difference)}}
 	both.addSizes(g)
-	root := &item{box: -1, label: title, open: true}
-	for i, p := range sides {
-		part, err := f.neighbourhood(p)
+	root := &item{box: -1, label: title, isOpen: true}
+	for i, p := range pictures {
+		shown, err := f.neighbourhood(p)
 		if err != nil {
 			return nil, nil, err
 		}
-		tree, err := f.groupTree(part)
+		tree, err := f.groupTree(shown)
 		if err != nil {
 			return nil, nil, err
 		}
 		tree.label = f.strategies[i]
-		both.remarks = append(both.remarks, part.remarks...)
-		both.addSide(part, tree, i)
+		both.remarks = append(both.remarks, shown.remarks...)
+		both.addPicture(shown, tree, i)
 		root.items = append(root.items, tree)
 	}
 	root.upTo = len(both.boxes)
@@ -103,16 +103,16 @@ func signedTime(ns float64) string {
 }
 
 // markDifferences adds the differences of two plans to the boxes of their pictures.
-func markDifferences(sides [2]*picture, difference *experiment.Difference) {
+func markDifferences(pictures [2]*picture, difference *experiment.Difference) {
 	var stepMarks, valueMarks [2]map[string]string
-	for i := range sides {
+	for i := range pictures {
 		stepMarks[i], valueMarks[i] = map[string]string{}, map[string]string{}
 	}
 	names := [2]string{difference.First.Strategy, difference.Second.Strategy}
 	for _, s := range difference.Steps {
 		stepsOf := [2][]experiment.StepSummary{s.First, s.Second}
 		cost := [2]float64{s.FirstNS, s.SecondNS}
-		for i := range sides {
+		for i := range pictures {
 			text := stepDifferenceText(s.What, names[1-i], stepsOf[1-i], cost[1-i])
 			for _, step := range stepsOf[i] {
 				stepMarks[i][step.Name] = text
@@ -123,7 +123,7 @@ func markDifferences(sides [2]*picture, difference *experiment.Difference) {
 		valueMarks[0][v.Value] = fmt.Sprintf("%s: %s", names[1], v.Second.Layout)
 		valueMarks[1][cmp.Or(v.Other, v.Value)] = fmt.Sprintf("%s: %s", names[0], v.First.Layout)
 	}
-	for i, p := range sides {
+	for i, p := range pictures {
 		for k := range p.boxes {
 			box := &p.boxes[k]
 			if text := stepMarks[i][box.name]; text != "" && (box.kind == stepBox || box.kind == copyBox) {
@@ -156,11 +156,12 @@ func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns f
 	return fmt.Sprintf("≠ cost, %s: %s", other, format.Nanoseconds(ns))
 }
 
-// addSide adds the boxes, values and layouts of part to p, and renumbers the boxes of tree. side is 0 or 1.
-func (p *picture) addSide(part *picture, tree *item, side int) {
+// addPicture adds the boxes, values and layouts of the picture of one plan to p, and renumbers the boxes of tree.
+// planIndex is 0 or 1.
+func (p *picture) addPicture(added *picture, tree *item, planIndex int) {
 	first := len(p.boxes)
-	layouts := make([]int, len(part.legend)) // for each layout of part, its index in p.legend
-	for i, l := range part.legend {
+	layouts := make([]int, len(added.legend)) // for each layout of part, its index in p.legend
+	for i, l := range added.legend {
 		layouts[i] = slices.IndexFunc(p.legend, func(other pictureLayout) bool { return other.name == l.name })
 		if layouts[i] < 0 {
 			layouts[i] = len(p.legend)
@@ -174,11 +175,11 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 		}
 		return layouts[l]
 	}
-	for _, b := range part.boxes {
-		b.layout, b.side = layoutIn(b.layout), side
+	for _, b := range added.boxes {
+		b.layout, b.planIndex = layoutIn(b.layout), planIndex
 		p.boxes = append(p.boxes, b)
 	}
-	for _, value := range part.values {
+	for _, value := range added.values {
 		value.from, value.to, value.layout = value.from+first, slices.Clone(value.to), layoutIn(value.layout)
 		for i := range value.to {
 			value.to[i] += first
@@ -212,7 +213,7 @@ func (p *picture) linkPeers() {
 	for i := range p.boxes {
 		box := &p.boxes[i]
 		box.peer = -1
-		boxNamed[box.side][key(box)] = i
+		boxNamed[box.planIndex][key(box)] = i
 	}
 	for name, i := range maps.All(boxNamed[0]) {
 		if k, found := boxNamed[1][name]; found {

@@ -61,7 +61,7 @@ type pictureBox struct {
 	values      []string // names of the results
 	omitted     int      // for an omittedBox: the number of omitted operands or readers
 	marks       []string // differences from the other plan
-	side        int      // 0 for the first plan of a picture of two plans, 1 for the second plan
+	planIndex   int      // 0 for the first plan of a picture of two plans, 1 for the second plan
 	peer        int      // index of the box for the same node, input or output in the other plan; -1 for none
 }
 

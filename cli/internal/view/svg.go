@@ -79,7 +79,7 @@ func (s *scene) svg() []byte {
 	size := s.orientBox(graphdraw.Box{Width: drawing.Width, Height: drawing.Height})
 	const narrowest = 760 // pixels: room for the title and the legend of a small drawing
 	w.width = max(narrowest, size.Width)
-	head := w.header()
+	head := w.layOutHeader()
 	width, height := formatTenth(w.width), formatTenth(w.top+size.Height)
 	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img">`+"\n",
 		width, height, width, height)
@@ -87,7 +87,7 @@ func (s *scene) svg() []byte {
 	fmt.Fprintf(&w, "</style>\n<rect class=\"page\" width=\"%s\" height=\"%s\"/>\n<g id=\"head\">\n%s</g>\n", width,
 		height, head)
 	fmt.Fprintf(&w, "<g transform=\"translate(%s %s)\">\n", formatTenth((w.width-size.Width)/2), formatTenth(w.top))
-	w.group(s.root, graphdraw.Point{})
+	w.writeGroup(s.root, graphdraw.Point{})
 	w.WriteString("</g>\n</svg>\n")
 	return w.Bytes()
 }
@@ -117,8 +117,8 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 	return layoutColors[index%len(layoutColors)], layoutDashes[(index+index/len(layoutColors))%len(layoutDashes)]
 }
 
-// header returns the title, the remarks and the legend as SVG. It sets w.top to the y below them.
-func (w *svgWriter) header() string {
+// layOutHeader returns the title, the remarks and the legend as SVG. It sets w.top to the y below them.
+func (w *svgWriter) layOutHeader() string {
 	const left, right = 20.0, 20.0
 	var b strings.Builder
 	y := 30.0
@@ -166,18 +166,18 @@ func (w *svgWriter) header() string {
 	return b.String()
 }
 
-// group draws the items of an open group and the lines between the items. origin is the upper left corner of the
+// writeGroup draws the items of an open group and the lines between the items. origin is the upper left corner of the
 // group's drawing.
-func (w *svgWriter) group(it *item, origin graphdraw.Point) {
+func (w *svgWriter) writeGroup(it *item, origin graphdraw.Point) {
 	drawing := w.levels[it]
 	for i := range drawing.lines {
-		w.line(it, drawing, i, origin)
+		w.writeLine(it, drawing, i, origin)
 	}
 	for i, child := range it.items {
 		text, corner := w.texts[child], drawing.Corners[i]
 		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
 		oriented := w.orientPoint(corner)
-		if !child.open {
+		if !child.isOpen {
 			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, text.kind, formatTenth(oriented.X),
 				formatTenth(oriented.Y))
 			if tip := text.tooltip(); tip != "" {
@@ -195,7 +195,7 @@ func (w *svgWriter) group(it *item, origin graphdraw.Point) {
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
 		innerOrigin := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
 		w.connectPorts(drawing, i, len(child.items), inner, origin, innerOrigin)
-		w.group(child, innerOrigin)
+		w.writeGroup(child, innerOrigin)
 	}
 }
 
@@ -210,9 +210,9 @@ func (s *scene) orientPoint(p graphdraw.Point) graphdraw.Point {
 // curve returns the path command of a cubic curve. The tangents at both ends have the direction of the picture
 // (vertical or horizontal): the control points are halfway along this direction.
 func (s *scene) curve(from, to graphdraw.Point) string {
-	half := (to.Y - from.Y) / 2 // Y is the direction of the picture before orientPoint
+	halfHeight := (to.Y - from.Y) / 2 // Y is the direction of the picture before orientPoint
 	list := []string{"C"}
-	for _, p := range []graphdraw.Point{{X: from.X, Y: from.Y + half}, {X: to.X, Y: to.Y - half}, to} {
+	for _, p := range []graphdraw.Point{{X: from.X, Y: from.Y + halfHeight}, {X: to.X, Y: to.Y - halfHeight}, to} {
 		p = s.orientPoint(p)
 		list = append(list, formatTenth(p.X), formatTenth(p.Y))
 	}
@@ -246,7 +246,7 @@ func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, i
 }
 
 // lineClass returns the CSS classes of a line: the parameter class and, unless layout is -1, the class of the layout.
-// The latter is a letter (l for strokes, f for fills) and the index of the layout, such as l2.
+// The class of a layout is a letter (l for strokes, f for fills) and the index of the layout, such as l2.
 func lineClass(class, letter string, layout int) string {
 	if layout < 0 {
 		return class
@@ -254,8 +254,8 @@ func lineClass(class, letter string, layout int) string {
 	return fmt.Sprintf("%s %s%d", class, letter, layout)
 }
 
-// line draws line i of a level, with an arrowhead at each reader. origin is the upper left corner of the level.
-func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
+// writeLine draws line i of a level, with an arrowhead at each reader. origin is the upper left corner of the level.
+func (w *svgWriter) writeLine(it *item, l *level, i int, origin graphdraw.Point) {
 	drawn := &l.lines[i]
 	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(drawn)),
 		lineClass("net", "l", drawn.layout))
@@ -275,7 +275,7 @@ func (w *svgWriter) line(it *item, l *level, i int, origin graphdraw.Point) {
 	}
 	w.WriteString(`"/>`)
 	for k, to := range drawn.to {
-		if to >= len(it.items) || it.items[to].open {
+		if to >= len(it.items) || it.items[to].isOpen {
 			continue // the line continues inside an open group, or outside this group
 		}
 		// The tip is a triangle with its point at the reader.

@@ -94,7 +94,7 @@ a graph in Graphviz's language.`,
 	cmd.Flags().StringVar(&f.profile, "profile", "",
 		"show the measured times of `FILE`, the output of bench --profile --json or plan --measure --json")
 	_ = cmd.MarkFlagFilename("profile", "json")
-	f.drawingFlags(cmd)
+	f.addDrawingFlags(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.DeviceFlag(cmd, &f.device)

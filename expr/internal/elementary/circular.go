@@ -222,8 +222,8 @@ type eighth struct {
 	angle, rest float64 // the angle of the direction is angle + rest
 }
 
-// eighths has the directions from the positive x axis to the positive y axis and, from index 4 on, those from the
-// negative x axis to the positive y axis.
+// eighths has the directions from the positive x axis to the positive y axis. From index 4 on, it has the directions
+// from the negative x axis to the positive y axis.
 var eighths = [8]eighth{
 	{1, 0, 0, 0}, {1, 1, math.Pi / 4, halfPiRest / 2}, {0, 1, math.Pi / 2, halfPiRest}, {},
 	{-1, 0, math.Pi, 2 * halfPiRest}, {-1, 1, 3 * math.Pi / 4, 9.184850993605148e-17},

@@ -25,7 +25,7 @@ func sinh(x float64) float64 {
 		}
 		return x + float64(x*x2*p)
 	case magnitude <= negligibleExp:
-		// t is a/log(2), and p is first e^a / 2^k and then e^a / 2. sinh(a) is p - 1/(4p).
+		// With a = |x|, t is a/log(2), and p is first e^a / 2^k and then e^a / 2. sinh(a) is p - 1/(4p).
 		t := magnitude * math.Log2E
 		p, _, k := powerOfSum(t, math.FMA(magnitude, math.Log2E, -t)+float64(magnitude*Log2ERounding))
 		p = float64(p * (0.5 * powerOf2(k)))

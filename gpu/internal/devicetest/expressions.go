@@ -79,7 +79,7 @@ func Calls(t *testing.T, open func() ([]device.Device, error)) {
 			}
 		}
 		t.Logf("%s: %s", d.Info().Name, counts.String())
-		if counts.Differ > 0 || counts.Equal == 0 {
+		if counts.Differing > 0 || counts.Equal == 0 {
 			t.Error(counts.First)
 		}
 	}
@@ -135,7 +135,7 @@ func every(codes []conform.Code, step int) (selected []conform.Code) {
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
-	equal, unsupported, differ, results := 0, 0, 0, 0
+	equalCount, unsupportedCount, differingCount, resultCount := 0, 0, 0, 0
 	for codeIndex, code := range codes {
 		for walkIndex := range testsize.Of(1, len(conform.Walks)) {
 			walk := conform.Walks[(codeIndex+walkIndex)%len(conform.Walks)]
@@ -146,21 +146,21 @@ func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 			diff, err := conform.Compare(code.Code, iteration, d.Info().Promise.Target, rng, device.RunOn(d))
 			switch {
 			case errors.Is(err, lower.ErrUnsupported):
-				unsupported++
+				unsupportedCount++
 			case err != nil:
 				t.Fatalf("%s, %s: %v", code.Name, walk, err)
-			case diff.Differ > 0:
-				differ++
-				t.Errorf("%s, %s: %d of %d results differ: %s", code.Name, walk, diff.Differ, diff.Results, diff.First)
+			case diff.Differing > 0:
+				differingCount++
+				t.Errorf("%s, %s: %d of %d results differ: %s", code.Name, walk, diff.Differing, diff.Results, diff.First)
 			default:
-				equal++
+				equalCount++
 			}
-			results += diff.Results
+			resultCount += diff.Results
 		}
 	}
-	t.Logf("%s: %d kernels with %d results: %d equal, %d differ; %d not supported", name, equal+differ, results, equal,
-		differ, unsupported)
-	if equal == 0 {
+	t.Logf("%s: %d kernels with %d results: %d equal, %d differ; %d not supported", name, equalCount+differingCount,
+		resultCount, equalCount, differingCount, unsupportedCount)
+	if equalCount == 0 {
 		t.Error("nothing was compared")
 	}
 }

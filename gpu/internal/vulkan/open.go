@@ -111,11 +111,11 @@ func (d *dev) Info() device.Info { return d.info }
 
 // open reads the properties of a device, creates its objects, and tests which operations it computes exactly.
 func (d *dev) open() error {
-	apiVersion := d.properties()
+	apiVersion := d.readProperties()
 	if apiVersion < version12 {
 		return errors.New("vulkan: the device lacks Vulkan 1.2")
 	}
-	features, err := d.features()
+	features, err := d.enabledFeatures()
 	if err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func (d *dev) open() error {
 	return err
 }
 
-// properties reads the device's name, limits, memory, and rules for floats (rounding, subnormal numbers). It returns
-// the latest version of Vulkan that the device supports.
-func (d *dev) properties() uint32 {
+// readProperties sets d.info, d.options, d.maxPushBytes and d.memoryTypes. The options are the device's rules for
+// floats (rounding, subnormal numbers). It returns the latest version of Vulkan that the device supports.
+func (d *dev) readProperties() uint32 {
 	floats := physicalDeviceVulkan12Props{SType: sPhysicalDeviceVulkan12Props}
 	properties := physicalDeviceProperties2{SType: sPhysicalDeviceProperties2, PNext: chain(&floats)}
 	purego.SyscallN(d.instance.api.GetPhysicalDeviceProperties2, d.physical, uintptr(ptr(&properties)))
@@ -186,9 +186,9 @@ func (d *dev) properties() uint32 {
 	return properties.Properties.ApiVersion
 }
 
-// features returns the features to enable, a list of three structs. It returns an error if the device lacks a required
-// feature. float64 is optional.
-func (d *dev) features() (*physicalDeviceFeatures2, error) {
+// enabledFeatures returns the features to enable, a list of three structs, and sets d.info.Float16. It returns an error
+// if the device lacks a required feature. float64 is optional.
+func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
 	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12}
 	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11, PNext: chain(&supported12)}
 	supported := physicalDeviceFeatures2{SType: sPhysicalDeviceFeatures2, PNext: chain(&supported11)}

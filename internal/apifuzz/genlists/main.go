@@ -23,7 +23,7 @@ const (
 	root   = "../.."
 )
 
-// lists are the entries of the generated file.
+// lists has the entries of the generated file, as Go source text.
 type lists struct {
 	folders, imports, functions, receivers []string
 }

@@ -131,10 +131,10 @@ func (d *Device) alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 
 // compiled is a lower.Program whose kernels are compiled.
 type compiled struct {
-	launches []launch
-	scratch  int   // bytes of scratch memory
-	fault    error // the error to report if a run sets the fault word; nil if the program does not write the word
-	sizes    []int // for each result, then for each operand: the bytes of an element
+	launches  []launch
+	scratch   int   // bytes of scratch memory
+	fault     error // the error to report if a run sets the fault word; nil if the program does not write the word
+	elemBytes []int // for each result, then for each operand: the bytes of an element
 }
 
 // launch is a lower.Launch whose source kernel (the field Kernel) is replaced by a compiled one.

@@ -110,18 +110,18 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := d.compile(program)
+	compiledProgram, err := d.compile(program)
 	if err != nil {
 		return nil, err
 	}
 	if program.Fault != "" {
-		compiled.fault = fmt.Errorf("%s: %s", op.Name, program.Fault)
+		compiledProgram.fault = fmt.Errorf("%s: %s", op.Name, program.Fault)
 	}
 	for _, meta := range call.Out {
-		compiled.sizes = append(compiled.sizes, meta.DType.Size())
+		compiledProgram.elemBytes = append(compiledProgram.elemBytes, meta.DType.Size())
 	}
 	for i := range call.In {
-		compiled.sizes = append(compiled.sizes, call.Meta(i).DType.Size())
+		compiledProgram.elemBytes = append(compiledProgram.elemBytes, call.Meta(i).DType.Size())
 	}
 	kernel := &graph.Kernel{Place: tensor.Device, Scratch: program.Scratch, InPlace: inPlace(op, call)}
 	kernel.Phases = []graph.Phase{{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
@@ -129,7 +129,7 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 		if !ok {
 			return errOtherMemory
 		}
-		return deviceQueue.launch(compiled, mem.Addresses, mem.Ptrs)
+		return deviceQueue.launch(compiledProgram, mem.Addresses, mem.Ptrs)
 	}}}
 	return kernel, nil
 }

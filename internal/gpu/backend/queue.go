@@ -109,17 +109,17 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 		case operand.Memory != nil:
 			return errOtherMemory
 		case host[i] != nil: // if host[i] is nil, argument i was omitted or is not a tensor
-			bytes, address, err := q.stageWord(program.sizes[i])
+			bytes, address, err := q.stageWord(program.elemBytes[i])
 			if err != nil {
 				return err
 			}
-			copy(bytes, unsafe.Slice((*byte)(host[i]), program.sizes[i]))
+			copy(bytes, unsafe.Slice((*byte)(host[i]), program.elemBytes[i]))
 			addresses[i] = address
 		}
 	}
 	var scratch, faultWord uint64
 	if program.scratch > 0 {
-		scratch = addresses[len(program.sizes)]
+		scratch = addresses[len(program.elemBytes)]
 	}
 	if program.fault != nil {
 		bytes, address, err := q.stageWord(4)
@@ -133,7 +133,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 		q.steps = append(q.steps, device.Step{Kernel: launched.kernel.Kernel, Groups: launched.Groups,
 			Addresses: launched.Bind(addresses, scratch, faultWord)})
 	}
-	q.staging.keep(program)
+	q.staging.retain(program)
 	if len(q.steps) >= maxSteps {
 		return q.flush()
 	}
@@ -244,8 +244,8 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 	return buffer, 0, nil
 }
 
-// keep keeps a program reachable until the collected steps have run: its kernels are freed when it is unreachable.
-func (s *staging) keep(program *compiled) { s.programs = append(s.programs, program) }
+// retain keeps a program reachable until the collected steps have run: its kernels are freed when it is unreachable.
+func (s *staging) retain(program *compiled) { s.programs = append(s.programs, program) }
 
 // reuse marks all buffers as free. It is called after the steps that use them.
 func (s *staging) reuse() {

@@ -30,18 +30,18 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 	if align == nil {
 		align = slices.Repeat([]int{16}, len(call.Out)+len(call.In))
 	}
-	all := new(lower.Program)
+	joined := new(lower.Program)
 	for _, form := range forms {
 		program, err := compileForm(form, call, align, target)
 		if err != nil {
 			return nil, err
 		}
-		all.Launches = append(all.Launches, program.Launches...)
+		joined.Launches = append(joined.Launches, program.Launches...)
 		// The forms use the same scratch memory one after another. The maximum of two texts is a text that is not empty, if
 		// there is one.
-		all.Scratch, all.Fault = max(all.Scratch, program.Scratch), max(all.Fault, program.Fault)
+		joined.Scratch, joined.Fault = max(joined.Scratch, program.Scratch), max(joined.Fault, program.Fault)
 	}
-	return all, nil
+	return joined, nil
 }
 
 // Forms returns the forms of a call, as graph.FormsOf does. But an epilogue that the kernel of its contraction cannot
@@ -54,9 +54,9 @@ func Forms(op *graph.Op, call *graph.Call, target lower.Target) (list []graph.Fo
 			list = append(list, form)
 			continue
 		}
-		alone := *contraction
-		alone.Epilogue = nil
-		list = append(list, &alone, contraction.Epilogue)
+		withoutEpilogue := *contraction
+		withoutEpilogue.Epilogue = nil
+		list = append(list, &withoutEpilogue, contraction.Epilogue)
 	}
 	return list, err
 }

@@ -29,7 +29,7 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	t.Log(n.String())
-	require.Zero(t, n.Differ, n.First)
+	require.Zero(t, n.Differing, n.First)
 	require.Greater(t, n.Equal, 50)
 }
 
@@ -42,7 +42,7 @@ func TestShapes(t *testing.T) {
 		call, err := conform.NewCall(kernels.Lookup(c.Op), c.Attrs, c.In, rng)
 		require.NoError(t, err, c.Op)
 		require.NoError(t, n.Check(call, lower.IEEE, conform.Interpret))
-		require.Zero(t, n.Differ, n.First)
+		require.Zero(t, n.Differing, n.First)
 	}
 	t.Log(n.String())
 	require.Zero(t, n.Unsupported)
@@ -59,7 +59,7 @@ func TestFused(t *testing.T) {
 		require.NoError(t, err, call.Op.Name)
 		require.Equal(t, i == len(calls)-1, len(program.Launches) > 1, call.Op.Name)
 		require.NoError(t, n.Check(call, lower.IEEE, conform.Interpret))
-		require.Zero(t, n.Differ, n.First)
+		require.Zero(t, n.Differing, n.First)
 	}
 	t.Log(n.String())
 	require.Zero(t, n.Unsupported)

@@ -156,17 +156,18 @@ func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 type Counts struct {
 	Equal          int      // calls whose results have the same bits as the reference
 	Near           int      // calls whose results differ by at most the tolerance: see tolerance
-	Differ         int      // calls whose results differ by more
+	Differing      int      // calls whose results differ by more
 	Unsupported    int      // calls that devices do not support
 	Results        int      // elements of all results
 	UnsupportedOps []string // names of the ops of the calls that Unsupported counts
-	First          string   // describes the first call that Differ counts
+	First          string   // describes the first call that Differing counts
 }
 
 // String describes the counts in a line.
 func (n *Counts) String() string {
 	return fmt.Sprintf("%d calls with %d results: %d equal, %d differ by rounding, %d differ; %d have no program (%s)",
-		n.Equal+n.Near+n.Differ, n.Results, n.Equal, n.Near, n.Differ, n.Unsupported, strings.Join(n.UnsupportedOps, " "))
+		n.Equal+n.Near+n.Differing, n.Results, n.Equal, n.Near, n.Differing, n.Unsupported,
+		strings.Join(n.UnsupportedOps, " "))
 }
 
 // tolerance has, by dtype, the maximum distance (see [distance]) of results that are rounded differently. It is 0 for
@@ -218,7 +219,7 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	case worst <= 1:
 		n.Near++
 	default:
-		if n.Differ++; n.First == "" {
+		if n.Differing++; n.First == "" {
 			n.First = fmt.Sprintf("%s %+v of %v", call.Op.Name, call.Attrs, call.Out)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // of the first one in the example. Expressions that devices cannot compute are skipped.
 func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	var list []Code
-	seen := map[string]bool{}
+	listed := map[string]bool{}
 	for _, op := range ops {
 		if op.Expression == nil {
 			continue
@@ -21,8 +21,8 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 		for _, example := range op.Examples {
 			for _, replacement := range append(slices.Clone(dtypes), tensor.Invalid) {
 				code, ok := expressionOf(op, example, replacement)
-				if ok && !seen[code.Key()] {
-					seen[code.Key()] = true
+				if ok && !listed[code.Key()] {
+					listed[code.Key()] = true
 					list = append(list, code)
 				}
 			}

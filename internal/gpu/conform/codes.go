@@ -28,16 +28,16 @@ func Zeros() []Code {
 // conversion between two dtypes.
 func Primitives() []Code {
 	var list []Code
-	all := tensor.DTypes()
+	allDTypes := tensor.DTypes()
 	for op := expr.Bits + 1; op.Primitive(); op++ { // the operations up to Bits are constants, loads and conversions
-		for _, dtype := range all {
+		for _, dtype := range allDTypes {
 			if lane.Ops[op].OperandDTypes.Has(dtype) {
 				list = append(list, primitive(op, dtype))
 			}
 		}
 	}
-	for _, from := range all {
-		for _, to := range all {
+	for _, from := range allDTypes {
+		for _, to := range allDTypes {
 			b := expr.NewBuilder(from)
 			if from != to && !from.IsComplex() && !to.IsComplex() {
 				list = append(list, build(fmt.Sprintf("%v to %v", from, to), b, b.Convert(to, b.Load(0))))

@@ -169,9 +169,9 @@ func FaultOf(program *lower.Program, word []byte) error {
 
 // Difference compares the results of a kernel with Code.Eval, element by element.
 type Difference struct {
-	Results int    // number of result elements
-	Differ  int    // number of result elements that differ
-	First   string // describes the first element that differs
+	Results   int    // number of result elements
+	Differing int    // number of result elements that differ
+	First     string // describes the first element that differs
 }
 
 // Compare computes an expression over an iteration with random operands, and compares the results with Code.Eval. For
@@ -235,7 +235,7 @@ func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, ind
 		realDType := code.Out[output].DType.ToReal()
 		diff.Results++
 		if got := number(output); !sameBits(realDType, got.Re, want.Re) || !sameBits(realDType, got.Im, want.Im) {
-			if diff.Differ++; diff.Differ == 1 {
+			if diff.Differing++; diff.Differing == 1 {
 				diff.First = fmt.Sprintf("element %v of output %d: %x instead of %x for %x", index, output,
 					got, want, in)
 			}

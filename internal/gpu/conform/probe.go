@@ -38,7 +38,7 @@ func Probe(hasFloat64 bool, maxParams int, run Run) (Promise, error) {
 		}
 		diff, err := Compare(code, iteration, trial, rng, run)
 		runErr = errors.Join(runErr, err)
-		return err == nil && diff.Differ == 0
+		return err == nil && diff.Differing == 0
 	}
 	areExact := func(dtype tensor.DType, ops ...expr.Op) bool {
 		return !slices.ContainsFunc(ops, func(op expr.Op) bool { return !isExact(primitive(op, dtype).Code) })

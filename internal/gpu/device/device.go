@@ -69,9 +69,9 @@ type Device interface {
 // launches, and copies the buffers back. It returns a fault of the program as an error.
 func RunOn(device Device) conform.Run {
 	return func(program *lower.Program, operands [][]byte) (err error) {
-		var free []func()
+		var releases []func()
 		defer func() {
-			for _, release := range free {
+			for _, release := range releases {
 				release()
 			}
 		}()
@@ -82,7 +82,7 @@ func RunOn(device Device) conform.Run {
 			const hostAccess = true
 			buffer, allocErr := device.Alloc(max(bytes, 1), hostAccess)
 			if err = allocErr; allocErr == nil {
-				free = append(free, buffer.Free)
+				releases = append(releases, buffer.Free)
 			}
 			return buffer
 		}
@@ -106,7 +106,7 @@ func RunOn(device Device) conform.Run {
 			if err != nil {
 				return fmt.Errorf("%w\n%v", err, launch.Kernel) // with the listing of the kernel
 			}
-			free = append(free, kernel.Free)
+			releases = append(releases, kernel.Free)
 			steps = append(steps, Step{Kernel: kernel, Groups: launch.Groups,
 				Addresses: launch.Bind(addresses, scratch.Address, faultWord.Address)})
 		}

@@ -46,13 +46,13 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 	for _, array := range k.Shared {
 		state.shared = append(state.shared, make([]cell, array.Length))
 	}
-	all := slices.Repeat([]bool{true}, k.GroupSize)
+	allThreads := slices.Repeat([]bool{true}, k.GroupSize)
 	for state.group = range groups {
 		for _, array := range state.shared {
 			clear(array)
 		}
 		state.epoch = 1
-		if err := state.runBlock(0, len(k.Insts), all); err != nil {
+		if err := state.runBlock(0, len(k.Insts), allThreads); err != nil {
 			return err
 		}
 	}
@@ -147,21 +147,21 @@ func (r *run) runBlock(first, end int, mask []bool) error {
 
 // runIf executes the If with the given index in the threads of mask, and returns the index of its End.
 func (r *run) runIf(index int, mask []bool) (end int, err error) {
-	chosen, others := slices.Clone(mask), slices.Clone(mask) // the threads with a true and with a false condition
+	whereTrue, whereFalse := slices.Clone(mask), slices.Clone(mask) // the threads with a true and with a false condition
 	for thread := range mask {
 		holds := r.values[r.Insts[index].Args[0]][thread] != 0
-		chosen[thread], others[thread] = mask[thread] && holds, mask[thread] && !holds
+		whereTrue[thread], whereFalse[thread] = mask[thread] && holds, mask[thread] && !holds
 	}
 	end = r.ends[index]
-	if slices.Contains(chosen, true) {
-		if err := r.runBlock(index+1, end, chosen); err != nil {
+	if slices.Contains(whereTrue, true) {
+		if err := r.runBlock(index+1, end, whereTrue); err != nil {
 			return 0, err
 		}
 	}
 	if r.Insts[end].Op == Else {
 		begin := end + 1
-		if end = r.ends[end]; slices.Contains(others, true) {
-			return end, r.runBlock(begin, end, others)
+		if end = r.ends[end]; slices.Contains(whereFalse, true) {
+			return end, r.runBlock(begin, end, whereFalse)
 		}
 	}
 	return end, nil

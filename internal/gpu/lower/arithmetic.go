@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// exact adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly in float64
-// only, float32 is computed in float64.
-func (s *scalarBuilder) exact(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
+// correctlyRounded adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly in
+// float64 only, float32 is computed in float64.
+func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	isExact32, isExact64 := s.target.Div32, s.target.Div64
 	switch op {
 	case lane.Sqrt:
@@ -75,21 +75,21 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	// If the error and the sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not
 	// exact moves to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
 	direction := s.op(lane.Mul, f64, roundingError, sum)
-	stepUp := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
-	step := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), stepUp)
-	roundedToOdd := s.selectValue(u64, isOdd, bits, s.op(lane.Add, u64, bits, step))
+	incrementUp := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
+	increment := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), incrementUp)
+	roundedToOdd := s.selectValue(u64, isOdd, bits, s.op(lane.Add, u64, bits, increment))
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, roundedToOdd))
 }
 
 // scale computes value*2^floor(power) by up to five products. If the power is large, up to two products by 2^bias
-// reduce it. If the power is small, up to two products by 2^-down increase it. The last product is by 2^remaining,
-// where remaining is the power that is left. Only the last product rounds: if the result is subnormal, the earlier
-// products are normal numbers. If the power is NaN, the result is NaN.
+// reduce it. If the power is small, up to two products by 2^-down increase it. The last product is by the remaining
+// power. Only the last product rounds: if the result is subnormal, the earlier products are normal numbers. If the
+// power is NaN, the result is NaN.
 func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	const i32 = tensor.Int32
-	bias, mantissa := 127, 23
+	bias, mantissaBits := 127, 23
 	if dtype == tensor.Float64 {
-		bias, mantissa = 1023, 52
+		bias, mantissaBits = 1023, 52
 	}
 	limit := float64(4 * bias) // beyond it every result is 0 or infinite
 	clamped := s.round(lane.Floor, dtype, power)
@@ -100,7 +100,7 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 	isNaN := s.op(lane.Ne, tensor.Bool, power, power)
 	remaining := s.op(lane.Convert, i32, clamped)
 	constant := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
-	minExponent, down := 1-bias, bias-2-mantissa // minExponent is the exponent of the least normal number
+	minExponent, down := 1-bias, bias-2-mantissaBits // minExponent is the exponent of the least normal number
 	for range 2 {
 		isLarge := s.op(lane.Lt, tensor.Bool, constant(bias), remaining)
 		value = s.selectValue(dtype, isLarge, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, bias))), value)
@@ -116,7 +116,7 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 		constant(minExponent)})
 	bitType := unsigned(dtype)
 	exponent := s.convertInteger(bitType, s.bits(tensor.Uint32, s.op(lane.Add, i32, remaining, constant(bias))))
-	factor := s.bits(dtype, s.op(lane.Shl, bitType, exponent, s.Const(bitType, uint64(mantissa))))
+	factor := s.bits(dtype, s.op(lane.Shl, bitType, exponent, s.Const(bitType, uint64(mantissaBits))))
 	return s.selectValue(dtype, isNaN, power, s.op(lane.Mul, dtype, value, factor))
 }
 
@@ -125,35 +125,35 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 // loop shifts by as many bits at a time as fit into 64 bits, and reduces.
 func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
-	format := floatFormat{scalarBuilder: s, dtype: dtype, mantissa: 23, maxExponent: 255}
+	format := floatFormat{scalarBuilder: s, dtype: dtype, mantissaBits: 23, maxExponent: 255}
 	if dtype == tensor.Float64 {
-		format.mantissa, format.maxExponent = 52, 2047
+		format.mantissaBits, format.maxExponent = 52, 2047
 	}
 	absA, absB := s.sign(lane.Abs, dtype, a), s.sign(lane.Abs, dtype, b)
 	infinity := s.float(dtype, math.Inf(1))
 	isValid := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, absA, infinity),
 		s.op(lane.Lt, tensor.Bool, s.float(dtype, 0), absB))
-	needsSteps := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Le, tensor.Bool, absB, absA))
+	needsReduction := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Le, tensor.Bool, absB, absA))
 	mantissaA, exponentA := format.mantissaAndExponent(absA)
 	mantissaB, exponentB := format.mantissaAndExponent(absB)
 	zero := s.Const(u64, 0)
-	divisor := s.selectValue(u64, needsSteps, mantissaB, s.Const(u64, 1)) // not 0
-	rest := s.Emit(ir.Var, u64, s.remainder(mantissaA, divisor))
-	steps := s.Emit(ir.Var, u64, s.selectValue(u64, needsSteps, s.op(lane.Sub, u64, exponentA, exponentB), zero))
-	// rest has mantissa+1 bits, so a shift by at most maxShift fits into 64 bits. steps is the number of bits by which
-	// rest must still be shifted.
-	maxShift := s.Const(u64, uint64(63-format.mantissa))
+	divisor := s.selectValue(u64, needsReduction, mantissaB, s.Const(u64, 1)) // not 0
+	remainderVar := s.Emit(ir.Var, u64, s.remainder(mantissaA, divisor))
+	bitsVar := s.Emit(ir.Var, u64, s.selectValue(u64, needsReduction, s.op(lane.Sub, u64, exponentA, exponentB), zero))
+	// The variable remainderVar has mantissaBits+1 bits, so a shift by at most maxShift fits into 64 bits. bitsVar is the
+	// number of bits by which it must still be shifted.
+	maxShift := s.Const(u64, uint64(63-format.mantissaBits))
 	s.While(func() ir.Value {
-		left := s.Emit(ir.ReadVar, u64, steps)
-		shift := s.extreme(lane.Min, u64, []ir.Value{left, maxShift})
-		shifted := s.op(lane.Shl, u64, s.Emit(ir.ReadVar, u64, rest), shift)
-		s.Emit(ir.WriteVar, tensor.Invalid, rest, s.remainder(shifted, divisor))
-		left = s.op(lane.Sub, u64, left, shift)
-		s.Emit(ir.WriteVar, tensor.Invalid, steps, left)
-		return s.op(lane.Eq, tensor.Bool, left, zero)
+		remainingBits := s.Emit(ir.ReadVar, u64, bitsVar)
+		shift := s.extreme(lane.Min, u64, []ir.Value{remainingBits, maxShift})
+		shifted := s.op(lane.Shl, u64, s.Emit(ir.ReadVar, u64, remainderVar), shift)
+		s.Emit(ir.WriteVar, tensor.Invalid, remainderVar, s.remainder(shifted, divisor))
+		remainingBits = s.op(lane.Sub, u64, remainingBits, shift)
+		s.Emit(ir.WriteVar, tensor.Invalid, bitsVar, remainingBits)
+		return s.op(lane.Eq, tensor.Bool, remainingBits, zero)
 	})
-	result := s.withSign(dtype, format.join(s.Emit(ir.ReadVar, u64, rest), exponentB), a)
-	result = s.selectValue(dtype, needsSteps, result, a)
+	result := s.withSign(dtype, format.join(s.Emit(ir.ReadVar, u64, remainderVar), exponentB), a)
+	result = s.selectValue(dtype, needsReduction, result, a)
 	isDefined := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Eq, tensor.Bool, b, b))
 	return s.selectValue(dtype, isDefined, result, s.float(dtype, math.NaN()))
 }
@@ -167,9 +167,9 @@ func (s *scalarBuilder) remainder(a, b ir.Value) ir.Value {
 // floatFormat is the format of the operands of mod.
 type floatFormat struct {
 	*scalarBuilder
-	dtype       tensor.DType
-	mantissa    int // number of explicit bits of a mantissa
-	maxExponent int // the exponent field of infinity
+	dtype        tensor.DType
+	mantissaBits int // number of explicit bits of a mantissa
+	maxExponent  int // the exponent field of infinity
 }
 
 // mantissaAndExponent returns the mantissa and the exponent field of a float that is not negative. The mantissa
@@ -177,28 +177,29 @@ type floatFormat struct {
 func (m *floatFormat) mantissaAndExponent(x ir.Value) (mantissa, exponent ir.Value) {
 	const u64 = tensor.Uint64
 	bits := m.convertInteger(u64, m.bits(unsigned(m.dtype), x))
-	field := m.op(lane.Shr, u64, bits, m.Const(u64, uint64(m.mantissa)))
+	field := m.op(lane.Shr, u64, bits, m.Const(u64, uint64(m.mantissaBits)))
 	isNormal := m.op(lane.Ne, tensor.Bool, field, m.Const(u64, 0))
-	fraction := m.op(lane.And, u64, bits, m.Const(u64, 1<<m.mantissa-1))
-	leading := m.op(lane.Or, u64, fraction, m.Const(u64, 1<<m.mantissa))
+	fraction := m.op(lane.And, u64, bits, m.Const(u64, 1<<m.mantissaBits-1))
+	leading := m.op(lane.Or, u64, fraction, m.Const(u64, 1<<m.mantissaBits))
 	return m.selectValue(u64, isNormal, leading, fraction), m.selectValue(u64, isNormal, field, m.Const(u64, 1))
 }
 
-// join is the inverse of mantissaAndExponent. The mantissa is below 2^(m.mantissa+1), and need not have a leading 1.
+// join is the inverse of mantissaAndExponent. The mantissa is below 2^(m.mantissaBits+1), and need not have a leading
+// 1.
 func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	constant := func(x int) ir.Value { return m.Const(u64, uint64(x)) }
 	bitType := unsigned(m.dtype)
-	// The conversion is exact. Its exponent field has m.mantissa + bias for a mantissa with its leading 1.
+	// The conversion is exact. Its exponent field has m.mantissaBits + bias for a mantissa with its leading 1.
 	converted := m.convertInteger(u64, m.bits(bitType, m.op(lane.Convert, m.dtype, mantissa)))
-	offset := constant(m.maxExponent/2 + m.mantissa)
-	field := m.op(lane.Add, u64, m.op(lane.Shr, u64, converted, constant(m.mantissa)), exponent)
+	offset := constant(m.maxExponent/2 + m.mantissaBits)
+	field := m.op(lane.Add, u64, m.op(lane.Shr, u64, converted, constant(m.mantissaBits)), exponent)
 	isNormal := m.op(lane.Lt, tensor.Bool, offset, field)
 	// The bits of a subnormal result are the mantissa, shifted to exponent 1. The bits of a normal result are the bits
 	// of converted, with the exponent changed by delta.
 	shift := m.op(lane.Sub, u64, exponent, constant(1))
 	subnormal := m.op(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
-	delta := m.op(lane.Shl, u64, m.op(lane.Sub, u64, exponent, offset), constant(m.mantissa))
+	delta := m.op(lane.Shl, u64, m.op(lane.Sub, u64, exponent, offset), constant(m.mantissaBits))
 	bits := m.selectValue(u64, isNormal, m.op(lane.Add, u64, converted, delta), subnormal)
 	bits = m.selectValue(u64, m.op(lane.Eq, tensor.Bool, mantissa, constant(0)), constant(0), bits)
 	return m.bits(m.dtype, m.convertInteger(bitType, bits))

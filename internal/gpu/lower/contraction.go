@@ -39,7 +39,7 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	}
 	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
 	tile := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{colTiles, rowTiles, batch})
-	generator.build(tile[1], tile[0], tile[2])
+	generator.buildTile(tile[1], tile[0], tile[2])
 	if generator.err != nil {
 		return nil, generator.err
 	}
@@ -236,16 +236,16 @@ func (s *scalarBuilder) isLess(a ir.Value, limit int) ir.Value {
 
 // and returns the conjunction of bools.
 func (s *scalarBuilder) and(list ...ir.Value) ir.Value {
-	all := list[0]
+	conjunction := list[0]
 	for _, condition := range list[1:] {
-		all = s.op(lane.And, tensor.Bool, all, condition)
+		conjunction = s.op(lane.And, tensor.Bool, conjunction, condition)
 	}
-	return all
+	return conjunction
 }
 
-// build adds the code of a group: a tile of a product. tileRow and tileCol are the indices of the tile, and product is
-// the index in the batch.
-func (c *contraction) build(tileRow, tileCol, product ir.Value) {
+// buildTile adds the code of a group: a tile of a product. tileRow and tileCol are the indices of the tile, and
+// batchIndex is the index of the product in the batch.
+func (c *contraction) buildTile(tileRow, tileCol, batchIndex ir.Value) {
 	const u32 = tensor.Uint32
 	thread := c.Emit(ir.Thread, u32)
 	// The threads form a square of threadsPerSide*threadsPerSide. Each computes the elements (threadRow +
@@ -258,7 +258,7 @@ func (c *contraction) build(tileRow, tileCol, product ir.Value) {
 		threadRow, threadCol = fast, slow
 	}
 	firstRow, firstCol := c.op(lane.Mul, u32, tileRow, c.u32(c.tile)), c.op(lane.Mul, u32, tileCol, c.u32(c.tile))
-	batch := c.splitLoops(product, c.batch)
+	batch := c.splitLoops(batchIndex, c.batch)
 	zero := c.float(c.sumDType, 0)
 	sums := make([]ir.Value, c.perThread*c.perThread)
 	for i := range sums {
@@ -298,14 +298,14 @@ func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, a
 		for i := range c.perThread {
 			rows, cols = append(rows, load(arrayA, term, i, threadRow)), append(cols, load(arrayB, term, i, threadCol))
 		}
-		for i, left := range rows {
-			for j, right := range cols {
+		for i, a := range rows {
+			for j, b := range cols {
 				sum := sums[i*c.perThread+j]
 				partial := c.Emit(ir.ReadVar, c.sumDType, sum)
 				if roundsOnce {
-					partial = c.op(lane.FMA, c.sumDType, left, right, partial)
+					partial = c.op(lane.FMA, c.sumDType, a, b, partial)
 				} else {
-					partial = c.op(lane.Add, c.sumDType, partial, c.op(lane.Mul, c.sumDType, left, right))
+					partial = c.op(lane.Add, c.sumDType, partial, c.op(lane.Mul, c.sumDType, a, b))
 				}
 				c.Emit(ir.WriteVar, tensor.Invalid, sum, partial)
 			}

@@ -27,7 +27,7 @@ type epilogue struct {
 
 // newEpilogue returns the epilogue of a contraction. params is the number of the kernel's other parameters.
 func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogue, error) {
-	code, err := expanded(source.Epilogue.Code, target)
+	code, err := expandFunctions(source.Epilogue.Code, target)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,8 @@ func compareAll(t *testing.T, codes []conform.Code, target lower.Target) {
 			require.NoError(t, err, "%s, %s", c.Name, walk)
 			diff, err := conform.Compare(c.Code, it, target, rng, conform.Interpret)
 			require.NoError(t, err, "%s, %s", c.Name, walk)
-			if diff.Differ > 0 {
-				t.Errorf("%s, %s: %d of %d results differ: %s", c.Name, walk, diff.Differ, diff.Results, diff.First)
+			if diff.Differing > 0 {
+				t.Errorf("%s, %s: %d of %d results differ: %s", c.Name, walk, diff.Differing, diff.Results, diff.First)
 			}
 			results += diff.Results
 			kernels++
@@ -112,7 +112,7 @@ func TestLaunches(t *testing.T) {
 		}
 		diff, err := conform.Compare(code.Code, it, lower.IEEE, rand.New(rand.NewPCG(1, 1)), conform.Interpret)
 		require.NoError(t, err)
-		require.Zero(t, diff.Differ, c.shape)
+		require.Zero(t, diff.Differing, c.shape)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestTiles(t *testing.T) {
 			require.NoError(t, err)
 			diff, err := conform.Compare(code, it, lower.IEEE, rng, conform.Interpret)
 			require.NoError(t, err, "%s of %v, %v", c.formula, c.in, shape)
-			require.Zero(t, diff.Differ, "%s of %v, %v: %s", c.formula, c.in, shape, diff.First)
+			require.Zero(t, diff.Differing, "%s of %v, %v: %s", c.formula, c.in, shape, diff.First)
 			program, err := lower.Pointwise(code, it, slices.Repeat([]int{16}, 3), lower.IEEE)
 			require.NoError(t, err)
 			require.Len(t, program.Launches, 1)

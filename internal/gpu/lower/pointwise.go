@@ -21,7 +21,7 @@ const groupSize = 256
 // the address of the operand. An output may overlap an input only if both have the same address and strides, and
 // elements of the same size.
 func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target Target) (*Program, error) {
-	code, err := expanded(source, target)
+	code, err := expandFunctions(source, target)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target 
 	return program, nil
 }
 
-// expanded returns the code with elementary functions replaced by primitive operations.
-func expanded(source *expr.Code, target Target) (*expr.Code, error) {
+// expandFunctions returns the code with elementary functions replaced by primitive operations.
+func expandFunctions(source *expr.Code, target Target) (*expr.Code, error) {
 	if !source.Compilable() {
 		return nil, fmt.Errorf("gpu: a function in Go is %w", ErrUnsupported)
 	}
@@ -78,8 +78,8 @@ func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, t
 		if err != nil {
 			return nil, err
 		}
-		rest, err := pointwiseLaunches(code, last, align, target)
-		return append(launches, rest...), err
+		tailLaunches, err := pointwiseLaunches(code, last, align, target)
+		return append(launches, tailLaunches...), err
 	}
 	if tiled := newTile(kernel); tiled != nil {
 		return tiled.launch()
@@ -95,7 +95,7 @@ type pointwise struct {
 	shape         []int          // fastest dimension first
 	strides       [][]int        // by operand (outputs first) and dimension, in bytes
 	dtypes        []tensor.DType // by operand
-	base          []int          // by operand: its lowest set bit divides the address of the first element
+	alignmentBits []int          // by operand: its lowest set bit divides the address of the first element
 	align         []int          // by operand: a power of 2 that divides the addresses which a thread accesses
 	offsets       []int          // by operand: bytes from the address of the operand to the first element
 	vector        int            // consecutive elements that a thread computes
@@ -123,7 +123,7 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 			append(created.offsets, iteration.Offset(i))
 	}
 	for i, offset := range created.offsets {
-		created.base = append(created.base, align[i]|offset)
+		created.alignmentBits = append(created.alignmentBits, align[i]|offset)
 	}
 	vector := created.maxVector()
 	for created.shape[0]%vector != 0 {
@@ -137,7 +137,7 @@ func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target
 func (p *pointwise) setVector(vector int) {
 	p.vector, p.align = vector, nil
 	for i, dtype := range p.dtypes {
-		p.align = append(p.align, alignOf(dtype, p.base[i], p.shape, p.strides[i], vector))
+		p.align = append(p.align, alignOf(dtype, p.alignmentBits[i], p.shape, p.strides[i], vector))
 	}
 }
 
@@ -200,7 +200,7 @@ func (p *pointwise) maxVector() int {
 func (p *pointwise) launch() ([]Launch, error) {
 	threads := tensor.Numel(p.shape) / p.vector
 	index := p.threadIndex()
-	p.If(p.isLess(index, threads), func() { p.elements(p.indices(index), nil) })
+	p.If(p.isLess(index, threads), func() { p.addElements(p.indices(index), nil) })
 	return p.checkedLaunch(p.Groups(threads))
 }
 
@@ -225,9 +225,9 @@ func (s *scalarBuilder) threadIndex() ir.Value {
 	return s.op(lane.Add, u32, s.op(lane.Mul, u32, s.Emit(ir.Group, u32), s.Const(u32, groupSize)), s.Emit(ir.Thread, u32))
 }
 
-// elements adds the code that computes the vector of elements of a thread. index is the index of the first one. staged
-// has the numbers of elements of operands that the thread need not load.
-func (p *pointwise) elements(index []ir.Value, staged map[int][]ir.Value) {
+// addElements adds the code that computes the vector of elements of a thread. index is the index of the first one.
+// staged has, by operand, numbers that are in registers already, so that the thread need not load them.
+func (p *pointwise) addElements(index []ir.Value, staged map[int][]ir.Value) {
 	outs := len(p.code.Out)
 	p.loaded = make([][]ir.Value, len(p.dtypes))
 	for i := outs; i < len(p.dtypes); i++ {
@@ -237,7 +237,7 @@ func (p *pointwise) elements(index []ir.Value, staged map[int][]ir.Value) {
 	}
 	stored := make([][]ir.Value, outs)
 	for position := range p.vector {
-		values := p.element(position)
+		values := p.addElement(position)
 		for output, value := range p.code.Out {
 			if stored[output] = append(stored[output], values[value.Re]); value.Im != expr.None {
 				stored[output] = append(stored[output], values[value.Im])
@@ -249,9 +249,9 @@ func (p *pointwise) elements(index []ir.Value, staged map[int][]ir.Value) {
 	}
 }
 
-// element adds the code for one element of the thread's vector, and returns the values of the instructions of the
+// addElement adds the code for one element of the thread's vector, and returns the values of the instructions of the
 // expression.
-func (p *pointwise) element(position int) []ir.Value {
+func (p *pointwise) addElement(position int) []ir.Value {
 	return p.eval(p.code, func(operand, part int) ir.Value {
 		operand += len(p.code.Out)
 		numbers := p.loaded[operand]
@@ -289,13 +289,13 @@ func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
 func (s *scalarBuilder) indexInShape(index ir.Value, shape []int) (list []ir.Value) {
 	const u32 = tensor.Uint32
 	for dim, size := range shape {
-		rest := index
+		indexInDim := index
 		if dim < len(shape)-1 {
 			quotient := s.quotient(index, size)
-			rest = s.op(lane.Sub, u32, index, s.op(lane.Mul, u32, quotient, s.Const(u32, uint64(size))))
+			indexInDim = s.op(lane.Sub, u32, index, s.op(lane.Mul, u32, quotient, s.Const(u32, uint64(size))))
 			index = quotient
 		}
-		list = append(list, rest)
+		list = append(list, indexInDim)
 	}
 	return list
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowKernel generates the kernel of one launch. A launch folds each unit to one number. A unit is a row or, in the
-// first launch of a pass over cut rows, a piece of a row. Several threads of a group compute a unit: the lanes of the
-// unit.
+// rowKernel generates the kernel of one launch. A launch computes units. A unit is a row or, in the first launch of a
+// pass over cut rows, a piece of a row. Several threads of a group compute a unit: the lanes of the unit. For each fold
+// of the pass, they combine the elements of the unit into one number.
 type rowKernel struct {
 	scalarBuilder                  // builds the kernel: see scalar.go
 	*rows                          // the layouts and the division into pieces, for all launches of the program
@@ -27,8 +27,8 @@ type rowKernel struct {
 	base          []ir.Value       // by output and operand: the address of the first element of the row
 	numbers       map[int]ir.Value // by index in RowProgram.Numbers: a number that is computed once for the row
 	// by operand with one element for each row: the element, or its real and imaginary part
-	uniforms map[int][]ir.Value
-	joins    bool // whether the kernel combines the results of pieces; its units are rows
+	uniforms    map[int][]ir.Value
+	joinsPieces bool // whether the kernel combines the results of pieces; its units are rows
 }
 
 // addLaunch adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The
@@ -71,15 +71,15 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	return nil
 }
 
-// setThread sets joins and lanes. It adds the code that computes the row, the piece and the lane of a thread, and the
-// addresses of the row. Threads whose unit does not exist compute the last unit but store nothing, because all threads
-// must reach the barriers.
+// setThread sets joinsPieces and lanes. It adds the code that computes the row, the piece and the lane of a thread, and
+// the addresses of the row. Threads whose unit does not exist compute the last unit but store nothing, because all
+// threads must reach the barriers.
 func (k *rowKernel) setThread() {
 	const u32 = tensor.Uint32
 	rows, units := k.rows, k.units
-	k.joins = rows.pieces > 1 && units == rows.rowCount
+	k.joinsPieces = rows.pieces > 1 && units == rows.rowCount
 	k.lanes = lanesOf(rows.pieceLen, rows.vector)
-	if k.joins {
+	if k.joinsPieces {
 		k.lanes = lanesOf(rows.pieces, 1)
 	}
 	perGroup := groupSize / k.lanes
@@ -201,7 +201,7 @@ func (k *rowKernel) addPass(i int) {
 		position := k.Emit(ir.Var, u32, first)
 		k.While(func() ir.Value {
 			element := k.Emit(ir.ReadVar, u32, position)
-			k.elements(&pass, element, accumulators)
+			k.addElements(&pass, element, accumulators)
 			next := k.op(lane.Add, u32, element, k.Const(u32, uint64(step)))
 			k.Emit(ir.WriteVar, tensor.Invalid, position, next)
 			return k.op(lane.Le, tensor.Bool, limit, next)
@@ -213,7 +213,7 @@ func (k *rowKernel) addPass(i int) {
 	case k.piece != ir.None:
 		k.If(k.op(lane.Lt, tensor.Bool, first, limit), loop)
 	case step >= k.rowLen:
-		k.elements(&pass, first, accumulators)
+		k.addElements(&pass, first, accumulators)
 	default:
 		loop()
 	}
@@ -351,7 +351,7 @@ func (k *rowKernel) addPerRow(i int) {
 					list = append(list, values[out.Im])
 				}
 				k.store(oneElement(k.metas[place.N].DType), k.base[place.N], list)
-			case place.Kind == expr.AtNumber && k.joins:
+			case place.Kind == expr.AtNumber && k.joinsPieces:
 				k.storeNumber(place.N)
 			}
 		}
@@ -419,9 +419,9 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 	return loaded
 }
 
-// elements adds the code that computes the vector of elements that begins at an element of the row. The code loads the
-// inputs of the pass, adds to the accumulators, and stores the outputs.
-func (k *rowKernel) elements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
+// addElements adds the code that computes the vector of elements that begins at an element of the row. The code loads
+// the inputs of the pass, adds to the accumulators, and stores the outputs.
+func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
 	var shape []int
 	for _, dim := range k.reducedAxes {
 		shape = append(shape, dim.size)

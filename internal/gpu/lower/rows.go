@@ -34,7 +34,7 @@ const maxGroupMemory = 16 << 10
 // Thread t of n threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of
 // threads, and then the results of pieces. The tree depends only on the shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
-	if _, err := expanded(source, target); err != nil { // only the error: expandPasses expands the code
+	if _, err := expandFunctions(source, target); err != nil { // only the error: expandPasses expands the code
 		return nil, err
 	}
 	lowering := &rows{target: target, outputCount: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
@@ -212,11 +212,11 @@ func (r *rows) setShape(mask []bool) []int {
 // axis and the added one together, it enlarges the last axis instead.
 func merge(list []axis, added axis) []axis {
 	if last := len(list) - 1; last >= 0 {
-		fits := true
+		mergeable := true
 		for i, stride := range added.strides {
-			fits = fits && stride == list[last].size*list[last].strides[i]
+			mergeable = mergeable && stride == list[last].size*list[last].strides[i]
 		}
-		if fits {
+		if mergeable {
 			list[last].size *= added.size
 			return list
 		}
@@ -229,15 +229,15 @@ func merge(list []axis, added axis) []axis {
 func (r *rows) expandPasses() error {
 	for i := range r.program.Passes {
 		pass := &r.program.Passes[i]
-		for _, slot := range []**expr.Code{&pass.Code, &pass.PerRow} {
-			if *slot == nil {
+		for _, codePtr := range []**expr.Code{&pass.Code, &pass.PerRow} {
+			if *codePtr == nil {
 				continue
 			}
-			code, err := expand.Functions(*slot, expand.Target{})
+			code, err := expand.Functions(*codePtr, expand.Target{})
 			if err != nil {
 				return fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
 			}
-			*slot = code
+			*codePtr = code
 		}
 		for fold := range pass.Folds {
 			pass.Folds[fold].Value = pass.Code.Out[len(pass.Code.Out)-len(pass.Folds)+fold].Re

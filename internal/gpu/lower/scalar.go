@@ -153,9 +153,9 @@ func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, ope
 		if !dtype.IsFloat() {
 			return s.wrapInteger(dtype, s.divide(computed, operands))
 		}
-		return s.exact(op, dtype, operands)
+		return s.correctlyRounded(op, dtype, operands)
 	case lane.Sqrt, lane.FMA:
-		return s.exact(op, dtype, operands)
+		return s.correctlyRounded(op, dtype, operands)
 	case lane.Floor, lane.Ceil, lane.Trunc, lane.Rint:
 		return s.round(op, dtype, operands[0])
 	case lane.Mod:

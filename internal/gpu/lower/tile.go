@@ -18,13 +18,13 @@ const minTiled = 16
 // adjacent threads compute adjacent elements of the output.
 type tile struct {
 	*pointwise
-	dim    int        // the fastest dimension of transposed inputs
-	side   int        // elements along a side of a tile, a power of 2
-	lanes  int        // threads along a side: side/vector
-	inputs []int      // the operands that are read by way of group memory
-	first  []ir.Value // the index in each dimension of the tile's first element
-	arrays [][]uint64 // by index in inputs: the arrays in group memory, one for each number of an element
-	reads  []access   // by index in inputs: the elements along dim that a thread reads at once
+	dim            int        // the fastest dimension of transposed inputs
+	side           int        // elements along a side of a tile, a power of 2
+	threadsPerSide int        // threads along a side: side/vector
+	inputs         []int      // the operands that are read by way of group memory
+	firstIndex     []ir.Value // the index in each dimension of the tile's first element
+	arrays         [][]uint64 // by index in inputs: the arrays in group memory, one for each number of an element
+	reads          []access   // by index in inputs: the elements along dim that a thread reads at once
 }
 
 // newTile returns the generator for a kernel with tiles, or nil if no input is transposed.
@@ -49,7 +49,7 @@ func newTile(kernel *pointwise) *tile {
 			created.side = 64
 		}
 	}
-	created.lanes = created.side / created.vector
+	created.threadsPerSide = created.side / created.vector
 	return created
 }
 
@@ -99,7 +99,7 @@ func (t *tile) setVectors() {
 		shape[0], shape[t.dim] = shape[t.dim], shape[0] // dim is the fastest
 		strides[0], strides[t.dim] = strides[t.dim], strides[0]
 		t.reads = append(t.reads, access{dtype: t.dtypes[i], stride: strides[0], vector: vector,
-			align: alignOf(t.dtypes[i], t.base[i], shape, strides, vector)})
+			align: alignOf(t.dtypes[i], t.alignmentBits[i], shape, strides, vector)})
 	}
 }
 
@@ -110,17 +110,17 @@ func (t *tile) launch() ([]Launch, error) {
 	for _, dim := range []int{0, t.dim} {
 		counts[dim] = (t.shape[dim] + t.side - 1) / t.side
 	}
-	t.first = t.indexInShape(t.Emit(ir.Group, u32), counts)
+	t.firstIndex = t.indexInShape(t.Emit(ir.Group, u32), counts)
 	for _, dim := range []int{0, t.dim} {
-		t.first[dim] = t.op(lane.Mul, u32, t.first[dim], t.u32(t.side))
+		t.firstIndex[dim] = t.op(lane.Mul, u32, t.firstIndex[dim], t.u32(t.side))
 	}
 	thread := t.Emit(ir.Thread, u32)
 	// A thread accesses vectors at the positions lane*vector along the fastest dimension, and row, row+groupSize/lanes
 	// and so on along the other one.
-	threadLane, row := t.op(lane.And, u32, thread, t.u32(t.lanes-1)), t.quotient(thread, t.lanes)
+	threadLane, row := t.op(lane.And, u32, thread, t.u32(t.threadsPerSide-1)), t.quotient(thread, t.threadsPerSide)
 	t.fill(threadLane, row)
 	t.Emit(ir.Barrier, tensor.Invalid)
-	for step := 0; step < t.side; step += groupSize / t.lanes {
+	for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
 		t.compute(threadLane, t.add32(row, t.u32(step)))
 	}
 	return t.checkedLaunch(tensor.Numel(counts))
@@ -136,7 +136,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 			arrays = append(arrays, t.Array(sharedType(t.dtypes[i].ToReal()), t.side*t.side))
 		}
 		t.arrays = append(t.arrays, arrays)
-		for step := 0; step < t.side; step += groupSize / t.lanes {
+		for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
 			index, valid := t.indexAt(t.add32(row, t.u32(step)), t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)))
 			offset := t.offset(index, t.shape, t.strides[i])
 			if valid != ir.None {
@@ -148,7 +148,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 	}
 	for position, i := range t.inputs {
 		dtype := t.dtypes[i].ToReal()
-		for step := 0; step < t.side; step += groupSize / t.lanes {
+		for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
 			for k, number := range loaded[0] {
 				element, part := k/t.numbersPerElement(i), k%t.numbersPerElement(i)
 				y := t.add32(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), t.u32(element))
@@ -175,7 +175,7 @@ func (t *tile) compute(threadLane, y ir.Value) {
 				}
 			}
 		}
-		t.elements(index, staged)
+		t.addElements(index, staged)
 	}
 	if valid == ir.None {
 		body()
@@ -187,7 +187,7 @@ func (t *tile) compute(threadLane, y ir.Value) {
 // indexAt returns the index of the element at x along dimension 0 and y along dim of the tile. It also returns whether
 // the element exists, or ir.None if all tiles are full.
 func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
-	index, valid = slices.Clone(t.first), ir.None
+	index, valid = slices.Clone(t.firstIndex), ir.None
 	index[0], index[t.dim] = t.add32(index[0], x), t.add32(index[t.dim], y)
 	for _, dim := range []int{0, t.dim} {
 		if t.shape[dim]%t.side == 0 {
@@ -210,17 +210,17 @@ func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
 }
 
 // interleaved returns (x mod vector)*lanes + x/vector for a position x along a side. Elements that the threads of a row
-// access together are adjacent in this order.
+// access together are adjacent in this order: with vectors of two elements, the even positions precede the odd ones.
 func (t *tile) interleaved(x ir.Value) ir.Value {
 	if t.vector == 1 {
 		return x
 	}
 	const u32 = tensor.Uint32
 	remainder := t.op(lane.And, u32, x, t.u32(t.vector-1))
-	return t.add32(t.op(lane.Mul, u32, remainder, t.u32(t.lanes)), t.quotient(x, t.vector))
+	return t.add32(t.op(lane.Mul, u32, remainder, t.u32(t.threadsPerSide)), t.quotient(x, t.vector))
 }
 
 // interleavedVector is interleaved for the position threadLane*vector + element.
 func (t *tile) interleavedVector(threadLane ir.Value, element int) ir.Value {
-	return t.add32(threadLane, t.u32(element*t.lanes))
+	return t.add32(threadLane, t.u32(element*t.threadsPerSide))
 }

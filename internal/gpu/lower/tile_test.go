@@ -18,12 +18,12 @@ func TestBanks(t *testing.T) {
 	for _, c := range []struct{ side, vector int }{{32, 1}, {64, 2}, {64, 4}, {32, 2}, {32, 4}} {
 		for _, alongX := range []bool{false, true} {
 			k := &tile{pointwise: &pointwise{scalarBuilder: scalarBuilder{Builder: ir.NewBuilder(1, groupSize)}}, side: c.side,
-				lanes: c.side / c.vector}
+				threadsPerSide: c.side / c.vector}
 			k.vector = c.vector
 			thread := k.Emit(ir.Thread, u32)
-			threadLane, row := k.op(lane.And, u32, thread, k.u32(k.lanes-1)), k.quotient(thread, k.lanes)
+			threadLane, row := k.op(lane.And, u32, thread, k.u32(k.threadsPerSide-1)), k.quotient(thread, k.threadsPerSide)
 			accesses := 0 // of a thread
-			for step := 0; step < c.side; step += groupSize / k.lanes {
+			for step := 0; step < c.side; step += groupSize / k.threadsPerSide {
 				for element := range c.vector {
 					along, across := k.add32(k.op(lane.Mul, u32, threadLane, k.u32(c.vector)), k.u32(element)),
 						k.add32(row, k.u32(step))

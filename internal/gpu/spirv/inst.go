@@ -120,17 +120,17 @@ func (p *printer) emitControl(op ir.Op, args []uint32) {
 	case ir.Loop:
 		opened := block{isLoop: true, beginLabel: p.id(), secondLabel: p.id(), mergeLabel: p.id()}
 		p.open = append(p.open, opened)
-		first := p.id()
+		bodyLabel := p.id()
 		branch(opened.beginLabel)
 		label(opened.beginLabel)
 		const noLoopControl = 0
 		emit(&p.body, opLoopMerge, opened.mergeLabel, opened.secondLabel, noLoopControl)
-		branch(first)
-		label(first)
+		branch(bodyLabel)
+		label(bodyLabel)
 	case ir.Break:
-		rest := p.id()
-		emit(&p.body, opBranchConditional, args[0], p.open[last].mergeLabel, rest)
-		label(rest)
+		afterBreak := p.id()
+		emit(&p.body, opBranchConditional, args[0], p.open[last].mergeLabel, afterBreak)
+		label(afterBreak)
 	case ir.If:
 		opened := block{beginLabel: p.id(), secondLabel: p.id(), mergeLabel: p.id()}
 		p.open = append(p.open, opened)

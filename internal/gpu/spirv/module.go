@@ -65,8 +65,8 @@ type module struct {
 	lastID                                  uint32 // the last id that was assigned
 	capabilities, decorations, declarations []uint32
 	variables, body                         []uint32          // the local variables and the instructions of the function
-	global                                  []uint32          // ids of the global variables
-	known                                   map[string]uint32 // the ids of types, constants and tables, by key: see idOf
+	globalIDs                               []uint32          // ids of the global variables
+	idByKey                                 map[string]uint32 // the ids of types, constants and tables, by key: see idOf
 }
 
 // id returns a new id.
@@ -97,11 +97,11 @@ func (m *module) constant(op, typeID uint32, words ...uint32) uint32 {
 // idOf returns the id of a key. For a new key, it assigns an id and calls define, which adds the instruction that
 // defines the id.
 func (m *module) idOf(key string, define func(id uint32)) uint32 {
-	if id, ok := m.known[key]; ok {
+	if id, ok := m.idByKey[key]; ok {
 		return id
 	}
 	id := m.id()
-	m.known[key] = id
+	m.idByKey[key] = id
 	define(id)
 	return id
 }
@@ -117,7 +117,7 @@ func (m *module) variable(typeID, storageClass uint32, initial ...uint32) uint32
 	pointer := m.declare(opTypePointer, storageClass, typeID)
 	id := m.id()
 	emit(&m.declarations, opVariable, append([]uint32{pointer, id, storageClass}, initial...)...)
-	m.global = append(m.global, id)
+	m.globalIDs = append(m.globalIDs, id)
 	return id
 }
 

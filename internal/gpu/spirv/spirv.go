@@ -26,7 +26,7 @@ func Module(kernel *ir.Kernel, options Options) ([]uint32, error) {
 	if err := kernel.Check(); err != nil {
 		return nil, err
 	}
-	out := &printer{module: module{known: map[string]uint32{}}, Kernel: kernel, options: options,
+	out := &printer{module: module{idByKey: map[string]uint32{}}, Kernel: kernel, options: options,
 		resultIDs: make([]uint32, len(kernel.Insts)), vectors: map[ir.Value]uint32{}}
 	for _, capability := range []uint32{capShader, capInt64, capAddresses} {
 		out.requireCapability(capability)
@@ -130,7 +130,7 @@ func (p *printer) assemble() []uint32 {
 	const physicalStorageBuffer64, glsl450, glCompute = 5348, 1, 5
 	emit(&words, opMemoryModel, physicalStorageBuffer64, glsl450)
 	entry := append([]uint32{glCompute, p.main}, text("main")...)
-	emit(&words, opEntryPoint, append(entry, p.global...)...)
+	emit(&words, opEntryPoint, append(entry, p.globalIDs...)...)
 	words = slices.Concat(words, modes, p.decorations, p.declarations)
 	const noFunctionControl = 0
 	emit(&words, opFunction, void, p.main, noFunctionControl, function)
@@ -232,7 +232,7 @@ func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error
 	case lane.Convert:
 		p.resultIDs[value] = p.emitResult(conversion(inst.DType, operandDType), p.typeOf(inst.DType), args[0])
 	case lane.Lookup:
-		p.resultIDs[value] = p.lookup(inst.Table, args[0])
+		p.resultIDs[value] = p.emitLookup(inst.Table, args[0])
 	default:
 		opcode := opcodes[op][opcodeColumn(operandDType)]
 		if opcode == 0 {
@@ -279,12 +279,12 @@ func conversion(to, from tensor.DType) uint32 {
 	return opUConvert
 }
 
-// lookup adds the load of an entry of a table, and returns its id. The low 5 bits of operand are the index. The first
-// lookup in a table declares it, as a variable with constant contents.
-func (p *printer) lookup(table *[32]float32, operand uint32) uint32 {
+// emitLookup adds the load of an entry of a table, and returns its id. The low 5 bits of operand are the index. The
+// first lookup in a table declares it, as a variable with constant contents.
+func (p *printer) emitLookup(table *[32]float32, operand uint32) uint32 {
 	u32, f32 := p.typeOf(tensor.Uint32), p.typeOf(tensor.Float32)
 	key := fmt.Sprint("table", *table)
-	variable, ok := p.known[key]
+	variable, ok := p.idByKey[key]
 	if !ok {
 		var entries []uint32
 		for _, entry := range table {
@@ -292,7 +292,7 @@ func (p *printer) lookup(table *[32]float32, operand uint32) uint32 {
 		}
 		array := p.declare(opTypeArray, f32, p.number(tensor.Uint32, uint64(len(table))))
 		variable = p.variable(array, classPrivate, p.constant(opConstantComposite, array, entries...))
-		p.known[key] = variable
+		p.idByKey[key] = variable
 	}
 	index := p.emitResult(opBitwiseAnd, u32, p.emitResult(opBitcast, u32, operand), p.number(tensor.Uint32, 31))
 	pointer := p.declare(opTypePointer, classPrivate, f32)

@@ -33,12 +33,12 @@ type allocator struct {
 var allocators sync.Pool
 
 // Run assigns registers to a list of instructions. values[v] describes virtual register v. The result is incomplete if
-// it has an error or if its cost reaches policy.Limit. If Verify is set, Run panics if the result is wrong.
+// it has an error or if its cost reaches policy.CostLimit. If Verify is set, Run panics if the result is wrong.
 func Run(values []Value, registerFile *RegisterFile, list []Inst, policy Policy) *Result {
 	alloc := newAllocator(len(values), len(list))
 	alloc.values, alloc.registerFile, alloc.Policy, alloc.Slots = values, registerFile, policy, registerFile.ReservedSlots
-	if alloc.Limit == 0 {
-		alloc.Limit = math.Inf(1)
+	if alloc.CostLimit == 0 {
+		alloc.CostLimit = math.Inf(1)
 	}
 	alloc.findUses(list)
 	alloc.position = -1
@@ -48,14 +48,14 @@ func Run(values []Value, registerFile *RegisterFile, list []Inst, policy Policy)
 		}
 	}
 	for k := range list {
-		if alloc.Cost >= alloc.Limit {
+		if alloc.Cost >= alloc.CostLimit {
 			break
 		}
 		alloc.position = int32(k)
 		alloc.pinned = [numClasses]uint32{}
 		alloc.allocateInst(&list[k])
 	}
-	if Verify && alloc.Err == nil && alloc.Cost < alloc.Limit {
+	if Verify && alloc.Err == nil && alloc.Cost < alloc.CostLimit {
 		if err := Check(values, registerFile, list, policy, &alloc.Result); err != nil {
 			panic(err)
 		}
@@ -175,7 +175,7 @@ func (a *allocator) emit(inst Allocated, args ...Operand) {
 	a.args = append(a.args, args...)
 	inst.Args = a.args[start:len(a.args):len(a.args)]
 	a.Insts = append(a.Insts, inst)
-	a.Length++
+	a.InstructionCount++
 }
 
 // emitLoad adds a load to dst. It records an error if reload is nil. position is the position in the list of the Move

@@ -64,13 +64,13 @@ func (a *allocator) allocatePlain(inst *Inst) {
 	var mask Operand
 	if inst.Mask != 0 {
 		mask = a.sourceOperand(Arg{Virt: inst.Mask})
-		mask.Zero = inst.Zero
+		mask.ZeroMasking = inst.ZeroMasking
 	}
 	var dst Operand
 	if inst.Store != nil {
 		dst = Operand{Kind: Memory, Mem: inst.Store}
 	} else {
-		dst = a.destination(inst, inst.Tied)
+		dst = a.allocateDestination(inst, inst.Tied)
 	}
 	for class, count := range inst.TempCounts {
 		for range count {
@@ -83,7 +83,7 @@ func (a *allocator) allocatePlain(inst *Inst) {
 		args = append(args, mask)
 	}
 	a.emit(Allocated{Name: inst.Name, NonTemporal: inst.NonTemporal, From: a.position}, append(args, dst)...)
-	a.Length += max(1, int(inst.InstructionCount)) - 1 // emit has counted 1
+	a.InstructionCount += max(1, int(inst.InstructionCount)) - 1 // emit has counted 1
 	a.releaseDead(inst)
 }
 
@@ -163,7 +163,7 @@ func (a *allocator) allocateForm(inst *Inst) {
 		first = a.sourceOperand(inst.Src[form.Order[0]])
 	}
 	second := a.sourceOperand(inst.Src[form.Order[1]])
-	dst := a.destination(inst, inst.Src[form.Tied].Virt)
+	dst := a.allocateDestination(inst, inst.Src[form.Tied].Virt)
 	a.emit(Allocated{Name: form.Name, From: a.position}, first, second, dst)
 	a.releaseDead(inst)
 }
@@ -217,11 +217,11 @@ func (a *allocator) chooseTied(inst *Inst, tied *int8, isSuitable func(Virt) boo
 	return false
 }
 
-// destination returns the destination of an instruction. If tied is not 0, the destination must hold the value tied
-// before the instruction. If tied has no further uses, its register is the destination. Otherwise destination copies or
-// loads tied into another register. If tied is 0 and the instruction reads all sources before it writes, the
-// destination may be the register of a source without further uses.
-func (a *allocator) destination(inst *Inst, tied Virt) Operand {
+// allocateDestination returns the destination of an instruction. If tied is not 0, the destination must hold the value
+// tied before the instruction. If tied has no further uses, its register is the destination. Otherwise
+// allocateDestination copies or loads tied into another register. If tied is 0 and the instruction reads all sources
+// before it writes, the destination may be the register of a source without further uses.
+func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	writesEarly := inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
 	if a.values[inst.Dst].Acc != nil {
 		return a.accumulatorDestination(inst, tied, writesEarly)
@@ -259,7 +259,7 @@ func (a *allocator) destination(inst *Inst, tied Virt) Operand {
 	return dst
 }
 
-// accumulatorDestination is destination for an accumulator, whose register is fixed. writesEarly means that the
+// accumulatorDestination is allocateDestination for an accumulator, whose register is fixed. writesEarly means that the
 // instruction may write the destination before it has read all sources. accumulatorDestination records an error if the
 // register would be written before the instruction reads its old value.
 func (a *allocator) accumulatorDestination(inst *Inst, tied Virt, writesEarly bool) Operand {

@@ -71,7 +71,7 @@ func (c *checker) checkSources(allocated *Allocated, src []Arg, memorySource int
 		if err := c.checkSource(mask, Arg{Virt: c.inst.Mask}, false); err != nil {
 			return fmt.Errorf("the mask: %w", err)
 		}
-		if mask.Zero != c.inst.Zero {
+		if mask.ZeroMasking != c.inst.ZeroMasking {
 			return errors.New("the mask has another zeroing flag than in the list")
 		}
 	}

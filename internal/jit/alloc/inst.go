@@ -107,12 +107,12 @@ func Sources(values ...Virt) []Arg {
 
 // Inst is an instruction on virtual registers.
 type Inst struct {
-	Name string
-	Src  []Arg // in the order in which the target's assembler writes them
-	Dst  Virt  // 0 for a store
-	Tied Virt  // the value that the register of Dst must hold before the instruction, which overwrites it; or 0
-	Mask Virt  // the mask of the elements that are written, or 0
-	Zero bool  // elements outside the mask become 0; otherwise they keep their values
+	Name        string
+	Src         []Arg // in the order in which the target's assembler writes them
+	Dst         Virt  // 0 for a store
+	Tied        Virt  // the value that the register of Dst must hold before the instruction, which overwrites it; or 0
+	Mask        Virt  // the mask of the elements that are written, or 0
+	ZeroMasking bool  // elements outside the mask become 0; otherwise they keep their values
 
 	FoldableSource int8  // index of the source that may be a memory operand, or -1; unused without RegisterFile.FoldLoads
 	Commutative    bool  // sources FoldableSource and FoldableSource+1 may be exchanged

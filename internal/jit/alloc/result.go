@@ -16,7 +16,7 @@ type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves them to their permanent slots
 	Masked     bool    // loads along the row need a mask (at the end of a row), so that they cannot be memory operands
 	Preload    []Virt  // row constants to load before the list, unless computing them takes more than a load
-	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
+	CostLimit  float64 // allocation stops when the cost reaches this limit; 0 means none
 
 	// EvictReloadableFirst keeps registers for values that no single load can restore. Other values are evicted first.
 	// They get a register only if one is free; otherwise they are memory operands.
@@ -25,11 +25,11 @@ type Policy struct {
 
 // Result is a list with registers.
 type Result struct {
-	Insts  []Allocated
-	Length int     // number of instructions; a pseudo-instruction counts as Inst.InstructionCount instructions
-	Slots  int     // number of slots in use, including RegisterFile.ReservedSlots
-	Cost   float64 // estimated number of instructions that spills and reloads add
-	Err    error   // nil, or the reason for which the list cannot be allocated
+	Insts            []Allocated
+	InstructionCount int     // number of instructions; a pseudo-instruction counts as Inst.InstructionCount instructions
+	Slots            int     // number of slots in use, including RegisterFile.ReservedSlots
+	Cost             float64 // estimated number of instructions that spills and reloads add
+	Err              error   // nil, or the reason for which the list cannot be allocated
 
 	state *allocator // memory for reuse
 }
@@ -69,12 +69,12 @@ const (
 
 // Operand is an operand of an allocated instruction.
 type Operand struct {
-	Kind  OperandKind
-	Class Class // of a Register or Accumulator
-	Reg   int8
-	Bytes uint8 // number of bytes of the register that are used
-	Zero  bool  // for a mask: elements outside the mask become 0
-	Imm   int64 // of an Immediate
-	Mem   *Mem  // of Memory or an Element
-	Acc   *Acc  // of an Accumulator
+	Kind        OperandKind
+	Class       Class // of a Register or Accumulator
+	Reg         int8
+	Bytes       uint8 // number of bytes of the register that are used
+	ZeroMasking bool  // for a mask: elements outside the mask become 0
+	Imm         int64 // of an Immediate
+	Mem         *Mem  // of Memory or an Element
+	Acc         *Acc  // of an Accumulator
 }

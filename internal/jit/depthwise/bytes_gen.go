@@ -36,11 +36,11 @@ type byteOps interface {
 
 // General registers of a byteGen that have another purpose than in a gen.
 const (
-	scales     = rowsLeft    // address of the scales; window rows are unrolled, so rowsLeft counts none
-	inRowStart = inTileReg   // address of the first input row and column in the windows of the current row of results
-	outRow     = outTileReg  // address of the current row of results
-	outRows    = tilesLeft   // number of remaining rows of results
-	rowTiles   = vectorsLeft // number of remaining tiles of the row
+	scales     = rowsRemaining    // address of the scales; window rows are unrolled, so there is no count of rows
+	inRowStart = inTileReg        // address of the first input row and column in the windows of the current row of results
+	outRow     = outTileReg       // address of the current row of results
+	outRows    = tilesRemaining   // number of remaining rows of results
+	rowTiles   = vectorsRemaining // number of remaining tiles of the row
 )
 
 // tileCount is the word Args.InnerCount: the number of tiles in a row of results.

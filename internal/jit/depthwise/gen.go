@@ -15,26 +15,26 @@ import (
 
 // General registers. Unless stated otherwise, they hold addresses.
 const (
-	inRowReg     target.GReg = iota // input at a row of the window
-	weightsReg                      // weights of the current channels
-	weightRowReg                    // weights of a row of the window
-	outReg                          // result at the tile and the current channels
-	inReg                           // input at the tile and the current channels
-	tilesLeft                       // number of remaining tiles
-	vectorsLeft                     // number of remaining vectors of channels
-	inTileReg                       // input at the tile
-	outTileReg                      // result at the tile
-	channelReg                      // offset of the current channels in bytes
-	overlapReg                      // bytes by which the last vector overlaps the vector before it
-	rowsLeft                        // number of remaining rows of the window, or remaining channels of a group
-	biasReg                         // bias of the first channel
+	inRowReg         target.GReg = iota // input at a row of the window
+	weightsReg                          // weights of the current channels
+	weightRowReg                        // weights of a row of the window
+	outReg                              // result at the tile and the current channels
+	inReg                               // input at the tile and the current channels
+	tilesRemaining                      // number of remaining tiles
+	vectorsRemaining                    // number of remaining vectors of channels
+	inTileReg                           // input at the tile
+	outTileReg                          // result at the tile
+	channelReg                          // offset of the current channels in bytes
+	overlapReg                          // bytes by which the last vector overlaps the vector before it
+	rowsRemaining                       // number of remaining rows of the window, or remaining channels of a group
+	biasReg                             // bias of the first channel
 
 	scratchReg = inRowReg // free outside sumWindows
 )
 
-// channelsLeft is the index in jit.Args.Spill of the number of remaining channels of a group. Each operand of the
-// epilogue has one of the words before it (see begin).
-const channelsLeft = jit.MaxOperands - FirstEpilogueOperand
+// channelsRemaining is the index in jit.Args.Spill of the number of remaining channels of a group. Each operand of the
+// epilogue has one of the words before it (see loadConstants).
+const channelsRemaining = jit.MaxOperands - FirstEpilogueOperand
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
 // let loads overlap with multiplications.
@@ -50,7 +50,7 @@ type gen struct {
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
 
-	clear            func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
+	clearRegister    func(target.VReg) // sets a register to 0; on amd64, the register must be below 16
 	fmaCanReadMemory bool              // FMA instructions have memory operands: a vector with one use needs no register
 }
 
@@ -61,11 +61,11 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	g := &gen{spec: spec, fmaCanReadMemory: !cpu.Has(machine.NEON), sumRegs: spec.Tile[0] * spec.Tile[1]}
 	if cpu.Has(machine.NEON) {
 		g.Writer = arm64.New(spec.Size, withListing)
-		g.clear = g.Clear
+		g.clearRegister = g.Clear
 	} else {
 		writer := amd64.New(cpu, spec.Size, withListing)
 		writer.SetVectorBytes(spec.VectorBytes)
-		g.Writer, g.clear = writer, writer.ClearBelow16
+		g.Writer, g.clearRegister = writer, writer.ClearBelow16
 	}
 	registerCount, _ := target.VectorRegisters(cpu)
 	registerCount -= spec.permutationRegs()
@@ -84,7 +84,7 @@ func (g *gen) declare() {
 	g.Declare("the address of the input", inRowReg, inReg, inTileReg)
 	g.Declare("the address of weights or a bias", weightsReg, weightRowReg, biasReg)
 	g.Declare("the address of the result", outReg, outTileReg)
-	g.Declare("a count", tilesLeft, vectorsLeft, rowsLeft)
+	g.Declare("a count", tilesRemaining, vectorsRemaining, rowsRemaining)
 	g.Declare("an offset of channels", channelReg, overlapReg)
 	for i := range g.sumRegs {
 		g.Declare("a sum", target.VReg(i))
@@ -93,7 +93,7 @@ func (g *gen) declare() {
 		g.Declare("a weight", g.weight(i))
 	}
 	for range g.inputRegs {
-		g.Declare("an input", g.input())
+		g.Declare("an input", g.takeInputReg())
 	}
 	if g.spec.Group > 1 {
 		g.Declare("the permutation", g.permutation())
@@ -103,8 +103,8 @@ func (g *gen) declare() {
 // weight returns the register of a weight.
 func (g *gen) weight(i int) target.VReg { return target.VReg(g.sumRegs + i) }
 
-// input returns the next input register, in rotation.
-func (g *gen) input() target.VReg {
+// takeInputReg returns the next input register, in rotation.
+func (g *gen) takeInputReg() target.VReg {
 	reg := target.VReg(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
 	g.nextInput++
 	return reg
@@ -119,7 +119,7 @@ const vectorCount = target.ArgsWord(jit.OffsetInnerCount)
 // emit generates the whole function: a loop over tiles, with an inner loop over vectors of channels.
 func (g *gen) emit() {
 	g.declare()
-	g.begin()
+	g.loadConstants()
 	eachTile, eachVector, tileDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
 	g.Bind(eachTile)
@@ -127,21 +127,21 @@ func (g *gen) emit() {
 	g.Move(outTileReg, outReg)
 	target.LoadAddress(g, Weights, weightsReg)
 	g.Move(target.Imm(0), channelReg)
-	g.Move(vectorCount, vectorsLeft)
+	g.Move(vectorCount, vectorsRemaining)
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
 	if g.spec.PrefetchResult {
 		g.eachResult(outReg, func(_ target.VReg, addr target.Addr) { g.Prefetch(1, addr) })
 	}
-	g.groupLoop()
+	g.sumChannelsOfGroup()
 	g.storeResults()
 	for _, reg := range []target.GReg{inReg, outReg, channelReg} {
 		g.Add(target.Imm(g.spec.VectorBytes), reg)
 	}
 	// The last vector overlaps the vector before it, so that it ends at the last channel.
-	g.CountDown(vectorsLeft, target.EQ, tileDone)
-	g.CompareJump(vectorsLeft, target.Imm(1), target.NE, eachVector)
+	g.CountDown(vectorsRemaining, target.EQ, tileDone)
+	g.CompareJump(vectorsRemaining, target.Imm(1), target.NE, eachVector)
 	for _, reg := range []target.GReg{inReg, outReg, channelReg} {
 		g.Sub(overlapReg, reg)
 	}
@@ -149,20 +149,20 @@ func (g *gen) emit() {
 	g.Bind(tileDone)
 	g.Add(target.Imm(g.spec.InTileStep), inTileReg)
 	g.Add(target.Imm(g.spec.OutTileStep), outTileReg)
-	g.CountDown(tilesLeft, target.NE, eachTile)
+	g.CountDown(tilesRemaining, target.NE, eachTile)
 	g.Return()
 }
 
-// begin emits the loads of values that do not change during the call. It stores one word in jit.Args.Spill for each
-// operand of the epilogue.
-func (g *gen) begin() {
+// loadConstants emits the loads of values that do not change during the call. It stores one word in jit.Args.Spill for
+// each operand of the epilogue.
+func (g *gen) loadConstants() {
 	target.LoadAddress(g, In, inTileReg)
 	target.LoadAddress(g, Out, outTileReg)
 	if g.spec.Bias {
 		target.LoadAddress(g, Bias, biasReg)
 	}
 	g.Move(target.ArgsStep(Overlap), overlapReg)
-	g.Move(target.ArgsWord(jit.OffsetRows), tilesLeft)
+	g.Move(target.ArgsWord(jit.OffsetRows), tilesRemaining)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
 		case tile.AddTile, tile.MulTile: // an operand with the layout of the result: its distance from the result in bytes
@@ -181,16 +181,17 @@ func (g *gen) initSums() {
 	if g.spec.Bias {
 		g.Copy(target.Addr{Base: biasReg, Index: channelReg, Scale: 1}, target.VReg(0))
 	} else {
-		g.clear(0)
+		g.clearRegister(0)
 	}
 	for i := 1; i < g.sumRegs; i++ {
 		g.Copy(target.VReg(0), target.VReg(i))
 	}
 }
 
-// groupLoop adds up the windows of all channels of a group, one channel after another. The weights for a vector
-// of results have the same order: the windows of channel 0 of each group come first, then the windows of channel 1.
-func (g *gen) groupLoop() {
+// sumChannelsOfGroup adds up the windows of all channels of a group, one channel after another. The weights for a
+// vector of results have the same order: the windows of channel 0 of each group come first, then the windows of channel
+// 1.
+func (g *gen) sumChannelsOfGroup() {
 	spec := g.spec
 	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weightsReg) }
 	if spec.Group == 1 {
@@ -200,20 +201,20 @@ func (g *gen) groupLoop() {
 	}
 	top := g.NewLabel()
 	g.Permutation(g.firstChannels(), g.permutation())
-	g.Move(target.Imm(spec.Group), rowsLeft)
+	g.Move(target.Imm(spec.Group), rowsRemaining)
 	g.Align(16)
 	g.Bind(top)
-	g.Move(rowsLeft, target.ArgsSpill(channelsLeft)) // sumWindows uses the register for rows
+	g.Move(rowsRemaining, target.ArgsSpill(channelsRemaining)) // sumWindows uses the register for rows
 	g.sumWindows()
 	advanceWeights()
 	g.AddToIndices(spec.Size/4, g.permutation()) // the next channel, in words of 4 bytes
-	g.Move(target.ArgsSpill(channelsLeft), rowsLeft)
-	g.CountDown(rowsLeft, target.NE, top)
+	g.Move(target.ArgsSpill(channelsRemaining), rowsRemaining)
+	g.CountDown(rowsRemaining, target.NE, top)
 }
 
 // permutation returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the permutation
 // is the index of the input word that loadInput copies to word i of its result. The input word belongs to the same
-// group as word i, and to the channel that groupLoop currently adds.
+// group as word i, and to the channel that sumChannelsOfGroup currently adds.
 func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
 
 // firstChannels returns the permutation that broadcasts the first channel of each group.
@@ -252,8 +253,8 @@ func (g *gen) sumWindows() {
 	}
 	// a loop over the window rows that the call passes
 	top, end := g.NewLabel(), g.NewLabel()
-	g.Move(target.ArgsStep(WindowRows), rowsLeft)
-	g.AddJump(0, rowsLeft, target.LE, end)
+	g.Move(target.ArgsStep(WindowRows), rowsRemaining)
+	g.AddJump(0, rowsRemaining, target.LE, end)
 	g.Move(inReg, inRowReg)
 	g.Move(weightsReg, weightRowReg)
 	g.Align(16)
@@ -261,7 +262,7 @@ func (g *gen) sumWindows() {
 	g.sumWindowRow(0, inRowReg, weightRowReg, 0, math.MaxInt32) // all rows exist: the call passes only existing rows
 	g.Add(target.Imm(spec.InStride[0]*spec.Dilation[0]), inRowReg)
 	g.Add(target.Imm(spec.Window[1]*spec.VectorBytes), weightRowReg)
-	g.CountDown(rowsLeft, target.NE, top)
+	g.CountDown(rowsRemaining, target.NE, top)
 	g.Bind(end)
 }
 
@@ -346,7 +347,7 @@ func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col
 	if len(uses) == 0 {
 		return
 	}
-	loaded := g.input()
+	loaded := g.takeInputReg()
 	g.loadInput(addr, loaded)
 	for _, use := range uses {
 		switch {
@@ -355,9 +356,9 @@ func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col
 		case g.fmaCanReadMemory:
 			g.FMA(weightAddr(use.weight), loaded, use.sum)
 		default: // NEON; the weight takes another input register than the element
-			weightReg := g.input()
+			weightReg := g.takeInputReg()
 			if weightReg == loaded {
-				weightReg = g.input()
+				weightReg = g.takeInputReg()
 			}
 			g.Copy(weightAddr(use.weight), weightReg)
 			g.FMA(weightReg, loaded, use.sum)
@@ -368,7 +369,7 @@ func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col
 // storeResults applies the epilogue and stores the results.
 func (g *gen) storeResults() {
 	for _, step := range g.spec.Epilogue {
-		g.epilogueStep(step, target.VReg(g.sumRegs))
+		g.applyEpilogueStep(step, target.VReg(g.sumRegs))
 	}
 	g.eachResult(outReg, func(sum target.VReg, addr target.Addr) { g.Copy(sum, addr) })
 }
@@ -383,8 +384,8 @@ func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, addr targ
 	}
 }
 
-// epilogueStep applies an operation to all sums. temp is a free vector register.
-func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
+// applyEpilogueStep applies an operation to all sums. temp is a free vector register.
+func (g *gen) applyEpilogueStep(step tile.EpilogueStep, temp target.VReg) {
 	op := step.Op.VectorOp()
 	fromMemory := func(sum target.VReg, addr target.Addr) { g.Op(op, addr, sum, sum) }
 	switch step.Op {
@@ -401,15 +402,15 @@ func (g *gen) epilogueStep(step tile.EpilogueStep, temp target.VReg) {
 			g.Op(op, temp, target.VReg(i), target.VReg(i))
 		}
 	default: // AtLeast, AtMost or Scale
-		g.Copy(g.broadcast(step.Number()), temp)
+		g.Copy(g.broadcastConstant(step.Number()), temp)
 		for i := range g.sumRegs { // the sum is the first operand, because Max and Min return this operand if it is a NaN
 			g.Op(op, target.VReg(i), temp, target.VReg(i))
 		}
 	}
 }
 
-// broadcast returns a constant vector with a number in all lanes.
-func (g *gen) broadcast(number float64) target.Constant {
+// broadcastConstant returns a constant vector with a number in all lanes.
+func (g *gen) broadcastConstant(number float64) target.Constant {
 	element := binary.LittleEndian.AppendUint64(nil, math.Float64bits(number))
 	if g.spec.Size == 4 {
 		element = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(number)))

@@ -247,8 +247,8 @@ func (b *Comparison) fill(starts offsets, rowLen, rows int) {
 		_, size := ptr.size(rowLen, rows)
 		compiled, interpreted := b.mem[compiledSide][k], b.mem[interpretedSide][k]
 		copy(window(compiled, starts[k], size), pattern)
-		for rest := compiled[starts[k] : starts[k]+size]; !ptr.writeOnly && len(rest) > 0; {
-			rest = rest[copy(rest, ptr.pool):]
+		for unfilled := compiled[starts[k] : starts[k]+size]; !ptr.writeOnly && len(unfilled) > 0; {
+			unfilled = unfilled[copy(unfilled, ptr.pool):]
 		}
 		copy(window(interpreted, starts[k], size), window(compiled, starts[k], size))
 	}

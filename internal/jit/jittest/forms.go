@@ -21,9 +21,9 @@ const maxPerForm = 6
 // determine the encoding: the name, the kind and width of each register, the number of digits of its number and whether
 // the number exceeds 15, and the kinds of addresses and constants.
 type Forms struct {
-	seen   map[string]bool // by line of a listing
-	counts map[string]int  // by form: number of collected instructions
-	lines  []string        // the collected instructions
+	addedLines map[string]bool // by line of a listing
+	counts     map[string]int  // by form: number of collected instructions
+	lines      []string        // the collected instructions
 }
 
 // Operands in the listings of amd64.
@@ -38,18 +38,18 @@ var (
 
 // Add collects the instructions of a listing, except for jumps.
 func (f *Forms) Add(listing string) {
-	if f.seen == nil {
-		f.seen, f.counts = map[string]bool{}, map[string]int{}
+	if f.addedLines == nil {
+		f.addedLines, f.counts = map[string]bool{}, map[string]int{}
 	}
 	for line := range strings.Lines(listing) {
 		line = strings.TrimSpace(line)
 		name, operands, _ := strings.Cut(line, "\t")
 		switch {
 		// Labels, jumps and directives have no form.
-		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN" || f.seen[line]:
+		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN" || f.addedLines[line]:
 		case strings.HasPrefix(name, "DATA ") || strings.HasPrefix(name, "GLOBL "):
 		default:
-			f.seen[line] = true
+			f.addedLines[line] = true
 			if form := name + formOf(operands); f.counts[form] < maxPerForm {
 				f.counts[form]++
 				f.lines = append(f.lines, line)

@@ -37,22 +37,21 @@ var (
 )
 
 // rowTail is arm64 code for the last elements of a row. It computes a number of elements that is a power of two, and is
-// executed if the number of remaining elements has the bit of this power. begin is its first line, and cost its number
-// of instructions.
-type rowTail struct{ begin, cost, elements int }
+// executed if the number of remaining elements has the bit of this power. begin is its first line.
+type rowTail struct{ begin, instructions, elements int }
 
 // elementLoop is a loop over the elements of a row: the numbers of instructions and of elements of an iteration.
-type elementLoop struct{ cost, elements int }
+type elementLoop struct{ instructions, elements int }
 
 // InstructionCount has the numbers of instructions of the parts of a listed loop.
 type InstructionCount struct {
 	*syntax
-	lines  []string
-	labels map[string]int      // by label: its line
-	cost   []int               // by line: instructions that the line executes in an iteration of the surrounding loop
-	loops  []elementLoop       // the loops with the most elements first
-	tails  map[string]*rowTail // by the label that follows the tail
-	row    int                 // instructions of a row outside the loops over elements and the tails
+	lines           []string
+	labels          map[string]int      // by label: its line
+	instructions    []int               // by line: number executed in an iteration of the surrounding loop
+	loops           []elementLoop       // the loops with the most elements first
+	tails           map[string]*rowTail // by the label that follows the tail
+	rowInstructions int                 // instructions of a row outside the loops over elements and the tails
 }
 
 // CountInstructions counts the instructions of a listed loop. It analyzes the text. On amd64, a loop over elements adds
@@ -67,31 +66,31 @@ func CountInstructions(cpu machine.Features, listing string) (*InstructionCount,
 	code, _, _ := strings.Cut(listing, style.constantsMarker)
 	counts := &InstructionCount{syntax: style, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
 		labels: map[string]int{}, tails: map[string]*rowTail{}}
-	counts.cost = make([]int, len(counts.lines))
+	counts.instructions = make([]int, len(counts.lines))
 	for index := range counts.lines {
 		counts.count(index)
 	}
 	if len(counts.loops) == 0 {
 		return nil, fmt.Errorf("the listing has no loop over elements:\n%s", code)
 	}
-	counts.row = counts.takeCost(0, len(counts.lines))
+	counts.rowInstructions = counts.takeInstructions(0, len(counts.lines))
 	sorted.Func(counts.loops, func(a, b elementLoop) int { return b.elements - a.elements })
 	return counts, nil
 }
 
 // count adds the line with an index, and records its label. If a loop over elements ends in this line, count moves the
 // instructions of the loop to c.loops. If a loop inside a loop over elements ends in this line, count moves the
-// instructions of the inner loop to the cost of this line.
+// instructions of the inner loop to this line.
 func (c *InstructionCount) count(index int) {
 	line := c.lines[index]
 	if label, ok := strings.CutSuffix(line, ":"); ok {
 		c.labels[label] = index
 		if tail, ok := c.tails[label]; ok {
-			tail.cost = c.takeCost(tail.begin, index)
+			tail.instructions = c.takeInstructions(tail.begin, index)
 		}
 		return
 	}
-	c.cost[index] = 1
+	c.instructions[index] = 1
 	if !strings.Contains(line, "\tL") && !strings.Contains(line, " L") { // no label
 		return
 	}
@@ -107,21 +106,21 @@ func (c *InstructionCount) count(index int) {
 	if !isBackward {
 		return
 	}
-	step := 0 // the number of elements of an iteration if the loop from begin to index is a loop over elements
+	elementsPerIteration := 0 // 0 if the loop from begin to index is not a loop over elements
 	for inside := begin; inside <= index; inside++ {
-		// A line with cost 0 belongs to an inner loop. On arm64, the line before the jump must advance the loop.
-		if elements, ok := c.elementsAdvanced(c.lines[inside]); ok && c.cost[inside] > 0 &&
+		// A line with 0 instructions belongs to an inner loop. On arm64, the line before the jump must advance the loop.
+		if elements, ok := c.elementsAdvanced(c.lines[inside]); ok && c.instructions[inside] > 0 &&
 			(c.syntax == &amd64Syntax || inside == index-1) {
-			step = elements
+			elementsPerIteration = elements
 		}
 	}
 	switch {
-	case step > 0:
-		c.loops = append(c.loops, elementLoop{c.takeCost(begin, index+1), step})
+	case elementsPerIteration > 0:
+		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, index+1), elementsPerIteration})
 	// A loop inside a loop over elements does not change the counter. (The loop over rows does, and its instructions
 	// stay in their lines.)
 	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:index], "\n"), c.counter):
-		c.cost[index] = c.takeCost(begin, index+1) * innerIterations(c.lines[:begin], c.lines[index-1])
+		c.instructions[index] = c.takeInstructions(begin, index+1) * innerIterations(c.lines[:begin], c.lines[index-1])
 	}
 }
 
@@ -136,28 +135,28 @@ func (s *syntax) elementsAdvanced(line string) (elements int, ok bool) {
 	return elements, err == nil
 }
 
-// takeCost returns the sum of the costs of the lines from begin to end-1, and sets them to 0.
-func (c *InstructionCount) takeCost(begin, end int) (sum int) {
-	for _, cost := range c.cost[begin:end] {
+// takeInstructions returns the sum of the costs of the lines from begin to end-1, and sets them to 0.
+func (c *InstructionCount) takeInstructions(begin, end int) (sum int) {
+	for _, cost := range c.instructions[begin:end] {
 		sum += cost
 	}
-	clear(c.cost[begin:end])
+	clear(c.instructions[begin:end])
 	return sum
 }
 
 // Max returns the maximum number of instructions that a call executes for a number of rows of n elements.
 func (c *InstructionCount) Max(n, rows int) int {
-	sum := c.row
+	sum := c.rowInstructions
 	for k, loop := range c.loops {
 		times := n / loop.elements
 		if n -= times * loop.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
 			times++ // a masked iteration
 		}
-		sum += times * loop.cost
+		sum += times * loop.instructions
 	}
 	for _, tail := range c.tails {
 		if n&tail.elements != 0 {
-			sum += tail.cost
+			sum += tail.instructions
 		}
 	}
 	return sum * rows

@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// forbidden returns an instruction or a register that the listing must not have, or "".
-func (r *rules) forbidden(listing string) string {
+// findForbidden returns an instruction or a register that the listing must not have, or "".
+func (r *rules) findForbidden(listing string) string {
 	listing = "\n" + listing
 	for _, name := range r.forbiddenInstructions {
 		if strings.Contains(listing, "\n\t"+name) {
@@ -81,7 +81,7 @@ func CheckRules(cpu machine.Features, listing string) error {
 	if cpu.Has(machine.NEON) {
 		architecture = &arm64Rules
 	}
-	if name := architecture.forbidden(listing); name != "" {
+	if name := architecture.findForbidden(listing); name != "" {
 		return fmt.Errorf("the code uses %q, which the rules of package jit forbid", name)
 	}
 	code, _, _ := strings.Cut(listing, architecture.constantsMarker)

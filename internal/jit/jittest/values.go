@@ -30,7 +30,7 @@ func (b *Comparison) checkEdgeCases() error {
 		data[0] = AllValues(b.loop.Code.In[0])
 		rowLen = len(data[0]) / b.loop.Code.In[0].Size()
 	case operandCount == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
-		rowLen, rows = b.pairs(data)
+		rowLen, rows = b.setPairs(data)
 	case slices.Contains(b.loop.Uniform, true):
 		rowLen, rows = 60, 100
 	}
@@ -56,9 +56,9 @@ func (b *Comparison) checkEdgeCases() error {
 	return b.compareOn(operands, copies, strides, rowLen, rows)
 }
 
-// pairs sets data to all pairs of edge cases of two operands. It returns the number of elements of a row and the number
-// of rows. The pairs are one row, unless an operand is uniform: then each row has one element of this operand.
-func (b *Comparison) pairs(data [][]byte) (rowLen, rows int) {
+// setPairs sets data to all pairs of edge cases of two operands. It returns the number of elements of a row and the
+// number of rows. The pairs are one row, unless an operand is uniform: then each row has one element of this operand.
+func (b *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
 	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
 	sizeY := b.loop.Code.In[1].Size()
 	countX, countY := len(x)/b.loop.Code.In[0].Size(), len(y)/sizeY

@@ -29,11 +29,11 @@ func (b *Block) Grow(count int) {
 	}
 }
 
-// Do adds an operation on values whose result has the given dtype. If the block has an equal instruction, Do returns
-// its value. Do adds the conversions of masks to the width (bytes of a lane) that the operation requires. A mask that
-// selects between values or is converted to numbers gets the width of these values or numbers. The masks of a logical
-// operation get the width of the narrowest mask.
-func (b *Block) Do(op Op, dtype tensor.DType, args ...Value) Value {
+// Emit adds an operation on values whose result has the given dtype. If the block has an equal instruction, Emit
+// returns its value. It adds the conversions of masks to the width (bytes of a lane) that the operation requires. A
+// mask that selects between values or is converted to numbers gets the width of these values or numbers. The masks of a
+// logical operation get the width of the narrowest mask.
+func (b *Block) Emit(op Op, dtype tensor.DType, args ...Value) Value {
 	resultType := Type{DType: dtype}
 	width := uint8(dtype.Size())
 	if dtype == tensor.Bool { // a comparison or a logical operation

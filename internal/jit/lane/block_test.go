@@ -26,18 +26,18 @@ func newBlock(out tensor.DType, in ...tensor.DType) *lane.Block {
 func TestDoConvertsMasks(t *testing.T) {
 	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float64, tensor.Bool, tensor.Float32)
 	x, y, m, z := b.Load(1, 0), b.Load(2, 0), b.Load(3, 0), b.Load(4, 0)
-	less := b.Do(lane.Lt, tensor.Bool, x, z)
+	less := b.Emit(lane.Lt, tensor.Bool, x, z)
 	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 4}, b.Type(less))
-	zero := b.Do(lane.Convert, tensor.Bool, y)
+	zero := b.Emit(lane.Convert, tensor.Bool, y)
 	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 8}, b.Type(zero))
-	both := b.Do(lane.And, tensor.Bool, b.Do(lane.Or, tensor.Bool, less, zero), b.Const(tensor.Bool, 1))
+	both := b.Emit(lane.And, tensor.Bool, b.Emit(lane.Or, tensor.Bool, less, zero), b.Const(tensor.Bool, 1))
 	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 4}, b.Type(both), "the narrowest width without constants")
-	all := b.Do(lane.And, tensor.Bool, both, m)
+	all := b.Emit(lane.And, tensor.Bool, both, m)
 	require.Equal(t, lane.Type{DType: tensor.Bool, Mask: 1}, b.Type(all))
-	b.Store(0, b.Do(lane.Select, tensor.Float32, all, x, z), lane.None)
+	b.Store(0, b.Emit(lane.Select, tensor.Float32, all, x, z), lane.None)
 	require.NoError(t, b.Check())
 	before := len(b.Insts)
-	require.Equal(t, all, b.Do(lane.And, tensor.Bool, both, m), "equal instructions are one value")
+	require.Equal(t, all, b.Emit(lane.And, tensor.Bool, both, m), "equal instructions are one value")
 	require.Equal(t, all, b.Remask(b.Remask(all, 8), 1), "a mask is not widened and narrowed")
 	require.LessOrEqual(t, len(b.Insts), before+1)
 }
@@ -65,10 +65,10 @@ func TestTables(t *testing.T) {
 func TestUniform(t *testing.T) {
 	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float32)
 	x, z := b.Load(1, 0), b.Load(2, 0)
-	half := b.Do(lane.Mul, tensor.Float32, z, b.Const(tensor.Float32, 0x3F000000))
+	half := b.Emit(lane.Mul, tensor.Float32, z, b.Const(tensor.Float32, 0x3F000000))
 	require.True(t, b.Uniform(half))
 	require.False(t, b.Uniform(x))
-	require.False(t, b.Uniform(b.Do(lane.Add, tensor.Float32, x, half)))
+	require.False(t, b.Uniform(b.Emit(lane.Add, tensor.Float32, x, half)))
 }
 
 // TestCheckFindsErrors changes one field of a valid block at a time.
@@ -76,8 +76,8 @@ func TestCheckFindsErrors(t *testing.T) {
 	valid := func() *lane.Block {
 		b := newBlock(tensor.Complex64, tensor.Float32, tensor.Bool, tensor.Complex64)
 		x, m, z := b.Load(1, 0), b.Load(2, 0), b.Load(3, 1)
-		sum := b.Do(lane.FMA, tensor.Float32, x, z, b.Const(tensor.Float32, 0))
-		b.Store(0, b.Do(lane.Select, tensor.Float32, m, sum, b.Lookup(new([32]float32), x)), x)
+		sum := b.Emit(lane.FMA, tensor.Float32, x, z, b.Const(tensor.Float32, 0))
+		b.Store(0, b.Emit(lane.Select, tensor.Float32, m, sum, b.Lookup(new([32]float32), x)), x)
 		return b
 	}
 	require.NoError(t, valid().Check())

@@ -9,21 +9,21 @@ import (
 )
 
 // Emulate computes a row of the given number of elements with [Eval], in the iterations of a target's code. First come
-// iterations of mainLanes elements, then iterations of restLanes elements. Partial iterations compute the remaining
-// elements, fewer than restLanes. They also have restLanes lanes but access only restLanes/2, restLanes/4, ..., 1
-// elements. mainLanes and restLanes are powers of two that divide FoldLanes, and restLanes is at most mainLanes.
+// iterations of mainLanes elements, then iterations of tailLanes elements. Partial iterations compute the remaining
+// elements, fewer than tailLanes. They also have tailLanes lanes but access only tailLanes/2, tailLanes/4, ..., 1
+// elements. mainLanes and tailLanes are powers of two that divide FoldLanes, and tailLanes is at most mainLanes.
 //
 // mem[k] is the memory of pointer k: the elements of the row for an Operand or an Output, and one element for a
 // RowOperand. For an Accumulator it is one total if l.CombinesLanes is set, and FoldLanes accumulators otherwise. The
 // memory of an Output that is not stored (its DType is Invalid) is ignored.
-func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
+func (l *Loop) Emulate(mainLanes, tailLanes, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
 		return err
 	}
-	for _, lanes := range []int{mainLanes, restLanes} {
-		if lanes < 1 || FoldLanes%lanes != 0 || restLanes > mainLanes {
+	for _, lanes := range []int{mainLanes, tailLanes} {
+		if lanes < 1 || FoldLanes%lanes != 0 || tailLanes > mainLanes {
 			return fmt.Errorf("lane: iterations of %d and %d lanes: both numbers must divide %d, and the second must not "+
-				"exceed the first", mainLanes, restLanes, FoldLanes)
+				"exceed the first", mainLanes, tailLanes, FoldLanes)
 		}
 	}
 	if err := l.checkMemory(elements, mem); err != nil {
@@ -32,14 +32,14 @@ func (l *Loop) Emulate(mainLanes, restLanes, elements int, mem [][]byte) error {
 	run := &rowRun{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
 	run.startRow()
 	for run.firstElement+mainLanes <= elements {
-		run.iteration(mainLanes, mainLanes)
+		run.runIteration(mainLanes, mainLanes)
 	}
-	for run.firstElement+restLanes <= elements {
-		run.iteration(restLanes, restLanes)
+	for run.firstElement+tailLanes <= elements {
+		run.runIteration(tailLanes, tailLanes)
 	}
-	for count := restLanes / 2; count > 0; count /= 2 {
+	for count := tailLanes / 2; count > 0; count /= 2 {
 		if run.firstElement+count <= elements {
-			run.iteration(restLanes, count)
+			run.runIteration(tailLanes, count)
 		}
 	}
 	run.endRow()
@@ -115,9 +115,9 @@ func (r *rowRun) endRow() {
 	}
 }
 
-// iteration computes values of the given number of lanes from the next elements, folds the values and stores them.
+// runIteration computes values of the given number of lanes from the next elements, folds the values and stores them.
 // `elements` is at most `lanes`; the lanes from `elements` on have no element.
-func (r *rowRun) iteration(lanes, elements int) {
+func (r *rowRun) runIteration(lanes, elements int) {
 	for v, inst := range r.loop.Insts {
 		if !r.loop.Uniform(Value(v)) && inst.Op != Store {
 			r.values[v] = make([]uint64, lanes)
@@ -127,7 +127,7 @@ func (r *rowRun) iteration(lanes, elements int) {
 	for k, fold := range r.loop.Folds {
 		for lane := range elements {
 			acc, dtype := &r.accumulators[k][(r.firstElement+lane)%FoldLanes], r.loop.Ptrs[fold.Ptr].DType
-			*acc = Eval(fold.Op, dtype, dtype, [3]uint64{*acc, r.lane(fold.Value, lane)})
+			*acc = Eval(fold.Op, dtype, dtype, [3]uint64{*acc, r.laneOf(fold.Value, lane)})
 		}
 	}
 	for _, inst := range r.loop.Insts {
@@ -136,15 +136,15 @@ func (r *rowRun) iteration(lanes, elements int) {
 		}
 		for part, value := range inst.Operands() {
 			for lane := range elements {
-				setElement(r.mem[inst.Ptr], r.firstElement+lane, inst.Type.DType, part, r.lane(value, lane))
+				setElement(r.mem[inst.Ptr], r.firstElement+lane, inst.Type.DType, part, r.laneOf(value, lane))
 			}
 		}
 	}
 	r.firstElement += elements
 }
 
-// lane returns a lane of a value, which has one number for all lanes if it is uniform.
-func (r *rowRun) lane(value Value, lane int) uint64 {
+// laneOf returns a lane of a value, which has one number for all lanes if it is uniform.
+func (r *rowRun) laneOf(value Value, lane int) uint64 {
 	return r.values[value][lane%len(r.values[value])]
 }
 
@@ -159,7 +159,7 @@ func (r *rowRun) compute(value Value, elements int) {
 		result := &r.values[value][lane]
 		var args [3]uint64
 		for k, operand := range uses {
-			args[k] = r.lane(operand, lane)
+			args[k] = r.laneOf(operand, lane)
 		}
 		switch inst.Op {
 		case Const:

@@ -16,7 +16,7 @@ func sumLoop(totals bool) *lane.Loop {
 	l.Ptrs = []lane.Ptr{{DType: tensor.Int32, Kind: lane.Output}, {DType: tensor.Int32},
 		{DType: tensor.Int32, Kind: lane.RowOperand},
 		{DType: tensor.Int32, Kind: lane.Accumulator}}
-	v := l.Do(lane.Add, tensor.Int32, l.Load(1, 0), l.Load(2, 0))
+	v := l.Emit(lane.Add, tensor.Int32, l.Load(1, 0), l.Load(2, 0))
 	l.Folds = []lane.Fold{{Op: lane.Add, Value: v, Ptr: 3}}
 	l.Store(0, v, lane.None)
 	return l
@@ -30,7 +30,7 @@ store.int32 p0 v2
 total p3: add v2
 `, sumLoop(true).String())
 	b := newBlock(tensor.Float32, tensor.Complex64, tensor.Bool)
-	b.Store(0, b.Do(lane.Select, tensor.Float32, b.Load(2, 0), b.Load(1, 1), b.Const(tensor.Float32, 0)), lane.None)
+	b.Store(0, b.Emit(lane.Select, tensor.Float32, b.Load(2, 0), b.Load(1, 1), b.Const(tensor.Float32, 0)), lane.None)
 	require.Equal(t, `v0 = load.mask8 p2 (uniform)
 v1 = load.float32 p1.im
 v2 = const.float32 0x0 (uniform)

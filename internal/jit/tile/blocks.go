@@ -7,11 +7,11 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 
 // blockedRun emits a run whose terms are divided into blocks.
 func (g *gen) blockedRun(run *Run) {
-	block := min(run.Block, run.Terms)              // terms of a block
-	count, rest := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
+	block := min(run.Block, run.Terms)                   // terms of a block
+	count, lastTerms := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
 	top := g.NewLabel()
 	if count > 1 {
-		g.Move(target.Imm(count), target.ArgsSpill(blocksLeft))
+		g.Move(target.Imm(count), target.ArgsSpill(blocksRemaining))
 		g.Align(16)
 		g.Bind(top)
 	}
@@ -19,25 +19,25 @@ func (g *gen) blockedRun(run *Run) {
 	g.constantTerms(run, block, unrollAll)
 	g.endBlock()
 	if count > 1 {
-		g.CountDown(target.ArgsSpill(blocksLeft), target.NE, top)
+		g.CountDown(target.ArgsSpill(blocksRemaining), target.NE, top)
 	}
-	if rest > 0 {
-		g.constantTerms(run, rest, unrollAll)
+	if lastTerms > 0 {
+		g.constantTerms(run, lastTerms, unrollAll)
 		g.endBlock()
 	}
 }
 
 // endIteration emits the end of an iteration of a loop: if the iteration is the last one of a block, it ends the block.
-// iterationsLeft is the word that counts the remaining iterations of the block.
-func (g *gen) endIteration(loop *Loop, iterationsLeft target.ArgsWord) {
+// iterationsRemaining is the word that counts the remaining iterations of the block.
+func (g *gen) endIteration(loop *Loop, iterationsRemaining target.ArgsWord) {
 	switch {
 	case loop.Block == 1:
 		g.endBlock()
 	case loop.Block > 1:
 		continues := g.NewLabel()
-		g.CountDown(iterationsLeft, target.NE, continues)
+		g.CountDown(iterationsRemaining, target.NE, continues)
 		g.endBlock()
-		g.Move(target.Imm(loop.Block), iterationsLeft)
+		g.Move(target.Imm(loop.Block), iterationsRemaining)
 		g.Bind(continues)
 	}
 }

@@ -11,11 +11,11 @@ import (
 // several elements: consecutive terms of a row, or one term of several rows that are adjacent in memory. A
 // term is one step of the sum over the inner dimension (k): see spec.go.
 type elements struct {
-	registers    int // number of registers for elements, after those for sums, vectors and zero points
-	nextRegister int // index, among the registers for elements, of the register for the next load
+	registerCount int // number of registers for elements, after those for sums, vectors and zero points
+	nextRegister  int // index, among the registers for elements, of the register for the next load
 
 	byRow      [32]target.Element // by row: the element of the current term
-	loaded     uint32             // bit mask of the rows whose elements are loaded
+	loadedRows uint32             // bit mask of the rows whose elements are loaded
 	termsAhead int                // further terms whose elements are already loaded, in the next lanes of the registers
 }
 
@@ -29,19 +29,19 @@ func elementRegisters(cpu machine.Features) int {
 }
 
 // elementsFromMemory reports whether no register is left for elements, so that multiplications read them from memory.
-func (g *gen) elementsFromMemory() bool { return g.elements.registers <= 0 }
+func (g *gen) elementsFromMemory() bool { return g.elements.registerCount <= 0 }
 
 // nextElementRegister returns the register for the next load, in rotation.
 func (g *gen) nextElementRegister() target.VReg {
 	reg := target.VReg(g.sumCount + g.spec.vectorsPerTerm() + g.spec.zeroPointVectors() + g.elements.nextRegister)
-	g.elements.nextRegister = (g.elements.nextRegister + 1) % g.elements.registers
+	g.elements.nextRegister = (g.elements.nextRegister + 1) % g.elements.registerCount
 	return reg
 }
 
 // beginTerm is called before each term. If an earlier load has the elements of the term, beginTerm selects their lanes.
 // Otherwise it loads the elements of several terms at once, if they are adjacent in memory, each row has a register,
-// and at least two terms are left. termsLeft counts this term too.
-func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
+// and at least two terms remain. termsRemaining counts this term too.
+func (g *gen) beginTerm(run *Run, inOffset, termsRemaining int) {
 	state, mask := &g.elements, g.rowMask(run)
 	if state.termsAhead > 0 {
 		for i := range state.byRow {
@@ -50,12 +50,12 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 		state.termsAhead--
 		return
 	}
-	state.loaded = 0
+	state.loadedRows = 0
 	count := target.MaxLoadedElements(g.cpu, g.spec.ElemBytes) // terms of one load
-	for count > termsLeft {
+	for count > termsRemaining {
 		count /= 2
 	}
-	if count < 2 || run.InStep != g.spec.ElemBytes || bits.OnesCount32(mask) > state.registers {
+	if count < 2 || run.InStep != g.spec.ElemBytes || bits.OnesCount32(mask) > state.registerCount {
 		return
 	}
 	for i := range g.spec.Rows {
@@ -64,14 +64,14 @@ func (g *gen) beginTerm(run *Run, inOffset, termsLeft int) {
 			g.LoadElements(g.rowAddr(i, inOffset), count, state.byRow[i].Reg)
 		}
 	}
-	state.loaded, state.termsAhead = mask, count-1
+	state.loadedRows, state.termsAhead = mask, count-1
 }
 
 // element returns the element of row i at the current term, whose offset is inOffset. If it is not loaded, element
 // loads it, together with the elements of the next rows if they are adjacent in memory.
 func (g *gen) element(run *Run, i, inOffset int) target.Element {
 	state := &g.elements
-	if state.loaded>>i&1 == 0 {
+	if state.loadedRows>>i&1 == 0 {
 		count := target.MaxLoadedElements(g.cpu, g.spec.ElemBytes) // rows of one load
 		for count > 1 && !g.areAdjacent(g.rowMask(run), i, count) {
 			count /= 2
@@ -80,7 +80,7 @@ func (g *gen) element(run *Run, i, inOffset int) target.Element {
 		g.LoadElements(g.rowAddr(i, inOffset), count, reg)
 		for k := range count {
 			state.byRow[i+k] = target.Element{Reg: reg, Lane: k}
-			state.loaded |= 1 << (i + k)
+			state.loadedRows |= 1 << (i + k)
 		}
 	}
 	return state.byRow[i]

@@ -37,8 +37,8 @@ const (
 
 // Indices of 8-byte words of jit.Args.Spill, which hold values that have no register.
 const (
-	tilesLeft  = iota // remaining tiles of the call
-	blocksLeft        // remaining blocks of a run
+	tilesRemaining  = iota // remaining tiles of the call
+	blocksRemaining        // remaining blocks of a run
 
 	// The first of four words for each loop. They are the values of inReg and vecReg at the start of the current
 	// iteration, the remaining iterations, and the remaining iterations of the block.
@@ -63,7 +63,8 @@ const DefaultUnroll = 4
 
 const (
 	lineBytes = 64 // size of a cache line
-	// maxUnrolled is the maximum number of loads and multiplications of a tile whose terms are all unrolled.
+	// maxUnrolled is the maximum number of loads, broadcasts and multiplications of a tile whose terms are all
+	// unrolled.
 	maxUnrolled = 700
 )
 
@@ -98,7 +99,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 		registerCount--
 		g.mask = target.VReg(registerCount)
 	}
-	g.elements.registers = min(elementRegisters(cpu),
+	g.elements.registerCount = min(elementRegisters(cpu),
 		registerCount-g.sumCount-spec.vectorsPerTerm()-spec.zeroPointVectors())
 	return g
 }
@@ -161,7 +162,7 @@ func (g *gen) declare() {
 	for vector := range g.spec.zeroPointVectors() {
 		g.Declare("zero points", g.zeroPointReg(vector))
 	}
-	for range g.elements.registers {
+	for range g.elements.registerCount {
 		g.Declare("an element", g.nextElementRegister())
 	}
 	if g.spec.needsVectorMask(g.cpu) {
@@ -190,7 +191,7 @@ func (g *gen) begin() {
 		g.Move(inReg, target.ArgsSpill(epilogueAddressWords+operand))
 	}
 	g.Move(target.ArgsWord(jit.OffsetRows), inReg)
-	g.Move(inReg, target.ArgsSpill(tilesLeft))
+	g.Move(inReg, target.ArgsSpill(tilesRemaining))
 	if g.spec.In == nil {
 		g.Move(target.ArgsStep(InRow), strideReg)
 		g.Lea(target.Addr{Base: strideReg, Index: strideReg, Scale: 2}, strideTimes3Reg)
@@ -257,7 +258,7 @@ func (g *gen) nextTile(tile target.Label) {
 	for _, operand := range g.tileOperands() {
 		advance(g.spec.Tiles.Out, OutTile, target.ArgsSpill(epilogueAddressWords+operand))
 	}
-	g.CountDown(target.ArgsSpill(tilesLeft), target.NE, tile)
+	g.CountDown(target.ArgsSpill(tilesRemaining), target.NE, tile)
 }
 
 // loops emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each loop
@@ -275,7 +276,7 @@ func (g *gen) loops(depth int) {
 	loop := &g.spec.Loops[depth]
 	firstWord := loopWords + wordsPerLoop*depth
 	inWord, vecWord := target.ArgsSpill(firstWord), target.ArgsSpill(firstWord+1)
-	tripsLeft, blockTripsLeft := target.ArgsSpill(firstWord+2), target.ArgsSpill(firstWord+3)
+	tripsRemaining, blockTripsLeft := target.ArgsSpill(firstWord+2), target.ArgsSpill(firstWord+3)
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
 		g.Move(target.ArgsStep(LoopTrips+depth), countReg)
@@ -283,7 +284,7 @@ func (g *gen) loops(depth int) {
 	} else {
 		g.Move(target.Imm(loop.Trips), countReg)
 	}
-	g.Move(countReg, tripsLeft)
+	g.Move(countReg, tripsRemaining)
 	g.Move(inReg, inWord)
 	g.Move(vecReg, vecWord)
 	if loop.Block > 1 {
@@ -303,7 +304,7 @@ func (g *gen) loops(depth int) {
 	g.Move(inReg, inWord)
 	g.Move(vecReg, vecWord)
 	g.setRowBases()
-	g.CountDown(tripsLeft, target.NE, top)
+	g.CountDown(tripsRemaining, target.NE, top)
 	g.Bind(end)
 }
 

@@ -16,7 +16,7 @@ func (s *Spec) key(cpu machine.Features) string {
 		s.Unroll,
 		int(s.Quantized), s.PackedStep, s.VecQuantization.Bits)
 	builder.bools(s.Int8, s.SignedIn, s.Int8Matrix, s.MatrixUnit, s.Int16, s.Masked, s.PrefetchResult,
-		s.VecQuantization.Zeros)
+		s.VecQuantization.HasZeroPoints)
 	builder.list('i', s.In)
 	builder.list('o', s.Out)
 	builder.loop('t', &s.Tiles) // a Loop with the distances between the tiles of a call

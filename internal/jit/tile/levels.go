@@ -13,8 +13,8 @@ import (
 // broadcast operand by level - zero point in float32, and multiplies the sum of a block by the scale.
 type VecQuantization struct {
 	Bits int // bits of a level: 4 or 8; 0 if the operand has floats
-	// Zeros is set if the zero points are in the operand LevelZeros. Otherwise all zero points are 0.
-	Zeros bool
+	// HasZeroPoints is set if the zero points are in the operand LevelZeros. Otherwise all zero points are 0.
+	HasZeroPoints bool
 }
 
 // Operands of a tile with VecQuantization: indices into Ptr and Row of [jit.Args]. They are the indices of two operands
@@ -41,7 +41,7 @@ func (s *Spec) hasLevels() bool { return s.VecQuantization.Bits != 0 }
 // checkLevels checks the requirements of Spec.VecQuantization.
 func (s *Spec) checkLevels() error {
 	switch {
-	case !s.hasLevels() && !s.VecQuantization.Zeros:
+	case !s.hasLevels() && !s.VecQuantization.HasZeroPoints:
 		return nil
 	case s.VecQuantization.Bits != 8 && (s.VecQuantization.Bits != 4 || s.Vectors%2 != 0):
 		return fmt.Errorf("tile: VecQuantization.Bits is %d and Vectors is %d: want 8 bits, or 4 bits and an even number of "+
@@ -59,7 +59,7 @@ func (s *Spec) checkLevels() error {
 
 // zeroPointVectors returns the number of registers that hold the zero points of a block.
 func (s *Spec) zeroPointVectors() int {
-	if s.VecQuantization.Zeros {
+	if s.VecQuantization.HasZeroPoints {
 		return s.Vectors
 	}
 	return 0
@@ -75,14 +75,14 @@ func (g *gen) loadLevelAddresses() {
 	if g.spec.hasLevels() {
 		g.loadAddress(LevelScales, levelScalesReg)
 	}
-	if g.spec.VecQuantization.Zeros {
+	if g.spec.VecQuantization.HasZeroPoints {
 		g.loadAddress(LevelZeros, levelZerosReg)
 	}
 }
 
 // loadZeroPoints loads the zero points of a block, and advances their address to the next block.
 func (g *gen) loadZeroPoints() {
-	if !g.spec.VecQuantization.Zeros {
+	if !g.spec.VecQuantization.HasZeroPoints {
 		return
 	}
 	lanes := g.vectorBytes / g.spec.ElemBytes
@@ -114,7 +114,7 @@ func (g *gen) loadLevels(offset int) {
 	}
 	for vector := range g.spec.Vectors {
 		g.ToFloats(g.vectorReg(vector))
-		if g.spec.VecQuantization.Zeros {
+		if g.spec.VecQuantization.HasZeroPoints {
 			g.Op(target.Sub, g.zeroPointReg(vector), g.vectorReg(vector), g.vectorReg(vector))
 		}
 	}

@@ -28,11 +28,12 @@ func randomLevels(rng *rand.Rand, cpu machine.Features) *levelsCall {
 	regs, bytes := target.VectorRegisters(cpu)
 	c := &levelsCall{call: call[float32]{lanes: bytes / 4, tiles: 1 + rng.IntN(2), step: map[tile.Slot]int{}},
 		blocks: 1 + rng.IntN(4)}
-	s := &tile.Spec{ElemBytes: 4, VecQuantization: tile.VecQuantization{Bits: 4 + 4*rng.IntN(2), Zeros: rng.IntN(2) == 0},
-		Vectors: 2 + 2*rng.IntN(2), InitialSum: tile.InitialSum(rng.IntN(4))}
+	s := &tile.Spec{ElemBytes: 4, Vectors: 2 + 2*rng.IntN(2),
+		VecQuantization: tile.VecQuantization{Bits: 4 + 4*rng.IntN(2), HasZeroPoints: rng.IntN(2) == 0}}
+	s.InitialSum = tile.InitialSum(rng.IntN(4))
 	c.spec = s
 	vectors := s.Vectors
-	if s.VecQuantization.Zeros {
+	if s.VecQuantization.HasZeroPoints {
 		vectors *= 2
 	}
 	s.Rows = 1 + rng.IntN(min(4, (regs-1-vectors)/s.Vectors))
@@ -93,7 +94,7 @@ func (c *levelsCall) number(mem [][]byte, term, lane int) float32 {
 	default:
 		level = int8(mem[tile.Vec][at+lane-wide/2]) >> 4
 	}
-	if !s.VecQuantization.Zeros {
+	if !s.VecQuantization.HasZeroPoints {
 		return float32(level)
 	}
 	return float32(level) - float32(int8(mem[tile.LevelZeros][c.at[tile.LevelZeros]+term/s.Runs[0].Terms*wide+lane]))
@@ -167,7 +168,7 @@ func TestLevelsRequirements(t *testing.T) {
 	for i, change := range []func(s *tile.Spec){
 		func(s *tile.Spec) { s.VecQuantization.Bits = 3 },
 		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{Bits: 4}; s.Vectors = 1 },
-		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{Zeros: true} },
+		func(s *tile.Spec) { s.VecQuantization = tile.VecQuantization{HasZeroPoints: true} },
 		func(s *tile.Spec) { s.ElemBytes = 8 },
 		func(s *tile.Spec) { s.Loops = nil },
 		func(s *tile.Spec) { s.Loops[0].Block = 2 },

@@ -25,7 +25,7 @@ func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
 	if unrollAll {
 		perIteration = terms
 	}
-	iterations, rest := terms/perIteration, terms%perIteration
+	iterations, remainingTerms := terms/perIteration, terms%perIteration
 	switch {
 	case iterations == 1:
 		g.iteration(run, perIteration)
@@ -37,8 +37,8 @@ func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
 		g.iteration(run, perIteration)
 		g.CountDown(countReg, target.NE, top)
 	}
-	if rest > 0 {
-		g.terms(run, rest)
+	if remainingTerms > 0 {
+		g.terms(run, remainingTerms)
 	}
 }
 
@@ -47,14 +47,14 @@ func (g *gen) constantTerms(run *Run, terms int, unrollAll bool) {
 // becomes negative.
 func (g *gen) dynamicRun(run *Run) {
 	perIteration := int64(g.spec.unroll())
-	unrolled, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
+	unrolled, single, remainder, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Move(target.ArgsWord(jit.OffsetInnerCount), countReg)
-	g.AddJump(-perIteration, countReg, target.LT, rest)
+	g.AddJump(-perIteration, countReg, target.LT, remainder)
 	g.Align(32)
 	g.Bind(unrolled)
 	g.iteration(run, int(perIteration))
 	g.AddJump(-perIteration, countReg, target.GE, unrolled)
-	g.Bind(rest) // undo the last subtraction: countReg is the number of remaining terms again
+	g.Bind(remainder) // undo the last subtraction: countReg is the number of remaining terms again
 	g.AddJump(perIteration, countReg, target.LE, end)
 	g.Align(16)
 	g.Bind(single)
@@ -118,11 +118,11 @@ func (g *gen) terms(run *Run, count int) {
 }
 
 // term emits one term: it loads the vectors and updates the accumulators of the rows that have the term. The offsets
-// are byte distances of the term from the addresses in registers. At least termsLeft terms of the run are left,
+// are byte distances of the term from the addresses in registers. At least termsRemaining terms of the run remain,
 // including this term.
-func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
+func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsRemaining int) {
 	if !g.spec.Int8Matrix {
-		g.beginTerm(run, inOffset, termsLeft)
+		g.beginTerm(run, inOffset, termsRemaining)
 	}
 	if g.spec.hasLevels() {
 		g.loadLevels(vecOffset)
@@ -163,8 +163,8 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsLeft int) {
 	}
 }
 
-// loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are as
-// in term.
+// loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are the
+// arguments vecOffset and packedOffset of method term.
 func (g *gen) loadVectors(offset, packedOffset int) {
 	for vector := range g.spec.vectorsPerTerm() {
 		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&

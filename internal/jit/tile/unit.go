@@ -36,13 +36,13 @@ const (
 
 // unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
 type unitSplit struct {
-	rows       int   // number of rows of a part
-	firstRows  []int // by part: its first row
-	inRowStep  int   // distance in bytes between rows of the broadcast operand
-	vecStep    int   // distance in bytes between terms of the vector operand
-	outRowStep int   // distance in bytes between rows of the result; 0 if it is not constant
-	terms      int   // number of terms of a chunk
-	lastTerms  int   // number of terms of a run's last chunk if it is shorter, else 0
+	partRows       int   // number of rows of a part
+	firstRows      []int // by part: its first row
+	inRowStep      int   // distance in bytes between rows of the broadcast operand
+	vecStep        int   // distance in bytes between terms of the vector operand
+	outRowStep     int   // distance in bytes between rows of the result; 0 if it is not constant
+	chunkTerms     int   // number of terms of a chunk
+	lastChunkTerms int   // number of terms of a run's last chunk if it is shorter, else 0
 }
 
 // splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
@@ -53,7 +53,7 @@ func (s *Spec) splitForUnit() (split unitSplit, err error) {
 		parts := (rows + UnitRows - 1) / UnitRows
 		maxRows, minRows = max(maxRows, (rows+parts-1)/parts), min(minRows, rows)
 	}
-	split.rows = maxRows
+	split.partRows = maxRows
 	start := 0 // first row of the segment
 	for _, rows := range segments {
 		for i := 0; i < rows; i += maxRows { // the last part may overlap the previous one
@@ -91,7 +91,7 @@ func (u *unitSplit) divideRows(offsets []int) (list []int) {
 // setOutStep sets outRowStep from the offsets of the rows in the result.
 func (u *unitSplit) setOutStep(offsets []int) {
 	for part, first := range u.firstRows {
-		for row := first + 1; row < first+u.rows; row++ {
+		for row := first + 1; row < first+u.partRows; row++ {
 			step := offsets[row] - offsets[row-1]
 			if part == 0 && row == first+1 {
 				u.outRowStep = step
@@ -102,43 +102,44 @@ func (u *unitSplit) setOutStep(offsets []int) {
 			}
 		}
 	}
-	if u.rows == 1 {
+	if u.partRows == 1 {
 		u.outRowStep = lineBytes // unused: parts have one row
 	}
 }
 
-// setChunks sets terms, lastTerms and vecStep. It chooses the greatest number of terms that divides the length of each
-// run and gives the fewest possible chunks. If there is no such number, chunks have UnitTerms terms, and the last chunk
-// of a run may be shorter. It returns an error if the matrix unit does not support the runs.
+// setChunks sets chunkTerms, lastChunkTerms and vecStep. It chooses the greatest number of terms that divides the
+// length of each run and gives the fewest possible chunks. If there is no such number, chunks have UnitTerms terms, and
+// the last chunk of a run may be shorter. It returns an error if the matrix unit does not support the runs.
 func (u *unitSplit) setChunks(spec *Spec) error {
 	fewest := 0
 	for _, run := range spec.Runs {
 		fewest += (run.Terms + UnitTerms - 1) / UnitTerms
 	}
 	u.vecStep = spec.Runs[0].VecStep
-	for u.terms = UnitTerms; u.terms > 0; u.terms-- {
+	for u.chunkTerms = UnitTerms; u.chunkTerms > 0; u.chunkTerms-- {
 		count := 0
 		for _, run := range spec.Runs {
-			if run.Terms%u.terms > 0 { // the number does not divide the run: reject it
+			if run.Terms%u.chunkTerms > 0 { // the number does not divide the run: reject it
 				count = fewest + 1
 			}
-			count += run.Terms / u.terms
+			count += run.Terms / u.chunkTerms
 		}
 		if count == fewest {
 			break
 		}
 	}
-	if u.terms == 0 {
-		u.terms = UnitTerms
+	if u.chunkTerms == 0 {
+		u.chunkTerms = UnitTerms
 	}
 	for _, run := range spec.Runs {
-		rest := run.Terms % u.terms
-		if run.VecStep != u.vecStep || run.InStep != spec.ElemBytes || rest > 0 && u.lastTerms > 0 && rest != u.lastTerms {
+		lastTerms := run.Terms % u.chunkTerms
+		if run.VecStep != u.vecStep || run.InStep != spec.ElemBytes ||
+			lastTerms > 0 && u.lastChunkTerms > 0 && lastTerms != u.lastChunkTerms {
 			return fmt.Errorf("tile: the matrix unit requires VecStep %d and InStep %d, and a common length of "+
-				"the runs' last chunks if they are shorter than %d terms: the run is %+v", u.vecStep, spec.ElemBytes, u.terms,
+				"the runs' last chunks if they are shorter than %d terms: the run is %+v", u.vecStep, spec.ElemBytes, u.chunkTerms,
 				run)
 		}
-		u.lastTerms = max(u.lastTerms, rest)
+		u.lastChunkTerms = max(u.lastChunkTerms, lastTerms)
 	}
 	return nil
 }
@@ -182,7 +183,7 @@ type unitGen struct {
 	split unitSplit
 	// Tile registers for the broadcast operand (rowTiles) and the vector operand (vecTiles) of a chunk. A run's last
 	// chunk has its own registers if it is shorter, because the shape of a register is fixed for the call.
-	rowTiles, vecTiles, restRowTiles, restVecTiles []amd64.Tile
+	rowTiles, vecTiles, lastRowTiles, lastVecTiles []amd64.Tile
 }
 
 // newUnitGen divides the tile registers among the accumulators and the two operands.
@@ -203,8 +204,8 @@ func (g *gen) newUnitGen() *unitGen {
 		}
 		return list[:rowCount], list[rowCount:]
 	}
-	if split.lastTerms > 0 { // half of the registers for the shorter last chunks
-		created.restRowTiles, created.restVecTiles = share(free[len(free)/2:])
+	if split.lastChunkTerms > 0 { // half of the registers for the shorter last chunks
+		created.lastRowTiles, created.lastVecTiles = share(free[len(free)/2:])
 		free = free[:len(free)/2]
 	}
 	created.rowTiles, created.vecTiles = share(free)
@@ -224,11 +225,11 @@ func (x *unitGen) configure() {
 			shapes[register] = amd64.TileShape{Rows: rows, RowBytes: bytes}
 		}
 	}
-	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.rows, lineBytes) })
-	set(x.rowTiles, x.split.rows, x.split.terms*x.spec.ElemBytes)
-	set(x.vecTiles, x.split.terms, lineBytes)
-	set(x.restRowTiles, x.split.rows, x.split.lastTerms*x.spec.ElemBytes)
-	set(x.restVecTiles, x.split.lastTerms, lineBytes)
+	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.partRows, lineBytes) })
+	set(x.rowTiles, x.split.partRows, x.split.chunkTerms*x.spec.ElemBytes)
+	set(x.vecTiles, x.split.chunkTerms, lineBytes)
+	set(x.lastRowTiles, x.split.partRows, x.split.lastChunkTerms*x.spec.ElemBytes)
+	set(x.lastVecTiles, x.split.lastChunkTerms, lineBytes)
 	x.amd64.ConfigureTiles(shapes)
 }
 
@@ -275,18 +276,18 @@ func (x *unitGen) initSumTiles() {
 
 // run emits the terms of a run.
 func (x *unitGen) run(run *Run) {
-	if chunks := run.Terms / x.split.terms; chunks == 1 {
-		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
+	if chunks := run.Terms / x.split.chunkTerms; chunks == 1 {
+		x.chunk(x.rowTiles, x.vecTiles, x.split.chunkTerms)
 	} else if chunks > 1 {
 		x.Move(target.Imm(chunks), countReg)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
-		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
+		x.chunk(x.rowTiles, x.vecTiles, x.split.chunkTerms)
 		x.CountDown(countReg, target.NE, top)
 	}
-	if rest := run.Terms % x.split.terms; rest > 0 {
-		x.chunk(x.restRowTiles, x.restVecTiles, rest)
+	if lastTerms := run.Terms % x.split.chunkTerms; lastTerms > 0 {
+		x.chunk(x.lastRowTiles, x.lastVecTiles, lastTerms)
 	}
 }
 

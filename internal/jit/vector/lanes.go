@@ -33,7 +33,7 @@ func lanesOf(loop *expr.Loop) (*lane.Loop, error) {
 			Ptr: len(lanes.Ptrs)})
 		lanes.Ptrs = append(lanes.Ptrs, lane.Ptr{DType: loop.DType(k), Kind: lane.Accumulator})
 	}
-	builder.stores()
+	builder.addStores()
 	return lanes, lanes.Check()
 }
 
@@ -73,12 +73,12 @@ func (b *lanesBuilder) add(inst expr.Inst) lane.Value {
 	for _, operand := range inst.Operands() {
 		args = append(args, b.values[operand])
 	}
-	return b.block.Do(lane.Op(inst.Op), inst.DType, args...)
+	return b.block.Emit(lane.Op(inst.Op), inst.DType, args...)
 }
 
-// stores adds the stores of the outputs. It converts all masks before the first store, because stores must be last. The
-// block then has each conversion, and the second call of Remask returns its value.
-func (b *lanesBuilder) stores() {
+// addStores adds the stores of the outputs. It converts all masks before the first store, because stores must be last.
+// The block then has each conversion, and the second call of Remask returns its value.
+func (b *lanesBuilder) addStores() {
 	for _, output := range b.code.Out {
 		b.block.Remask(b.values[output.Re], 1)
 	}

@@ -5,18 +5,18 @@ import "github.com/graphrun/graphrun/expr"
 // evaluationOrder returns the values that the folds and outputs of a loop need, in an order that keeps few values live.
 // The operands of an instruction are computed in descending order of the registers that their computation needs.
 func evaluationOrder(loop *expr.Loop) []expr.Value {
-	order := order{insts: loop.Code.Insts, needed: registersNeeded(loop.Code.Insts),
+	builder := orderBuilder{insts: loop.Code.Insts, neededRegisters: registersNeeded(loop.Code.Insts),
 		visited: make([]bool, len(loop.Code.Insts))}
 	for _, fold := range loop.Folds {
-		order.visit(fold.Value)
+		builder.visit(fold.Value)
 	}
 	for _, out := range loop.Code.Out {
-		order.visit(out.Re)
+		builder.visit(out.Re)
 		if out.Im != expr.None {
-			order.visit(out.Im)
+			builder.visit(out.Im)
 		}
 	}
-	return order.values
+	return builder.values
 }
 
 // registersNeeded estimates the number of registers that the computation of each value needs, under the assumption that
@@ -43,16 +43,16 @@ func registersNeeded(insts []expr.Inst) []int {
 	return needed
 }
 
-// order is an evaluation order under construction.
-type order struct {
-	insts   []expr.Inst
-	needed  []int        // by value: the result of registersNeeded
-	visited []bool       // by value: whether it is in the order
-	values  []expr.Value // the order so far
+// orderBuilder is an evaluation order under construction.
+type orderBuilder struct {
+	insts           []expr.Inst
+	neededRegisters []int        // by value: the result of registersNeeded
+	visited         []bool       // by value: whether it is in the order
+	values          []expr.Value // the order so far
 }
 
 // visit appends a value to the order, and before it the operands that are not in the order yet.
-func (o *order) visit(value expr.Value) {
+func (o *orderBuilder) visit(value expr.Value) {
 	if o.visited[value] {
 		return
 	}
@@ -60,7 +60,7 @@ func (o *order) visit(value expr.Value) {
 	for range uses { // visits the operand that needs the most registers of those that are left
 		next := expr.None
 		for _, operand := range uses {
-			if !o.visited[operand] && (next == expr.None || o.needed[operand] > o.needed[next]) {
+			if !o.visited[operand] && (next == expr.None || o.neededRegisters[operand] > o.neededRegisters[next]) {
 				next = operand
 			}
 		}

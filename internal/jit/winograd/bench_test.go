@@ -27,11 +27,11 @@ func BenchmarkTransforms(b *testing.B) {
 		pixels := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: row * channels * 4, Col: channels * 4,
 			Tile: f.M * channels * 4}
 		at := TileArray{Ptr: unsafe.Pointer(&points[0]), Row: n * col * 4, Col: col * 4, Tile: channels * 4}
-		in, err := f.Operands(cpu, Part{0, 0, n, n}, 0)
+		in, err := f.CompileInput(cpu, Part{0, 0, n, n}, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, err := f.Results(cpu, f.M, f.M, true, relu, 0)
+		out, err := f.CompileOutput(cpu, f.M, f.M, true, relu, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func BenchmarkAssemble(b *testing.B) {
 			b.Fatal(err)
 		}
 		f := Form{M: 4}
-		if err := c.loops(f.operandBlock(Part{0, 0, 6, 6})); err != nil {
+		if err := c.loops(f.inputBlock(Part{0, 0, 6, 6})); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := c.Finish(); err != nil {

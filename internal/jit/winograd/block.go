@@ -142,14 +142,14 @@ func (part Part) contains(row, col int) bool {
 	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
 }
 
-// operandBlock returns the transform of a tile's pixels to points: of the columns, then of the rows. Pixels outside the
+// inputBlock returns the transform of a tile's pixels to points: of the columns, then of the rows. Pixels outside the
 // part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of points are
 // computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the registers
 // of AVX-512 and NEON.
-func (f Form) operandBlock(part Part) *block {
+func (f Form) inputBlock(part Part) *block {
 	out := new(block)
 	size := f.N()
-	column := func(col int) []valueID {
+	loadColumn := func(col int) []valueID {
 		pixels := make([]valueID, size)
 		for row := range size {
 			pixels[row] = zero
@@ -175,7 +175,7 @@ func (f Form) operandBlock(part Part) *block {
 	}
 	if f.M == 2 {
 		for col := range size {
-			for row, value := range f.inputTransform(out, column(col)) {
+			for row, value := range f.inputTransform(out, loadColumn(col)) {
 				setTransformed(row, col, value)
 			}
 		}
@@ -183,13 +183,13 @@ func (f Form) operandBlock(part Part) *block {
 		return out
 	}
 	for col := range size {
-		for index, value := range f.pointsAB(out, column(col)) {
+		for index, value := range f.pointsAB(out, loadColumn(col)) {
 			setTransformed(1+index, col, value)
 		}
 	}
 	storeRows(1, 2, 3, 4)
 	for col := range size {
-		first, last := f.pointsZeroInfinity(out, column(col))
+		first, last := f.pointsZeroInfinity(out, loadColumn(col))
 		setTransformed(0, col, first)
 		setTransformed(5, col, last)
 	}
@@ -197,9 +197,9 @@ func (f Form) operandBlock(part Part) *block {
 	return out
 }
 
-// resultBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
+// outputBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
 // adds the bias. It then applies the epilogue.
-func (f Form) resultBlock(rows, cols int, hasBias bool, epilogue []tile.EpilogueStep) *block {
+func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.EpilogueStep) *block {
 	out := new(block)
 	size := f.N()
 	transformed := make([][]valueID, f.M) // by row of results: the transforms of the columns

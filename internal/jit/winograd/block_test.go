@@ -71,7 +71,7 @@ func TestConvolution(t *testing.T) {
 				g[i] = r.Float64() - 0.5
 			}
 			points := map[[2]int]float32{}
-			f.operandBlock(p).evaluate(func(row, col int) float32 { return d[p.Row+row][p.Col+col] }, 0, nil,
+			f.inputBlock(p).evaluate(func(row, col int) float32 { return d[p.Row+row][p.Col+col] }, 0, nil,
 				func(v float32, row, col int) { points[[2]int{row, col}] = v })
 			if len(points) != f.Points() {
 				t.Fatalf("%v %v: %d points", f, p, len(points))
@@ -79,7 +79,7 @@ func TestConvolution(t *testing.T) {
 			u := numbers(f, g)
 			rows, cols, bias := 1+r.IntN(f.M), 1+r.IntN(f.M), r.Float32()
 			stored := 0
-			f.resultBlock(rows, cols, trial%2 == 0, nil).evaluate(func(row, col int) float32 {
+			f.outputBlock(rows, cols, trial%2 == 0, nil).evaluate(func(row, col int) float32 {
 				return points[[2]int{row, col}] * float32(u[row*n+col])
 			}, bias, nil, func(v float32, row, col int) {
 				stored++

@@ -30,10 +30,10 @@ func checkDigests(t *testing.T, path string, sets ...machine.Features) {
 		for _, f := range forms() {
 			n := f.N()
 			for i, p := range []Part{{0, 0, n, n}, {1, 1, n, n}, {0, 1, n - 1, n}, {1, 0, 2, 3}} {
-				add(f.Operands(cpu, p, 3*i%Lanes(cpu)))
+				add(f.CompileInput(cpu, p, 3*i%Lanes(cpu)))
 			}
 			for i, epilogue := range epilogues {
-				add(f.Results(cpu, f.M, f.M-i%2, i%3 > 0, epilogue, i%Lanes(cpu)))
+				add(f.CompileOutput(cpu, f.M, f.M-i%2, i%3 > 0, epilogue, i%Lanes(cpu)))
 			}
 		}
 	}

@@ -11,10 +11,10 @@
 //
 // This package has the transforms; package gemm computes the products, and kernels/internal/conv combines them. A
 // [Form] is F(2x2, 3x3) or F(4x4, 3x3). [Weights] transforms weights; the caller passes the functions that add,
-// subtract and multiply them. [Form.Operands] compiles the transform of input pixels to points, [Form.Results] the
-// transform of points to output pixels, including a bias and an epilogue of element-wise operations. Both return a
-// [Transform], which [Transform.Run] executes for many tiles. The lanes of a vector are adjacent channels. Strides are
-// arguments of the call, so that convolutions of all sizes use the same code.
+// subtract and multiply them. [Form.CompileInput] compiles the transform of input pixels to points.
+// [Form.CompileOutput] compiles the transform of points to output pixels, with a bias and an epilogue of element-wise
+// operations. Both return a [Transform], which [Transform.Run] executes for many tiles. The lanes of a vector are
+// adjacent channels. Strides are arguments of the call, so that convolutions of all sizes use the same code.
 //
 // The generator has four parts. form.go defines the one-dimensional transforms as a few additions and multiply-adds.
 // block.go applies them to the columns and then the rows of a tile, which gives one straight-line sequence of

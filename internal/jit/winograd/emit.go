@@ -24,36 +24,37 @@ const (
 
 // FirstEpilogueOperand is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to
 // the operand. Row is the offset in bytes of the operand's element that corresponds to the first element of the result.
+// Epilogue operands also use Step, in which tileStep+inputIndex is the last index of other use.
 const FirstEpilogueOperand = 4
 
 // General registers. The purpose of two registers depends on the transform. "points" stands for transforms of input
 // pixels to points, "results" for transforms of points to output pixels. Minor3 and Minor5 are 3 and 5 times Minor.
 const (
-	regEpilogue target.GReg = iota // results: address of an epilogue operand; points: distance between rows
-	regChannel                     // offset of the current channels in bytes
-	inputCursor                    // this and the following registers: see tileAddresser
-	outputCursor
-	regBias // results: address of the bias; points: 5 times outputMinor
-	inputBase
-	outputBase
-	inputMinor
-	inputMinor3
-	inputMinor5
-	inputMajor
-	outputMinor
-	outputMinor3
+	epilogueReg    target.GReg = iota // results: address of an epilogue operand; points: distance between rows
+	channelReg                        // offset of the current channels in bytes
+	inputCursorReg                    // this and the following registers: see tileAddresser
+	outputCursorReg
+	biasReg // results: address of the bias; points: 5 times the stride in outputMinorReg
+	inputBaseReg
+	outputBaseReg
+	inputMinorReg
+	inputMinor3Reg
+	inputMinor5Reg
+	inputMajorReg
+	outputMinorReg
+	outputMinor3Reg
 )
 
 // tileAddresser computes the addresses of a tile's elements with few instructions. One coordinate of an element (major)
 // advances a cursor register. The other coordinate (minor, 0 to 5) selects an index register and its scale. The input
 // is read column by column, so its major coordinate is the column; the output is written row by row.
 type tileAddresser struct {
-	byRows  bool           // the major coordinate is the row, otherwise the column
-	base    target.GReg    // the address of the tile's first element in the first channel
-	cursor  target.GReg    // the address for the current major coordinate and channels
-	minor   [3]target.GReg // 1, 3 and 5 times the distance between minor coordinates
-	major   target.Int     // the distance between major coordinates
-	reached int            // the major coordinate of the cursor; -1 if the cursor is not set
+	byRows      bool           // the major coordinate is the row, otherwise the column
+	base        target.GReg    // the address of the tile's first element in the first channel
+	cursor      target.GReg    // the address for the current major coordinate and channels
+	minor       [3]target.GReg // 1, 3 and 5 times the distance between minor coordinates
+	major       target.Int     // the distance between major coordinates
+	cursorMajor int            // the major coordinate of the cursor; -1 if the cursor is not set
 }
 
 // addr returns the address of an element. It may emit code that sets or advances the cursor.
@@ -62,11 +63,11 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 	if a.byRows {
 		major, minor = row, col
 	}
-	if a.reached < 0 || major < a.reached {
-		c.Lea(target.Addr{Base: a.base, Index: regChannel, Scale: 1}, a.cursor)
-		a.reached = 0
+	if a.cursorMajor < 0 || major < a.cursorMajor {
+		c.Lea(target.Addr{Base: a.base, Index: channelReg, Scale: 1}, a.cursor)
+		a.cursorMajor = 0
 	}
-	for ; a.reached < major; a.reached++ {
+	for ; a.cursorMajor < major; a.cursorMajor++ {
 		c.Add(a.major, a.cursor)
 	}
 	addr := target.Addr{Base: a.cursor, Index: a.minor[0], Scale: uint8(minor)} // minor is 1, 2 or 4
@@ -82,14 +83,14 @@ func (a *tileAddresser) addr(c *codeGen, row, col int) target.Addr {
 }
 
 // reset states that the cursor register has no address, as at the start of a block.
-func (a *tileAddresser) reset() { a.reached = -1 }
+func (a *tileAddresser) reset() { a.cursorMajor = -1 }
 
 // codeGen generates the code of one transform.
 type codeGen struct {
 	target.Writer
 	cpu           machine.Features
 	fmaForms      func(negate bool) []alloc.Form // encodings of y + k*x, or of y - k*x; the sources are k, x, y
-	registers     int                            // number of vector registers for values
+	registerCount int                            // number of vector registers for values
 	input, output tileAddresser
 	tailChannels  int  // channels in the last, partial vector; 0 if all vectors are whole
 	writesPixels  bool // the output has pixels, whose channels are not padded to whole vectors; points are padded
@@ -106,13 +107,13 @@ func newCodeGen(cpu machine.Features, tailChannels int, writesPixels, withListin
 	default:
 		return nil, fmt.Errorf("winograd: there is no code for %v: want AVX2 or NEON", cpu)
 	}
-	gen.registers, _ = target.VectorRegisters(cpu)
-	gen.input = tileAddresser{base: inputBase, cursor: inputCursor,
-		minor: [3]target.GReg{inputMinor, inputMinor3, inputMinor5},
-		major: inputMajor}
-	gen.output = tileAddresser{byRows: true, base: outputBase, cursor: outputCursor,
-		minor: [3]target.GReg{outputMinor, outputMinor3, regBias},
-		major: regEpilogue}
+	gen.registerCount, _ = target.VectorRegisters(cpu)
+	gen.input = tileAddresser{base: inputBaseReg, cursor: inputCursorReg,
+		minor: [3]target.GReg{inputMinorReg, inputMinor3Reg, inputMinor5Reg},
+		major: inputMajorReg}
+	gen.output = tileAddresser{byRows: true, base: outputBaseReg, cursor: outputCursorReg,
+		minor: [3]target.GReg{outputMinorReg, outputMinor3Reg, biasReg},
+		major: epilogueReg}
 	if writesPixels {
 		gen.output.major = target.ArgsRow(outputIndex)
 	}
@@ -137,23 +138,23 @@ func (c *codeGen) spilled(slot int) target.Addr {
 // from the result's element to the operand's element is the same for all elements.
 func (c *codeGen) tileOperand(operand, row, col int) target.Addr {
 	addr := c.output.addr(c, row, col)
-	c.Move(target.ArgsStep(FirstEpilogueOperand+operand), regEpilogue)
-	c.Add(addr.Base, regEpilogue)
-	addr.Base = regEpilogue
+	c.Move(target.ArgsStep(FirstEpilogueOperand+operand), epilogueReg)
+	c.Add(addr.Base, epilogueReg)
+	addr.Base = epilogueReg
 	return addr
 }
 
 // channelOperand returns the address of an epilogue operand's current channels.
 func (c *codeGen) channelOperand(operand int) target.Addr {
-	target.LoadAddress(c, FirstEpilogueOperand+operand, regEpilogue)
-	return target.Addr{Base: regEpilogue, Index: regChannel, Scale: 1}
+	target.LoadAddress(c, FirstEpilogueOperand+operand, epilogueReg)
+	return target.Addr{Base: epilogueReg, Index: channelReg, Scale: 1}
 }
 
 // begin emits the loads of addresses and distances before the loops.
 func (c *codeGen) begin() {
 	c.Move(target.ArgsPtr(inputIndex), c.input.base)
 	c.Move(target.ArgsPtr(outputIndex), c.output.base)
-	c.Move(target.ArgsStep(inputIndex), inputMajor)
+	c.Move(target.ArgsStep(inputIndex), inputMajorReg)
 	c.Move(target.ArgsRow(inputIndex), c.input.minor[0])
 	c.Move(target.ArgsStep(outputIndex), c.output.minor[0])
 	// setMultiple sets registers[index] to factor times registers[0].
@@ -164,10 +165,10 @@ func (c *codeGen) begin() {
 	setMultiple(c.input.minor, 2, 5)
 	setMultiple(c.output.minor, 1, 3)
 	if c.writesPixels {
-		c.Move(target.ArgsPtr(biasIndex), regBias)
+		c.Move(target.ArgsPtr(biasIndex), biasReg)
 	} else {
 		setMultiple(c.output.minor, 2, 5)
-		c.Move(target.ArgsRow(outputIndex), regEpilogue)
+		c.Move(target.ArgsRow(outputIndex), epilogueReg)
 	}
 }
 
@@ -181,22 +182,22 @@ func (c *codeGen) loops(b *block) error {
 	}
 	c.Align(16)
 	c.Bind(tiles)
-	c.Move(target.Imm(0), regChannel)
-	c.CompareJump(regChannel, limit, target.GE, partial) // there is no whole vector
+	c.Move(target.Imm(0), channelReg)
+	c.CompareJump(channelReg, limit, target.GE, partial) // there is no whole vector
 	c.Align(32)
 	c.Bind(vectors)
-	if _, err := c.write(b, false); err != nil {
+	if _, err := c.emitBlock(b, false); err != nil {
 		return err
 	}
-	c.Add(target.Imm(4*Lanes(c.cpu)), regChannel)
-	c.CompareJump(regChannel, limit, target.LT, vectors)
+	c.Add(target.Imm(4*Lanes(c.cpu)), channelReg)
+	c.CompareJump(channelReg, limit, target.LT, vectors)
 	c.Bind(partial)
 	if c.tailChannels > 0 {
 		if target.UsesVectorMasks(c.cpu) { // AVX2: the mask takes one of the registers of values
-			c.registers--
+			c.registerCount--
 			c.setLanes()
 		}
-		if _, err := c.write(b, true); err != nil {
+		if _, err := c.emitBlock(b, true); err != nil {
 			return err
 		}
 	}
@@ -210,5 +211,5 @@ func (c *codeGen) loops(b *block) error {
 // setLanes sets the length of the partial vector. If masks are in vector registers (AVX2), the mask is in the register
 // after the registers of values. The number of lanes is a constant, so SetLanes uses only the first temporary register.
 func (c *codeGen) setLanes() {
-	c.SetLanes(target.Imm(c.tailChannels), target.VReg(c.registers), [2]target.GReg{inputCursor})
+	c.SetLanes(target.Imm(c.tailChannels), target.VReg(c.registerCount), [2]target.GReg{inputCursorReg})
 }

@@ -97,12 +97,12 @@ func (c *codeGen) reload(operation *operation) *alloc.Reload {
 	return reload
 }
 
-// write allocates registers for a block and emits its instructions. isTail is true for the last, partial vector of
-// channels. write returns the number of slots for spilled values.
-func (c *codeGen) write(b *block, isTail bool) (slots int, err error) {
+// emitBlock allocates registers for a block and emits its instructions. isTail is true for the last, partial vector of
+// channels. emitBlock returns the number of slots for spilled values.
+func (c *codeGen) emitBlock(b *block, isTail bool) (slots int, err error) {
 	builder := c.lower(b)
 	valueCount := len(builder.Values)
-	registerFile := alloc.RegisterFile{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1},
+	registerFile := alloc.RegisterFile{Pool: [2]uint32{alloc.Vectors: 1<<c.registerCount - 1},
 		Permanent:     slices.Repeat([]int8{-1}, valueCount), // no value has a permanent register or slot
 		PermanentSlot: slices.Repeat([]int16{-1}, valueCount), FoldLoads: !c.cpu.Has(machine.NEON)}
 	// EvictReloadableFirst: a register holds a computed value rather than one that a load can restore.
@@ -114,15 +114,15 @@ func (c *codeGen) write(b *block, isTail bool) (slots int, err error) {
 	c.input.reset()
 	c.output.reset()
 	for k := range result.Insts {
-		c.writeInst(&result.Insts[k], isTail)
+		c.emitInst(&result.Insts[k], isTail)
 	}
 	slots = result.Slots
 	result.Free()
 	return slots, nil
 }
 
-// writeInst emits an allocated instruction.
-func (c *codeGen) writeInst(inst *alloc.Allocated, isTail bool) {
+// emitInst emits an allocated instruction.
+func (c *codeGen) emitInst(inst *alloc.Allocated, isTail bool) {
 	var buf [3]target.Source
 	args := buf[:0]
 	for k := range inst.Args {
@@ -162,7 +162,7 @@ func (c *codeGen) arg(operand *alloc.Operand) target.Source {
 	case mem.Space == alloc.AlongRow:
 		return c.tileOperand(mem.Index-FirstEpilogueOperand, int(mem.Row), int(mem.Col))
 	case mem.Index == biasIndex:
-		return target.Addr{Base: regBias, Index: regChannel, Scale: 1}
+		return target.Addr{Base: biasReg, Index: channelReg, Scale: 1}
 	case mem.Index == inputIndex:
 		return c.input.addr(c, int(mem.Row), int(mem.Col))
 	}

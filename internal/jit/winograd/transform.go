@@ -15,36 +15,36 @@ type Transform struct {
 	fn           *jit.Func
 	cpu          machine.Features
 	tailChannels int // number of channels in the last, partial vector; 0 if all vectors are whole
-	operands     int // number of epilogue operands
+	operandCount int // number of epilogue operands
 }
 
-// Operands compiles the transform of input tiles to points. Pixels of a tile outside the part are not read; they count
-// as zeros. tailChannels is the number of channels modulo [Lanes].
-func (f Form) Operands(cpu machine.Features, part Part, tailChannels int) (*Transform, error) {
+// CompileInput compiles the transform of input tiles to points. Pixels of a tile outside the part are not read; they
+// count as zeros. tailChannels is the number of channels modulo [Lanes].
+func (f Form) CompileInput(cpu machine.Features, part Part, tailChannels int) (*Transform, error) {
 	key := "winograd " + cpu.String() + " F" + strconv.Itoa(f.M) + " operands " + strconv.Itoa(part.Row) + ":" +
 		strconv.Itoa(part.RowEnd) + " by " + strconv.Itoa(part.Col) + ":" + strconv.Itoa(part.ColEnd) + " over " +
 		strconv.Itoa(tailChannels)
 	const writesPixels = false
-	return newTransform(key, cpu, tailChannels, writesPixels, func() *block { return f.operandBlock(part) })
+	return newTransform(key, cpu, tailChannels, writesPixels, func() *block { return f.inputBlock(part) })
 }
 
-// Results compiles the transform of points to output tiles. The transform computes the given number of rows and columns
-// of each tile. If hasBias is true, it adds a bias. It then applies the operations of the epilogue. Epilogue operands
-// that vary by tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].
-func (f Form) Results(cpu machine.Features, rows, cols int, hasBias bool, epilogue []tile.EpilogueStep,
+// CompileOutput compiles the transform of points to output tiles. The transform computes the given number of rows and
+// columns of each tile. If hasBias is true, it adds a bias. It then applies the operations of the epilogue. Epilogue
+// operands that vary by tile have the layout of the pixels. tailChannels is the number of channels modulo [Lanes].
+func (f Form) CompileOutput(cpu machine.Features, rows, cols int, hasBias bool, epilogue []tile.EpilogueStep,
 	tailChannels int) (*Transform, error) {
 	key := fmt.Sprintf("winograd %v F%d results %dx%d bias %v epilogue %v over %d", cpu, f.M, rows, cols, hasBias,
 		epilogue, tailChannels)
 	const writesPixels = true
 	transform, err := newTransform(key, cpu, tailChannels, writesPixels,
-		func() *block { return f.resultBlock(rows, cols, hasBias, epilogue) })
+		func() *block { return f.outputBlock(rows, cols, hasBias, epilogue) })
 	if err != nil {
 		return nil, err
 	}
 	for _, step := range epilogue {
 		switch step.Op {
 		case tile.AddTile, tile.MulTile, tile.AddLanes, tile.MulLanes:
-			transform.operands = max(transform.operands, step.Operand+1)
+			transform.operandCount = max(transform.operandCount, step.Operand+1)
 		}
 	}
 	return transform, nil
@@ -79,7 +79,7 @@ func (t *Transform) Listing() string { return t.fn.Listing() }
 
 // TileArray is the location of tiles. It has the address of the first element of the first tile, and the distances in
 // bytes between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside the [Part] of
-// [Form.Operands]. The channels of a pixel or point are adjacent.
+// [Form.CompileInput]. The channels of a pixel or point are adjacent.
 type TileArray struct {
 	Ptr            unsafe.Pointer
 	Row, Col, Tile int
@@ -102,7 +102,7 @@ func (t *Transform) Run(args *jit.Args, to, from TileArray, bias unsafe.Pointer,
 	args.InnerCount = channels / lanes * lanes * 4 // bytes of the whole vectors
 	args.Row[outputIndex], args.Step[outputIndex], args.Step[tileStep+outputIndex] = to.Row, to.Col, to.Tile
 	args.Row[inputIndex], args.Step[inputIndex], args.Step[tileStep+inputIndex] = from.Row, from.Col, from.Tile
-	for i := FirstEpilogueOperand; i < FirstEpilogueOperand+t.operands; i++ { // bytes from the result: see tileOperand
+	for i := FirstEpilogueOperand; i < FirstEpilogueOperand+t.operandCount; i++ { // bytes from the result: see tileOperand
 		args.Step[i] = int(uintptr(args.Ptr[i]) + uintptr(args.Row[i]) - uintptr(to.Ptr))
 	}
 	tilesPerCall := max(1, callVectors*lanes/max(1, channels))

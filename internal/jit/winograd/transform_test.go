@@ -35,7 +35,7 @@ func TestOperands(t *testing.T) {
 func checkOperands(t *testing.T, r *rand.Rand, cpu machine.Features, f Form, p Part, channels, tiles int) {
 	t.Helper()
 	n, lanes := f.N(), Lanes(cpu)
-	code, err := f.Operands(cpu, p, channels%lanes)
+	code, err := f.CompileInput(cpu, p, channels%lanes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func checkOperands(t *testing.T, r *rand.Rand, cpu machine.Features, f Form, p P
 	if err := code.Run(new(jit.Args), to, from, nil, channels, tiles); err != nil {
 		t.Fatal(err)
 	}
-	b := f.operandBlock(p)
+	b := f.inputBlock(p)
 	for tile := range tiles {
 		for c := range channels {
 			b.evaluate(func(row, col int) float32 { return image[(row*width+tile*f.M+col)*channels+c] }, 0, nil,
@@ -98,7 +98,7 @@ func TestResults(t *testing.T) {
 func TestBoundsKeepValues(t *testing.T) {
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		steps := []tile.EpilogueStep{{Op: tile.AtLeast}, {Op: tile.AtMost}}
-		code, err := Form{M: 2}.Results(cpu, 1, 1, false, steps, 0)
+		code, err := Form{M: 2}.CompileOutput(cpu, 1, 1, false, steps, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func (x *resultCheck) run(t *testing.T) {
 	t.Helper()
 	f, channels, tiles := x.form, x.channels, x.tiles
 	n, lanes := f.N(), Lanes(x.cpu)
-	code, err := f.Results(x.cpu, x.rows, x.cols, x.bias, x.epilogue, channels%lanes)
+	code, err := f.CompileOutput(x.cpu, x.rows, x.cols, x.bias, x.epilogue, channels%lanes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func (x *resultCheck) run(t *testing.T) {
 	to := TileArray{Ptr: unsafe.Pointer(&image[0]), Row: width * channels * 4, Col: channels * 4,
 		Tile: f.M * channels * 4}
 	want := slices.Clone(image)
-	b := f.resultBlock(x.rows, x.cols, x.bias, x.epilogue)
+	b := f.outputBlock(x.rows, x.cols, x.bias, x.epilogue)
 	for tile := range tiles {
 		for c := range channels {
 			at := func(row, col int) int { return (row*width+tile*f.M+col)*channels + c }
@@ -211,12 +211,12 @@ func guarded[T any](t *testing.T, n int) []T {
 func TestRegisters(t *testing.T) {
 	for _, cpu := range []machine.Features{machine.AVX512, machine.NEON} {
 		for _, f := range forms() {
-			for _, b := range []*block{f.operandBlock(Part{0, 0, f.N(), f.N()}), f.resultBlock(f.M, f.M, true, relu)} {
+			for _, b := range []*block{f.inputBlock(Part{0, 0, f.N(), f.N()}), f.outputBlock(f.M, f.M, true, relu)} {
 				c, err := newCodeGen(cpu, 0, false, false)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if slots, err := c.write(b, false); slots > 0 || err != nil {
+				if slots, err := c.emitBlock(b, false); slots > 0 || err != nil {
 					t.Errorf("%v, %v puts %d values aside: %v", cpu, f, slots, err)
 				}
 			}

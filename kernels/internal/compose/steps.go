@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Steps applies the ops of the sequence that defines a composite op. [Define] calls the function results with a Steps
-// whose apply depends on the purpose: it infers an op, evaluates its reference, or adds a node. The first error ends
-// the sequence.
-type Steps struct {
+// Applier applies the ops of the sequence that defines a composite op. [Define] calls the function results with an
+// Applier whose apply depends on the purpose: it infers an op, evaluates its reference, or adds a node. The first error
+// ends the sequence.
+type Applier struct {
 	Call  *graph.Call
 	apply func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error)
 }
@@ -20,7 +20,7 @@ type Steps struct {
 type stepError struct{ error }
 
 // run returns the results of the sequence, or its first error.
-func (s *Steps) run(results sequence) (out []*graph.Arg, err error) {
+func (s *Applier) run(results sequence) (out []*graph.Arg, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			stepFailure, ok := recovered.(stepError)
@@ -35,13 +35,13 @@ func (s *Steps) run(results sequence) (out []*graph.Arg, err error) {
 
 // Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
 // results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
-func Define[A any](op graph.Op, results func(s *Steps) []*graph.Arg) *graph.Op {
+func Define[A any](op graph.Op, results func(s *Applier) []*graph.Arg) *graph.Op {
 	op.Infer, op.Ref, op.Decompose = sequence(results).infer, sequence(results).reference, sequence(results).decompose
 	return kit.Define[A](op)
 }
 
 // sequence is the function that applies the sequence of a composite op and returns its results.
-type sequence func(s *Steps) []*graph.Arg
+type sequence func(s *Applier) []*graph.Arg
 
 // infer is [graph.Semantics.Infer] of the composite op.
 func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
@@ -51,7 +51,7 @@ func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
 			shared[arg.Value] = i
 		}
 	}
-	s := &Steps{Call: c, apply: shared.infer}
+	s := &Applier{Call: c, apply: shared.infer}
 	out, err := s.run(results)
 	types := make([]tensor.Type, len(out))
 	for i, arg := range out {
@@ -74,7 +74,7 @@ func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor
 			data[arg.Value] = in[i]
 		}
 	}
-	s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+	s := &Applier{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 		return evaluateStep(data, op, attrs, in)
 	}}
 	out, err := s.run(results)
@@ -88,7 +88,7 @@ func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor
 // decompose is [graph.Lowerings.Decompose] of the composite op.
 func (results sequence) decompose(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	builder := NewBuilder(parts, c)
-	s := &Steps{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+	s := &Applier{Call: c, apply: func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
 		values, err := parts.Add(op, attrs, in...)
 		out := make([]graph.Arg, len(values))
 		for i, value := range values {
@@ -134,7 +134,7 @@ func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]
 }
 
 // TypeOf returns the type that the first result of an op would have, without applying it.
-func (s *Steps) TypeOf(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) tensor.Type {
+func (s *Applier) TypeOf(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) tensor.Type {
 	_, inferred, err := stepCall(op, attrs, valuesOf(in))
 	s.Check(err)
 	return inferred[0].Type
@@ -184,12 +184,12 @@ func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs grap
 // Apply applies an op and returns its first result. Inlining it at its 700 calls would add a second to the build.
 //
 //go:noinline
-func (s *Steps) Apply(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) *graph.Arg {
+func (s *Applier) Apply(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) *graph.Arg {
 	return s.ApplyMany(op, attrs, in...)[0]
 }
 
 // ApplyMany applies an op and returns all its results.
-func (s *Steps) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) []*graph.Arg {
+func (s *Applier) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) []*graph.Arg {
 	out, err := s.apply(op, attrs, valuesOf(in))
 	s.Check(err)
 	return pointersTo(out)
@@ -214,11 +214,11 @@ func pointersTo(args []graph.Arg) []*graph.Arg {
 }
 
 // Operands returns the operands of the call.
-func (s *Steps) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
+func (s *Applier) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
 
 // WithLayout gives x the strides of layout, which must have the shape of x. It serves ops for which PyTorch allocates
 // the result in advance.
-func (s *Steps) WithLayout(x *graph.Arg, layout tensor.Type) *graph.Arg {
+func (s *Applier) WithLayout(x *graph.Arg, layout tensor.Type) *graph.Arg {
 	if tensor.SameSizes(x.Type().Strides, layout.Strides) {
 		return x
 	}
@@ -231,14 +231,14 @@ func (s *Steps) WithLayout(x *graph.Arg, layout tensor.Type) *graph.Arg {
 }
 
 // Check ends the sequence with err, unless err is nil.
-func (s *Steps) Check(err error) {
+func (s *Applier) Check(err error) {
 	if err != nil {
 		panic(stepError{err})
 	}
 }
 
 // Reject ends the sequence with an error if the condition holds. The message should be PyTorch's.
-func (s *Steps) Reject(condition bool, format string, args ...any) {
+func (s *Applier) Reject(condition bool, format string, args ...any) {
 	if condition {
 		panic(stepError{fmt.Errorf(format, args...)})
 	}

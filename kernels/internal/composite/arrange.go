@@ -21,14 +21,14 @@ var (
 	Fliplr = defineOneResult(graph.Semantics{
 		Name: "fliplr", Doc: "Reverses the second dimension.", Params: selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, nil),
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 2, "Input must be >= 2-d.")
 		return s.flip(in[0], 1)
 	})
 	Flipud = defineOneResult(graph.Semantics{
 		Name: "flipud", Doc: "Reverses the first dimension.", Params: selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, nil),
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) < 1, "Input must be >= 1-d.")
 		return s.flip(in[0], 0)
 	})
@@ -36,14 +36,14 @@ var (
 		Name: "mH", Doc: "Transposes matrices, the last two dimensions, and conjugates their elements. The result for " +
 			"real elements is a view.",
 		Params: selfOnly, Examples: adjointExamples,
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(len(s.shape(in[0])) == 1, "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
 		return s.adjoint(in[0])
 	})
 	MatrixH = defineOneResult(graph.Semantics{
 		Name: "matrix_H", Doc: "Transposes a matrix and conjugates its elements. The result for real elements is a view.",
 		Params: selfOnly, Examples: adjointExamples,
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		rank, hint := len(s.shape(in[0])), ""
 		if rank > 2 {
 			hint = " For batches of matrices, consider using tensor.mH"
@@ -61,7 +61,7 @@ var (
 	NarrowCopy = defineOneResult(graph.Semantics{
 		Name: "narrow_copy", Doc: "Copies `length` indices of a dimension, beginning at `start`.", Params: selfOnly,
 		Examples: kit.OneExample(kit.FloatMatrix, graph.Attrs{"dim": 1, "start": 1, "length": 2}),
-	}, func(s steps, a *narrowCopyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *narrowCopyAttrs, in []*graph.Arg) *graph.Arg {
 		x := s.Apply(view.Narrow, graph.Attrs{"dim": a.Dim, "start": a.Start, "length": a.Length}, in[0])
 		// If the whole dimension is copied, PyTorch's result has the layout of empty_like(self).
 		if s.shape(in[0])[s.wrapDim(in[0], a.Dim)].Eq(a.Length).Holds() {
@@ -72,7 +72,7 @@ var (
 	Msort = defineOneResult(graph.Semantics{
 		Name: "msort", Doc: "Sorts along the first dimension. NaN is greater than all numbers.", Params: selfOnly,
 		Examples: kit.OneExample(kit.FloatMatrix, nil),
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.ApplyMany(index.Sort, graph.Attrs{"dim": 0}, in[0])[0]
 	})
 	DiagEmbed = defineOneResult(graph.Semantics{
@@ -80,14 +80,14 @@ var (
 			"0 elsewhere.",
 		Params:   selfOnly,
 		Examples: append(kit.OneExample(kit.FloatMatrix, nil), kit.OneExample(kit.FloatRow, graph.Attrs{"offset": -1})...),
-	}, func(s steps, a *diagEmbedAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *diagEmbedAttrs, in []*graph.Arg) *graph.Arg {
 		return s.diagEmbed(in[0], a.Offset, a.Dim1, a.Dim2)
 	})
 	Diag = defineOneResult(graph.Semantics{
 		Name: "diag", Doc: "Copies a diagonal of a matrix, or creates a matrix with the vector self on a diagonal.",
 		Params:   selfOnly,
 		Examples: append(kit.OneExample(kit.FloatMatrix, nil), kit.OneExample(kit.FloatRow, graph.Attrs{"diagonal": 1})...),
-	}, func(s steps, a *diagAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *diagAttrs, in []*graph.Arg) *graph.Arg {
 		rank := len(s.shape(in[0]))
 		s.Reject(rank != 1 && rank != 2, "diag(): Supports 1D or 2D tensors. Got %dD", rank)
 		if rank == 1 {
@@ -99,7 +99,7 @@ var (
 		Name: "diagflat", Doc: "Creates a matrix with the elements of self, in row-major order, on a diagonal.",
 		Params:   selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"offset": 1}),
-	}, func(s steps, a *offsetAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *offsetAttrs, in []*graph.Arg) *graph.Arg {
 		return s.diagEmbed(s.reshape(in[0], sym.Of(-1)), a.Offset, -2, -1)
 	})
 )
@@ -125,11 +125,11 @@ type offsetAttrs struct {
 }
 
 // flip reverses dimensions.
-func (s steps) flip(x *graph.Arg, dims ...int) *graph.Arg {
+func (s applier) flip(x *graph.Arg, dims ...int) *graph.Arg {
 	return s.Apply(view.Flip, graph.Attrs{"dims": dims}, x)
 }
 
-func rot90(s steps, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
+func rot90(s applier, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(len(a.Dims) != 2, "expected total rotation dims == 2, but got dims = %d", len(a.Dims))
 	s.Reject(rank < 2, "expected total dims >= 2, but got total dims = %d", rank)
@@ -150,7 +150,7 @@ func rot90(s steps, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 }
 
 // diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere.
-func (s steps) diagEmbed(x *graph.Arg, offset, dim1, dim2 int) *graph.Arg {
+func (s applier) diagEmbed(x *graph.Arg, offset, dim1, dim2 int) *graph.Arg {
 	rank := len(s.shape(x)) + 1
 	firstDim, err := tensor.WrapDim(dim1, rank)
 	s.Check(err)

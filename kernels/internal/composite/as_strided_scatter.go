@@ -28,7 +28,7 @@ var AsStridedScatter = defineOneResult(graph.Semantics{
 	Params: []graph.Param{kit.Self, {Name: "src"}},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
 		kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(2, 2))},
-}, func(s steps, a *asStridedScatterAttrs, in []*graph.Arg) *graph.Arg {
+}, func(s applier, a *asStridedScatterAttrs, in []*graph.Arg) *graph.Arg {
 	resultType := rule.PreserveType(in[0].Type())
 	// The elements are written to a vector of the whole storage: the planner may change the layout of any other value.
 	storage := s.Apply(view.AsStrided, graph.Attrs{"size": []sym.Int{resultType.Numel()}, "stride": []int{1}},

@@ -51,7 +51,7 @@ var (
 )
 
 // histc adds 1 to the bin of each element. An element outside the range adds 0 to bin 0.
-func histc(s steps, a *histcAttrs, in []*graph.Arg) *graph.Arg {
+func histc(s applier, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 	dtype := in[0].Type().DType
 	if dtype != tensor.Float32 && dtype != tensor.Float64 && dtype != tensor.BFloat16 {
 		s.Check(kit.NotImplemented("histogram", dtype))
@@ -92,7 +92,7 @@ func histc(s steps, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // renorm multiplies each slice whose norm exceeds maxnorm by maxnorm / norm.
-func renorm(s steps, a *renormAttrs, in []*graph.Arg) *graph.Arg {
+func renorm(s applier, a *renormAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	dtype := x.Type().DType
 	s.Reject(!dtype.IsFloat() && !dtype.IsComplex(), "renorm: expected self to be floating point or complex")
@@ -120,7 +120,7 @@ func renorm(s steps, a *renormAttrs, in []*graph.Arg) *graph.Arg {
 
 // logcumsumexp doubles the number of elements in each running sum step by step. The steps have the distances 1, 2, 4
 // and so on. At distance d, sum i becomes the sum of sums i and i-d.
-func logcumsumexp(s steps, a *logcumsumexpAttrs, in []*graph.Arg) *graph.Arg {
+func logcumsumexp(s applier, a *logcumsumexpAttrs, in []*graph.Arg) *graph.Arg {
 	x, dtype := in[0], in[0].Type().DType
 	dim := s.wrapDim(x, a.Dim)
 	if !dtype.IsFloat() {

@@ -20,7 +20,7 @@ type meshgridAttrs struct {
 var (
 	BroadcastTensors = viewEach("broadcast_tensors", "Expands values to the shape to which they broadcast.",
 		[]graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3))},
-		func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
+		func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 			var shape []sym.Int
 			for _, x := range in {
 				joint, err := tensor.BroadcastSizes(shape, s.shape(x))
@@ -40,15 +40,15 @@ var (
 
 // viewEach defines an op whose results are views of its operands.
 func viewEach[A any](name, doc string, examples []graph.Example,
-	views func(s steps, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
+	views func(s applier, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Tensors}, VariadicResults: true, Examples: examples,
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
-		return views(steps{s}, kit.Attrs[A](s.Call), s.Operands())
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg {
+		return views(applier{s}, kit.Attrs[A](s.Call), s.Operands())
 	})
 }
 
-func meshgrid(s steps, a *meshgridAttrs, in []*graph.Arg) []*graph.Arg {
+func meshgrid(s applier, a *meshgridAttrs, in []*graph.Arg) []*graph.Arg {
 	s.Reject(a.Indexing != "ij" && a.Indexing != "xy", "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but "+
 		"received: %s", a.Indexing)
 	s.Reject(len(in) == 0, "meshgrid expects a non-empty TensorList")

@@ -55,7 +55,7 @@ var (
 	}, cumulativeTrapezoid)
 )
 
-func diff(s steps, a *diffAttrs, in []*graph.Arg) *graph.Arg {
+func diff(s applier, a *diffAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := len(s.shape(x))
 	s.Reject(rank < 1, "diff expects input to be at least one-dimensional")
@@ -99,12 +99,12 @@ func diff(s steps, a *diffAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // neighbours returns two views of x: one without the last index of a dimension, and one without its first index.
-func (s steps) neighbours(x *graph.Arg, dim int) (left, right *graph.Arg) {
+func (s applier) neighbours(x *graph.Arg, dim int) (left, right *graph.Arg) {
 	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil)
 }
 
 // widths returns the differences of the positions x of samples y, in a shape that broadcasts with the differences of y.
-func (s steps) widths(name string, y, x *graph.Arg, dim int) *graph.Arg {
+func (s applier) widths(name string, y, x *graph.Arg, dim int) *graph.Arg {
 	s.Reject(y.Type().DType == tensor.Bool || x.Type().DType == tensor.Bool, "%s: received a bool input for `x` or `y`, "+
 		"but bool is not supported", name)
 	rankY, xShape := y.Type().Rank(), x.Type().Shape
@@ -122,7 +122,7 @@ func (s steps) widths(name string, y, x *graph.Arg, dim int) *graph.Arg {
 
 // trapezoid adds the products of (y[i] + y[i+1])/2 and x[i+1] - x[i]. For samples at equal distances dx, this is dx
 // times the sum of y without half of the first and the last sample.
-func trapezoid(s steps, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
+func trapezoid(s applier, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
 	y := in[0]
 	dim := s.wrapDim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)
@@ -140,7 +140,7 @@ func trapezoid(s steps, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // zerosWithout returns zeros in the shape of x without a dimension.
-func (s steps) zerosWithout(x *graph.Arg, dim int) *graph.Arg {
+func (s applier) zerosWithout(x *graph.Arg, dim int) *graph.Arg {
 	var shape []sym.Int
 	for other, size := range s.shape(x) {
 		if other != dim {
@@ -151,7 +151,7 @@ func (s steps) zerosWithout(x *graph.Arg, dim int) *graph.Arg {
 }
 
 // cumulativeTrapezoid is trapezoid with running sums.
-func cumulativeTrapezoid(s steps, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
+func cumulativeTrapezoid(s applier, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
 	y := in[0]
 	dim := s.wrapDim(y, a.Dim)
 	s.Reject(y.Type().Rank() == 0, "Dimension specified as %d but tensor has no dimensions", a.Dim)

@@ -48,12 +48,12 @@ var (
 )
 
 // norm returns the norm of order p along a dimension.
-func (s steps) norm(x *graph.Arg, p any, dim int, keepdim bool) *graph.Arg {
+func (s applier) norm(x *graph.Arg, p any, dim int, keepdim bool) *graph.Arg {
 	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{dim}, "keepdim": keepdim}, x)
 }
 
 // broadcast returns views of x and y in the shape to which they broadcast.
-func (s steps) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
+func (s applier) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
 	shape, err := tensor.BroadcastSizes(s.shape(x), s.shape(y))
 	s.Check(err)
 	expand := func(x *graph.Arg) *graph.Arg { return s.Apply(view.Expand, graph.Attrs{"size": shape}, x) }
@@ -66,7 +66,7 @@ var (
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(graph.Attrs{"p": 1, "dim": 0},
 			kit.FloatMatrix)},
-	}, func(s steps, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
 		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
 		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
 	})
@@ -74,7 +74,7 @@ var (
 		Name: "cosine_similarity", Doc: "Returns the cosine of the angle of two vectors along a dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *cosineSimilarityAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *cosineSimilarityAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := s.commonDType(in[0], in[1])
 		s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
 			kit.CppName(dtype))
@@ -89,14 +89,14 @@ var (
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *pairwiseDistanceAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *pairwiseDistanceAttrs, in []*graph.Arg) *graph.Arg {
 		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
 		return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
 	})
 	Dist = defineOneResult(graph.Semantics{
 		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *distAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *distAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Norm, graph.Attrs{"p": a.P}, s.sub(in[0], in[1]))
 	})
 	Cdist = defineOneResult(graph.Semantics{
@@ -111,15 +111,15 @@ var (
 			"..., (1, 2), ...",
 		Params:   selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(4, 3)), kit.Example(graph.Attrs{"p": 1}, kit.TransposedMatrix)},
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
-		return []*graph.Arg{steps{s}.pdist(s.Operands()[0], kit.Attrs[*pdistAttrs](s.Call).P)}
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg {
+		return []*graph.Arg{applier{s}.pdist(s.Operands()[0], kit.Attrs[*pdistAttrs](s.Call).P)}
 	})
 )
 
 // pdist returns the distances between all pairs of the n rows of x. It computes the rows i < j of pair k from k. If r
 // is the number of later pairs, n(n-1)/2 - 1 - k, then i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in
 // float64 is exact.
-func (s steps) pdist(x *graph.Arg, p float64) *graph.Arg {
+func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	xType := x.Type()
 	s.Reject(xType.Rank() != 2, "pdist only supports 2D tensors, got: %dD", xType.Rank())
 	s.Reject(!xType.DType.IsFloat(), "pdist only supports floating-point dtypes")
@@ -140,7 +140,7 @@ func (s steps) pdist(x *graph.Arg, p float64) *graph.Arg {
 	return s.norm(s.sub(row(i), row(j)), p, 1, dropDims)
 }
 
-func cdist(s steps, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
+func cdist(s applier, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
 	for i, x := range in[:2] {
 		operandType := x.Type()
 		s.Reject(operandType.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, operandType.Rank())
@@ -171,11 +171,11 @@ var (
 	LinalgCross = defineOneResult(graph.Semantics{
 		Name: "linalg_cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg { return s.cross(in, a.Dim) })
+	}, func(s applier, a *lastDimAttrs, in []*graph.Arg) *graph.Arg { return s.cross(in, a.Dim) })
 	Cross = defineOneResult(graph.Semantics{
 		Name: "cross", Doc: "Returns the vector products of vectors of 3 elements along a dimension.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *crossAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *crossAttrs, in []*graph.Arg) *graph.Arg {
 		if a.Dim != nil {
 			return s.cross(in, *a.Dim)
 		}
@@ -191,7 +191,7 @@ var (
 		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; `x` is conjugated.",
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
 		for _, x := range in[:2] {
 			dtype := x.Type().DType
 			s.Reject(dtype.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
@@ -211,7 +211,7 @@ var (
 )
 
 // cross returns the vector products of two operands, a row-major value.
-func (s steps) cross(in []*graph.Arg, dim int) *graph.Arg {
+func (s applier) cross(in []*graph.Arg, dim int) *graph.Arg {
 	xShape, yShape := s.shape(in[0]), s.shape(in[1])
 	s.Reject(len(xShape) != len(yShape), "linalg.cross: inputs must have the same number of dimensions.")
 	dim = s.wrapDim(in[0], dim)

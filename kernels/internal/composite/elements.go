@@ -37,18 +37,18 @@ var (
 	Softsign = defineOneResult(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
 		Examples: unaryExamples,
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.div(in[0], s.add(s.abs(in[0]), integer(1)))
 	})
 	Tanhshrink = defineOneResult(graph.Semantics{
 		Name: "tanhshrink", Doc: "Returns self - tanh(self).", Params: []graph.Param{kit.Input}, Examples: unaryExamples,
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.sub(in[0], s.Apply(pointwise.Tanh, nil, in[0]))
 	})
 	Softmin = defineOneResult(graph.Semantics{
 		Name: "softmin", Doc: "Returns the softmax of -self.", Params: []graph.Param{kit.Input},
 		Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"dim": 1}),
-	}, func(s steps, a *softminAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *softminAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Softmax, graph.Attrs{"dim": a.Dim, "dtype": a.DType}, s.neg(in[0]))
 	})
 	Mvlgamma = defineOneResult(graph.Semantics{
@@ -61,7 +61,7 @@ var (
 		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.BinaryExample},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := tensor.Float64
 		for _, x := range in {
 			if x.Type().DType.IsComplex() {
@@ -79,7 +79,7 @@ var (
 	Ldexp = defineOneResult(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
 		Examples: []graph.Example{kit.BinaryExample},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		return s.mul(in[0], s.Apply(pointwise.Pow, nil, float(2), in[1]))
 	})
 	Frexp = define(graph.Semantics{
@@ -91,7 +91,7 @@ var (
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		absDType, angleDType := in[0].Type().DType, in[1].Type().DType
 		for _, dtype := range []tensor.DType{absDType, angleDType} {
 			s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
@@ -108,7 +108,7 @@ var (
 )
 
 // frexp reads the exponents of float64 numbers. Numbers of all other dtypes are normal in float64.
-func frexp(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
+func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	const (
 		fieldStart, fieldMask = 52, 0x7ff // lowest bit and mask of the exponent field of a float64
 		bias                  = 1022      // exponent field of the numbers from 0.5 to 1
@@ -137,7 +137,7 @@ func frexp(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 func scaled(name, doc string, factor float64) *graph.Op {
 	return defineOneResult(graph.Semantics{
 		Name: name, Doc: doc, Params: selfOnly, Examples: append(kit.OneExample(kit.IntMatrix, nil), unaryExamples...),
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		s.Reject(in[0].Type().DType.IsComplex(), "%s is not supported for complex tensors.", name)
 		return s.preserveFormat(s.mul(in[0], float(factor)), in[0])
 	})
@@ -149,18 +149,18 @@ var (
 		Name: "isclose", Doc: "Returns whether abs(self - other) is at most atol + rtol * abs(other).", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix),
 			kit.Example(graph.Attrs{"equal_nan": true}, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg { return s.isclose(in[0], in[1], a) })
+	}, func(s applier, a *iscloseAttrs, in []*graph.Arg) *graph.Arg { return s.isclose(in[0], in[1], a) })
 	Allclose = defineOneResult(graph.Semantics{
 		Name: "allclose", Doc: "Returns whether all elements of self and `other` are close, " +
 			"as isclose does.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, a *iscloseAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *iscloseAttrs, in []*graph.Arg) *graph.Arg {
 		return s.Apply(reduce.Every, nil, s.isclose(in[0], in[1], a))
 	})
 	Equal = defineOneResult(graph.Semantics{
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		xType, yType := in[0].Type(), in[1].Type()
 		s.Reject(xType.DType != yType.DType, "Expected object of data type %s but got data type %s for argument 'other' "+
 			"in call to 'equal'", kit.CppName(xType.DType), kit.CppName(yType.DType))
@@ -172,7 +172,7 @@ var (
 	Isreal = defineOneResult(graph.Semantics{
 		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
 		Examples: append(kit.OneExample(kit.ComplexMatrix, nil), unaryExamples...),
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		if !in[0].Type().DType.IsComplex() {
 			return s.Apply(view.OnesLike, graph.Attrs{"dtype": tensor.Bool}, in[0])
 		}
@@ -186,7 +186,7 @@ var (
 	}, isin)
 )
 
-func (s steps) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
+func (s applier) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype != y.Type().DType, "%s did not match %s", dtype.TorchName(), y.Type().DType.TorchName())
 	s.Reject(a.Rtol < 0, "rtol must be greater than or equal to zero, but got %v", a.Rtol)
@@ -216,7 +216,7 @@ func (s steps) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 const maxMvlgammaP = 1 << 16
 
 // mvlgamma returns log(pi) * p(p-1)/4 plus the sum of lgamma(x + shift) for the shifts (1-p)/2, ..., -1/2, 0.
-func mvlgamma(s steps, a *mvlgammaAttrs, in []*graph.Arg) *graph.Arg {
+func mvlgamma(s applier, a *mvlgammaAttrs, in []*graph.Arg) *graph.Arg {
 	dtype := in[0].Type().DType
 	s.Reject(dtype == tensor.Bool, "The input tensor may not be a boolean tensor.")
 	s.Reject(a.P < 1, "p has to be greater than or equal to 1")
@@ -232,7 +232,7 @@ func mvlgamma(s steps, a *mvlgammaAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // isin compares each element with all test elements.
-func isin(s steps, a *isinAttrs, in []*graph.Arg) *graph.Arg {
+func isin(s applier, a *isinAttrs, in []*graph.Arg) *graph.Arg {
 	x, testElements := in[0], in[1]
 	dtype := s.commonDType(in...)
 	for _, x := range in {

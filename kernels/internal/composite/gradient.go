@@ -28,7 +28,7 @@ var Gradient = define(graph.Semantics{
 		kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Float64, 3), kit.F32(4))},
 }, gradient)
 
-func gradient(s steps, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
+func gradient(s applier, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 	x := in[0]
 	rank, dims := len(s.shape(x)), a.Dim
 	s.Reject(a.EdgeOrder != 1 && a.EdgeOrder != 2, "torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -72,7 +72,7 @@ func gradient(s steps, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 // gradientOfSteps returns (x[i+1] - x[i-1]) / (2*step) along a dimension. The first and the last result depend on
 // edgeOrder: for 1, the result is the difference of two samples divided by step, and for 2, the derivative of the
 // parabola through three samples.
-func (s steps) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrder int) *graph.Arg {
+func (s applier) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrder int) *graph.Arg {
 	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) }
 	scale := func(x *graph.Arg, factor float64) *graph.Arg { return s.mul(x, float(factor)) }
 	center := s.div(s.div(s.sub(samples(2, nil), samples(0, -2)), step), float(2))
@@ -93,7 +93,7 @@ func (s steps) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrder
 // gaps g between l and m and h between m and r, it is -h/(g(g+h)) l + (h-g)/(g h) m + g/(h(g+h)) r. At the ends, edge
 // order 1 selects the slope between two samples, and edge order 2 the derivative of the parabola through three samples.
 // The order of operations is PyTorch's.
-func (s steps) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
+func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
 	shape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)

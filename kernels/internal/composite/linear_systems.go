@@ -40,7 +40,7 @@ var LUUnpack = define(graph.Semantics{
 		kit.Example(graph.Attrs{"unpack_pivots": false}, kit.F32(3, 5), tensor.New(tensor.Int32, 3))},
 }, luUnpack)
 
-func luUnpack(s steps, a *luUnpackAttrs, in []*graph.Arg) []*graph.Arg {
+func luUnpack(s applier, a *luUnpackAttrs, in []*graph.Arg) []*graph.Arg {
 	data := in[0]
 	permutation := s.Apply(linalg.LUPermutation(), graph.Attrs{"unpack_pivots": a.UnpackPivots}, data, in[1])
 	if !a.UnpackData {
@@ -76,7 +76,7 @@ var (
 	}, vander)
 )
 
-func tensorinv(s steps, a *tensorinvAttrs, in []*graph.Arg) *graph.Arg {
+func tensorinv(s applier, a *tensorinvAttrs, in []*graph.Arg) *graph.Arg {
 	shape := s.shape(in[0])
 	s.Reject(a.Ind <= 0, "Expected a strictly positive integer for 'ind', but got %d", a.Ind)
 	s.Reject(a.Ind > len(shape), "linalg.tensorinv: expected self to have at least ind = %d dimensions, but got %d", a.Ind,
@@ -88,7 +88,7 @@ func tensorinv(s steps, a *tensorinvAttrs, in []*graph.Arg) *graph.Arg {
 	return s.reshape(inverse, slices.Concat(shape[a.Ind:], shape[:a.Ind])...)
 }
 
-func tensorsolve(s steps, a *tensorsolveAttrs, in []*graph.Arg) *graph.Arg {
+func tensorsolve(s applier, a *tensorsolveAttrs, in []*graph.Arg) *graph.Arg {
 	x, otherShape := in[0], s.shape(in[1])
 	if a.Dims != nil {
 		lastDims := make([]int, len(a.Dims))
@@ -109,7 +109,7 @@ func tensorsolve(s steps, a *tensorsolveAttrs, in []*graph.Arg) *graph.Arg {
 	return s.reshape(result, shape[len(otherShape):]...)
 }
 
-func vander(s steps, a *vanderAttrs, in []*graph.Arg) *graph.Arg {
+func vander(s applier, a *vanderAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	dtype := x.Type().DType
 	s.Reject(dtype == tensor.Bool || dtype.IsReducedFloat(),

@@ -25,7 +25,7 @@ var Logspace = defineOneResult(graph.Semantics{
 	Name: "logspace", Doc: "Creates `steps` powers of `base`. The exponents are equally spaced from `start` to `end`, " +
 		"inclusive.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"start": -1, "end": 1, "steps": 5}}},
-}, func(s steps, a *logspaceAttrs, _ []*graph.Arg) *graph.Arg {
+}, func(s applier, a *logspaceAttrs, _ []*graph.Arg) *graph.Arg {
 	attrs := graph.Attrs{"start": a.Start, "end": a.End, "steps": a.Steps, "dtype": a.DType}
 	if kit.SizeIs(a.Steps, 1) { // PyTorch converts the power, not start
 		attrs["steps"] = 0

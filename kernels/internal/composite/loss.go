@@ -67,17 +67,17 @@ type tripletLossAttrs struct {
 }
 
 // atLeastZero returns max(x, 0).
-func (s steps) atLeastZero(x *graph.Arg) *graph.Arg {
+func (s applier) atLeastZero(x *graph.Arg) *graph.Arg {
 	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, x)
 }
 
 // keepOnly returns x where the condition holds, else 0.
-func (s steps) keepOnly(condition, x *graph.Arg) *graph.Arg {
+func (s applier) keepOnly(condition, x *graph.Arg) *graph.Arg {
 	return s.Apply(pointwise.Where, nil, condition, x, s.Apply(view.FullLike, graph.Attrs{"fill_value": 0}, x))
 }
 
-// reduced returns the losses, or their mean or sum.
-func (s steps) reduced(losses *graph.Arg, reduction int) []*graph.Arg {
+// applyReduction returns the losses, or their mean or sum.
+func (s applier) applyReduction(losses *graph.Arg, reduction int) []*graph.Arg {
 	s.Reject(reduction < 0 || reduction > 2, "%d is not a valid value for reduction", reduction)
 	switch reduction {
 	case 1:
@@ -89,18 +89,18 @@ func (s steps) reduced(losses *graph.Arg, reduction int) []*graph.Arg {
 }
 
 // distance returns pairwise_distance(x, y) of order p.
-func (s steps) distance(x, y *graph.Arg, p, eps float64) *graph.Arg {
+func (s applier) distance(x, y *graph.Arg, p, eps float64) *graph.Arg {
 	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.addNumber(s.sub(x, y), eps))
 }
 
-// loss defines a loss by its steps. The function compute gets the operands; omitted ones are null. It
+// loss defines a loss by a sequence of ops. The function compute gets the operands; omitted ones are null. It
 // returns the loss of each element, and the reduction.
 func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
-	compute func(s steps, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
+	compute func(s applier, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
 	return define(graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
-		func(s steps, a A, in []*graph.Arg) []*graph.Arg {
+		func(s applier, a A, in []*graph.Arg) []*graph.Arg {
 			losses, reduction := compute(s, a, in)
-			return s.reduced(losses, reduction)
+			return s.applyReduction(losses, reduction)
 		})
 }
 
@@ -114,28 +114,28 @@ var (
 // The losses of a value and a target.
 var (
 	MseLoss = loss("mse_loss", "Returns (self - target)^2.", lossParams, lossExamples,
-		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			return s.Apply(compose.MseElements, nil, in...), a.Reduction
 		})
 	L1Loss = loss("l1_loss", "Returns abs(self - target).", lossParams, lossExamples,
-		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			return s.Apply(pointwise.Abs, nil, s.sub(in[0], in[1])), a.Reduction
 		})
 	SmoothL1Loss = loss("smooth_l1_loss", "Returns d^2 / (2 * beta) if d < beta, else d - beta/2, with d = abs(self - "+
 		"target).", lossParams, lossExamples,
-		func(s steps, a *smoothL1LossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *smoothL1LossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			s.Reject(a.Beta < 0, "smooth_l1_loss does not support negative values for beta.")
 			return s.Apply(compose.SmoothL1Elements, graph.Attrs{"beta": a.Beta}, in...), a.Reduction
 		})
 	HuberLoss = loss("huber_loss", "Returns d^2 / 2 if d <= delta, else delta * (d - delta/2), with d = abs(self - "+
 		"target).", lossParams, lossExamples,
-		func(s steps, a *huberLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *huberLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			s.Reject(!(a.Delta > 0), "huber_loss does not support non-positive values for delta.")
 			losses := s.Apply(compose.HuberElements, graph.Attrs{"delta": a.Delta}, in...)
 			return s.preserveFormat(losses, in[0]), a.Reduction
 		})
 	SoftMarginLoss = loss("soft_margin_loss", "Returns log(1 + exp(-self * target)).", lossParams, lossExamples,
-		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			power := s.neg(in[0])
 			power = s.inPlace(power, s.mul(power, in[1]))
 			power = s.inPlace(power, s.exp(power))
@@ -146,7 +146,7 @@ var (
 		})
 	HingeEmbeddingLoss = loss("hinge_embedding_loss", "Returns self where `target` is 1, and max(0, margin - self) "+
 		"where it is -1.", lossParams, lossExamples,
-		func(s steps, a *hingeLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *hingeLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, in[0])
 			hinge := s.atLeastZero(s.inPlace(margin, s.sub(margin, in[0])))
 			notOne := s.Apply(pointwise.Ne, nil, in[1], float(1))
@@ -156,7 +156,7 @@ var (
 	KlDiv = loss("kl_div", "Returns the Kullback-Leibler divergence of `target` from self, which has logarithms of "+
 		"probabilities.", lossParams,
 		append(lossExamples, kit.Example(graph.Attrs{"log_target": true}, kit.TransposedMatrix, kit.FloatMatrix)),
-		func(s steps, a *klDivAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *klDivAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			for _, x := range in {
 				s.Reject(x.Type().DType.IsComplex(), "kl_div: Complex inputs not supported.")
 				s.Reject(x.Type().DType.IsIntegral(true), "kl_div: Integral inputs not supported.")
@@ -169,7 +169,7 @@ var (
 	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of `target` under "+
 		"Poisson distributions with the expectations self.", lossParams, append(lossExamples,
 		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.TransposedMatrix, kit.FloatMatrix)),
-		func(s steps, a *poissonNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *poissonNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			x, target := in[0], in[1]
 			var losses *graph.Arg
 			if a.LogInput {
@@ -188,7 +188,7 @@ var (
 	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of the probabilities self and "+
 		"`target`, times `weight`. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for "+
 		"which the result is unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
-		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			inputShape, targetShape := in[0].Type().Shape, in[1].Type().Shape
 			s.Reject(!tensor.SameSizes(inputShape, targetShape),
 				"Using a target size (%s) that is different to the input size (%s) is "+
@@ -204,7 +204,7 @@ var (
 			"target * log(sigmoid(self)).",
 		[]graph.Param{kit.Self, target, kit.OptWeight, {Name: "pos_weight", Optional: true}},
 		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow, kit.FloatRow)),
-		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			x, target := in[0], in[1]
 			// The loss is (1-target)*x + shift + log(exp(-shift) + exp(-x-shift)) with shift = max(-x, 0). The shift
 			// prevents overflow. pos_weight multiplies all but the first term by (pos_weight-1)*target + 1.
@@ -236,7 +236,7 @@ var (
 		[]graph.Param{kit.Self, target, {Name: "var"}},
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.FloatMatrix, kit.FloatMatrix, kit.F32(2))},
-		func(s steps, a *gaussianNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *gaussianNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			xType, variance := in[0].Type(), in[2]
 			varianceType := variance.Type()
 			batchRank := max(xType.Rank()-1, 0)
@@ -262,7 +262,7 @@ var (
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.FloatRow, kit.FloatRow, kit.FloatRow)},
-		func(s steps, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			difference := s.addNumber(s.mul(s.neg(in[2]), s.sub(in[0], in[1])), a.Margin)
 			return s.inPlace(difference, s.atLeastZero(difference)), a.Reduction
 		})
@@ -272,7 +272,7 @@ var (
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.F32(2)),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.FloatRow, kit.FloatRow, kit.F32())},
-		func(s steps, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			xType, yType, targetRank := in[0].Type(), in[1].Type(), in[2].Type().Rank()
 			s.Reject(targetRank > 1, "0D or 1D target tensor expected, multi-target not supported")
 			s.Reject(xType.Rank() != targetRank+1 || yType.Rank() != targetRank+1,
@@ -294,7 +294,7 @@ var (
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"reduction": 0, "swap": true, "p": 1}, kit.FloatMatrix, kit.FloatMatrix,
 				kit.FloatMatrix)},
-		func(s steps, a *tripletLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *tripletLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			anchorRank, positiveRank, negativeRank := in[0].Type().Rank(), in[1].Type().Rank(), in[2].Type().Rank()
 			s.Reject(anchorRank != positiveRank || anchorRank != negativeRank,
 				"All inputs should have same dimension but got %dD, %dD and %dD inputs.", anchorRank, positiveRank,
@@ -308,7 +308,7 @@ var (
 	MultilabelSoftMarginLoss = loss("multilabel_soft_margin_loss", "Returns the mean over the last dimension of the "+
 		"cross entropies of sigmoid(self) and `target`, times `weight`.", []graph.Param{kit.Self, target, kit.OptWeight},
 		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow)),
-		func(s steps, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
+		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
 			x, target := in[0], in[1]
 			positive := s.mul(target, s.Apply(pointwise.LogSigmoid, nil, x))
 			negative := s.mul(s.oneMinus(target), s.Apply(pointwise.LogSigmoid, nil, s.neg(x)))

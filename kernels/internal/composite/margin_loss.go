@@ -54,7 +54,7 @@ func classIndexBound(call *graph.Call) int {
 }
 
 // scoreRows returns self as a matrix, and its number of rows and of classes.
-func (s steps) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, classes sym.Int) {
+func (s applier) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, classes sym.Int) {
 	shape, dtype := s.shape(x), x.Type().DType
 	rank := len(shape)
 	s.Reject(rank > 2 || rank > 0 && kit.SizeIs(shape[rank-1], 0), "Expected non-empty vector or matrix with optional "+
@@ -72,7 +72,7 @@ func (s steps) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, cl
 	return s.reshape(x, rows, classes), rows, classes
 }
 
-func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
+func multiMarginLoss(s applier, a *multiMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multi_margin_loss_forward_out_frame")
 	targetType := in[1].Type()
 	s.Reject(a.P != 1 && a.P != 2, "only p == 1 and p == 2 supported")
@@ -96,10 +96,10 @@ func multiMarginLoss(s steps, a *multiMarginLossAttrs, in []*graph.Arg) []*graph
 		weights := s.Apply(index.Take, nil, in[2], target)
 		margins = s.mul(margins, weights)
 	}
-	return s.reduced(s.rowMeans(s.keepOnly(isCounted, margins), targetType.Rank()), a.Reduction)
+	return s.applyReduction(s.rowMeans(s.keepOnly(isCounted, margins), targetType.Rank()), a.Reduction)
 }
 
-func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
+func multilabelMarginLoss(s applier, a *multilabelMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multilabel_margin_loss_forward_out_frame")
 	xType, targetType := in[0].Type(), in[1].Type()
 	matches := tensor.SameSizes(xType.Shape, targetType.Shape)
@@ -121,12 +121,12 @@ func multilabelMarginLoss(s steps, a *multilabelMarginLossAttrs, in []*graph.Arg
 	isCounted := s.and(s.and(s.unsqueeze(isListed, 2), s.unsqueeze(isOther, 1)),
 		s.Apply(pointwise.Gt, nil, margins, float(0))) // PyTorch ignores NaN
 	sums := s.sum(s.keepOnly(isCounted, margins), dropDims, []int{1})
-	return s.reduced(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
+	return s.applyReduction(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 
 // rowMeans returns the mean of each row of the matrix x. If rank is at most 0, x has one row, and the result is a
 // scalar.
-func (s steps) rowMeans(x *graph.Arg, rank int) *graph.Arg {
+func (s applier) rowMeans(x *graph.Arg, rank int) *graph.Arg {
 	means := s.Apply(reduce.Mean, graph.Attrs{"dim": []int{1}}, x)
 	if rank <= 0 {
 		means = s.reshape(means)

@@ -15,7 +15,7 @@ var MaskedScatter = defineOneResult(graph.Semantics{
 		"`source`, in row-major order.",
 	Params:   []graph.Param{kit.Self, {Name: "mask"}, {Name: "source"}},
 	Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, tensor.New(tensor.Bool, 2, 3), kit.F32(6))},
-}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	x, source := in[0], in[2]
 	s.Reject(x.Type().DType != source.Type().DType, "masked_scatter: expected self and source to have same dtypes but "+
 		"got%s and %s", kit.CppName(x.Type().DType), kit.CppName(source.Type().DType))

@@ -73,18 +73,18 @@ var (
 		Params: append(selfOnly[:1:1], toleranceParams("rcond")...),
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3)), kit.Example(graph.Attrs{"rtol": 0.1},
 			kit.TransposedMatrix), kit.Example(graph.Attrs{"hermitian": true}, kit.F32(2, 3, 3), kit.F32(2))},
-	}, func(s steps, a *pinvAttrs, in []*graph.Arg) *graph.Arg {
-		atol, rtol := s.thresholdOf("pinv", "atol", a.Atol, in[1]), s.thresholdOf("pinv", "rtol", a.Rtol, in[2])
-		if rcond := s.thresholdOf("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
-			atol, rtol = numberThreshold(0), rcond
+	}, func(s applier, a *pinvAttrs, in []*graph.Arg) *graph.Arg {
+		atol, rtol := s.toleranceOf("pinv", "atol", a.Atol, in[1]), s.toleranceOf("pinv", "rtol", a.Rtol, in[2])
+		if rcond := s.toleranceOf("pinv", "rcond", a.Rcond, in[3]); rcond.isGiven() {
+			atol, rtol = numberTolerance(0), rcond
 		}
 		return s.pinv(in[0], atol, rtol, a.Hermitian)
 	})
 	Pinverse = defineOneResult(graph.Semantics{
 		Name: "pinverse", Doc: "Returns the pseudoinverses of matrices, the last two dimensions.", Params: selfOnly,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4, 3))},
-	}, func(s steps, a *pinverseAttrs, in []*graph.Arg) *graph.Arg {
-		return s.pinv(in[0], numberThreshold(0), numberThreshold(a.Rcond), false)
+	}, func(s applier, a *pinverseAttrs, in []*graph.Arg) *graph.Arg {
+		return s.pinv(in[0], numberTolerance(0), numberTolerance(a.Rcond), false)
 	})
 	MatrixRank = defineOneResult(graph.Semantics{
 		Name: "linalg_matrix_rank", Doc: "Counts the singular values of matrices, the last two dimensions, that are " +
@@ -99,7 +99,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
 			kit.Example(graph.Attrs{"ord": "nuc"}, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"ord": -1, "dim": []int{0, 2}, "keepdim": true}, kit.F32(2, 3, 4))},
-	}, func(s steps, a *matrixNormAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *matrixNormAttrs, in []*graph.Arg) *graph.Arg {
 		return s.matrixNorm(in[0], a)
 	})
 	LinalgCond = defineOneResult(graph.Semantics{
@@ -126,7 +126,7 @@ func matrixPowerOp(name string) *graph.Op {
 }
 
 // matrixPower multiplies by repeated squaring, in the order of PyTorch's products.
-func matrixPower(s steps, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
+func matrixPower(s applier, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 	x, n := in[0], a.N
 	shape := s.shape(x)
 	rank := len(shape)
@@ -169,7 +169,7 @@ func matrixPower(s steps, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 
 // multiDot multiplies matrices in the order that takes the fewest multiplications of elements. A vector is a row if it
 // is the first operand, and a column if it is the last.
-func multiDot(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	const name = "multi_dot"
 	count := len(in)
 	s.Reject(count < 2, "%s(): expected at least 2 tensors but got %d", name, count)
@@ -211,7 +211,7 @@ func multiDot(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
 // as the product of operands i to k times the product of operands k+1 to j. It computes the indices for products of 2
 // operands first, then of 3, and so on.
-func (s steps) splits(in []*graph.Arg) [][]int {
+func (s applier) splits(in []*graph.Arg) [][]int {
 	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
 	for _, x := range in {
@@ -238,7 +238,7 @@ func (s steps) splits(in []*graph.Arg) [][]int {
 }
 
 // chainProduct multiplies operands i to j. splits says where each product of several operands is divided.
-func (s steps) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.Arg {
+func (s applier) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.Arg {
 	if i == j {
 		return in[i]
 	}
@@ -248,7 +248,7 @@ func (s steps) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.Ar
 
 // pinv returns the pseudoinverse of matrices. Singular values up to the greater of atol and rtol times the greatest one
 // count as 0.
-func (s steps) pinv(x *graph.Arg, atol, rtol threshold, isHermitian bool) *graph.Arg {
+func (s applier) pinv(x *graph.Arg, atol, rtol givenTolerance, isHermitian bool) *graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType
 	s.Reject(xType.Rank() < 2 || dtype.IsReducedFloat() || !dtype.IsFloat() && !dtype.IsComplex(),
@@ -271,13 +271,13 @@ func (s steps) pinv(x *graph.Arg, atol, rtol threshold, isHermitian bool) *graph
 		left, values, right = factors[0], factors[1], s.adjoint(factors[2])
 		magnitudes = values
 	}
-	isNonzero := s.Apply(pointwise.Gt, nil, magnitudes, s.tolerance(x, magnitudes, atol, rtol))
+	isNonzero := s.Apply(pointwise.Gt, nil, magnitudes, s.zeroThreshold(x, magnitudes, atol, rtol))
 	inverted := s.where(isNonzero, s.Apply(pointwise.Reciprocal, nil, values), s.Apply(view.ZerosLike, nil, values))
 	return s.Apply(product.Matmul, nil, s.mul(right, s.to(s.unsqueeze(inverted, -2), dtype)), s.adjoint(left))
 }
 
 // adjoint returns the conjugate transposes of matrices, or the conjugate of a value of rank 0.
-func (s steps) adjoint(x *graph.Arg) *graph.Arg {
+func (s applier) adjoint(x *graph.Arg) *graph.Arg {
 	x = s.Apply(view.MT, nil, x)
 	if x.Type().DType.IsComplex() {
 		x = s.Apply(pointwise.ConjPhysical, nil, x)
@@ -285,15 +285,15 @@ func (s steps) adjoint(x *graph.Arg) *graph.Arg {
 	return x
 }
 
-func matrixRank(s steps, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
+func matrixRank(s applier, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	xType := x.Type()
 	s.Reject(xType.Rank() < 2, "torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
 	s.Reject(xType.DType.IsReducedFloat() || xType.DType.IsIntegral(true),
 		"This function doesn't handle types other than float and double")
-	atol, rtol := s.thresholdOf("matrix_rank", "atol", a.Atol, in[1]), s.thresholdOf("matrix_rank", "rtol", a.Rtol, in[2])
-	if tol := s.thresholdOf("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
-		atol, rtol = tol, numberThreshold(0)
+	atol, rtol := s.toleranceOf("matrix_rank", "atol", a.Atol, in[1]), s.toleranceOf("matrix_rank", "rtol", a.Rtol, in[2])
+	if tol := s.toleranceOf("matrix_rank", "tol", a.Tol, in[3]); tol.isGiven() {
+		atol, rtol = tol, numberTolerance(0)
 	}
 	if kit.IsEmpty(xType) {
 		shape := xType.Shape[:xType.Rank()-2]
@@ -305,11 +305,11 @@ func matrixRank(s steps, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 	} else {
 		values = s.Apply(linalg.Svdvals, nil, x)
 	}
-	return s.sum(s.Apply(pointwise.Gt, nil, values, s.tolerance(x, values, atol, rtol)), dropDims, []int{-1})
+	return s.sum(s.Apply(pointwise.Gt, nil, values, s.zeroThreshold(x, values, atol, rtol)), dropDims, []int{-1})
 }
 
 // order returns the order of a norm: a number p, or a word such as "nuc" if the order is not a number.
-func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
+func (s applier) order(ord graph.IntsOrWord) (p float64, word string) {
 	switch {
 	case ord.Word == "Infinity":
 		return math.Inf(1), ""
@@ -323,7 +323,7 @@ func (s steps) order(ord graph.IntsOrWord) (p float64, word string) {
 }
 
 // linalgNorm returns norms of vectors if no order is given or one dimension is reduced, otherwise norms of matrices.
-func linalgNorm(s steps, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
+func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := x.Type().Rank()
 	hasOrder := a.Ord.Word != "" || a.Ord.Ints != nil
@@ -356,7 +356,7 @@ func linalgNorm(s steps, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 // the singular values. The orders 2 and -2 are the greatest and the least singular value, 1 and -1 the greatest and the
 // least sum of magnitudes of a column, and Infinity and -Infinity the greatest and the least sum of magnitudes of a
 // row.
-func (s steps) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
+func (s applier) matrixNorm(x *graph.Arg, a *matrixNormAttrs) *graph.Arg {
 	const name = "linalg.matrix_norm: "
 	xType := x.Type()
 	s.Reject(xType.Rank() < 2, name+"The input tensor A must have at least 2 dimensions.")
@@ -413,7 +413,7 @@ func extremum(isGreatest bool) *graph.Op {
 
 // linalgCond returns condition numbers: from the singular values for nuc and orders 2 and -2, otherwise from the norms
 // of the matrices and their inverses.
-func linalgCond(s steps, a *condAttrs, in []*graph.Arg) *graph.Arg {
+func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	const name = "linalg.cond"
 	x := in[0]
 	xType := x.Type()

@@ -21,7 +21,7 @@ var NativeLayerNorm = define(graph.Semantics{
 	Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias}, Outputs: []string{"out", "mean", "rstd"},
 	Examples: []graph.Example{kit.Example(graph.Attrs{"normalized_shape": []int{4}, "eps": 1e-5}, kit.F32(2, 3, 4),
 		kit.F32(4), kit.F32(4))},
-}, func(s steps, a *nativeLayerNormAttrs, in []*graph.Arg) []*graph.Arg {
+}, func(s applier, a *nativeLayerNormAttrs, in []*graph.Arg) []*graph.Arg {
 	x := in[0]
 	out := s.Apply(reduce.LayerNorm, graph.Attrs{"normalized_shape": a.NormalizedShape, "eps": a.Eps}, in...)
 	dtype := x.Type().DType

@@ -44,7 +44,7 @@ var (
 	}, indexReduce)
 )
 
-func put(s steps, a *putAttrs, in []*graph.Arg) *graph.Arg {
+func put(s applier, a *putAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	s.Reject(positions.DType != tensor.Int64, "put_(): Expected a long tensor for index, but got %s",
 		positions.DType.TorchName())
@@ -58,7 +58,7 @@ func put(s steps, a *putAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(s.reshape(out, self.Shape...), rule.PreserveType(self))
 }
 
-func indexReduce(s steps, a *indexReduceAttrs, in []*graph.Arg) *graph.Arg {
+func indexReduce(s applier, a *indexReduceAttrs, in []*graph.Arg) *graph.Arg {
 	self, positions, source := in[0].Type(), in[1].Type(), in[2].Type()
 	dim := s.wrapDim(in[0], a.Dim)
 	s.Reject(positions.Rank() > 1, "index_reduce(): Index is supposed to be a vector")

@@ -31,14 +31,14 @@ func quantileOp(name, doc string, ignoresNaN bool) *graph.Op {
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 4), kit.F32()), // tests draw a q in range for these sizes
 			kit.Example(graph.Attrs{"dim": 1, "interpolation": "midpoint"}, kit.F32(3, 5), kit.F32())},
-	}, func(s steps, a *quantileAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *quantileAttrs, in []*graph.Arg) *graph.Arg {
 		return s.quantile(name, a, in, ignoresNaN)
 	})
 }
 
 // quantile moves the elements to reduce to the last dimension. atRanks replaces this dimension by one with an element
 // for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is dropped.
-func (s steps) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignoresNaN bool) *graph.Arg {
+func (s applier) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignoresNaN bool) *graph.Arg {
 	x, q := in[0], in[1]
 	dtype := x.Type().DType
 	if q.Kind == graph.NumberArg {
@@ -76,27 +76,28 @@ func (s steps) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignoresN
 
 // atRanks returns the elements of ranks q, from 0 to 1, along the last dimension of sorted values. Between two elements
 // it interpolates.
-func (s steps) atRanks(interpolation string, sorted, q *graph.Arg, ignoresNaN bool) *graph.Arg {
-	last := len(s.shape(sorted)) - 1
+func (s applier) atRanks(interpolation string, sorted, q *graph.Arg, ignoresNaN bool) *graph.Arg {
+	lastDim := len(s.shape(sorted)) - 1
 	isNumber := s.not(s.Apply(pointwise.Isnan, nil, sorted))
-	count := s.shape(sorted)[last]
+	count := s.shape(sorted)[lastDim]
 	constant := func(n sym.Int) *graph.Arg {
 		return s.Apply(view.Full, graph.Attrs{"size": []int{}, "fill_value": n, "dtype": tensor.Int64})
 	}
 	var ranks *graph.Arg
 	if ignoresNaN {
-		ranks = s.mul(q, s.sub(s.sum(isNumber, keepDims, []int{last}), integer(1)))
+		ranks = s.mul(q, s.sub(s.sum(isNumber, keepDims, []int{lastDim}), integer(1)))
 		ranks = s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, ranks)
 	} else {
 		highest := constant(count.Sub(sym.Of(1)))
-		// Sorting puts NaN last. If a line contains NaN, the rank is `highest`, so that the result is NaN.
-		hasNoNaN := s.unsqueeze(s.selectIndex(isNumber, last, -1), -1)
+		// Sorting puts NaN last. If a row along the last dimension contains NaN, the rank is `highest`, so that the
+		// result is NaN.
+		hasNoNaN := s.unsqueeze(s.selectIndex(isNumber, lastDim, -1), -1)
 		ranks = s.where(hasNoNaN, s.mul(q, highest), highest)
 	}
 	isInRange := s.and(s.Apply(pointwise.Ge, nil, q, integer(0)), s.Apply(pointwise.Le, nil, q, integer(1)))
 	ranks = s.where(isInRange, s.to(ranks, q.Type().DType), constant(count)) // gather rejects the index `count`
 	gather := func(positions *graph.Arg) *graph.Arg {
-		return s.Apply(index.Gather, graph.Attrs{"dim": last}, sorted, s.to(positions, tensor.Int64))
+		return s.Apply(index.Gather, graph.Attrs{"dim": lastDim}, sorted, s.to(positions, tensor.Int64))
 	}
 	floor, ceil := pointwise.Floor, pointwise.Ceil
 	switch interpolation {

@@ -54,7 +54,7 @@ var (
 
 // hopAndWindow checks the attributes of frames. It returns the distance between frames and the window, extended to
 // n_fft elements. The window is null if all its elements would be 1.
-func (s steps) hopAndWindow(name string, nFFT int, hopLength, winLength *int, window *graph.Arg) (int, *graph.Arg) {
+func (s applier) hopAndWindow(name string, nFFT int, hopLength, winLength *int, window *graph.Arg) (int, *graph.Arg) {
 	hop, windowLength := nFFT/4, nFFT
 	if hopLength != nil {
 		hop = *hopLength
@@ -78,7 +78,7 @@ func (s steps) hopAndWindow(name string, nFFT int, hopLength, winLength *int, wi
 
 // paddedWindow extends a window of the given length to frameLength elements by zeros on both sides. A null window
 // stands for ones; it stays null if its length is frameLength.
-func (s steps) paddedWindow(window *graph.Arg, frameLength, length int) *graph.Arg {
+func (s applier) paddedWindow(window *graph.Arg, frameLength, length int) *graph.Arg {
 	if length == frameLength {
 		return window
 	}
@@ -91,10 +91,10 @@ func (s steps) paddedWindow(window *graph.Arg, frameLength, length int) *graph.A
 }
 
 // windowDType is the dtype of a window of ones: the real dtype of self.
-func (s steps) windowDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
+func (s applier) windowDType() tensor.DType { return s.Call.Type(0).DType.ToReal() }
 
 // stft returns [batch, frequencies, frames] for signals [batch, n], and [frequencies, frames] for one signal [n].
-func stft(s steps, a *stftAttrs, in []*graph.Arg) *graph.Arg {
+func stft(s applier, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	xType := x.Type()
 	frameLength := a.NFFT
@@ -149,7 +149,7 @@ func normOf(isNormalized bool) string {
 
 // istft is the inverse of stft. It adds the inverse transforms of the frames, times the window, and divides by the
 // envelope: the sum of the squares of all windows at each element.
-func istft(s steps, a *istftAttrs, in []*graph.Arg) *graph.Arg {
+func istft(s applier, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 	x, frameLength := in[0], a.NFFT
 	if !x.Type().DType.IsComplex() {
 		partsType := x.Type()
@@ -206,7 +206,7 @@ func istft(s steps, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 
 // isOnesided reports whether the spectrum has only the frequencies from 0 to n_fft/2. It rejects other sizes of the
 // frequency dimension.
-func (s steps) isOnesided(a *istftAttrs, size sym.Int) bool {
+func (s applier) isOnesided(a *istftAttrs, size sym.Int) bool {
 	isOnesided := !kit.SizeIs(size, a.NFFT)
 	if a.Onesided != nil {
 		isOnesided = *a.Onesided
@@ -222,7 +222,7 @@ func (s steps) isOnesided(a *istftAttrs, size sym.Int) bool {
 
 // overlapAdd returns a signal [batch, (frameCount-1)*hop+frameLength], the sum of frames [batch, frameCount,
 // frameLength]. Frame i begins at i*hop.
-func (s steps) overlapAdd(frames *graph.Arg, batch, frameCount sym.Int, frameLength, hop int) *graph.Arg {
+func (s applier) overlapAdd(frames *graph.Arg, batch, frameCount sym.Int, frameLength, hop int) *graph.Arg {
 	length := frameCount.Sub(sym.Of(1)).Mul(sym.Of(hop)).Add(sym.Of(frameLength))
 	// positions[i][k] = i*hop + k, for all frames i and elements k
 	positions := s.add(s.unsqueeze(s.mul(s.arange(frameCount), integer(int64(hop))), 1), s.arange(sym.Of(frameLength)))
@@ -234,6 +234,6 @@ func (s steps) overlapAdd(frames *graph.Arg, batch, frameCount sym.Int, frameLen
 }
 
 // arange returns the integers from 0 to count-1.
-func (s steps) arange(count sym.Int) *graph.Arg {
+func (s applier) arange(count sym.Int) *graph.Arg {
 	return s.Apply(view.Arange, graph.Attrs{"end": count, "dtype": tensor.Int64})
 }

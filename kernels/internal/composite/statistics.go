@@ -44,16 +44,16 @@ var (
 	}, aminmax)
 	CountNonzero = defineOneResult(graph.Semantics{
 		Name: "count_nonzero", Doc: "Counts the elements that are not 0.", Params: selfOnly, Examples: nansumExamples,
-	}, func(s steps, a *dimsAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *dimsAttrs, in []*graph.Arg) *graph.Arg {
 		return s.sum(s.Apply(pointwise.Ne, nil, in[0], integer(0)), dropDims, a.Dim)
 	})
 	Nansum = defineOneResult(graph.Semantics{
 		Name: "nansum", Doc: "Adds the elements that are not NaN.", Params: selfOnly, Examples: nansumExamples,
-	}, func(s steps, a *nansumAttrs, in []*graph.Arg) *graph.Arg { return s.nansum(in[0], a) })
+	}, func(s applier, a *nansumAttrs, in []*graph.Arg) *graph.Arg { return s.nansum(in[0], a) })
 	Nanmean = defineOneResult(graph.Semantics{
 		Name: "nanmean", Doc: "Returns the mean of the elements that are not NaN.", Params: selfOnly,
 		Examples: nansumExamples,
-	}, func(s steps, a *nansumAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *nansumAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := in[0].Type().DType
 		s.Reject(!dtype.IsFloat(), "nanmean(): expected input to have floating point dtype but got %s", dtype.TorchName())
 		count := s.sum(s.not(s.Apply(pointwise.Isnan, nil, in[0])), a.Keepdim, a.Dim)
@@ -65,7 +65,7 @@ var (
 		Params: []graph.Param{kit.Self, {Name: "fweights", Optional: true}, {Name: "aweights", Optional: true}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(nil, kit.FloatMatrix, kit.I64(3),
 			kit.F32(3))},
-	}, func(s steps, a *covAttrs, in []*graph.Arg) *graph.Arg { return s.cov(a.Correction, in) })
+	}, func(s applier, a *covAttrs, in []*graph.Arg) *graph.Arg { return s.cov(a.Correction, in) })
 	Corrcoef = defineOneResult(graph.Semantics{
 		Name: "corrcoef", Doc: "Returns the correlation coefficients of variables, the rows of self.", Params: selfOnly,
 		Examples: kit.OneExample(kit.TransposedMatrix, nil),
@@ -74,12 +74,12 @@ var (
 		Name: "sum_to_size", Doc: "Sums over dimensions so that the result has the sizes `size`, which must broadcast to " +
 			"self's shape.",
 		Params: selfOnly, Examples: kit.OneExample(kit.TransposedMatrix, graph.Attrs{"size": []int{3}}),
-	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Steps) []*graph.Arg {
-		return []*graph.Arg{sumToSize(steps{s}, kit.Attrs[*sizeAttrs](s.Call), s.Operands())}
+	}, Facts: graph.Facts{Parallel: noLoops}}, func(s *compose.Applier) []*graph.Arg {
+		return []*graph.Arg{sumToSize(applier{s}, kit.Attrs[*sizeAttrs](s.Call), s.Operands())}
 	})
 )
 
-func aminmax(s steps, a *aminmaxAttrs, in []*graph.Arg) []*graph.Arg {
+func aminmax(s applier, a *aminmaxAttrs, in []*graph.Arg) []*graph.Arg {
 	xType := in[0].Type()
 	if a.Dim == nil {
 		s.Reject(kit.IsEmpty(xType), "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "+
@@ -98,7 +98,7 @@ func aminmax(s steps, a *aminmaxAttrs, in []*graph.Arg) []*graph.Arg {
 	return []*graph.Arg{s.Apply(reduce.Amin, attrs, x), s.Apply(reduce.Amax, attrs, x)}
 }
 
-func (s steps) nansum(x *graph.Arg, a *nansumAttrs) *graph.Arg {
+func (s applier) nansum(x *graph.Arg, a *nansumAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype.IsComplex(), "nansum does not support complex inputs")
 	s.Reject(dtype.IsFloat() && a.DType != tensor.Invalid && !a.DType.IsFloat(),
@@ -115,7 +115,7 @@ type sizeAttrs struct {
 
 // sumToSize sums over the leading dimensions that the result does not have, and over the dimensions in which the result
 // has size 1.
-func sumToSize(s steps, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
+func sumToSize(s applier, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
 	shape := s.shape(in[0])
 	extraDims := len(shape) - len(a.Size)
 	isExpandable := extraDims >= 0
@@ -144,7 +144,7 @@ func sumToSize(s steps, a *sizeAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // cov returns the covariance matrix of the rows of in[0], weighted by in[1] and in[2].
-func (s steps) cov(correction int, in []*graph.Arg) *graph.Arg {
+func (s applier) cov(correction int, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := len(s.shape(x))
 	s.Reject(rank > 2, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions", rank)
@@ -167,7 +167,7 @@ func (s steps) cov(correction int, in []*graph.Arg) *graph.Arg {
 
 // centredProducts returns d diag(weights) d^H / divisor, where d is x minus the mean. The divisor is weightSum minus
 // the correction. With aweights, the correction is first multiplied by the sum of weights*aweights / weightSum.
-func (s steps) centredProducts(x, mean, weights, weightSum, aweights *graph.Arg, correction int) *graph.Arg {
+func (s applier) centredProducts(x, mean, weights, weightSum, aweights *graph.Arg, correction int) *graph.Arg {
 	var divisor *graph.Arg
 	switch {
 	case weights.Kind == graph.Null:
@@ -191,7 +191,7 @@ func (s steps) centredProducts(x, mean, weights, weightSum, aweights *graph.Arg,
 
 // weights returns the product of both weights of the observations, whose number is given. If the call omits both, the
 // result is a null operand.
-func (s steps) weights(observations sym.Int, fweights, aweights *graph.Arg) *graph.Arg {
+func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *graph.Arg {
 	check := func(weight *graph.Arg, name string, isAllowed func(dtype tensor.DType) bool, dtypeName string) {
 		if weight.Kind == graph.Null {
 			return
@@ -217,7 +217,7 @@ func (s steps) weights(observations sym.Int, fweights, aweights *graph.Arg) *gra
 	return s.mul(fweights, aweights)
 }
 
-func corrcoef(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+func corrcoef(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(rank > 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with %d "+
 		"dimensions", rank)

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// steps applies the ops of a sequence. Its methods are common ops and sequences of ops.
-type steps struct{ *compose.Steps }
+// applier applies the ops of a sequence. Its methods are common ops and sequences of ops.
+type applier struct{ *compose.Applier }
 
 // Values of parameters that are named keepdim: reduced dimensions are kept with size 1, or dropped.
 const (
@@ -37,22 +37,22 @@ func noLoops(*graph.Call) []graph.Parallel { return nil }
 
 // define defines an op by a sequence of other ops, which the function results applies. The list `in` has an element for
 // each parameter, which is null for an omitted operand. Further operands of a variadic parameter follow.
-func define[A any](semantics graph.Semantics, results func(s steps, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
-	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Steps) []*graph.Arg {
-		return results(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(semantics.Params)))
+func define[A any](semantics graph.Semantics, results func(s applier, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
+	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Applier) []*graph.Arg {
+		return results(applier{s}, kit.Attrs[A](s.Call), applier{s}.operands(len(semantics.Params)))
 	})
 }
 
 // defineOneResult is define for an op with one result.
 func defineOneResult[A any](semantics graph.Semantics,
-	result func(s steps, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
-	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Steps) []*graph.Arg {
-		return []*graph.Arg{result(steps{s}, kit.Attrs[A](s.Call), steps{s}.operands(len(semantics.Params)))}
+	result func(s applier, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
+	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Applier) []*graph.Arg {
+		return []*graph.Arg{result(applier{s}, kit.Attrs[A](s.Call), applier{s}.operands(len(semantics.Params)))}
 	})
 }
 
 // operands returns the operands of the call, followed by null operands up to n.
-func (s steps) operands(n int) []*graph.Arg {
+func (s applier) operands(n int) []*graph.Arg {
 	in := s.Operands()
 	for len(in) < n {
 		in = append(in, &graph.Arg{})
@@ -63,26 +63,28 @@ func (s steps) operands(n int) []*graph.Arg {
 // unary applies an op with one operand.
 //
 //go:noinline // like methods below, saves code and compile time: it has many callers, none of them hot
-func (s steps) unary(op *graph.Op, x *graph.Arg) *graph.Arg { return s.Apply(op, nil, x) }
+func (s applier) unary(op *graph.Op, x *graph.Arg) *graph.Arg { return s.Apply(op, nil, x) }
 
 // binary applies an op with two operands.
 //
 //go:noinline
-func (s steps) binary(op *graph.Op, x, y *graph.Arg) *graph.Arg { return s.Apply(op, nil, x, y) }
+func (s applier) binary(op *graph.Op, x, y *graph.Arg) *graph.Arg { return s.Apply(op, nil, x, y) }
 
-func (s steps) add(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Add, x, y) }
-func (s steps) sub(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Sub, x, y) }
-func (s steps) mul(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Mul, x, y) }
-func (s steps) div(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Div, x, y) }
-func (s steps) exp(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Exp, x) }
-func (s steps) log(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Log, x) }
-func (s steps) neg(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Neg, x) }
-func (s steps) abs(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Abs, x) }
-func (s steps) not(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.LogicalNot, x) }
-func (s steps) and(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.LogicalAnd, x, y) }
+func (s applier) add(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Add, x, y) }
+func (s applier) sub(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Sub, x, y) }
+func (s applier) mul(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Mul, x, y) }
+func (s applier) div(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.Div, x, y) }
+func (s applier) exp(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Exp, x) }
+func (s applier) log(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Log, x) }
+func (s applier) neg(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Neg, x) }
+func (s applier) abs(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.Abs, x) }
+func (s applier) not(x *graph.Arg) *graph.Arg    { return s.unary(pointwise.LogicalNot, x) }
+func (s applier) and(x, y *graph.Arg) *graph.Arg { return s.binary(pointwise.LogicalAnd, x, y) }
 
 // oneMinus returns 1 - x.
-func (s steps) oneMinus(x *graph.Arg) *graph.Arg { return s.Apply(pointwise.Rsub, nil, x, integer(1)) }
+func (s applier) oneMinus(x *graph.Arg) *graph.Arg {
+	return s.Apply(pointwise.Rsub, nil, x, integer(1))
+}
 
 // integer returns a plain integer as an operand. Unlike a float, it keeps the dtype of integers.
 func integer(n int64) *graph.Arg { return number(tensor.IntScalar(n)) }
@@ -91,61 +93,61 @@ func integer(n int64) *graph.Arg { return number(tensor.IntScalar(n)) }
 func float(x float64) *graph.Arg { return number(tensor.FloatScalar(x)) }
 
 // addNumber returns x + number.
-func (s steps) addNumber(x *graph.Arg, number float64) *graph.Arg {
+func (s applier) addNumber(x *graph.Arg, number float64) *graph.Arg {
 	return s.add(x, float(number))
 }
 
 // where selects elements of x where the condition holds, else of y.
 //
 //go:noinline
-func (s steps) where(condition, x, y *graph.Arg) *graph.Arg {
+func (s applier) where(condition, x, y *graph.Arg) *graph.Arg {
 	return s.Apply(pointwise.Where, nil, condition, x, y)
 }
 
 // sum returns the sum of x along dimensions; nil stands for all.
 //
 //go:noinline
-func (s steps) sum(x *graph.Arg, keepdim bool, dims []int) *graph.Arg {
+func (s applier) sum(x *graph.Arg, keepdim bool, dims []int) *graph.Arg {
 	return s.Apply(reduce.Sum, graph.Attrs{"dim": dims, "keepdim": keepdim}, x)
 }
 
 // slice returns the view of the indices from start to end along a dimension; nil stands for the size.
 //
 //go:noinline
-func (s steps) slice(x *graph.Arg, dim int, start, end any) *graph.Arg {
+func (s applier) slice(x *graph.Arg, dim int, start, end any) *graph.Arg {
 	return s.Apply(view.Slice, graph.Attrs{"dim": dim, "start": start, "end": end}, x)
 }
 
 // selectIndex returns the view of one index of a dimension, without the dimension.
 //
 //go:noinline
-func (s steps) selectIndex(x *graph.Arg, dim, index int) *graph.Arg {
+func (s applier) selectIndex(x *graph.Arg, dim, index int) *graph.Arg {
 	return s.Apply(view.Select, graph.Attrs{"dim": dim, "index": index}, x)
 }
 
 // unsqueeze returns a view with a new dimension of size 1.
 //
 //go:noinline
-func (s steps) unsqueeze(x *graph.Arg, dim int) *graph.Arg {
+func (s applier) unsqueeze(x *graph.Arg, dim int) *graph.Arg {
 	return s.Apply(view.Unsqueeze, graph.Attrs{"dim": dim}, x)
 }
 
 // transpose returns a view with two dimensions swapped.
 //
 //go:noinline
-func (s steps) transpose(x *graph.Arg, dim0, dim1 int) *graph.Arg {
+func (s applier) transpose(x *graph.Arg, dim0, dim1 int) *graph.Arg {
 	return s.Apply(view.Transpose, graph.Attrs{"dim0": dim0, "dim1": dim1}, x)
 }
 
 // reshape returns x in another shape.
 //
 //go:noinline
-func (s steps) reshape(x *graph.Arg, shape ...sym.Int) *graph.Arg {
+func (s applier) reshape(x *graph.Arg, shape ...sym.Int) *graph.Arg {
 	return s.Apply(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
 
 // to converts x to a dtype.
-func (s steps) to(x *graph.Arg, dtype tensor.DType) *graph.Arg {
+func (s applier) to(x *graph.Arg, dtype tensor.DType) *graph.Arg {
 	if x.Type().DType == dtype {
 		return x
 	}
@@ -153,27 +155,27 @@ func (s steps) to(x *graph.Arg, dtype tensor.DType) *graph.Arg {
 }
 
 // rowMajor returns a row-major copy of x.
-func (s steps) rowMajor(x *graph.Arg) *graph.Arg {
+func (s applier) rowMajor(x *graph.Arg) *graph.Arg {
 	return s.Apply(view.Clone, graph.Attrs{"memory_format": "contiguous"}, x)
 }
 
 // shape returns the sizes of x.
 //
 //go:noinline
-func (s steps) shape(x *graph.Arg) []sym.Int {
+func (s applier) shape(x *graph.Arg) []sym.Int {
 	return x.Type().Shape
 }
 
 // wrapDim returns a dimension as a non-negative number. A dimension out of range ends the sequence with PyTorch's
 // error.
-func (s steps) wrapDim(x *graph.Arg, dim int) int {
+func (s applier) wrapDim(x *graph.Arg, dim int) int {
 	wrapped, err := tensor.WrapDim(dim, x.Type().Rank())
 	s.Check(err)
 	return wrapped
 }
 
 // commonDType returns the dtype to which operands are promoted.
-func (s steps) commonDType(in ...*graph.Arg) tensor.DType {
+func (s applier) commonDType(in ...*graph.Arg) tensor.DType {
 	var promotion tensor.Promotion
 	for _, x := range in {
 		if x.Kind == graph.NumberArg {
@@ -196,13 +198,13 @@ func padOnes(shape []sym.Int, rank int) []sym.Int {
 func number(v tensor.Scalar) *graph.Arg { return &graph.Arg{Kind: graph.NumberArg, Number: v} }
 
 // pad adds zeros before and after the last dimension; negative numbers remove elements.
-func (s steps) pad(x *graph.Arg, before, after sym.Int) *graph.Arg {
+func (s applier) pad(x *graph.Arg, before, after sym.Int) *graph.Arg {
 	return s.Apply(view.ConstantPadNd, graph.Attrs{"pad": []sym.Int{before, after}}, x)
 }
 
 // inPlace returns result in the dtype and layout of x, because PyTorch stores it in the memory of x. result must have
 // the shape of x, and must not be a float if x is an integer.
-func (s steps) inPlace(x, result *graph.Arg) *graph.Arg {
+func (s applier) inPlace(x, result *graph.Arg) *graph.Arg {
 	resultType, xType := result.Type(), x.Type()
 	s.Reject(!tensor.SameSizes(resultType.Shape, xType.Shape), "output with shape %s doesn't match the broadcast shape %s",
 		tensor.Sizes(xType.Shape), tensor.Sizes(resultType.Shape))
@@ -213,7 +215,7 @@ func (s steps) inPlace(x, result *graph.Arg) *graph.Arg {
 }
 
 // preserveFormat returns x in the layout of empty_like(self) if x has self's shape.
-func (s steps) preserveFormat(x, self *graph.Arg) *graph.Arg {
+func (s applier) preserveFormat(x, self *graph.Arg) *graph.Arg {
 	if !tensor.SameSizes(x.Type().Shape, self.Type().Shape) {
 		return x
 	}

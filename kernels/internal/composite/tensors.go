@@ -28,13 +28,13 @@ var (
 		Name: "tensordot", Doc: "Multiplies two tensors and adds the products over pairs of dimensions.", Params: pair,
 		Examples: []graph.Example{kit.Example(graph.Attrs{"dims_self": []int{1}, "dims_other": []int{0}},
 			kit.F32(2, 3), kit.F32(3, 4))},
-	}, func(s steps, a *tensordotAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *tensordotAttrs, in []*graph.Arg) *graph.Arg {
 		return s.tensordot(in[0], in[1], a.DimsSelf, a.DimsOther)
 	})
 	Inner = defineOneResult(graph.Semantics{
 		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and `other`.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(4, 3))},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		xShape, yShape := s.shape(in[0]), s.shape(in[1])
 		if len(xShape) == 0 || len(yShape) == 0 {
 			return s.mul(in[0], in[1])
@@ -47,7 +47,7 @@ var (
 		Name: "vdot", Doc: "Returns the inner product of the vectors self and `other`; " +
 			"self is conjugated.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3), kit.F32(3))},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		x := in[0]
 		if x.Type().DType.IsComplex() {
 			x = s.Apply(pointwise.ConjPhysical, nil, x)
@@ -57,7 +57,7 @@ var (
 	Kron = defineOneResult(graph.Semantics{
 		Name: "kron", Doc: "Returns the Kronecker product.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatRow)},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		xShape, yShape := s.shape(in[0]), s.shape(in[1])
 		rank := max(len(xShape), len(yShape))
 		xShape, yShape = padOnes(xShape, rank), padOnes(yShape, rank)
@@ -73,7 +73,7 @@ var (
 		Name: "addmv", Doc: "Returns beta * self + alpha * (mat times vec), for a matrix and a vector.",
 		Params:   []graph.Param{kit.Self, {Name: "mat"}, {Name: "vec"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.TransposedMatrix, kit.F32(3))},
-	}, func(s steps, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 		selfShape, matShape, vecShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
 		s.Reject(len(matShape) != 2 || len(vecShape) != 1 || len(selfShape) > 1,
 			"vector + matrix @ vector expected, got %d, %d, %d", len(selfShape),
@@ -108,7 +108,7 @@ var (
 	}, bilinear)
 )
 
-func addr(s steps, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
+func addr(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 	for i, x := range in[1:] {
 		rank := len(s.shape(x))
 		s.Reject(rank != 1, "addr: Expected 1-D argument vec%d, but got %d-D", i+1, rank)
@@ -135,7 +135,7 @@ func addr(s steps, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // addbmm multiplies [b, m, k] and [b, k, n], and adds up the batch, in one product of [m, b*k] and [b*k, n].
-func addbmm(s steps, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
+func addbmm(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 	leftShape, rightShape := s.shape(in[1]), s.shape(in[2])
 	s.Reject(len(leftShape) != 3, "batch1 must be a 3D tensor")
 	s.Reject(len(rightShape) != 3, "batch2 must be a 3D tensor")
@@ -150,7 +150,7 @@ func addbmm(s steps, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 
 // bilinear multiplies the outer products of input1 [..., n1] and input2 [..., n2], as a matrix [batch, n1*n2], by the
 // transpose of weight [out, n1*n2].
-func bilinear(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	const name = "bilinear(): "
 	xShape, yShape, weightShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
 	rank := len(xShape)
@@ -191,7 +191,7 @@ func bilinear(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 
 // tensordot multiplies x and y and adds the products over pairs of dimensions. If one dimension of a pair has size 1,
 // it is broadcast: the other operand is first summed over its dimension of the pair.
-func (s steps) tensordot(x, y *graph.Arg, dimsX, dimsY []int) *graph.Arg {
+func (s applier) tensordot(x, y *graph.Arg, dimsX, dimsY []int) *graph.Arg {
 	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
 	var contractedDims [2][]int
 	for i := range dimsX {
@@ -248,7 +248,7 @@ var (
 			"are rows.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3), kit.F32())},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		dtype := s.commonDType(in...)
 		total := sym.Of(0)
 		rows := make([]*graph.Arg, len(in))
@@ -270,7 +270,7 @@ var (
 		Name: "cartesian_prod", Doc: "Returns all combinations of elements of vectors, one per row.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2), kit.F32(3))},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		for _, x := range in {
 			s.Reject(len(s.shape(x)) != 1, "Expect a 1D vector, but got shape %s", tensor.Sizes(s.shape(x)))
 		}
@@ -295,7 +295,7 @@ var (
 		Name: "column_stack", Doc: "Concatenates tensors along the second dimension; vectors are columns.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(2))},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		columns := slices.Clone(in)
 		for i, x := range in {
 			if x.Type().Rank() <= 1 {
@@ -308,7 +308,7 @@ var (
 		Name: "dstack", Doc: "Concatenates tensors along the third dimension; matrices get a third dimension of size 1.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(2, 1, 2))},
-	}, func(s steps, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		planes := slices.Clone(in)
 		for i, x := range in {
 			planes[i] = s.Apply(view.Atleast3d, nil, x)

@@ -24,21 +24,21 @@ func toleranceParams(older string) (params []graph.Param) {
 	return params
 }
 
-// threshold is a tolerance: a number, a tensor, or neither if the call omits it.
-type threshold struct {
+// givenTolerance is the tolerance atol or rtol of a call: a number, a tensor, or neither if the call omits it.
+type givenTolerance struct {
 	number *float64
 	tensor *graph.Arg
 }
 
-func numberThreshold(x float64) threshold { return threshold{number: &x} }
+func numberTolerance(x float64) givenTolerance { return givenTolerance{number: &x} }
 
-func (t threshold) isTensor() bool { return t.tensor != nil && t.tensor.Kind != graph.Null }
+func (t givenTolerance) isTensor() bool { return t.tensor != nil && t.tensor.Kind != graph.Null }
 
-func (t threshold) isGiven() bool { return t.number != nil || t.isTensor() }
+func (t givenTolerance) isGiven() bool { return t.number != nil || t.isTensor() }
 
-// thresholdOf returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
-func (s steps) thresholdOf(op, name string, number *float64, operand *graph.Arg) threshold {
-	tolerance := threshold{number, operand}
+// toleranceOf returns the tolerance that a call of linalg_NAME gives as an attribute or an operand.
+func (s applier) toleranceOf(op, name string, number *float64, operand *graph.Arg) givenTolerance {
+	tolerance := givenTolerance{number, operand}
 	if tolerance.isTensor() {
 		s.Reject(number != nil, "torch.linalg.%s: %s is given twice, as an operand and as an attribute", op, name)
 		dtype := operand.Type().DType
@@ -48,18 +48,18 @@ func (s steps) thresholdOf(op, name string, number *float64, operand *graph.Arg)
 	return tolerance
 }
 
-// tolerance returns the number up to which singular values of the matrices x count as 0: the greater of atol and rtol
-// times the greatest singular value. values has the singular values. If rtol is omitted and atol is omitted or at most
-// 0, rtol is the greater size of the matrices times the precision of the dtype.
-func (s steps) tolerance(x, values *graph.Arg, atol, rtol threshold) *graph.Arg {
+// zeroThreshold returns the number up to which singular values of the matrices x count as 0: the greater of atol and
+// rtol times the greatest singular value. values has the singular values. If rtol is omitted, and atol is omitted or at
+// most 0, rtol is the greater size of the matrices times the precision of the dtype.
+func (s applier) zeroThreshold(x, values *graph.Arg, atol, rtol givenTolerance) *graph.Arg {
 	absolute := 0.0
 	if atol.number != nil {
 		absolute = *atol.number
 	}
 	if !rtol.isGiven() && !atol.isTensor() {
-		rtol = numberThreshold(0)
+		rtol = numberTolerance(0)
 		if absolute <= 0 {
-			rtol = numberThreshold(s.relativePrecision(x))
+			rtol = numberTolerance(s.relativePrecision(x))
 		}
 	}
 	if !atol.isTensor() && !rtol.isTensor() && *rtol.number == 0 {
@@ -83,7 +83,7 @@ func (s steps) tolerance(x, values *graph.Arg, atol, rtol threshold) *graph.Arg 
 }
 
 // relativePrecision returns the greater size of the matrices x times the precision of their dtype.
-func (s steps) relativePrecision(x *graph.Arg) float64 {
+func (s applier) relativePrecision(x *graph.Arg) float64 {
 	shape := s.shape(x)
 	rank := len(shape)
 	return kit.Precision(x.Type().DType) * float64(max(shape[rank-1].Specialize(), shape[rank-2].Specialize()))

@@ -107,17 +107,17 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// bytesLoopsWork estimates the cost of the loops in Go.
+// bytesLoopsWork returns the work of the loops in Go.
 func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	c.AddStreamed(&work)
 	work.Flops = byteConv.flops(c)
-	work.AddUnits(rateGoMAC, bytesMACCost*float64(work.Flops)/2)
+	work.AddUnits(rateGoMAC, bytesMACRatio*float64(work.Flops)/2)
 	return work
 }
 
-// bytesMACCost is the time of a multiply-add of bytes in Go, relative to a multiply-add of floats.
-const bytesMACCost = 2
+// bytesMACRatio is the time of a multiply-add of bytes in Go, relative to a multiply-add of floats.
+const bytesMACRatio = 2
 
 // lowerBytesLoops implements [graph.Impl.Lower] by loops in Go. A chunk computes a plane of the result.
 func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {

@@ -145,14 +145,14 @@ func resultZeroPoint(m *graph.Mem, dtype tensor.DType) int32 {
 func (s *convShape) copyPaddedRow(dst []uint8, pixels int, mem *graph.Mem, image, h int, zero uint8,
 	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels
-	first, end := min(s.w.Before, pixels), min(s.w.Before+s.w.Size, pixels)
+	first, end := min(s.w.PadBefore, pixels), min(s.w.PadBefore+s.w.Size, pixels)
 	if !s.h.Contains(h) || first >= end {
 		fillBytes(dst, zero)
 		return
 	}
 	fillBytes(dst[:first*pixelBytes], zero)
 	fillBytes(dst[end*pixelBytes:], zero)
-	inputOffset := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.inChannels
+	inputOffset := ((image*s.h.Size+h)*s.w.Size + first - s.w.PadBefore) * s.inChannels
 	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], inputOffset), (end-first)*s.inChannels)
 	copyPixels(dst[first*pixelBytes:end*pixelBytes], inside)
 }

@@ -195,7 +195,7 @@ type deform struct {
 	images, inChannels, outChannels int // images; input channels; output channels
 	inPerGroup                      int // number of input channels per group
 	groups, offsetGroups            int // groups of channels; groups of input channels that share offsets
-	points                          int // number of pixels of the result; a point is such a pixel
+	pointCount                      int // number of pixels of the result; a point is such a pixel
 }
 
 // newDeform describes a call.
@@ -205,7 +205,7 @@ func newDeform(c *graph.Call) *deform {
 	axes := newAxes(inputShape, outShape, weightShape[2:], a.Stride, a.Padding, a.Dilation)
 	return &deform{window: newWindow(axes), images: inputShape[0], inChannels: inputShape[1],
 		outChannels: weightShape[0], inPerGroup: weightShape[1], groups: a.Groups, offsetGroups: a.OffsetGroups,
-		points: outShape[2] * outShape[3]}
+		pointCount: outShape[2] * outShape[3]}
 }
 
 // compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
@@ -232,19 +232,19 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	} else {
 		out = builder.Result(0, dtype)
 	}
-	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.points, dtype.Size()) // of one image
+	columnBytes := kit.BoundedProduct(conv.inChannels, conv.taps(), conv.pointCount, dtype.Size()) // of one image
 	if columnBytes > tensor.MaxBytes {
 		return nil, errors.New("the samples of one image take more than 2^47 bytes")
 	}
-	images := min(conv.images, max(1, maxProductBytes/max(1, columnBytes))) // images that are computed at a time
-	columns := builder.NewScratch(dtype, images, conv.inChannels*conv.taps(), conv.points)
+	imagesAtOnce := min(conv.images, max(1, maxProductBytes/max(1, columnBytes))) // images that are computed at a time
+	columns := builder.NewScratch(dtype, imagesAtOnce, conv.inChannels*conv.taps(), conv.pointCount)
 	buffers := []kit.Buffer{out, columns, weight}
 	productAddsBias := bias.IsGiven() && !addsBiasLater
 	if productAddsBias {
 		buffers = append(buffers, bias)
 	}
-	for firstImage := 0; firstImage < conv.images; firstImage += images {
-		imageCount := min(images, conv.images-firstImage)
+	for firstImage := 0; firstImage < conv.images; firstImage += imagesAtOnce {
+		imageCount := min(imagesAtOnce, conv.images-firstImage)
 		phase, workerBytes := sample(conv, firstImage, imageCount)
 		builder.AddPhases(0, workerBytes, []kit.Buffer{columns, in, offset, mask}, phase)
 		product, err := conv.product(dtype, firstImage, imageCount, productAddsBias)
@@ -265,9 +265,9 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 // if the product adds the bias.
 func (s *deform) product(dtype tensor.DType, firstImage, images int, addsBias bool) (*multiply.Multiplier, error) {
 	outPerGroup, depth := s.outChannels/s.groups, s.inPerGroup*s.taps()
-	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: s.points, K: depth,
-		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
-		CRowStride: s.points, CColStride: 1}
+	spec := gemm.Spec{DType: dtype, M: outPerGroup, N: s.pointCount, K: depth,
+		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.pointCount, ColStride: 1},
+		CRowStride: s.pointCount, CColStride: 1}
 	if addsBias {
 		spec.Bias, spec.BiasStride = gemm.BiasRows, 1
 	}
@@ -276,13 +276,13 @@ func (s *deform) product(dtype tensor.DType, firstImage, images int, addsBias bo
 		return nil, err
 	}
 	multiplier := &multiply.Multiplier{Plan: plan, Entries: images * s.groups,
-		MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
+		MACs: kit.BoundedProduct(outPerGroup, s.pointCount, depth),
 		A:    entryOffsets(images, 0, s.groups, outPerGroup*depth),
-		B:    entryOffsets(images, s.inChannels*s.taps()*s.points, s.groups, depth*s.points),
-		C:    entryOffsets(images, s.outChannels*s.points, s.groups, outPerGroup*s.points),
+		B:    entryOffsets(images, s.inChannels*s.taps()*s.pointCount, s.groups, depth*s.pointCount),
+		C:    entryOffsets(images, s.outChannels*s.pointCount, s.groups, outPerGroup*s.pointCount),
 		Bias: entryOffsets(images, 0, s.groups, outPerGroup)}
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*s.outChannels*s.points*dtype.Size()), mem.Ptrs[1],
+		job.C, job.B, job.A = unsafe.Add(mem.Ptrs[0], firstImage*s.outChannels*s.pointCount*dtype.Size()), mem.Ptrs[1],
 			mem.Ptrs[2]
 		if addsBias {
 			job.Bias = mem.Ptrs[3]
@@ -309,7 +309,7 @@ const sampleBlock = 128
 // its worker memory in bytes. A unit of work samples one tap of a block of points, in all channels with the same
 // offset.
 func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (phase graph.Phase, workerBytes int) {
-	blocks, channels := kit.DivUp(conv.points, sampleBlock), conv.inChannels/conv.offsetGroups
+	blocks, channels := kit.DivUp(conv.pointCount, sampleBlock), conv.inChannels/conv.offsetGroups
 	scratchBytes := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
 	unitCost := sampleBlock * (8 + 4*channels) // estimated: positions and weights once, four pixels per channel
 	return copies.ChunkedPhase(images*conv.offsetGroups*conv.taps()*blocks, unitCost,
@@ -319,11 +319,12 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 				firstPoint, tap := unit%blocks*sampleBlock, unit/blocks%conv.taps()
 				image, offsetGroup := unit/blocks/conv.taps()/conv.offsetGroups, unit/blocks/conv.taps()%conv.offsetGroups
 				group := (firstImage+image)*conv.offsetGroups + offsetGroup
-				offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.points) // y of all points, then x
-				block := samples[:min(sampleBlock, conv.points-firstPoint)]
-				locateSamples(conv, block, offsets[firstPoint:conv.points], offsets[conv.points+firstPoint:], tap, firstPoint)
+				offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.pointCount) // y of all points, then x
+				block := samples[:min(sampleBlock, conv.pointCount-firstPoint)]
+				locateSamples(conv, block, offsets[firstPoint:conv.pointCount], offsets[conv.pointCount+firstPoint:], tap,
+					firstPoint)
 				if mem.Ptrs[3] != nil {
-					mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.points)[firstPoint:]
+					mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.pointCount)[firstPoint:]
 					for i := range block {
 						block[i].scale = mask[i]
 					}
@@ -335,7 +336,7 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+channel, conv.h.Size*conv.w.Size)
 					}
 					samplePoints(kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+channel)*conv.taps()+tap,
-						conv.points)[firstPoint:], plane, conv.w.Size, block)
+						conv.pointCount)[firstPoint:], plane, conv.w.Size, block)
 				}
 			}
 			return nil

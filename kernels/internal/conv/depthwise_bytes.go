@@ -25,7 +25,7 @@ type depthwiseBytes struct {
 	cpu            machine.Features
 	spec           *depthwise.ByteSpec
 	code           *jit.Func
-	rows           int                                   // rows of the result per chunk; the last chunk may have fewer
+	rowsPerChunk   int                                   // rows of the result per chunk; the last chunk may have fewer
 	inRows, inCols int                                   // rows and columns of a chunk's input
 	copiesInput    bool                                  // whether the input is copied to worker memory
 	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
@@ -65,13 +65,13 @@ func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{c.WalkInOrder(order)}
 }
 
-// depthwiseBytesWork returns the cost of a depthwise convolution of bytes.
+// depthwiseBytesWork returns the work of a depthwise convolution of bytes.
 func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	t := newDepthwiseBytes(call)
-	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blocks()
+	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blockCount()
 	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
 	if t.copiesInput {
 		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
@@ -80,9 +80,9 @@ func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	return work
 }
 
-// blocks returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
+// blockCount returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
 // masked, the last of several blocks overlaps the previous block.
-func (t *depthwiseBytes) blocks() int { return kit.DivUp(t.conv.inChannels, t.blockChannels()) }
+func (t *depthwiseBytes) blockCount() int { return kit.DivUp(t.conv.inChannels, t.blockChannels()) }
 
 // blockChannels returns the number of channels of a block.
 func (t *depthwiseBytes) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
@@ -98,7 +98,7 @@ func (t *depthwiseBytes) firstChannel(block int) int {
 // eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
 // the index of a channel in its block.
 func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
-	for block := range t.blocks() {
+	for block := range t.blockCount() {
 		for index := range t.blockChannels() {
 			if channel := t.firstChannel(block) + depthwise.ByteChannel(t.cpu, index); channel < t.conv.inChannels {
 				visit(block, index, channel)
@@ -117,10 +117,10 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
 	}
-	// The number of channels if they do not fill a vector, else 0.
-	channels := 0
+	// partialChannels is the number of channels if they do not fill a vector, else 0.
+	partialChannels := 0
 	if !t.cpu.Has(machine.Vector512) && conv.inChannels < t.blockChannels() { // the code reads a whole vector
-		t.copiesInput, channels = true, conv.inChannels
+		t.copiesInput, partialChannels = true, conv.inChannels
 	}
 	if t.copiesInput {
 		t.inCols = conv.w.Extent(conv.w.Results)
@@ -135,14 +135,14 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 			OutStride: [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
 			Sums:      call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
-			Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.HasByteDot(), Channels: channels}
+			Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.HasByteDot(), Channels: partialChannels}
 		if instructions := tiles * spec.InstructionCount(); instructions < fewest {
 			t.spec, fewest = spec, instructions
 		}
 	}
-	t.rows = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
+	t.rowsPerChunk = min(conv.h.Results, max(1, windowGrain/(conv.w.Results*conv.inChannels*conv.h.Taps*conv.w.Taps)))
 	if t.copiesInput {
-		t.inRows = conv.h.Extent(t.rows)
+		t.inRows = conv.h.Extent(t.rowsPerChunk)
 	}
 	return t
 }
@@ -155,7 +155,7 @@ func (t *depthwiseBytes) blockBytes() int {
 // weight describes the packed weight, which has blocks of channels in the order of the code.
 func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.RowsPerGroup()
-	return &byteWeight{conv: t.conv, weightBytes: t.blocks() * t.blockBytes(), hasWords: t.spec.WordProducts,
+	return &byteWeight{conv: t.conv, weightBytes: t.blockCount() * t.blockBytes(), hasWords: t.spec.WordProducts,
 		format: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
 		eachChannel: func(visit func(outChannel, byteOffset int)) {
 			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
@@ -186,7 +186,7 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()
-	channelListBytes := t.blocks() * t.blockChannels() * 4 // size of the initial sums, and of the scales
+	channelListBytes := t.blockCount() * t.blockChannels() * 4 // size of the initial sums, and of the scales
 	t.scratchOffsets.sums = weight.scratchBytes()
 	t.scratchOffsets.scales = t.scratchOffsets.sums + channelListBytes
 	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + channelListBytes
@@ -210,7 +210,7 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](mem.Ptrs[1+bytesScale], conv.inChannels)
 		}
-		n := t.blocks() * t.blockChannels()
+		n := t.blockCount() * t.blockChannels()
 		sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, n)
 		scales := kit.SliceOf[float32](mem.Scratch, t.scratchOffsets.scales, n)
 		clear(sums)
@@ -232,12 +232,12 @@ func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 // convolve returns the phase that computes the result. A chunk computes some rows of an image of the result.
 func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	conv := t.conv
-	strips := kit.DivUp(conv.h.Results, t.rows)
+	strips := kit.DivUp(conv.h.Results, t.rowsPerChunk)
 	return graph.Phase{Chunks: conv.batch * strips, Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
 		args := &worker.args
-		image, first := chunk/strips, chunk%strips*t.rows
-		rows := min(t.rows, conv.h.Results-first)
+		image, first := chunk/strips, chunk%strips*t.rowsPerChunk
+		rows := min(t.rowsPerChunk, conv.h.Results-first)
 		args.Ptr[depthwise.In], args.Row[depthwise.In] = mem.Ptrs[1+bytesInput],
 			(image*conv.h.Size+first*conv.h.Stride)*conv.w.Size*conv.inChannels
 		if t.copiesInput {
@@ -267,7 +267,7 @@ func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	args.InnerCount = kit.DivUp(conv.w.Results, t.spec.Tile)
 	rowsPerCall := max(1, maxCallInstructions/(args.InnerCount*t.spec.InstructionCount()))
 	in, out := args.Row[depthwise.In], args.Row[depthwise.Out]
-	for block := range t.blocks() {
+	for block := range t.blockCount() {
 		channel := t.firstChannel(block)
 		args.Row[depthwise.Weights] = block * t.blockBytes()
 		args.Row[depthwise.Bias], args.Row[depthwise.Scales] = block*t.blockChannels()*4, block*t.blockChannels()*4

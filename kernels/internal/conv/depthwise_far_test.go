@@ -15,7 +15,7 @@ import (
 // smallDepthwise returns a depthwise convolution that keeps the image size.
 func smallDepthwise() *convShape {
 	same := func(n int) geometry.Axis {
-		return geometry.Axis{Size: n, Results: n, Window: geometry.Window{Taps: 3, Stride: 1, Before: 1, Dilation: 1}}
+		return geometry.Axis{Size: n, Results: n, Window: geometry.Window{Taps: 3, Stride: 1, PadBefore: 1, Dilation: 1}}
 	}
 	return &convShape{window: newWindow([]geometry.Axis{same(6), same(5)}), batch: 1, inChannels: 16, outChannels: 16,
 		inPerGroup: 1, groups: 16}
@@ -30,10 +30,10 @@ func TestFarDepthwiseWindows(t *testing.T) {
 	accepted, rejected := 0, 0
 	for power := 0; power < 47; power++ {
 		for what, change := range map[string]func(s *convShape, n int){
-			"width":    func(s *convShape, n int) { s.w.Size, s.w.Before, s.w.Results = s.w.Size+n, 0, s.w.Size+n-2 },
-			"height":   func(s *convShape, n int) { s.h.Size, s.h.Before, s.h.Results = s.h.Size+n, 0, s.h.Size+n-2 },
-			"step":     func(s *convShape, n int) { s.h.Stride, s.h.Before, s.h.Results = n, n, 3 },
-			"dilation": func(s *convShape, n int) { s.w.Dilation, s.w.Before, s.w.Results = n, n, s.w.Size },
+			"width":    func(s *convShape, n int) { s.w.Size, s.w.PadBefore, s.w.Results = s.w.Size+n, 0, s.w.Size+n-2 },
+			"height":   func(s *convShape, n int) { s.h.Size, s.h.PadBefore, s.h.Results = s.h.Size+n, 0, s.h.Size+n-2 },
+			"step":     func(s *convShape, n int) { s.h.Stride, s.h.PadBefore, s.h.Results = n, n, 3 },
+			"dilation": func(s *convShape, n int) { s.w.Dilation, s.w.PadBefore, s.w.Results = n, n, s.w.Size },
 			"channels": func(s *convShape, n int) {
 				s.inChannels, s.outChannels, s.groups = s.inChannels+n, s.outChannels+n, s.groups+n
 			},
@@ -67,8 +67,8 @@ func TestFarByteWindows(t *testing.T) {
 		t.Skip("no machine code for bytes here")
 	}
 	for what, change := range map[string]func(s *convShape){
-		"step":     func(s *convShape) { s.w.Stride, s.w.Before = 1<<30, 1<<30 },
-		"dilation": func(s *convShape) { s.h.Dilation, s.h.Before = 1<<29, 1<<29 },
+		"step":     func(s *convShape) { s.w.Stride, s.w.PadBefore = 1<<30, 1<<30 },
+		"dilation": func(s *convShape) { s.h.Dilation, s.h.PadBefore = 1<<29, 1<<29 },
 		"width":    func(s *convShape) { s.w.Size, s.w.Results = 1<<27, 1<<27 },
 		"wraps":    func(s *convShape) { s.w.Size, s.w.Results, s.inChannels, s.outChannels = 1<<32, 1<<32, 1<<32, 1<<32 },
 	} {

@@ -15,7 +15,7 @@ import (
 // (directShape). The choice depends only on sizes and the instruction set.
 func (s *convShape) usesGroupWindows(dtype tensor.DType) bool {
 	terms := s.termsPerOutput()
-	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > blockTerms ||
+	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > maxBlockTerms ||
 		!hasWindowCode(s, dtype) {
 		return false
 	}
@@ -31,7 +31,7 @@ func (s *convShape) groupInstructions(shape *windowShape) (instructions float64)
 	return float64(shape.vectors*s.inPerGroup*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
 }
 
-// groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
+// groupWork adds the work of windows over groups of several channels. A broadcast counts as a multiplication.
 func (s *convShape) groupWork(work *graph.Work, dtype tensor.DType) {
 	shape, _ := newWindowShape(s, dtype.Size())
 	// The fractions of kernel rows and of kernel columns that are inside the image, averaged over the results.

@@ -109,7 +109,7 @@ func newDepthwiseWindow(conv *convShape, dtype tensor.DType) (*depthwiseWindow, 
 // recomputesResults reports whether the last block recomputes some results of the block before it. The epilogue may
 // already have been applied to these results.
 func (t *depthwiseWindow) recomputesResults() bool {
-	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.blockVectors == 1
+	return t.overlap > 0 && t.blockCount > 1 && t.vectors-(t.blockCount-1)*t.blockVectors == 1
 }
 
 // phase returns the phase that computes the result. weight returns the packed weight. The loops of the phase, from the
@@ -119,11 +119,12 @@ func (t *depthwiseWindow) recomputesResults() bool {
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	conv := t.conv
 	strips := len(t.tilesDown)
-	order := multiply.StripOrder{Images: conv.batch, Blocks: t.blocks, Strips: strips, BandStrips: kit.DivUp(strips, 2)}
-	if strips <= fewStrips && t.blocks > 1 {
+	order := multiply.StripOrder{Images: conv.batch, Blocks: t.blockCount, Strips: strips,
+		BandStrips: kit.DivUp(strips, 2)}
+	if strips <= fewStrips && t.blockCount > 1 {
 		order.BandStrips = strips
 	}
-	order.Cut(t.stripCost(strips), windowGrain)
+	order.Divide(t.stripMACs(strips), windowGrain)
 	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, false)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		worker := t.workers.Get(m)
@@ -144,9 +145,10 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 	}}
 }
 
-// stripCost returns the cost of a strip, in multiply-adds, if an image is divided into the given number of strips. If
-// windows do not overlap, moving their input takes longer than the multiply-adds.
-func (t *depthwiseWindow) stripCost(strips int) int {
+// stripMACs returns the number of multiply-adds of a strip if an image is divided into the given number of strips. If
+// windows do not overlap, moving their input takes longer than the multiply-adds. stripMACs then returns the number of
+// multiply-adds that take this time.
+func (t *depthwiseWindow) stripMACs(strips int) int {
 	conv := t.conv
 	results := kit.DivUp(conv.h.Results, strips) * conv.w.Results * t.blockVectors * t.lanes
 	return results * max(conv.termsPerOutput(), movedElementMACs*(1+conv.h.Stride*conv.w.Stride))

@@ -32,7 +32,7 @@ const (
 	windowCallBytes = 1 << 18 / machine.CallDivisor
 	// windowGrain is the approximate number of multiply-adds of a chunk.
 	windowGrain = 4 * machine.DirectMACGrain
-	// movedElementMACs is the cost of moving an element, in multiply-adds.
+	// movedElementMACs is the number of multiply-adds that take as long as moving an element.
 	movedElementMACs = 8
 	// Tiles prefetch the cache lines of their results if there are at least minPrefetchVectors vectors of channels, and
 	// at least minPrefetchBytes bytes are read and written.
@@ -47,11 +47,11 @@ const (
 // into blocks of channel vectors. The tiles depend only on sizes and the instruction set, and do not affect the bits
 // of results.
 type windowShape struct {
-	elemBytes, vectorBytes int    // bytes of an element; bytes of a vector
-	lanes, vectors         int    // lanes of a vector; number of vectors of all channels
-	overlap                int    // channels that the last vector shares with the previous vector
-	tile                   [2]int // rows and columns of a tile
-	blockVectors, blocks   int    // vectors per block; number of blocks
+	elemBytes, vectorBytes   int    // bytes of an element; bytes of a vector
+	lanes, vectors           int    // lanes of a vector; number of vectors of all channels
+	overlap                  int    // channels that the last vector shares with the previous vector
+	tile                     [2]int // rows and columns of a tile
+	blockVectors, blockCount int    // vectors per block; number of blocks
 }
 
 // newWindowShape chooses the tiles. elemBytes is the number of bytes of an element. It returns false if the channels do
@@ -87,9 +87,9 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 	}
 	shape.tile = [2]int{rows, cols}
 	maxVectors := max(1, blockWeightBytes/(conv.termsPerOutput()*shape.vectorBytes))
-	shape.blocks = kit.DivUp(shape.vectors, maxVectors)
-	shape.blockVectors = kit.DivUp(shape.vectors, shape.blocks)
-	shape.blocks = kit.DivUp(shape.vectors, shape.blockVectors)
+	shape.blockCount = kit.DivUp(shape.vectors, maxVectors)
+	shape.blockVectors = kit.DivUp(shape.vectors, shape.blockCount)
+	shape.blockCount = kit.DivUp(shape.vectors, shape.blockVectors)
 	return shape, true
 }
 
@@ -158,7 +158,7 @@ func (t *depthwiseWindow) makeTiles() {
 	for _, downTile := range down {
 		var codes []int
 		for _, acrossTile := range across {
-			spec := t.spec(downTile, acrossTile)
+			spec := t.tileSpec(downTile, acrossTile)
 			code := slices.IndexFunc(t.specs, func(known *depthwise.Spec) bool { return sameSpec(known, spec) })
 			if code < 0 {
 				code = len(t.specs)
@@ -174,7 +174,7 @@ func (t *depthwiseWindow) makeTiles() {
 func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCall {
 	down, firstCall := t.tilesDown[strip], len(calls)
 	for _, across := range t.tilesAcross {
-		call := t.call(down, across)
+		call := t.tileCall(down, across)
 		if i := len(calls) - 1; i >= firstCall {
 			previous, spec := &calls[i], t.specs[call.code]
 			if previous.code == call.code && previous.rows == call.rows && previous.weight == call.weight &&
@@ -197,9 +197,9 @@ func (t *depthwiseWindow) maxTiles(results int) int {
 		windowCallBytes/(work*shape.vectorBytes*(1+conv.h.Stride*conv.w.Stride))))
 }
 
-// call returns the call of one tile. If all its taps are in the padding, the code reads no input and no weights, and
-// their offsets are 0.
-func (t *depthwiseWindow) call(down, across axisTile) windowCall {
+// tileCall returns the call of one tile. If all its taps are in the padding, the code reads no input and no weights,
+// and their offsets are 0.
+func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 	conv, shape := t.conv, &t.windowShape
 	code := t.specIndex[down.kind][across.kind]
 	call := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * shape.elemBytes,
@@ -219,8 +219,8 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	return call
 }
 
-// spec returns the spec of a tile's code.
-func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
+// tileSpec returns the spec of a tile's code.
+func (t *depthwiseWindow) tileSpec(down, across axisTile) *depthwise.Spec {
 	conv, shape := t.conv, &t.windowShape
 	inPixelBytes, outPixelBytes := conv.inPixelStride(false)*shape.elemBytes, t.outPixelStride*shape.elemBytes
 	spec := &depthwise.Spec{Size: shape.elemBytes, VectorBytes: shape.vectorBytes, Group: conv.inPerGroup,

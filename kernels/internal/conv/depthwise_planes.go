@@ -27,6 +27,9 @@ const minTileCols = 16
 // or odd columns. Within a part, the elements that a tap multiplies are adjacent in each row. The compiled loop treats
 // all rows of a plane's tile as one long row, and so also computes some unused pixels between rows. A rowStream is an
 // operand of a loop: the address of its first row, and the distance between rows.
+//
+// Planes are computed in batches: one call of the loop computes the tiles at the same position in several planes.
+// Worker memory has the parts of a batch as [plane][part][row][column], and then its sums as [plane][row][column].
 type planeTiles struct {
 	conv                   *convShape              // h and w are the axes of its window
 	elemBytes              int                     // bytes of an element
@@ -36,7 +39,7 @@ type planeTiles struct {
 	elemCopier             strided.Elem            // copies elements; its loop is not compiled
 	rows, cols             int                     // size of an output tile
 	tilesDown, tilesAcross int                     // numbers of rows and columns of tiles in a plane
-	planes                 int                     // planes of a batch, which one call of the loop computes as its rows
+	planesPerBatch         int                     // planes of a batch
 	batches                int                     // number of batches of planes in an image
 	parts                  []*planePart            // parts of the input of a tile
 	rowStride              int                     // stride of rows of a part, in elements
@@ -121,7 +124,7 @@ func (t *planeTiles) chooseTileSize() {
 	})
 	t.rows, t.tilesDown = divideEvenly(conv.h.Results, func(rows int) int { return tileElements(1, rows, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, conv.outPerGroup(), conv.h.Taps, conv.w.Taps)
-	t.planes, t.batches = divideEvenly(conv.groups, func(planes int) int {
+	t.planesPerBatch, t.batches = divideEvenly(conv.groups, func(planes int) int {
 		if kit.BoundedProduct(planes, macs) > machine.DirectMACGrain { // too many planes for one unit of work
 			return maxElements + 1
 		}
@@ -145,7 +148,7 @@ func (t *planeTiles) assignOffsets() {
 		tapParts = append(tapParts, t.gridPart(tapRow*conv.h.Dilation%conv.h.Stride, tapCol*conv.w.Dilation%conv.w.Stride))
 	}
 	for _, part := range t.parts {
-		if first, end := geometry.IndicesInside(part.col-conv.w.Before, conv.w.Stride, conv.w.Size, width); first < end {
+		if first, end := geometry.IndicesInside(part.col-conv.w.PadBefore, conv.w.Stride, conv.w.Size, width); first < end {
 			sharedZeros = min(sharedZeros, first, width-end)
 		}
 		if part.col == 0 && conv.w.Stride == 2 && conv.inStride.w == 1 {
@@ -160,7 +163,7 @@ func (t *planeTiles) assignOffsets() {
 	t.partRows = t.rows + (conv.h.Taps-1)*conv.h.Dilation/conv.h.Stride
 	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.elemBytes) + machine.LineBytes
 	for i, part := range t.parts {
-		first, _ := geometry.IndicesInside(part.col-conv.w.Before, conv.w.Stride, conv.w.Size, width)
+		first, _ := geometry.IndicesInside(part.col-conv.w.PadBefore, conv.w.Stride, conv.w.Size, width)
 		part.offset = i*partBytes + (line-first%line)%line*t.elemBytes
 	}
 	t.planeStride = len(t.parts) * partBytes
@@ -169,8 +172,8 @@ func (t *planeTiles) assignOffsets() {
 		row, col := tapRow*conv.h.Dilation/conv.h.Stride, tapCol*conv.w.Dilation/conv.w.Stride
 		t.tapOffsets = append(t.tapOffsets, part.offset+(row*t.rowStride+col)*t.elemBytes)
 	}
-	t.outOffset = t.planes * t.planeStride
-	t.workerBytes = t.outOffset + t.planes*t.rows*t.rowStride*t.elemBytes
+	t.outOffset = t.planesPerBatch * t.planeStride
+	t.workerBytes = t.outOffset + t.planesPerBatch*t.rows*t.rowStride*t.elemBytes
 }
 
 // gridPart returns the part whose first element is at (row, col) of the padded plane, where row and col are less than
@@ -204,8 +207,8 @@ func (t *planeTiles) kernel() *graph.Kernel {
 	conv := t.conv
 	tiles := t.tilesDown * t.tilesAcross
 	units := conv.batch * t.batches * tiles
-	division := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, conv.outPerGroup(), conv.h.Taps,
-		conv.w.Taps), machine.DirectMACGrain)
+	division := machine.DivideUnits(units, kit.BoundedProduct(t.planesPerBatch, t.rows, t.cols, conv.outPerGroup(),
+		conv.h.Taps, conv.w.Taps), machine.DirectMACGrain)
 	return &graph.Kernel{WorkerScratch: t.workerBytes, Phases: []graph.Phase{{Chunks: division.Chunks,
 		Run: func(mem *graph.Mem, chunk int) error {
 			worker := t.workers.Get(mem)
@@ -227,8 +230,9 @@ func (t *planeTiles) kernel() *graph.Kernel {
 // are numbered over all images.
 func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int) {
 	conv := t.conv
-	image, group := batch/t.batches, batch%t.batches*t.planes // group: the first of the batch; a group has one plane
-	planes := min(t.planes, conv.groups-group)
+	// group is the first group of the batch. A group has one plane.
+	image, group := batch/t.batches, batch%t.batches*t.planesPerBatch
+	planes := min(t.planesPerBatch, conv.groups-group)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
 	rows, cols := min(t.rows, conv.h.Results-row), min(t.cols, conv.w.Results-col)
 	memory := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))

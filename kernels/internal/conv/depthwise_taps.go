@@ -126,23 +126,23 @@ func (t *tapSum) run(worker *tapRun, out, bias rowStream, rowLen, rows int) {
 	start := bias
 	for i, part := range t.parts {
 		worker.operandCount = 0
-		worker.add(out)
+		worker.addOperand(out)
 		if t.hasBias || i > 0 {
-			worker.add(start)
+			worker.addOperand(start)
 		}
 		for _, input := range worker.inputs[part.first:part.end] {
-			worker.add(input)
+			worker.addOperand(input)
 		}
 		for _, weight := range worker.weights[part.first:part.end] {
-			worker.add(weight)
+			worker.addOperand(weight)
 		}
 		part.loop.Run(&worker.State, worker.ptrs[:worker.operandCount], worker.strides[:worker.operandCount], rowLen, rows)
 		start = out // the next loop adds to this result
 	}
 }
 
-// add adds an operand of the loop.
-func (r *tapRun) add(s rowStream) {
+// addOperand adds an operand of the loop.
+func (r *tapRun) addOperand(s rowStream) {
 	r.ptrs[r.operandCount], r.strides[r.operandCount] = s.ptr, s.rowStride
 	r.operandCount++
 }

@@ -102,17 +102,17 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 // copyChannel copies a channel into worker memory, where the padding is already zero.
 func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
-	rows := min(t.h.Size, t.paddedRows-t.h.Before)
+	rows := min(t.h.Size, t.paddedRows-t.h.PadBefore)
 	step := t.w.Stride
-	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
-		plane := unsafe.Add(memory, ((d+t.d.Before)*t.paddedRows+t.h.Before)*t.rowStride()*size)
+	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.PadBefore) {
+		plane := unsafe.Add(memory, ((d+t.d.PadBefore)*t.paddedRows+t.h.PadBefore)*t.rowStride()*size)
 		for remainder := range step {
-			first := ((remainder-t.w.Before)%step + step) % step // first column of this remainder
-			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
+			first := ((remainder-t.w.PadBefore)%step + step) % step // first column of this remainder
+			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.PadBefore)-first, step)
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			column := remainder*t.colsPerRemainder + (first+t.w.Before)/step // in the copy
+			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // in the copy
 			t.elemCopier.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})

@@ -25,35 +25,40 @@ import (
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
 type directConv struct {
-	conv            *convShape
-	shape           directShape
-	elemBytes       int              // bytes of a sum; results of floats have this size, too
-	inElemBytes     int              // bytes of an element of the input and of the weight
-	termBytes       int              // stride of terms in a panel, in bytes; a term is a tap and an input channel
-	codes           [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
-	specs           []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
-	tiles           pieces           // tiles of an image's pixels, or of a row
-	rowTemplate     []directCall     // if strips are rows: the calls of a row, relative to the row
-	strips          int              // number of strips of an image
-	stripRanges     machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
-	sums            sumBlocks        // blocks into which the sum of a result is divided
-	images          int              // number of images of the batch; 1 if each strip spans all images
-	bandsSpanImages bool             // whether the order numbers the strips of all images together (see chooseOrder)
-	inImageBytes    int              // stride of the input's images, in bytes
-	inPixelBytes    int              // stride of the input's pixels, in bytes
-	outPixelStride  int              // stride of the pixels of a row of the result, in elements
-	outElemBytes    int              // bytes of an element of the result
-	requantization  tile.Quantized   // requantization of sums, if operands are quantized
-	hasByteElements bool             // whether operands are bytes; an element then has four or eight bytes
-	hasSignedBytes  bool             // whether bytes of the input are signed
-	hasWordElements bool             // whether operands are 16-bit words; an element is then a pair of words
-	// order is the order of blocks and strips, and their division into chunks.
-	order              multiply.StripOrder
-	prefetchLines      int  // cache lines that each iteration of the loop over terms prefetches
-	stripPrefetchBytes int  // bytes of the next block's weight that each strip prefetches
-	prefetchesImage    bool // whether the code prefetches pixels of the next tile instead of weights
-	epilogue           codeEpilogue
-	workers            graph.PerWorker[directRun]
+	conv    *convShape
+	shape   directShape
+	sums    sumBlocks // blocks into which the sum of a result is divided
+	workers graph.PerWorker[directRun]
+
+	// The operands and the result.
+	elemBytes       int            // bytes of a sum; results of floats have this size, too
+	inElemBytes     int            // bytes of an element of the input and of the weight
+	outElemBytes    int            // bytes of an element of the result
+	inImageBytes    int            // stride of the input's images, in bytes
+	inPixelBytes    int            // stride of the input's pixels, in bytes
+	outPixelStride  int            // stride of the pixels of a row of the result, in elements
+	termBytes       int            // stride of terms in a panel, in bytes; a term is a tap and an input channel
+	hasByteElements bool           // whether operands are bytes; an element then has four or eight bytes
+	hasSignedBytes  bool           // whether bytes of the input are signed
+	hasWordElements bool           // whether operands are 16-bit words; an element is then a pair of words
+	requantization  tile.Quantized // requantization of sums, if operands are quantized
+	epilogue        codeEpilogue
+
+	// The code, and the division of the results into tiles and strips.
+	specs       []*tile.Spec     // by kind of tile: the description of its code, for a whole block of channels
+	codes       [2][]*jit.Func   // code for each spec: codes[0] for whole blocks, codes[1] for a shorter last block
+	tiles       pieces           // tiles of an image's pixels, or of a row
+	rowTemplate []directCall     // if strips are rows: the calls of a row, relative to the row
+	stripCount  int              // number of strips of an image
+	stripRanges machine.Division // division of tiles or, with bandTiling, bands into strips; unused with rowTiling
+
+	// The order of the computation.
+	order              multiply.StripOrder // the order of blocks and strips, and their division into chunks
+	imageCount         int                 // number of images of the batch; 1 if each strip spans all images
+	bandsSpanImages    bool                // whether the order numbers the strips of all images together (see chooseOrder)
+	prefetchLines      int                 // cache lines that each iteration of the loop over terms prefetches
+	stripPrefetchBytes int                 // bytes of the next block's weight that each strip prefetches
+	prefetchesImage    bool                // whether the code prefetches pixels of the next tile instead of weights
 }
 
 // directCall is a call of machine code for adjacent tiles of one image and one block.
@@ -97,8 +102,8 @@ func hasDirectCode(conv *convShape, dtype tensor.DType) bool {
 func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv, error) {
 	shape := newDirectShape(conv, dtype, byPlanes)
 	t := &directConv{conv: conv, shape: shape, elemBytes: dtype.Size(), inElemBytes: dtype.Size(),
-		termBytes: shape.blockChannels() * dtype.Size(),
-		images:    conv.batch, inImageBytes: conv.inStride.n * dtype.Size(),
+		termBytes:  shape.blockChannels() * dtype.Size(),
+		imageCount: conv.batch, inImageBytes: conv.inStride.n * dtype.Size(),
 		inPixelBytes:   conv.inPixelStride(byPlanes) * dtype.Size(),
 		outPixelStride: conv.outPixelStride(), outElemBytes: dtype.Size()}
 	if conv.phase != nil { // a phase of a transposed convolution (transpose_direct.go)
@@ -163,12 +168,12 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// inImage converts the numbers of an image and a strip in t.order. It returns the number of the image in the batch, and
-// the number of the strip in this image. They differ from the arguments if the order numbers the strips of all images
-// together (bandsSpanImages).
-func (t *directConv) inImage(image, strip int) (int, int) {
+// imageAndStrip converts numbers of an image and a strip of t.order. It returns the number of the image in the batch,
+// and the number of the strip in this image. They differ from the arguments if the order numbers the strips of all
+// images together (bandsSpanImages).
+func (t *directConv) imageAndStrip(image, strip int) (int, int) {
 	if t.bandsSpanImages {
-		return strip / t.strips, strip % t.strips
+		return strip / t.stripCount, strip % t.stripCount
 	}
 	return image, strip
 }
@@ -176,18 +181,18 @@ func (t *directConv) inImage(image, strip int) (int, int) {
 // orderStripStart returns the first output pixel of strip number `strip` in the order of computation. It counts from
 // the first pixel of the image, or of the batch if a band spans images.
 func (t *directConv) orderStripStart(strip int) int {
-	image, strip := t.inImage(0, strip)
+	image, strip := t.imageAndStrip(0, strip)
 	return image*t.conv.pixelsOut() + t.stripStart(strip)
 }
 
 // computeStrip computes a strip of an image for a block of output channels.
 func (t *directConv) computeStrip(worker *directRun, image, block, strip int) error {
 	conv, args := t.conv, &worker.args
-	first, channels := t.channels(block)
+	first, channels := t.channelsOf(block)
 	channel := first * t.elemBytes
 	// The strips of a band each prefetch a part of the next block's panel.
 	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
-	image, strip = t.inImage(image, strip)
+	image, strip = t.imageAndStrip(image, strip)
 	in := image*t.inImageBytes + first/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
 	out := (image*conv.outStride.n + first + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
@@ -262,8 +267,8 @@ func (t *directConv) applyEpilogue(worker *directRun, image, block, strip int) {
 		return
 	}
 	conv := t.conv
-	channel, channels := t.channels(block)
-	image, strip = t.inImage(image, strip)
+	channel, channels := t.channelsOf(block)
+	image, strip = t.imageAndStrip(image, strip)
 	start := image*conv.outStride.n + channel + conv.outStart()
 	for first, end := t.stripStart(strip), t.stripStart(strip+1); first < end; {
 		n := end - first
@@ -285,8 +290,8 @@ func (t *directConv) outOffset(pixel int) int {
 	return row/conv.h.Results*conv.outStride.d + row%conv.h.Results*conv.outStride.h + col*conv.outStride.w
 }
 
-// channels returns the first output channel of a block, and its number of channels.
-func (t *directConv) channels(block int) (first, n int) {
+// channelsOf returns the first output channel of a block, and its number of channels.
+func (t *directConv) channelsOf(block int) (first, n int) {
 	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
 	inGroup := block % groupBlocks * t.shape.blockChannels()
 	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.blockChannels(), t.conv.outPerGroup()-inGroup)

@@ -6,27 +6,27 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 // terms in one block would have several times the rounding error of blocks of hundreds. A field is 0 if blocks do not
 // have that limit.
 type sumBlocks struct {
-	terms    int // terms per block; a block has terms of one tap only
-	taps     int // taps per block; a block has taps of one row of the window only
-	channels int // channels per block, with all taps of each channel; only if the input is row-major (by planes)
+	termsPerBlock    int // terms per block; a block has terms of one tap only
+	tapsPerBlock     int // taps per block; a block has taps of one row of the window only
+	channelsPerBlock int // channels per block, with all taps of each channel; only if the input is row-major (by planes)
 }
 
-// blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to 512
-// terms.
-const blockTerms = 512
+// maxBlockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to
+// 512 terms.
+const maxBlockTerms = 512
 
 // newSumBlocks chooses blocks by the sizes of the convolution alone. Results then have the same bits with every
 // instruction set.
 func newSumBlocks(conv *convShape, shape *directShape) sumBlocks {
 	switch {
-	case conv.termsPerOutput() <= blockTerms:
+	case conv.termsPerOutput() <= maxBlockTerms:
 		return sumBlocks{}
 	case shape.byPlanes && shape.tiling != pointwiseTiling:
-		return sumBlocks{channels: largestPart(conv.inPerGroup, max(1, blockTerms/conv.taps()))}
-	case conv.inPerGroup > blockTerms:
-		return sumBlocks{terms: largestPart(conv.inPerGroup, blockTerms), taps: 1}
+		return sumBlocks{channelsPerBlock: largestPart(conv.inPerGroup, max(1, maxBlockTerms/conv.taps()))}
+	case conv.inPerGroup > maxBlockTerms:
+		return sumBlocks{termsPerBlock: largestPart(conv.inPerGroup, maxBlockTerms), tapsPerBlock: 1}
 	}
-	return sumBlocks{taps: largestPart(conv.w.Taps, max(1, blockTerms/conv.inPerGroup))}
+	return sumBlocks{tapsPerBlock: largestPart(conv.w.Taps, max(1, maxBlockTerms/conv.inPerGroup))}
 }
 
 // largestPart divides n evenly into the fewest parts of at most limit each, and returns the size of the largest part.
@@ -34,5 +34,5 @@ func largestPart(n, limit int) int { return kit.DivUp(n, kit.DivUp(n, limit)) }
 
 // endsAfter reports whether a block ends after tap kw of a row of the window. taps is the number of taps of the row.
 func (b *sumBlocks) endsAfter(kw, taps int) bool {
-	return b.taps > 0 && ((kw+1)%b.taps == 0 || kw == taps-1)
+	return b.tapsPerBlock > 0 && ((kw+1)%b.tapsPerBlock == 0 || kw == taps-1)
 }

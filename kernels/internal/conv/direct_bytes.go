@@ -78,7 +78,7 @@ func (s *convShape) packedShape(channels int) *convShape {
 	if s.spansPixels(channels) {
 		packed.inPerGroup, packed.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, channels), 1
 	}
-	packed.h.Before, packed.w.Before = 0, 0
+	packed.h.PadBefore, packed.w.PadBefore = 0, 0
 	packed.hasBias = true // the initial values of sums, see prepare
 	packed.inChannels = s.groups * kit.DivUp(s.inPerGroup, channels)
 	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.inChannels), c: 1,
@@ -191,7 +191,7 @@ func newDirectBytes(call *graph.Call) *directBytes {
 	shape := packed.elementShape(t.elementChannels)
 	elementBytes := t.elementChannels * channelSize(t.elementChannels)
 	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
-		termBytes: shape.blockChannels() * elementBytes, images: packed.batch,
+		termBytes: shape.blockChannels() * elementBytes, imageCount: packed.batch,
 		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantization: tile.Unsigned,
 		outElemBytes: 1}
 	if conv.spansPixels(t.elementChannels) {
@@ -216,7 +216,7 @@ func (t *directBytes) weight() *byteWeight {
 	if t.image.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{conv: t.image, weightBytes: t.blocks() * t.panelBytes(), hasWords: t.hasWordElements,
+	return &byteWeight{conv: t.image, weightBytes: t.blockCount() * t.panelBytes(), hasWords: t.hasWordElements,
 		offset: t.weightOffset,
 		format: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
 			t.shape.blockChannels(), order, t.elementChannels),
@@ -320,7 +320,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 		}
 		rowBytes := packed.w.Size * t.paddedChannels()
 		for i := (chunk - 1) * rowsPerChunk; i < min(rows, chunk*rowsPerChunk); i++ {
-			image, row := i/packed.h.Size, i%packed.h.Size-conv.h.Before
+			image, row := i/packed.h.Size, i%packed.h.Size-conv.h.PadBefore
 			if t.widenLoop == nil {
 				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes), packed.w.Size,
 					mem, image, row, zero, t.copyPixels)

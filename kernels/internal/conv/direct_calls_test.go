@@ -22,7 +22,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 	} {
 		for _, planes := range []bool{false, true} {
 			a := geometry.Axis{Size: c.size, Results: c.size,
-				Window: geometry.Window{Taps: c.k, Stride: 1, Before: c.k / 2, Dilation: 1}}
+				Window: geometry.Window{Taps: c.k, Stride: 1, PadBefore: c.k / 2, Dilation: 1}}
 			s := &convShape{window: newWindow([]geometry.Axis{a, a}), batch: c.n, inChannels: c.c, outChannels: c.o,
 				inPerGroup: c.c, groups: 1}
 			if !hasDirectCode(s, tensor.Float32) {
@@ -34,7 +34,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 				t.Fatal(err)
 			}
 			var calls []directCall
-			for strip := range d.strips {
+			for strip := range d.stripCount {
 				calls = d.appendCalls(calls, strip)
 			}
 			for _, call := range calls {
@@ -69,10 +69,10 @@ func TestUnitCallsAreShort(t *testing.T) {
 			t.Skip("there is no matrix unit")
 		}
 		d := &directConv{conv: s, shape: f, elemBytes: intBytes, inElemBytes: dotChannels,
-			termBytes: f.blockChannels() * dotChannels, images: 1,
+			termBytes: f.blockChannels() * dotChannels, imageCount: 1,
 			inPixelBytes: s.inChannels * dotChannels, outPixelStride: s.outChannels, outElemBytes: 1}
 		d.makeTiles()
-		for strip := range d.strips {
+		for strip := range d.stripCount {
 			for _, call := range d.appendCalls(nil, strip) {
 				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
 				if n := call.tiles * rows * f.blockChannels() * s.unitDepth(); n > tile.UnitCallGroups && call.tiles > 1 {

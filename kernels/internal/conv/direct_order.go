@@ -18,8 +18,8 @@ const (
 	// bandInputBytes is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of
 	// a large weight are computed. A weight of more bytes is evicted from the cache between two images.
 	bandInputBytes = 1 << 20
-	// prefetchDistance is how far ahead of their use weights are prefetched, in bytes.
-	prefetchDistance = 8 << 10
+	// prefetchDistanceBytes is how far ahead of their use weights are prefetched, in bytes.
+	prefetchDistanceBytes = 8 << 10
 	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the
 	// weight.
 	minStripPixels = 16
@@ -27,8 +27,8 @@ const (
 	maxPrefetchedLines = 4
 )
 
-// blocks returns the number of blocks of output channels in all groups.
-func (t *directConv) blocks() int {
+// blockCount returns the number of blocks of output channels in all groups.
+func (t *directConv) blockCount() int {
 	return t.conv.groups * kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
 }
 
@@ -44,7 +44,7 @@ func (t *directConv) panelStart(block int) int {
 }
 
 // hasLargeWeight reports whether the weight is too large to stay in the L2 cache.
-func (t *directConv) hasLargeWeight() bool { return t.blocks()*t.panelBytes() > smallWeightBytes }
+func (t *directConv) hasLargeWeight() bool { return t.blockCount()*t.panelBytes() > smallWeightBytes }
 
 // chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
 // prefetches.
@@ -60,17 +60,17 @@ func (t *directConv) hasLargeWeight() bool { return t.blocks()*t.panelBytes() > 
 // tile reads.
 func (t *directConv) chooseOrder() {
 	conv := t.conv
-	strips := t.strips
-	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, BandStrips: 1}
+	strips := t.stripCount
+	t.order = multiply.StripOrder{Images: t.imageCount, Blocks: t.blockCount(), Strips: strips, BandStrips: 1}
 	if t.hasLargeWeight() {
-		if t.bandsSpanImages = t.images > 1 && t.blocks()*t.panelBytes() > bandInputBytes; t.bandsSpanImages {
-			t.order.Images, t.order.Strips = 1, t.images*strips
+		if t.bandsSpanImages = t.imageCount > 1 && t.blockCount()*t.panelBytes() > bandInputBytes; t.bandsSpanImages {
+			t.order.Images, t.order.Strips = 1, t.imageCount*strips
 		}
 		// Bytes of one element in each of the images that a band may span.
 		batchBytes := conv.batch / t.order.Images * t.inElemBytes
 		read, written := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
 		bands := kit.DivUp(read, bandInputBytes)
-		if t.blocks()*t.panelBytes() <= read+written {
+		if t.blockCount()*t.panelBytes() <= read+written {
 			bands = max(2, bands)
 		}
 		t.order.BandStrips = kit.DivUp(t.order.Strips, bands)
@@ -87,10 +87,10 @@ func (t *directConv) chooseOrder() {
 		lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
 		t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(lines, max(1, conv.inPerGroup/tile.DefaultUnroll)))
 	}
-	pixels := conv.batch * conv.pixelsOut() / max(1, t.images*strips)
+	pixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*strips)
 	grain := machine.MACGrain
 	if t.shape.usesMatrixUnit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), conv.termsPerOutput()), grain)
+	t.order.Divide(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), conv.termsPerOutput()), grain)
 }

@@ -138,13 +138,13 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 	for blockVectors := min(2, groupVectors); blockVectors <= most && fits(blockVectors); blockVectors++ {
 		instructions := 0
 		for _, kind := range splitEvenly(pixels, shape.maxRows(blockVectors, registers)).kinds() {
-			rows := kind.total / kind.count     // output pixels of a tile
-			tileCost := func(vectors int) int { // instructions for elemsPerLoad terms
+			rows := kind.total / kind.count             // output pixels of a tile
+			tileInstructions := func(vectors int) int { // for elemsPerLoad terms
 				return kind.count * max((rows*vectors+vectors)*shape.elemsPerLoad+rows, 2*sumLatency*shape.elemsPerLoad)
 			}
-			instructions += groupVectors / blockVectors * tileCost(blockVectors)
+			instructions += groupVectors / blockVectors * tileInstructions(blockVectors)
 			if lastVectors := groupVectors % blockVectors; lastVectors > 0 { // the last block
-				instructions += tileCost(lastVectors)
+				instructions += tileInstructions(lastVectors)
 			}
 		}
 		if instructions < least {
@@ -193,7 +193,7 @@ const (
 	rateDirectTiles    = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. A tile with few
+// directWork adds the work of a direct convolution. rate is the name of the rate of its multiply-adds. A tile with few
 // sums waits for previous multiply-adds or for loads. It is counted as a larger tile that takes the same time.
 func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
@@ -209,12 +209,12 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 	s.tileWork(work, rate, dtype, byPlanes)
 }
 
-// tileWork adds the cost of the register tiles of a direct convolution.
+// tileWork adds the work of the register tiles of a direct convolution.
 func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	shape := newDirectShape(s, dtype, byPlanes)
 	var tiles, cycles float64 // a cycle executes two multiply-adds of vectors
-	// add counts a division into tiles that occurs `images` times, with the given mean number of taps per result.
-	add := func(tilesOfImage pieces, images, taps float64) {
+	// addTiling counts a division into tiles that occurs `images` times, with the given mean number of taps per result.
+	addTiling := func(tilesOfImage pieces, images, taps float64) {
 		wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
 		for _, kind := range tilesOfImage.kinds() {
 			rows := kind.total / kind.count
@@ -235,11 +235,11 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 		if !byPlanes {
 			images, pixels = 1, s.batch*pixels
 		}
-		add(splitEvenly(pixels, shape.rows), groups*float64(images), 1)
+		addTiling(splitEvenly(pixels, shape.rows), groups*float64(images), 1)
 	case smallImageTiling:
-		add(splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
+		addTiling(splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
 	case rowTiling:
-		add(splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
+		addTiling(splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
 	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // a tile reads one page of a plane
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {

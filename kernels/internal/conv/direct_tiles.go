@@ -70,11 +70,12 @@ func (s *convShape) channelStride(byPlanes bool) int {
 	return 1
 }
 
-// spec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the runs.
-func (t *directConv) spec(rows int) *tile.Spec {
+// newSpec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the
+// runs.
+func (t *directConv) newSpec(rows int) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: t.elemBytes, Rows: rows}
 	if !t.shape.usesMatrixUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
-		spec.PrefetchDistance = prefetchDistance
+		spec.PrefetchDistance = prefetchDistanceBytes
 	}
 	return spec
 }
@@ -103,7 +104,7 @@ func (t *directConv) makePointwiseTiles() {
 	conv := t.conv
 	pixels := conv.pixelsOut()
 	if !t.shape.byPlanes {
-		pixels, t.images = pixels*conv.batch, 1
+		pixels, t.imageCount = pixels*conv.batch, 1
 	}
 	t.tiles = splitEvenly(pixels, t.maxTileRows())
 	stripMACs, depth := pointwiseStripMACs, conv.termsPerOutput()
@@ -111,7 +112,7 @@ func (t *directConv) makePointwiseTiles() {
 		stripMACs, depth = tile.UnitMinCallGroups, conv.unitDepth()
 	}
 	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, stripMACs)
-	t.strips = t.stripRanges.Chunks
+	t.stripCount = t.stripRanges.Chunks
 	for _, kind := range t.tiles.kinds() {
 		t.specs = append(t.specs, t.pointwiseSpec(kind.total/kind.count))
 	}
@@ -140,13 +141,13 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 
 // pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
-	spec := t.spec(rows)
+	spec := t.newSpec(rows)
 	for i := range rows {
 		spec.In, spec.Out = append(spec.In, i*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
 	spec.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
 	spec.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
-		Block: t.sums.terms}}
+		Block: t.sums.termsPerBlock}}
 	return spec
 }
 
@@ -159,7 +160,7 @@ type rowTile struct{ pixels, left, right int }
 func (t *directConv) makeRowTiles() {
 	conv := t.conv
 	maxTiles := t.maxCallTiles()
-	t.tiles, t.strips = splitEvenly(conv.w.Results, t.maxTileRows()), conv.rowsOut()
+	t.tiles, t.stripCount = splitEvenly(conv.w.Results, t.maxTileRows()), conv.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.start(i), t.tiles.size(i)
@@ -206,7 +207,7 @@ func (t *directConv) contiguousTerms() int {
 
 // rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
 func (t *directConv) rowSpec(ow, n int) *tile.Spec {
-	conv, spec := t.conv, t.spec(n)
+	conv, spec := t.conv, t.newSpec(n)
 	for i := range n {
 		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
@@ -230,7 +231,7 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 		return inner
 	}
 	channels := tile.Loop{In: t.channelBytes(), Vec: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
-		Block: t.sums.channels}
+		Block: t.sums.channelsPerBlock}
 	return append([]tile.Loop{channels}, inner...)
 }
 
@@ -253,7 +254,7 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 			}
 		}
 		run := tile.Run{In: in + kw*conv.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
-			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.terms}
+			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rowBits, Block: t.sums.termsPerBlock}
 		if last := len(spec.Runs) - 1; last >= begin && canMergeRuns(&spec.Runs[last], &run) {
 			spec.Runs[last].Terms += run.Terms
 		} else if rowBits != 0 {
@@ -277,8 +278,8 @@ func canMergeRuns(a, b *tile.Run) bool {
 // image.
 func (t *directConv) makeSmallImageTiles() {
 	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.maxTileRows())
-	t.strips = t.tiles.count
-	t.stripRanges = machine.Division{Units: t.strips, Chunks: t.strips}
+	t.stripCount = t.tiles.count
+	t.stripRanges = machine.Division{Units: t.stripCount, Chunks: t.stripCount}
 	for i := range t.tiles.count {
 		t.specs = append(t.specs, t.smallImageSpec(t.tiles.start(i), t.tiles.size(i)))
 	}
@@ -286,7 +287,7 @@ func (t *directConv) makeSmallImageTiles() {
 
 // smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `first` on.
 func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
-	conv, spec := t.conv, t.spec(n)
+	conv, spec := t.conv, t.newSpec(n)
 	for i := range n {
 		oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
 		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.pixelBytes())

@@ -102,7 +102,7 @@ func (t *directConv) makeBandTiles() {
 	// Rows of all tiles of a band, including the unused rows of the unit's registers.
 	unitRows := t.tiles.count * kit.DivUp(kit.DivUp(conv.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
 	t.stripRanges = machine.DivideUnits(bands, unitRows*t.shape.blockChannels()*conv.unitDepth(), tile.UnitMinCallGroups)
-	t.strips = t.stripRanges.Chunks
+	t.stripCount = t.stripRanges.Chunks
 	for _, rows := range []int{band, conv.h.Results % band} {
 		for _, kind := range t.tiles.kinds() {
 			if rows > 0 {
@@ -140,7 +140,7 @@ func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall
 // bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
 // so that all taps are inside the image.
 func (t *directConv) bandSpec(rows, n int) *tile.Spec {
-	conv, spec := t.conv, t.spec(rows*n)
+	conv, spec := t.conv, t.newSpec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
 		spec.In = append(spec.In, (row*conv.h.Stride*conv.w.Size+col*conv.w.Stride)*t.pixelBytes())
@@ -155,7 +155,7 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 	return spec
 }
 
-// unitWork adds the cost of a convolution on the matrix unit.
+// unitWork adds the work of a convolution on the matrix unit.
 func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	t := &directConv{conv: s, shape: *shape, elemBytes: intBytes, inElemBytes: dotChannels}
 	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // a tile has 2*UnitRows pixels
@@ -172,6 +172,6 @@ func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, halfTiles), s.outPerGroup(), s.unitInstructions())
 	work.AddUnits(multiply.RateUnitBytes, float64(halfTiles*s.groups)*macs)
-	work.AddUnits(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blocks()))
+	work.AddUnits(rateDirectTiles, float64(kit.DivUp(halfTiles, 2)*t.blockCount()))
 	work.Flops = 2 * float64(pixels*s.outChannels) * float64(s.termsPerOutput())
 }

@@ -290,11 +290,11 @@ func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 		{Size: s.d.Taps, A: s.d.Dilation * in.d, B: weight.d, Summed: true},
 		{Size: s.h.Taps, A: s.h.Dilation * in.h, B: weight.h, Summed: true},
 		{Size: s.w.Taps, A: s.w.Dilation * in.w, B: weight.w, Summed: true}}
-	form.Before = s.d.Before*in.d + s.h.Before*in.h + s.w.Before*in.w
+	form.Before = s.d.PadBefore*in.d + s.h.PadBefore*in.h + s.w.PadBefore*in.w
 	for k, axis := range []geometry.Axis{s.d, s.h, s.w} {
 		if axis.ReadsPadding() { // loops 3 to 5 are over results, and loops 7 to 9 over taps
 			form.Windows = append(form.Windows, graph.ContractionWindow{Result: 3 + k, Tap: 7 + k, Stride: axis.Stride,
-				Dilation: axis.Dilation, Before: axis.Before, Size: axis.Size})
+				Dilation: axis.Dilation, Before: axis.PadBefore, Size: axis.Size})
 		}
 	}
 	return []graph.Form{form}, nil

@@ -123,9 +123,10 @@ func (op transposedConv) result(call *graph.Call) (tensor.Type, error) {
 	out := make([]sym.Int, 2, 2+op.dims)
 	out[0], out[1] = shape[0], weight.Shape[1].Mul(sym.Of(params.groups))
 	for axis := range op.dims {
-		steps := kit.BoundedSizeProduct(shape[2+axis].Sub(sym.Of(1)), sym.Of(params.stride[axis]))
+		strideSpan := kit.BoundedSizeProduct(shape[2+axis].Sub(sym.Of(1)), sym.Of(params.stride[axis]))
 		window := kit.BoundedSizeProduct(weight.Shape[2+axis].Sub(sym.Of(1)), sym.Of(params.dilation[axis]))
-		out = append(out, steps.Add(window).Add(sym.Of(params.outputPadding[axis]+1-2*kit.KnownSize(params.padding[axis]))))
+		border := params.outputPadding[axis] + 1 - 2*kit.KnownSize(params.padding[axis])
+		out = append(out, strideSpan.Add(window).Add(sym.Of(border)))
 	}
 	if err := op.checkSizes(&params, shape, out); err != nil {
 		return input, err
@@ -201,8 +202,8 @@ func (op transposedConv) formatAttr(name string, list []int, forHeight int) stri
 		list = []int{forHeight, list[0]}
 	}
 	text := ""
-	for i, side := range []string{"depth", "height", "width"}[3-len(list):] {
-		text += fmt.Sprintf(" %s_%s: %d", name, side, list[i])
+	for i, axisName := range []string{"depth", "height", "width"}[3-len(list):] {
+		text += fmt.Sprintf(" %s_%s: %d", name, axisName, list[i])
 	}
 	return text
 }
@@ -286,8 +287,8 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if windowBytes > tensor.MaxBytes {
 		return nil, errors.New("the windows of one image take more than 2^47 bytes")
 	}
-	images := min(windows.images, max(1, maxProductBytes/windowBytes))
-	products := builder.NewScratch(dtype, images*windows.groups*rows*inputPixels)
+	imagesAtOnce := min(windows.images, max(1, maxProductBytes/windowBytes))
+	products := builder.NewScratch(dtype, imagesAtOnce*windows.groups*rows*inputPixels)
 	adder, err := newWindowAdder(windows, dtype)
 	if err != nil {
 		return nil, err
@@ -296,8 +297,8 @@ func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel
 	if adder != nil {
 		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
 	}
-	for firstImage := 0; firstImage < windows.images; firstImage += images {
-		imageCount := min(images, windows.images-firstImage)
+	for firstImage := 0; firstImage < windows.images; firstImage += imagesAtOnce {
+		imageCount := min(imagesAtOnce, windows.images-firstImage)
 		multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * windows.groups,
 			MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
 			A:    entryOffsets(imageCount, 0, windows.groups, inPerGroup*rows),
@@ -391,7 +392,7 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	})
 }
 
-// work estimates the cost of the products and of the sums of windows.
+// work returns the work of the products and of the sums of windows.
 func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)

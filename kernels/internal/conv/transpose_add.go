@@ -39,11 +39,11 @@ func (s *transposedWindows) weightRows() int { return s.outChannels / s.groups *
 // interleaved.
 type windowAdder struct {
 	*transposedWindows
-	addRow    *loops.Loop // adds a row of products to a row of a phase
-	elemBytes int         // bytes of an element
-	phases    [3]int      // number of phases of depth, height and width
-	phaseSize [3]int      // depth, height and width of a phase, in elements
-	workers   graph.PerWorker[adderRun]
+	addRow      *loops.Loop // adds a row of products to a row of a phase
+	elemBytes   int         // bytes of an element
+	phaseCounts [3]int      // number of phases of depth, height and width
+	phaseSize   [3]int      // depth, height and width of a phase, in elements
+	workers     graph.PerWorker[adderRun]
 }
 
 // adderRun is the state of a worker that runs a windowAdder.
@@ -72,7 +72,7 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 	}
 	adder := &windowAdder{transposedWindows: windows, elemBytes: dtype.Size()}
 	for i, axis := range []geometry.Axis{windows.d, windows.h, windows.w} {
-		adder.phases[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
+		adder.phaseCounts[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
 	}
 	if adder.addRow, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{}); err != nil ||
 		!adder.addRow.Compiled() {
@@ -82,19 +82,19 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 }
 
 // isInPlace reports whether there is a single phase. The windows are then summed in the result.
-func (a *windowAdder) isInPlace() bool { return a.phases == [3]int{1, 1, 1} }
+func (a *windowAdder) isInPlace() bool { return a.phaseCounts == [3]int{1, 1, 1} }
 
 // workerBytes returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
 func (a *windowAdder) workerBytes() int {
 	if a == nil || a.isInPlace() {
 		return 0
 	}
-	return a.elements() * a.elemBytes
+	return a.elementCount() * a.elemBytes
 }
 
-// elements returns the number of elements of a channel's phases together.
-func (a *windowAdder) elements() int {
-	return a.phases[0] * a.phases[1] * a.phases[2] * a.phaseElements()
+// elementCount returns the number of elements of a channel's phases together.
+func (a *windowAdder) elementCount() int {
+	return a.phaseCounts[0] * a.phaseCounts[1] * a.phaseCounts[2] * a.phaseElements()
 }
 
 // phaseElements returns the number of elements of one phase.
@@ -125,7 +125,7 @@ func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Po
 	if a.isInPlace() {
 		phases = out
 	}
-	elements := a.elements()
+	elements := a.elementCount()
 	if a.elemBytes == 4 {
 		fill(mem, kit.ElementsOf[float32](phases, elements), float32(bias))
 	} else {
@@ -138,7 +138,7 @@ func (a *windowAdder) sumChannel(mem *graph.Mem, out, products, phases unsafe.Po
 	worker.state.Release()
 	worker.ptrs = [3]unsafe.Pointer{}
 	if !a.isInPlace() {
-		a.join(mem, worker, out, phases)
+		a.joinPhases(mem, worker, out, phases)
 	}
 }
 
@@ -149,7 +149,8 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 	if d.count() == 0 || h.count() == 0 || w.count() == 0 {
 		return
 	}
-	phase := unsafe.Add(phases, ((d.phase*a.phases[1]+h.phase)*a.phases[2]+w.phase)*a.phaseElements()*a.elemBytes)
+	phaseIndex := (d.phase*a.phaseCounts[1]+h.phase)*a.phaseCounts[2] + w.phase
+	phase := unsafe.Add(phases, phaseIndex*a.phaseElements()*a.elemBytes)
 	phaseRowBytes, productRowBytes := a.phaseSize[2]*a.elemBytes, a.w.Results*a.elemBytes
 	worker.strides = [3]int{phaseRowBytes, phaseRowBytes, productRowBytes}
 	for plane := d.first; plane < d.end; plane++ {
@@ -162,14 +163,14 @@ func (a *windowAdder) addTap(mem *graph.Mem, worker *adderRun, phases, products 
 	}
 }
 
-// join interleaves the phases of a channel in the result.
-func (a *windowAdder) join(mem *graph.Mem, worker *adderRun, out, phases unsafe.Pointer) {
-	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phases[2]
+// joinPhases interleaves the phases of a channel in the result.
+func (a *windowAdder) joinPhases(mem *graph.Mem, worker *adderRun, out, phases unsafe.Pointer) {
+	phaseBytes, columns := a.phaseElements()*a.elemBytes, a.phaseCounts[2]
 	fullColumns := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
 		mem.CheckContextAfter(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
-		phase := (d%a.d.Stride*a.phases[1] + h%a.h.Stride) * columns
+		phase := (d%a.d.Stride*a.phaseCounts[1] + h%a.h.Stride) * columns
 		rowOffset := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.elemBytes
 		worker.phaseRows = worker.phaseRows[:0]
 		for w := range columns {
@@ -199,8 +200,8 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](mem *graph
 		shift := shape.w.Position(0, kw)
 		first, end := shape.w.ResultsOf(kw)
 		for row := range shape.rowsOut() {
-			const rowCost = 8 // of a row besides its elements
-			mem.CheckContextAfter(shape.w.Results + rowCost)
+			const rowOverhead = 8 // of a row besides its elements
+			mem.CheckContextAfter(shape.w.Results + rowOverhead)
 			products := windowProducts[:shape.w.Results]
 			windowProducts = windowProducts[shape.w.Results:]
 			d, h := shape.d.Position(row/shape.h.Results, kd), shape.h.Position(row%shape.h.Results, kh)

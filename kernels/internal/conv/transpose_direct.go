@@ -46,11 +46,11 @@ func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTa
 		if distance := remainder - axis.Position(0, first); distance%axis.Stride == 0 {
 			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
 			phase.Taps = kit.DivUp(axis.Taps-first, period)
-			phase.Before = (phase.Taps-1)*phase.Dilation - distance/axis.Stride
+			phase.PadBefore = (phase.Taps-1)*phase.Dilation - distance/axis.Stride
 			return phase.Clamped(), first + (phase.Taps-1)*period, -period
 		}
 	}
-	phase.Before = phase.Results
+	phase.PadBefore = phase.Results
 	return phase, 0, 0
 }
 
@@ -200,7 +200,7 @@ func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl 
 		}}
 }
 
-// directWork estimates the cost of direct convolution.
+// directWork returns the work of direct convolution.
 func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes bool) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)

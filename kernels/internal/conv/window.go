@@ -24,7 +24,7 @@ func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Ax
 	input, result = input[len(input)-len(taps):], result[len(result)-len(taps):]
 	for d := range axes {
 		axes[d] = geometry.Axis{Size: input[d], Results: result[d], Window: geometry.Window{Taps: taps[d],
-			Stride: stride[d], Before: padding[d], Dilation: dilation[d]}}.Clamped()
+			Stride: stride[d], PadBefore: padding[d], Dilation: dilation[d]}}.Clamped()
 	}
 	return axes
 }

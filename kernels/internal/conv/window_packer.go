@@ -36,7 +36,7 @@ func (p *windowPacker) pack(job *multiply.Job, dst []byte, k0, k1, out0, out1 in
 	for out := out0; out < out1; out += p.width {
 		panel := dst[:rowBytes*(k1-k0)]
 		dst = dst[rowBytes*(k1-k0):]
-		p.plan(job, out, min(p.width, out1-out))
+		p.planMoves(job, out, min(p.width, out1-out))
 		tap := k0 % taps
 		channel := unsafe.Add(job.Args.B, k0/taps*p.inStride.c*size)
 		for k := k0; k < k1; k++ {
@@ -72,9 +72,9 @@ func copyPixels(elemCopier *strided.Elem, dst []byte, n int, from unsafe.Pointer
 	}
 }
 
-// plan lists the moves that fill a panel, tap by tap, and counts the lanes of each tap that are in the padding. out is
-// the output of the first lane of the panel.
-func (p *windowPacker) plan(job *multiply.Job, out, lanes int) {
+// planMoves lists the moves that fill a panel, tap by tap, and counts the lanes of each tap that are in the padding.
+// out is the output of the first lane of the panel.
+func (p *windowPacker) planMoves(job *multiply.Job, out, lanes int) {
 	job.Moves = job.Moves[:0]
 	row, column := out/p.w.Results, out%p.w.Results
 	for tap := range p.taps() {

@@ -32,7 +32,7 @@ type winogradConv struct {
 
 	tilesDown, tilesAcross int // rows and columns of tiles in an image
 	blockChannels          int // output channels of a block: one or two vectors
-	blocks                 int // number of blocks of output channels
+	blockCount             int // number of blocks of output channels
 	tileStride             int // elements between two tiles of a point: the channels, rounded up to whole vectors
 	stripTiles             int // maximum number of tiles of a strip
 }
@@ -91,10 +91,10 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 		tileStride: kit.DivUp(conv.inChannels, lanes) * lanes, stripTiles: maxRows(2, registers)}
 	// If all tiles fit in one strip, loading weights takes most of the time. One strip reads the weights once and
 	// sequentially.
-	if oneStrip := maxRows(1, registers); w.tiles() <= oneStrip {
+	if oneStrip := maxRows(1, registers); w.tileCount() <= oneStrip {
 		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
-	w.blocks = kit.DivUp(conv.outChannels, w.blockChannels)
+	w.blockCount = kit.DivUp(conv.outChannels, w.blockChannels)
 	const setPeriod = 4096 // addresses at this distance are in the same set of the L1 cache
 	if w.tileStride*floatBytes%setPeriod == 0 {
 		w.tileStride += lanes
@@ -102,8 +102,8 @@ func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	return w
 }
 
-// tiles returns the number of tiles of the batch.
-func (w *winogradConv) tiles() int { return w.conv.batch * w.tilesDown * w.tilesAcross }
+// tileCount returns the number of tiles of the batch.
+func (w *winogradConv) tileCount() int { return w.conv.batch * w.tilesDown * w.tilesAcross }
 
 // winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
 type winogradSchedule uint8
@@ -121,8 +121,8 @@ const (
 	pointSchedule
 )
 
-// schedule chooses the order with the least traffic beyond the caches.
-func (w *winogradConv) schedule() winogradSchedule {
+// chooseSchedule chooses the order with the least traffic beyond the caches.
+func (w *winogradConv) chooseSchedule() winogradSchedule {
 	weights := floatBytes * w.transformedWeights()
 	switch hasSeveralSections := w.cachedSections() > 1; {
 	case hasSeveralSections && weights <= streamedWeightBytes:
@@ -140,23 +140,23 @@ func (w *winogradConv) schedule() winogradSchedule {
 
 // memoryTraffic returns the bytes of points and of products that are written to memory and read back.
 func (w *winogradConv) memoryTraffic() (points, products int) {
-	perChannel := 2 * floatBytes * w.form.Points() * w.tiles() // a write and a read of four bytes each
-	return perChannel * w.tileStride, perChannel * w.blocks * w.blockChannels
+	perChannel := 2 * floatBytes * w.form.Points() * w.tileCount() // a write and a read of four bytes each
+	return perChannel * w.tileStride, perChannel * w.blockCount * w.blockChannels
 }
 
 // sectionCount returns the number of sections of blockSchedule and pointSchedule.
 func (w *winogradConv) sectionCount(schedule winogradSchedule) int {
 	tileBytes, sectionBytes := floatBytes*w.form.Points()*w.tileStride, sharedPointBytes
 	if schedule == pointSchedule {
-		tileBytes, sectionBytes = tileBytes+floatBytes*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
+		tileBytes, sectionBytes = tileBytes+floatBytes*w.form.Points()*w.blockCount*w.blockChannels, pointsSectionBytes
 	}
-	return kit.DivUp(w.tiles(), max(w.stripTiles, sectionBytes/tileBytes))
+	return kit.DivUp(w.tileCount(), max(w.stripTiles, sectionBytes/tileBytes))
 }
 
 // sections divides the tiles evenly into sections.
 func (w *winogradConv) sections() spans {
-	all := tileSpan{0, w.tiles()}
-	if order := w.schedule(); order != chunkSchedule {
+	all := tileSpan{0, w.tileCount()}
+	if order := w.chooseSchedule(); order != chunkSchedule {
 		return all.divide(w.sectionCount(order))
 	}
 	return all.divide(w.cachedSections())
@@ -164,7 +164,7 @@ func (w *winogradConv) sections() spans {
 
 // cachedSections returns the number of sections of chunkSchedule.
 func (w *winogradConv) cachedSections() int {
-	tiles := w.tiles()
+	tiles := w.tileCount()
 	sections := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(floatBytes*w.form.Points()*w.tileStride)))
 	for sections < minSections && tiles >= 2*sections*w.stripTiles {
 		sections *= 2
@@ -202,7 +202,9 @@ func (t tileSpan) divide(count int) spans { return spans{t, count} }
 func (w *winogradConv) pointWeights() int { return w.conv.inChannels * w.blockChannels }
 
 // transformedWeights returns the number of transformed weights of all blocks and points.
-func (w *winogradConv) transformedWeights() int { return w.blocks * w.form.Points() * w.pointWeights() }
+func (w *winogradConv) transformedWeights() int {
+	return w.blockCount * w.form.Points() * w.pointWeights()
+}
 
 // winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.
 func (op convolution) winogradImpls() []graph.Impl {

@@ -18,10 +18,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// winogradRun is the compiled code and the memory layout of a winogradConv. A tile of pixels is transformed to points.
-// A section is a sequence of the batch's tiles whose points are in memory together. A part is a sequence of tiles of a
-// section that a chunk multiplies by a block of weights. A strip is a sequence of tiles of a part whose products fit in
-// one register tile.
+// winogradRun is the compiled code and the memory layout of a [winogradConv], which explains the algorithm. A tile of
+// pixels is transformed to points. A section is a sequence of the batch's tiles whose points are in memory together. A
+// part is a sequence of tiles of a section that a chunk multiplies by a block of weights. A strip is a sequence of
+// tiles of a part whose products fit in one register tile.
 //
 // With chunkSchedule, points and products are in the worker's memory. With the other schedules, sections are computed
 // one after another, and their points are in scratch memory, which workers share. With pointSchedule, products are
@@ -34,7 +34,7 @@ type winogradRun struct {
 	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
 	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
-	inverseTransforms map[resultCode]*winograd.Transform    // from the products of a tile to results
+	inverseTransforms map[inverseKey]*winograd.Transform    // from the products of a tile to results
 	productCodes      map[int]*jit.Func                     // code that multiplies a strip, by its number of tiles
 
 	pointStride     int // bytes between two points of a section's tiles
@@ -45,10 +45,10 @@ type winogradRun struct {
 	workers         graph.PerWorker[winogradArgs]
 }
 
-// resultCode identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
+// inverseKey identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
 // inside the result. lastLanes is the number of output channels in the last vector of a block, or 0 if this vector is
 // full.
-type resultCode struct{ rows, cols, lastLanes int }
+type inverseKey struct{ rows, cols, lastLanes int }
 
 // winogradArgs are a worker's arguments of the generated code.
 type winogradArgs struct {
@@ -66,9 +66,9 @@ func (a *winogradArgs) release() {
 const (
 	// transformGrain is the number of transformed elements per chunk of a transform.
 	transformGrain = 1 << 15
-	// pointMACs is the number of multiplications per chunk of pointSchedule.
+	// pointMACs is the number of multiply-adds per chunk of pointSchedule.
 	pointMACs = 1 << 19
-	// winogradCallMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a
+	// winogradCallMACs bounds the multiply-adds of one call of product code. A goroutine cannot be preempted within a
 	// call, so a call must not take longer than 50 us.
 	winogradCallMACs = 1 << 20 / machine.CallDivisor
 	// cachedBlockBytes is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip
@@ -80,8 +80,8 @@ const (
 
 // kernel generates the code and returns the kernel.
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
-	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
-		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[resultCode]*winograd.Transform{},
+	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.chooseSchedule(),
+		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[inverseKey]*winograd.Transform{},
 		productCodes: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.outChannels, winograd.FirstEpilogueOperand)
 	var err error
@@ -104,7 +104,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 		kernel.Scratch += points * r.pointStride
 	case pointSchedule:
 		r.blockStride = sectionTiles * w.blockChannels * floatBytes
-		r.productStride = w.blocks*r.blockStride + pointPad
+		r.productStride = w.blockCount*r.blockStride + pointPad
 		kernel.Scratch += points * (r.pointStride + r.productStride)
 	}
 	if err := r.compile(); err != nil {
@@ -153,11 +153,11 @@ func (r *winogradRun) sizeParts() (sectionTiles, partTiles int) {
 	return r.sections.maxTiles(), partTiles
 }
 
-// compile generates the transforms of all distinct tiles, and the products of all strip sizes.
+// compile generates the transforms of all distinct tiles, and the product code of all strip sizes.
 func (r *winogradRun) compile() error {
 	conv := r.conv
-	for _, tileRow := range r.distinctTiles(r.tilesDown, conv.h.Before, conv.h.Size, conv.h.Results) {
-		for _, tileCol := range r.distinctTiles(r.tilesAcross, conv.w.Before, conv.w.Size, conv.w.Results) {
+	for _, tileRow := range r.distinctTiles(r.tilesDown, conv.h.PadBefore, conv.h.Size, conv.h.Results) {
+		for _, tileCol := range r.distinctTiles(r.tilesAcross, conv.w.PadBefore, conv.w.Size, conv.w.Results) {
 			if err := r.compileTile(tileRow, tileCol); err != nil {
 				return err
 			}
@@ -169,7 +169,8 @@ func (r *winogradRun) compile() error {
 			strips := r.strips(parts.span(k))
 			for strip := range strips.count {
 				tiles := strips.span(strip).count
-				if err := generateOnce(r.productCodes, tiles, func() (*jit.Func, error) { return r.product(tiles) }); err != nil {
+				compile := func() (*jit.Func, error) { return r.compileProduct(tiles) }
+				if err := generateOnce(r.productCodes, tiles, compile); err != nil {
 					return err
 				}
 			}
@@ -207,14 +208,14 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 func (r *winogradRun) compileTile(tileRow, tileCol int) error {
 	inputPart := r.tilePart(tileRow, tileCol)
 	if err := generateOnce(r.inputTransforms, inputPart, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.cpu, inputPart, r.conv.inChannels%winograd.Lanes(r.cpu))
+		return r.form.CompileInput(r.cpu, inputPart, r.conv.inChannels%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
-	for _, block := range []int{0, r.blocks - 1} { // the last block may have fewer channels
-		code := r.resultCode(tileRow, tileCol, block)
+	for _, block := range []int{0, r.blockCount - 1} { // the last block may have fewer channels
+		code := r.inverseKey(tileRow, tileCol, block)
 		if err := generateOnce(r.inverseTransforms, code, func() (*winograd.Transform, error) {
-			return r.form.Results(r.cpu, code.rows, code.cols, r.conv.hasBias, r.epilogue.Steps, code.lastLanes)
+			return r.form.CompileOutput(r.cpu, code.rows, code.cols, r.conv.hasBias, r.epilogue.Steps, code.lastLanes)
 		}); err != nil {
 			return err
 		}
@@ -230,9 +231,9 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, generate func() (*
 	return err
 }
 
-// product generates the code that multiplies a strip of tiles by a block of weights, point by point. The rows of its
-// register tile are the strip's tiles.
-func (r *winogradRun) product(tiles int) (*jit.Func, error) {
+// compileProduct generates the code that multiplies a strip of tiles by a block of weights, point by point. The rows of
+// its register tile are the strip's tiles.
+func (r *winogradRun) compileProduct(tiles int) (*jit.Func, error) {
 	spec := &tile.Spec{ElemBytes: 4, Rows: tiles, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetchedLines,
 		Runs:  []tile.Run{{InStep: floatBytes, VecStep: floatBytes * r.blockChannels, Terms: r.conv.inChannels}},
@@ -247,18 +248,18 @@ func (r *winogradRun) product(tiles int) (*jit.Func, error) {
 // tilePart returns the part of tile (tileRow, tileCol) that is inside the image.
 func (r *winogradRun) tilePart(tileRow, tileCol int) winograd.Part {
 	var inputPart winograd.Part
-	inputPart.Row, inputPart.RowEnd = r.insideImage(tileRow, r.conv.h.Before, r.conv.h.Size)
-	inputPart.Col, inputPart.ColEnd = r.insideImage(tileCol, r.conv.w.Before, r.conv.w.Size)
+	inputPart.Row, inputPart.RowEnd = r.insideImage(tileRow, r.conv.h.PadBefore, r.conv.h.Size)
+	inputPart.Col, inputPart.ColEnd = r.insideImage(tileCol, r.conv.w.PadBefore, r.conv.w.Size)
 	if inputPart.Row >= inputPart.RowEnd || inputPart.Col >= inputPart.ColEnd {
 		return winograd.Part{}
 	}
 	return inputPart
 }
 
-// resultCode returns the key of the inverse transform for tile (tileRow, tileCol) and a block of output channels.
-func (r *winogradRun) resultCode(tileRow, tileCol, block int) resultCode {
+// inverseKey returns the key of the inverse transform for tile (tileRow, tileCol) and a block of output channels.
+func (r *winogradRun) inverseKey(tileRow, tileCol, block int) inverseKey {
 	conv, m := r.conv, r.form.M
-	return resultCode{rows: min(m, conv.h.Results-tileRow*m), cols: min(m, conv.w.Results-tileCol*m),
+	return inverseKey{rows: min(m, conv.h.Results-tileRow*m), cols: min(m, conv.w.Results-tileCol*m),
 		lastLanes: r.channels(block) % winograd.Lanes(r.cpu)}
 }
 
@@ -267,7 +268,7 @@ func (r *winogradRun) channels(block int) int {
 	return min(r.blockChannels, r.conv.outChannels-block*r.blockChannels)
 }
 
-// strips divides tiles into the strips that register tiles of the product hold.
+// strips divides tiles into strips. The products of a strip fit in one register tile.
 func (w *winogradConv) strips(t tileSpan) spans { return t.splitBySize(w.stripTiles) }
 
 // parts divides a section into the parts that chunks multiply. With blockSchedule and a block of weights that stays in

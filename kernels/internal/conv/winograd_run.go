@@ -18,7 +18,7 @@ import (
 
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
-	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
+	return graph.Phase{Chunks: r.blockCount, Run: func(m *graph.Mem, block int) error {
 		r.packBlock(kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights()), m.Ptrs[2], r.conv.call.Meta(1).Strides,
 			block)
 		return nil
@@ -51,10 +51,10 @@ func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
 		run := tileRun{tileSpan: tileSpan{first: span.first, count: 1}, image: row / r.tilesDown,
 			tileRow: row % r.tilesDown,
 			tileCol: span.first % r.tilesAcross}
-		inputPart, result := r.tilePart(run.tileRow, run.tileCol), r.resultCode(run.tileRow, run.tileCol, 0)
+		inputPart, result := r.tilePart(run.tileRow, run.tileCol), r.inverseKey(run.tileRow, run.tileCol, 0)
 		for run.count < span.count && run.tileCol+run.count < r.tilesAcross && r.tilePart(run.tileRow,
 			run.tileCol+run.count) == inputPart &&
-			r.resultCode(run.tileRow, run.tileCol+run.count, 0) == result {
+			r.inverseKey(run.tileRow, run.tileCol+run.count, 0) == result {
 			run.count++
 		}
 		if err := visit(run); err != nil {
@@ -71,8 +71,8 @@ func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, ind
 	conv, inputPart := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
 	first := tiles.image * conv.inStride.n
 	if inputPart.RowEnd > 0 {
-		row := tiles.tileRow*r.form.M - conv.h.Before + inputPart.Row
-		col := tiles.tileCol*r.form.M - conv.w.Before + inputPart.Col
+		row := tiles.tileRow*r.form.M - conv.h.PadBefore + inputPart.Row
+		col := tiles.tileCol*r.form.M - conv.w.PadBefore + inputPart.Col
 		first += row*conv.inStride.h + col*conv.inStride.w
 	}
 	from := r.pixelArray(m.Ptrs[1], first, conv.inStride)
@@ -110,11 +110,11 @@ func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
 func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	parts := r.parts(section)
 	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.count
-	return graph.Phase{Chunks: parts.count * r.blocks, Run: func(m *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: parts.count * r.blockCount, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
-		part, block := chunk/r.blocks, chunk%r.blocks
+		part, block := chunk/r.blockCount, chunk%r.blockCount
 		if byBlock {
 			part, block = chunk%parts.count, chunk/parts.count
 		}
@@ -138,7 +138,7 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 		parts := r.parts(section)
 		for i := range parts.count {
 			part := parts.span(i)
-			for block := range r.blocks {
+			for block := range r.blockCount {
 				if err := r.computePart(mem, args, section, part, block, prefetchShare{0, 1}); err != nil {
 					return err
 				}
@@ -193,7 +193,7 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 
 // pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(r.form.Points(), section.count*r.blocks*r.pointWeights(), pointMACs)
+	division := machine.DivideUnits(r.form.Points(), section.count*r.blockCount*r.pointWeights(), pointMACs)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
@@ -214,10 +214,10 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int) error {
 	points, matrixBytes := r.form.Points(), floatBytes*r.pointWeights()
 	strips := r.strips(section)
-	for block := range r.blocks {
+	for block := range r.blockCount {
 		args.Row[tile.Vec] = (block*points + point) * matrixBytes
 		next := args.Row[tile.Vec] + points*matrixBytes // offset of the weights that are used next
-		if block == r.blocks-1 {
+		if block == r.blockCount-1 {
 			next = (point + 1) % points * matrixBytes
 		}
 		for i := range strips.count {
@@ -236,14 +236,14 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 
 // inversePhase returns the phase that transforms the products of a section back to pixels.
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(section.count, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
+	division := machine.DivideUnits(section.count, r.form.Points()*r.blockCount*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.workers.Get(m)
 		defer args.release()
 		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
 		first, end := division.ChunkRange(chunk)
 		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
-			for block := range r.blocks {
+			for block := range r.blockCount {
 				if err := r.transformBack(m, args, t, t.first-section.first, block); err != nil {
 					return err
 				}
@@ -274,7 +274,7 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	if conv.hasBias {
 		bias = unsafe.Add(conv.biasAt(m), floatBytes*channel)
 	}
-	code := r.resultCode(tiles.tileRow, tiles.tileCol, block)
+	code := r.inverseKey(tiles.tileRow, tiles.tileCol, block)
 	r.epilogue.SetOffsets(&args.transform, floatBytes*first, floatBytes*channel)
 	if err := r.inverseTransforms[code].Run(&args.transform, to, from, bias, r.channels(block), tiles.count); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (w *winogradConv) packing() graph.Packing {
 		DType:  tensor.Float32, Len: w.transformedWeights(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			to := kit.ElementsOf[float32](dst.Pointer(), w.transformedWeights())
-			for block := range w.blocks {
+			for block := range w.blockCount {
 				interrupt.Check(ctx)
 				w.packBlock(to, src.Pointer(), src.Strides, block)
 			}

@@ -22,9 +22,9 @@ const (
 
 // winogradRates lists the rates of Winograd convolutions, with the calls that package calibrate runs to measure them.
 func winogradRates() []graph.Rate {
-	rateCall := func(impl string, channels, side, outChannels int) graph.RateCall {
+	rateCall := func(impl string, channels, imageSize, outChannels int) graph.RateCall {
 		return graph.RateCall{Op: "conv2d", Attrs: graph.Attrs{"padding": 1}, Constant: []int{1}, Impl: impl,
-			In: []tensor.Meta{kit.NHWC(1, channels, side, side), kit.F32(outChannels, channels, 3, 3)}}
+			In: []tensor.Meta{kit.NHWC(1, channels, imageSize, imageSize), kit.F32(outChannels, channels, 3, 3)}}
 	}
 	return []graph.Rate{
 		{Name: rateWinogradOperand, Unit: "an element of a tile that is transformed to a point",
@@ -51,13 +51,13 @@ const (
 )
 
 // weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
-// weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. Since a
-// block's weights are prefetched during the previous block, half of the weights beyond the L2 cache are assumed to
-// arrive in time. Of the weights, the share 2/(1+strips) is assumed to be delayed. With chunkSchedule, only the first
-// section loads weights from memory.
+// weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. Therefore a
+// share of 2/(1+strips) of the weights is assumed to be delayed. Of these bytes, half of those beyond cachedWeightBytes
+// are assumed to arrive in time, because they are prefetched during the previous block. With chunkSchedule, only the
+// first section loads weights from memory.
 func (w *winogradConv) weightTraffic() float64 {
-	tiles := w.tiles()
-	if w.schedule() != chunkSchedule {
+	tiles := w.tileCount()
+	if w.chooseSchedule() != chunkSchedule {
 		tiles = w.sections().span(0).count
 	}
 	strips := kit.DivUp(tiles, w.stripTiles)
@@ -65,7 +65,7 @@ func (w *winogradConv) weightTraffic() float64 {
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
 
-// work estimates the cost of the memory traffic, the transforms and the products.
+// work returns the work of the memory traffic, the transforms and the products.
 func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
@@ -74,21 +74,21 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 	if weightBytes <= work.Bytes[graph.DenseConstants] {
 		work.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}
-	tiles := w.tiles()
+	tiles := w.tileCount()
 	pointCount := float64(tiles * w.form.Points())
 	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride))
-	work.AddUnits(rateWinogradResult, pointCount*float64(w.blocks*w.blockChannels))
+	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
 	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
 	work.AddUnits(rateWinogradProduct,
-		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blocks*w.blockChannels)*max(1, minBusySums/tileSums))
-	switch order := w.schedule(); {
-	case order == chunkSchedule, weights <= cachedWeightBytes: // weights stay in cache, or arrive fast enough
-	case order == pointSchedule:
+		pointCount*float64((w.conv.inChannels+winogradSumCost)*w.blockCount*w.blockChannels)*max(1, minBusySums/tileSums))
+	switch schedule := w.chooseSchedule(); {
+	case schedule == chunkSchedule, weights <= cachedWeightBytes: // weights stay in cache, or arrive fast enough
+	case schedule == pointSchedule:
 		points, products := w.memoryTraffic()
 		work.AddUnits(rateWinogradUncached, float64(points+products))
 		fallthrough // the weights are also loaded again for each further section
-	case order == blockSchedule:
-		work.AddUnits(rateWinogradUncached, weights*float64(w.sectionCount(order)-1))
+	case schedule == blockSchedule:
+		work.AddUnits(rateWinogradUncached, weights*float64(w.sectionCount(schedule)-1))
 	}
 	const windowTaps = 9
 	work.Flops = 2 * windowTaps * float64(call.Out[0].Numel()) * float64(w.conv.inChannels)

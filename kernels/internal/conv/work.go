@@ -35,7 +35,8 @@ const rowPixels = 28
 // cachedPixelBytes is the approximate size of an image up to which the L2 cache keeps most of its pixels.
 const cachedPixelBytes = 2 * machine.L2Bytes
 
-// work estimates the cost of an algorithm. The cost of products includes the packing of windows.
+// work returns the work of an algorithm for a walk (a loop order with layouts of the results). The work of products
+// includes the packing of windows.
 func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)

@@ -74,7 +74,7 @@ func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 			continue
 		}
 		workerBytes = max(workerBytes, plan.ScratchBytes())
-		total += plan.Tiles() * plan.Len() // elements
+		total += plan.Tiles() * plan.MaxTileElems() // elements
 		if jobGrain := plan.Grain(); grain == 0 || jobGrain < grain {
 			grain = jobGrain
 		}
@@ -136,7 +136,7 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	before := 0                      // elements of the previous plans
 	_, end := division.ChunkRange(0) // the element after the current chunk, counted over all plans
 	for i, plan := range plans {
-		tileElements := plan.Len()
+		tileElements := plan.MaxTileElems()
 		for tile := 0; tile < plan.Tiles(); {
 			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least.
 			tile += min(plan.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))

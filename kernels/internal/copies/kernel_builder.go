@@ -193,7 +193,7 @@ func (builder *KernelBuilder) Kernel() (*graph.Kernel, error) {
 	if len(builder.resultCopies) > 0 {
 		builder.AddCopies(builder.resultCopies...)
 	}
-	builder.inner.Scratch = builder.scratchBytes
+	builder.inner.ScratchOffset = builder.scratchBytes
 	kernel := &graph.Kernel{Phases: builder.phases, Scratch: builder.scratchBytes + builder.partScratch,
 		WorkerScratch: builder.workerBytes}
 	if list := builder.listings; len(list) > 0 {

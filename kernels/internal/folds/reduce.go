@@ -35,8 +35,8 @@ type Computation struct {
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
-	// UseFoldForUnsuitedRows is set if Fold is also used for shapes that are unsuitable for row programs
-	// ([graph.Rows.UnsuitedReason]).
+	// UseFoldForUnsuitedRows is set if Fold is also used for shapes that are unsuitable for row programs, which are
+	// compiled expressions over rows ([graph.Rows.UnsuitedReason]).
 	UseFoldForUnsuitedRows bool
 	// Ref computes the results of one row. The values of the row have dtype Cast and are in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
@@ -192,15 +192,15 @@ func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 			rowShape[dim] = self.Shape[dim]
 		}
 	}
-	element, rowReference := make([]int, len(shape)), s.Computation().Ref
+	elementIndex, rowReference := make([]int, len(shape)), s.Computation().Ref
 	row := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), self.Numel()))
 	kit.EachIndex(shape, func(index []int) {
 		row = row[:0]
 		kit.EachIndex(rowShape, func(rowIndex []int) {
-			for dim := range element { // one of the two terms is 0
-				element[dim] = index[dim] + rowIndex[dim]
+			for dim := range elementIndex { // one of the two terms is 0
+				elementIndex[dim] = index[dim] + rowIndex[dim]
 			}
-			row = append(row, self.At(element...))
+			row = append(row, self.At(elementIndex...))
 		})
 		for i, result := range rowReference(row) {
 			results[i].Set(result, index...)

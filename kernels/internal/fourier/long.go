@@ -124,8 +124,8 @@ type longFourier struct {
 	*matrixFourier            // the transform of a line, or the transforms of the convolution
 	chirp          *rootTable // powers of exp(-pi i / n), if the lines are transformed by a convolution; otherwise nil
 	lines          *kit.LineSet
-	get            func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
-	put            func(line unsafe.Pointer, x []complex128, first, step int) // writes x at indices first, first+step, ...
+	loadElement    func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
+	storeElements  func(line unsafe.Pointer, x []complex128, first, step int) // writes x at first, first+step, ...
 	firstLine      int                                                        // index of the first line of the group
 	groupLines     int                                                        // number of lines of the group
 }
@@ -133,7 +133,7 @@ type longFourier struct {
 // longKernel returns the kernel of a call with lines longer than maxChunkLine.
 func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	f := longFourier{fourierSpec: spec}
-	f.lines, f.get, f.put = spec.access(c)
+	f.lines, f.loadElement, f.storeElements = spec.access(c)
 	if rows := matrixRows(spec.points); rows > 0 {
 		f.matrixFourier = newMatrixFourier(spec.points, rows)
 	} else {
@@ -194,7 +194,7 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		return unsafe.Add(mem.Ptrs[0], f.lines.Offsets(f.firstLine + line)[1])
 	}
 	// Transforms the columns of the line, or of the line times the chirp.
-	columns := f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+	columnPhase := f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
 		src := operandLine(mem, line)
 		f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
 			if f.chirp == nil {
@@ -207,14 +207,14 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		})
 	})
 	if f.chirp == nil {
-		return []graph.Phase{columns,
+		return []graph.Phase{columnPhase,
 			f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
 				f.writeFrequencies(resultLine(mem, line), f.transformRow(f.matrix(mem, line), scratch, row), row)
 			})}
 	}
 	// The inverse transform of x is conj(forward(conj(x))) * scale.
 	scale := complex(1/float64(f.matrixFourier.n), 0)
-	return []graph.Phase{columns,
+	return []graph.Phase{columnPhase,
 		// Transforms the rows, multiplies the transform by the filter, and computes the inner conj.
 		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			product, filter := f.matrix(mem, maxLines+line), f.matrix(mem, 2*maxLines)
@@ -289,9 +289,9 @@ func (f *longFourier) lineValue(line unsafe.Pointer, j int) (value complex128) {
 	}
 	switch {
 	case j < available:
-		value = f.get(line, j)
+		value = f.loadElement(line, j)
 	case f.isToReal && points-j < available:
-		value = conj(f.get(line, points-j))
+		value = conj(f.loadElement(line, points-j))
 	}
 	if f.isToReal && (j == 0 || 2*j == points) {
 		value = complex(real(value), 0)
@@ -316,5 +316,5 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128,
 	for column, value := range values {
 		values[column] = complex(real(value)*f.scale, imag(value)*imagScale)
 	}
-	f.put(line, values, first, f.rows)
+	f.storeElements(line, values, first, f.rows)
 }

@@ -89,7 +89,7 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 				{In: []tensor.Meta{tensor.New(dtype, 6, 3, 2)},
 					Attrs: graph.Attrs{"dim": []int{0, 1}, "s": []int{5, 4}, "norm": "ortho"}}},
 		},
-	}, func(s *compose.Steps) []*graph.Arg {
+	}, func(s *compose.Applier) []*graph.Arg {
 		callAttrs, x := attrs(kit.Attrs[A](s.Call)), s.Operands()[0]
 		dims, lengths, err := callAttrs.dimsOf(s.Call.Type(0).Rank())
 		s.Check(err)
@@ -97,12 +97,12 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 			// fft_fftn and fft_ifftn use one op for all dimensions. The other ops halve or mirror the last dimension.
 			return []*graph.Arg{complexCopy(s, name, lastOp != otherOp || startsWithLast)}
 		}
-		final := len(dims) - 1
+		lastIndex := len(dims) - 1
 		s.Reject(startsWithLast && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			lastOp.Name[len("fft_"):], x.Type().DType.TorchName())
 		transform := func(i int) { // transforms x along dims[i]
 			op, opAttrs := otherOp, graph.Attrs{"dim": dims[i], "norm": callAttrs.Norm}
-			if i == final {
+			if i == lastIndex {
 				op = lastOp
 			}
 			if lengths[i] >= 0 {
@@ -111,13 +111,13 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 			x = s.Apply(op, opAttrs, x)
 		}
 		if startsWithLast {
-			transform(final)
+			transform(lastIndex)
 		}
-		for i := range final {
+		for i := range lastIndex {
 			transform(i)
 		}
 		if !startsWithLast {
-			transform(final)
+			transform(lastIndex)
 		}
 		return []*graph.Arg{x}
 	})
@@ -125,7 +125,7 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 
 // complexCopy returns the result of a transform along no dimension: a complex row-major copy of self. It fails if
 // hasHalf is set, because such an op needs a dimension that stores only half of its frequencies.
-func complexCopy(s *compose.Steps, name string, hasHalf bool) *graph.Arg {
+func complexCopy(s *compose.Applier, name string, hasHalf bool) *graph.Arg {
 	x := s.Operands()[0]
 	dtype := x.Type().DType
 	s.Reject(hasHalf, "%s must transform at least one axis", name[len("fft_"):])
@@ -158,15 +158,15 @@ func (a *fftNAttrs) dimsOf(rank int) (dims, lengths []int, err error) {
 			dims = append(dims, dim)
 		}
 	}
-	seen := map[int]bool{}
+	seenDims := map[int]bool{}
 	for i, dim := range dims {
 		if dims[i], err = tensor.WrapDim(dim, rank); err != nil {
 			return nil, nil, err
 		}
-		if seen[dims[i]] {
+		if seenDims[dims[i]] {
 			return nil, nil, errors.New("FFT dims must be unique")
 		}
-		seen[dims[i]] = true
+		seenDims[dims[i]] = true
 		length := -1
 		if a.S != nil {
 			length = a.S[i]
@@ -187,7 +187,7 @@ func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"dim": []int{1}}},
 				{In: []tensor.Meta{kit.F32(2, 4, 5)}, Attrs: graph.Attrs{"dim": []int{0, -1}}}},
 		},
-	}, func(s *compose.Steps) []*graph.Arg {
+	}, func(s *compose.Applier) []*graph.Arg {
 		self := s.Call.Type(0)
 		dims, shifts := slices.Clone(kit.Attrs[*fftShiftAttrs](s.Call).Dim), []int{}
 		if dims == nil {

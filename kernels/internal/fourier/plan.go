@@ -102,7 +102,7 @@ func (f *fourier) forward(x, scratch []complex128) {
 	src, dst := x, scratch[:f.n]
 	length := 1 // length of the transforms so far
 	for _, radix := range f.factors {
-		f.stage(dst, src, radix, length)
+		f.runStage(dst, src, radix, length)
 		src, dst = dst, src
 		length *= radix
 	}
@@ -111,9 +111,9 @@ func (f *fourier) forward(x, scratch []complex128) {
 	}
 }
 
-// stage performs one step of Stockham's algorithm. It combines each group of radix transforms of the given length into
-// one transform of radix*length elements.
-func (f *fourier) stage(dst, src []complex128, radix, length int) {
+// runStage performs one step of Stockham's algorithm. It combines each group of radix transforms of the given length
+// into one transform of radix*length elements.
+func (f *fourier) runStage(dst, src []complex128, radix, length int) {
 	groups := f.n / (radix * length) // number of transforms after the stage
 	span := length * groups          // distance between the results of a group
 	for j := range length {

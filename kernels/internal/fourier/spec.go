@@ -147,12 +147,12 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 // complexBytes is the size of a complex128 in bytes.
 const complexBytes = 16
 
-// access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
-// put writes values to a line of the result, at the indices first, first+step, first+2*step and so on.
+// access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand,
+// at address line. put writes values to a line of the result, at the indices first, first+step, first+2*step and so on.
 func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, values []complex128, first, step int)) {
 	selfMeta, out := c.Meta(0), c.Out[0]
-	in, inStep, outStep := selfMeta, kit.ByteStride(selfMeta, spec.dim), kit.ByteStride(out, spec.dim)
+	src, inStep, outStep := selfMeta, kit.ByteStride(selfMeta, spec.dim), kit.ByteStride(out, spec.dim)
 	imagIn, imagOut := 0, 0 // distances in bytes from the real part to the imaginary part of a pair
 	shape, dst := selfMeta.Shape, out
 	if spec.hasComplexPairs {
@@ -162,7 +162,7 @@ func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(lin
 			meta.Shape, meta.Strides = meta.Shape[:pairDim], meta.Strides[:pairDim]
 			return meta
 		}
-		in, dst, shape = withoutLast(in), withoutLast(dst), shape[:pairDim]
+		src, dst, shape = withoutLast(src), withoutLast(dst), shape[:pairDim]
 	}
 	loadComplex, loadReal := tensor.Converter(tensor.Complex128, selfMeta.DType),
 		tensor.Converter(tensor.Float64, selfMeta.DType)
@@ -189,11 +189,11 @@ func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(lin
 		}
 		storeReal(address, unsafe.Pointer(&values[0]), step*outStep, complexBytes, count)
 		if !spec.isToReal {
-			parts := unsafe.Slice((*float64)(unsafe.Pointer(&values[0])), 2*count)
-			storeReal(unsafe.Add(address, imagOut), unsafe.Pointer(&parts[1]), step*outStep, complexBytes, count)
+			floats := unsafe.Slice((*float64)(unsafe.Pointer(&values[0])), 2*count)
+			storeReal(unsafe.Add(address, imagOut), unsafe.Pointer(&floats[1]), step*outStep, complexBytes, count)
 		}
 	}
-	return kit.NewLineSet(shape, spec.dim, in, dst), get, put
+	return kit.NewLineSet(shape, spec.dim, src, dst), get, put
 }
 
 // transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.

@@ -101,8 +101,8 @@ func (f *function) stringTypes() []stringType {
 		}
 		for _, word := range values {
 			constant := strings.ToLower(word)
-			if rest, isNegative := strings.CutPrefix(constant, "-"); isNegative {
-				constant = "minus_" + rest
+			if magnitude, isNegative := strings.CutPrefix(constant, "-"); isNegative {
+				constant = "minus_" + magnitude
 			}
 			words.constants = append(words.constants, [2]string{prefix + camel(constant), word})
 		}
@@ -229,8 +229,9 @@ func camel(name string) string {
 	return goName.String()
 }
 
-// reserved are the identifiers that the bodies and types of generated functions use. A parameter must not hide them.
-var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
+// reservedNames are the identifiers that the bodies and types of generated functions use. A parameter must not hide
+// them.
+var reservedNames = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
 
 // parameterName converts the name of an operand to the name of a Go parameter: running_mean to runningMean.
 func parameterName(name string) string {
@@ -239,7 +240,7 @@ func parameterName(name string) string {
 		parameter = "dtype"
 	}
 	switch {
-	case token.IsKeyword(parameter), slices.Contains(reserved, parameter):
+	case token.IsKeyword(parameter), slices.Contains(reservedNames, parameter):
 		parameter += "_"
 	}
 	return parameter

@@ -112,19 +112,19 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 	}
 	var list []*function
 	for _, op := range ops {
-		added := describe(op, "")
-		list = append(list, added)
+		plainFunction := describe(op, "")
+		list = append(list, plainFunction)
 		for _, operand := range op.Params {
 			if operand.Overload != "" {
 				list = append(list, describe(op, operand.Name))
 			}
 		}
-		if added.hasStruct() {
-			if err := declare(added.structName(), op.Name); err != nil {
+		if plainFunction.hasStruct() {
+			if err := declare(plainFunction.structName(), op.Name); err != nil {
 				return nil, err
 			}
 		}
-		for _, stringType := range added.stringTypes() {
+		for _, stringType := range plainFunction.stringTypes() {
 			if err := declare(stringType.name, op.Name); err != nil {
 				return nil, err
 			}
@@ -135,8 +135,8 @@ func describeAll(ops []*graph.Op, handDeclared map[string]bool) ([]*function, er
 			}
 		}
 	}
-	for _, added := range list {
-		if err := declare(added.name, added.op.Name); err != nil {
+	for _, generated := range list {
+		if err := declare(generated.name, generated.op.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -241,7 +241,7 @@ func (f *function) returnsSlice() bool {
 func (f *function) write(out *bytes.Buffer) {
 	f.writeDoc(out)
 	typeParams, params := f.signature()
-	call := f.call()
+	call := f.callExpression()
 	switch {
 	case f.returnsSlice():
 		fmt.Fprintf(out, "func %s%s(%s) []*graph.Value {\n\treturn %s\n}\n", f.name, typeParams, params, call)
@@ -295,8 +295,8 @@ func paramList(names, types []string) string {
 	return strings.Join(list, ", ")
 }
 
-// call returns the expression that adds the node and returns its results.
-func (f *function) call() string {
+// callExpression returns the expression that adds the node and returns its results.
+func (f *function) callExpression() string {
 	attrs := "nil"
 	if f.hasStruct() {
 		attrs = "nonzeroAttrs(attrs)"

@@ -15,25 +15,25 @@ import (
 
 // Window has the attributes of an op along one dimension, in elements.
 type Window struct {
-	Taps          int  // number of taps of a window, PyTorch's kernel_size
-	Stride        int  // distance between the windows of neighbouring results
-	Before, After int  // padding at the beginning and at the end of the operand
-	Dilation      int  // distance between neighbouring taps
-	Ceil          bool // whether the number of results is rounded up; the last window may then exceed the padding
+	Taps                int  // number of taps of a window, PyTorch's kernel_size
+	Stride              int  // distance between the windows of neighbouring results
+	PadBefore, PadAfter int  // padding at the beginning and at the end of the operand
+	Dilation            int  // distance between neighbouring taps
+	CeilMode            bool // whether the number of results is rounded up; the last window may then exceed the padding
 }
 
 // Reach returns the distance from the first tap to the last tap of a window, at most [kit.MaxProduct].
 func (w *Window) Reach() int { return kit.BoundedProduct(max(w.Dilation, 0), max(w.Taps-1, 0)) }
 
-// Results returns the number of windows over n elements, as PyTorch's pooling_output_shape does:
-// (n + Before + After - Reach - 1)/Stride + 1. The quotient is rounded down or, with Ceil, up. Stride must not be 0.
-func (w *Window) Results(n sym.Int) sym.Int {
-	room, one, stride := w.Before+w.After-w.Reach()-1, sym.Of(1), sym.Of(w.Stride)
-	if w.Ceil {
+// ResultCount returns the number of windows over n elements, as PyTorch's pooling_output_shape does: (n + PadBefore +
+// PadAfter - Reach - 1)/Stride + 1. The quotient is rounded down or, with CeilMode, up. Stride must not be 0.
+func (w *Window) ResultCount(n sym.Int) sym.Int {
+	room, one, stride := w.PadBefore+w.PadAfter-w.Reach()-1, sym.Of(1), sym.Of(w.Stride)
+	if w.CeilMode {
 		room += w.Stride - 1
 	}
 	results := n.Add(sym.Of(room)).Div(stride).Add(one)
-	if w.Ceil && results.Sub(one).Mul(stride).Ge(n.Add(sym.Of(w.Before))).Holds() {
+	if w.CeilMode && results.Sub(one).Mul(stride).Ge(n.Add(sym.Of(w.PadBefore))).Holds() {
 		// The last window must begin inside the operand or the padding before it.
 		results = results.Sub(one)
 	}
@@ -41,8 +41,9 @@ func (w *Window) Results(n sym.Int) sym.Int {
 }
 
 // Axis is a dimension of Size elements with Results windows. An axis is either sliding or adaptive. In a sliding axis,
-// the window of result o begins at element o*Stride-Before. In an adaptive axis, the window of result o has the
-// elements from floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
+// the window of result o begins at element o*Stride-PadBefore. For example, with 5 elements, 3 taps, stride 2, and 1
+// element of padding at both ends, the 3 windows begin at -1, 1 and 3. In an adaptive axis, the window of result o has
+// the elements from floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
 type Axis struct {
 	Window
 	Size, Results int
@@ -50,8 +51,8 @@ type Axis struct {
 	windows       []Range // all windows, or nil
 }
 
-// Adaptive returns the axis of an adaptive pooling of size elements.
-func Adaptive(size, results int) Axis { return Axis{Size: size, Results: results, Adaptive: true} }
+// AdaptiveAxis returns the axis of an adaptive pooling of size elements.
+func AdaptiveAxis(size, results int) Axis { return Axis{Size: size, Results: results, Adaptive: true} }
 
 // MissingAxis returns the axis of a missing dimension, such as the height of a sequence. It has one element and one
 // window of one tap.
@@ -110,10 +111,10 @@ func (a *Axis) computeWindow(result int) Range {
 		}
 		return Range{Start: start, End: end, Step: 1, PaddedCount: end - start}
 	}
-	start := result*a.Stride - a.Before
+	start := result*a.Stride - a.PadBefore
 	end := start + a.Reach() + 1
 	window := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
-		PaddedCount: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
+		PaddedCount: kit.DivUp(min(end, a.Size+a.PadAfter)-start, a.Dilation)}
 	if start < 0 { // the first tap that is not negative
 		window.Start += kit.DivUp(-start, a.Dilation) * a.Dilation
 	}
@@ -121,19 +122,19 @@ func (a *Axis) computeWindow(result int) Range {
 }
 
 // mulDiv returns the quotient and the remainder of a*b/c, for a <= c and 0 < c. The product may exceed 64 bits.
-func mulDiv(a, b, c int) (int, int) {
+func mulDiv(a, b, c int) (quotient, remainder int) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high == 0 {
 		return int(low / uint64(c)), int(low % uint64(c))
 	}
-	quotient, remainder := bits.Div64(high, low, uint64(c))
-	return int(quotient), int(remainder)
+	q, r := bits.Div64(high, low, uint64(c))
+	return int(q), int(r)
 }
 
 // firstClippedEnd returns the first result of a sliding axis whose window exceeds the end of the operand.
 func (a *Axis) firstClippedEnd() int {
-	// The window of result o ends at o*Stride - Before + Reach, which must be at most Size-1.
-	lastStart := a.Size + a.Before - a.Reach() - 1
+	// The window of result o ends at o*Stride - PadBefore + Reach, which must be at most Size-1.
+	lastStart := a.Size + a.PadBefore - a.Reach() - 1
 	if lastStart < 0 {
 		return 0
 	}
@@ -142,7 +143,7 @@ func (a *Axis) firstClippedEnd() int {
 
 // resultsInside returns the range of results of a sliding axis whose taps are all inside the operand.
 func (a *Axis) resultsInside() (first, end int) {
-	first = min(kit.DivUp(a.Before, a.Stride), a.Results)
+	first = min(kit.DivUp(a.PadBefore, a.Stride), a.Results)
 	return first, max(first, a.firstClippedEnd())
 }
 
@@ -151,12 +152,12 @@ func (a *Axis) Span(first, end int) (from, to int) {
 	if a.Adaptive {
 		from = a.WindowAt(first).Start
 	} else {
-		from = min(max(first*a.Stride-a.Before, 0), a.Size)
+		from = min(max(first*a.Stride-a.PadBefore, 0), a.Size)
 	}
 	return from, max(from, a.WindowAt(end-1).End)
 }
 
-// MaxSpan bounds the length of [Axis.Span] for the given number of neighbouring results.
+// MaxSpan returns an upper bound of the length of [Axis.Span] for the given number of neighbouring results.
 func (a *Axis) MaxSpan(results int) int {
 	if a.Adaptive {
 		// From floor(o*s) to ceil((o+results)*s), with s = Size/Results: at most results*s + 2 elements.
@@ -207,16 +208,16 @@ func (a *Axis) TypicalCount() int {
 // o ranges from floor(o*Size/Results) to ceil((o+1)*Size/Results). Its size depends on the remainder of o*Size divided
 // by Results, which is a multiple of the greatest common divisor of Size and Results.
 func (a *Axis) adaptiveCounts() (smallest, largest int) {
-	divisor, rest := a.Size, a.Results // Euclid's algorithm
-	for rest > 0 {
-		divisor, rest = rest, divisor%rest
+	divisor, remainder := a.Size, a.Results // Euclid's algorithm
+	for remainder > 0 {
+		divisor, remainder = remainder, divisor%remainder
 	}
 	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-divisor, a.Results)
 }
 
-// Uniform reports whether all windows are known to have the same number of taps inside the operand or, with
+// IsUniform reports whether all windows are known to have the same number of taps inside the operand or, with
 // countPadding set, inside the operand and its padding.
-func (a *Axis) Uniform(countPadding bool) bool {
+func (a *Axis) IsUniform(countPadding bool) bool {
 	if a.Results <= 1 {
 		return true
 	}

@@ -21,11 +21,11 @@ func taps(a *Axis, o int) (inside []int, padded int) {
 		return inside, len(inside)
 	}
 	for k := range a.Taps {
-		i := o*a.Stride - a.Before + k*a.Dilation
+		i := o*a.Stride - a.PadBefore + k*a.Dilation
 		if i >= 0 && i < a.Size {
 			inside = append(inside, i)
 		}
-		if i < a.Size+a.After {
+		if i < a.Size+a.PadAfter {
 			padded++
 		}
 	}
@@ -36,11 +36,11 @@ func taps(a *Axis, o int) (inside []int, padded int) {
 func randomAxis(r *rand.Rand) Axis {
 	size := 1 + r.IntN(12)
 	if r.IntN(3) == 0 {
-		return Adaptive(size, 1+r.IntN(14))
+		return AdaptiveAxis(size, 1+r.IntN(14))
 	}
-	w := Window{Taps: 1 + r.IntN(5), Stride: 1 + r.IntN(4), Dilation: 1 + r.IntN(3), Ceil: r.IntN(2) == 0}
-	w.Before, w.After = r.IntN(w.Taps), r.IntN(w.Taps)
-	n, _ := w.Results(sym.Of(size)).Known()
+	w := Window{Taps: 1 + r.IntN(5), Stride: 1 + r.IntN(4), Dilation: 1 + r.IntN(3), CeilMode: r.IntN(2) == 0}
+	w.PadBefore, w.PadAfter = r.IntN(w.Taps), r.IntN(w.Taps)
+	n, _ := w.ResultCount(sym.Of(size)).Known()
 	return Axis{Window: w, Size: size, Results: max(0, n)}
 }
 
@@ -71,10 +71,10 @@ func TestWindows(t *testing.T) {
 		if bound := a.MaxCount(); bound < most || bound > most && (a.Adaptive || a.Dilation == 1) {
 			t.Fatalf("%+v: at most %d taps, want %d", a, bound, most)
 		}
-		if a.Uniform(false) && slices.Min(counts) != most {
+		if a.IsUniform(false) && slices.Min(counts) != most {
 			t.Fatalf("%+v: counts %v are called uniform", a, counts)
 		}
-		if a.Uniform(true) && slices.Min(paddeds) != slices.Max(paddeds) {
+		if a.IsUniform(true) && slices.Min(paddeds) != slices.Max(paddeds) {
 			t.Fatalf("%+v: counts %v with padding are called uniform", a, paddeds)
 		}
 		checkRuns(t, &a, 1+r.IntN(8), r.IntN(2) == 0)
@@ -126,9 +126,9 @@ func TestResults(t *testing.T) {
 		want := 0
 		for start := 0; ; start += a.Stride {
 			last := start + a.Reach()
-			fits := last < a.Before+a.Size+a.After
-			// The last window may exceed the padding with Ceil, if it begins inside the operand or the padding before it.
-			if !fits && !(a.Ceil && last-a.Stride+1 < a.Before+a.Size+a.After && start < a.Before+a.Size) {
+			fits := last < a.PadBefore+a.Size+a.PadAfter
+			// The last window may exceed the padding with CeilMode, if it begins inside the operand or the padding before it.
+			if !fits && !(a.CeilMode && last-a.Stride+1 < a.PadBefore+a.Size+a.PadAfter && start < a.PadBefore+a.Size) {
 				break
 			}
 			want++
@@ -142,7 +142,7 @@ func TestResults(t *testing.T) {
 // TestHugeAxes covers sizes whose products exceed 64 bits.
 func TestHugeAxes(t *testing.T) {
 	const n = min(1<<40, math.MaxInt-1)
-	a := Adaptive(n+1, n)
+	a := AdaptiveAxis(n+1, n)
 	if w := a.WindowAt(n - 1); w.Start != n-1 || w.End != n+1 {
 		t.Errorf("the last window is %+v", w)
 	}

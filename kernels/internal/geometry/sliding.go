@@ -3,8 +3,8 @@ package geometry
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // The methods of this file are for sliding axes. A position is an index of an element. Positions in the padding are
-// negative or at least Size. The window of a result has its taps at the positions result*Stride - Before + k*Dilation,
-// for k from 0 to Taps-1.
+// negative or at least Size. The window of a result has its taps at the positions
+// result*Stride - PadBefore + k*Dilation, for k from 0 to Taps-1.
 
 // Clamped returns an axis with the same positions, for which Position does not overflow. Two attributes can be large
 // without effect on positions: the stride of a single window, and the dilation of windows of one tap. Clamped bounds
@@ -21,10 +21,10 @@ func (a Axis) Clamped() Axis {
 }
 
 // Begin returns the position of the first tap of a result.
-func (a *Axis) Begin(result int) int { return result*a.Stride - a.Before }
+func (a *Axis) Begin(result int) int { return result*a.Stride - a.PadBefore }
 
 // Position returns the position of a tap of a result.
-func (a *Axis) Position(result, tap int) int { return result*a.Stride - a.Before + tap*a.Dilation }
+func (a *Axis) Position(result, tap int) int { return result*a.Stride - a.PadBefore + tap*a.Dilation }
 
 // Contains reports whether a position is inside the operand.
 func (a *Axis) Contains(position int) bool { return uint(position) < uint(a.Size) }
@@ -63,17 +63,17 @@ func (a *Axis) CountAll() (count int) {
 func (a *Axis) Extent(windows int) int { return (windows-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
 
 // ReadsPadding reports whether windows reach into the padding.
-func (a *Axis) ReadsPadding() bool { return a.Before > 0 || a.Extent(a.Results) > a.Size }
+func (a *Axis) ReadsPadding() bool { return a.PadBefore > 0 || a.Extent(a.Results) > a.Size }
 
 // IsPointwise reports whether each result reads the element of the same index and nothing else.
 func (a *Axis) IsPointwise() bool {
-	return a.Taps == 1 && a.Stride == 1 && a.Before == 0 && a.Results == a.Size
+	return a.Taps == 1 && a.Stride == 1 && a.PadBefore == 0 && a.Results == a.Size
 }
 
 // MaxDistance returns an upper bound of the distance between any two positions that windows contain, padding included.
 // It is at least Size.
 func (a *Axis) MaxDistance() int {
-	return max(a.Size, a.Before, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
+	return max(a.Size, a.PadBefore, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
 }
 
 // IndicesInside returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end

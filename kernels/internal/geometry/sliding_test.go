@@ -10,13 +10,13 @@ func TestSliding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 8))
 	bordered := 0
 	for range 2000 {
-		w := Window{Taps: 1 + r.IntN(5), Stride: 1 + r.IntN(4), Before: r.IntN(6), Dilation: 1 + r.IntN(3)}
+		w := Window{Taps: 1 + r.IntN(5), Stride: 1 + r.IntN(4), PadBefore: r.IntN(6), Dilation: 1 + r.IntN(3)}
 		a := Axis{Window: w, Size: 1 + r.IntN(9), Results: 1 + r.IntN(6)}
 		count, reaches := 0, false
 		for o := range a.Results {
 			taps, tapsEnd := a.TapsOf(o)
 			for k := range a.Taps {
-				inside := a.Contains(o*a.Stride - a.Before + k*a.Dilation)
+				inside := a.Contains(o*a.Stride - a.PadBefore + k*a.Dilation)
 				results, resultsEnd := a.ResultsOf(k)
 				if inside != (k >= taps && k < tapsEnd) || inside != (o >= results && o < resultsEnd) {
 					t.Fatalf("%+v: tap %d of result %d: taps %d to %d, results %d to %d", a, k, o, taps, tapsEnd, results,

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A bag is a sequence of adjacent indices, whose rows of the weight are reduced to one row of the result.
+// A bag is a sequence of adjacent indices, whose rows of the weight are reduced to one row of the result. For example,
+// the indices [4 1 3 0] with the offsets [0 3] are the bags [4 1 3] and [0].
 
 type embeddingBagAttrs struct {
 	ScaleGradByFreq   bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
@@ -33,7 +34,7 @@ const (
 	bagWeight = iota
 	bagIndices
 	bagOffsets
-	bagScales
+	bagScales // per_sample_weights
 )
 
 // EmbeddingBag is torch.nn.functional.embedding_bag with the order of aten's operands.

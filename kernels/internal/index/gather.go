@@ -64,10 +64,10 @@ func checkGatherShapes(self, index tensor.Type, dim int) error {
 	if max(1, self.Rank()) != max(1, index.Rank()) {
 		return errors.New("Index tensor must have the same number of dimensions as input tensor")
 	}
-	for other, size := range index.Shape {
-		if other != dim && size.Gt(kit.SizeAtDim(self, other)).Holds() {
+	for otherDim, size := range index.Shape {
+		if otherDim != dim && size.Gt(kit.SizeAtDim(self, otherDim)).Holds() {
 			return fmt.Errorf("Size does not match at dimension %d expected index %s to be smaller than self %s apart from "+
-				"dimension %d", other, tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), dim)
+				"dimension %d", otherDim, tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), dim)
 		}
 	}
 	return nil
@@ -83,14 +83,15 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	}
 	// The lookup gives the position in dim, so the table has stride 0 there. A 0-dim value counts as a vector of one
 	// element: self and out may differ in rank.
-	tableSteps := withoutStep(kit.ByteStrides(self), dim)
+	tableStrides := withoutStride(kit.ByteStrides(self), dim)
 	if self.Rank() == 0 {
-		tableSteps = make([]int, out.Rank())
+		tableStrides = make([]int, out.Rank())
 	}
 	if out.Rank() == 0 {
-		tableSteps = nil
+		tableStrides = nil
 	}
-	result, table, indexOperand := operandAt(0, out), walkOperand{kit.PtrBuffer(1, self), tableSteps}, operandAt(2, index)
+	result, indexOperand := operandAt(0, out), operandAt(2, index)
+	table := walkOperand{kit.PtrBuffer(1, self), tableStrides}
 	walk := &indexedWalk{shape: out.Shape, lookups: []lookup{lookupAlong(self, index, dim)},
 		operands: []walkOperand{result, table, indexOperand}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
@@ -265,7 +266,7 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
 		{kit.PtrBuffer(1, selfMeta), make([]int, out.Rank())}, operandAt(2, index)},
 		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
-			step: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
+			byteStride: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 

@@ -20,12 +20,12 @@ type scatterNDAttrs struct {
 // tuples of indices: a tuple has one index for each indexed dimension of the value. The indices of a tuple are along
 // the last dimension of the index operand.
 type tupleWalk struct {
-	batchDims  int   // number of batch dimensions
-	tupleLen   int   // number of indices of a tuple
-	shape      []int // shape of the walk
-	tableSteps []int // strides of the walk in the value, in bytes
-	indexSteps []int // strides of the walk in the index operand, in bytes
-	lookups    []lookup
+	batchDims        int   // number of batch dimensions
+	tupleLen         int   // number of indices of a tuple
+	shape            []int // shape of the walk
+	tableByteStrides []int // strides of the walk in the value, in bytes
+	indexByteStrides []int // strides of the walk in the index operand, in bytes
+	lookups          []lookup
 }
 
 // tupleWalkShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
@@ -61,14 +61,14 @@ func newTupleWalk(op string, self, index tensor.Meta, batchDims int) (*tupleWalk
 	// has stride 0 in the second group, the index operand in the third.
 	last := index.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(self), kit.ByteStrides(index)
-	tuples.tableSteps = append(append(slices.Clone(tableStrides[:batchDims]), make([]int, last-batchDims)...),
+	tuples.tableByteStrides = append(append(slices.Clone(tableStrides[:batchDims]), make([]int, last-batchDims)...),
 		tableStrides[batchDims+tupleLen:]...)
-	tuples.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batchDims-tupleLen)...)
+	tuples.indexByteStrides = append(slices.Clone(indexStrides[:last]), make([]int, self.Rank()-batchDims-tupleLen)...)
 	for k := range tupleLen {
 		dim := batchDims + k
 		tuples.lookups = append(tuples.lookups,
 			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: index.DType == tensor.Int64, dim: dim,
-				size: self.Shape[dim], step: tableStrides[dim]})
+				size: self.Shape[dim], byteStride: tableStrides[dim]})
 	}
 	return tuples, nil
 }
@@ -131,8 +131,8 @@ var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 				return nil, err
 			}
 			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups,
-				operands: []walkOperand{operandAt(0, c.Out[0]), {kit.InBuffer(c, 0), tuples.tableSteps},
-					{kit.InBuffer(c, 1), tuples.indexSteps}}}
+				operands: []walkOperand{operandAt(0, c.Out[0]), {kit.InBuffer(c, 0), tuples.tableByteStrides},
+					{kit.InBuffer(c, 1), tuples.indexByteStrides}}}
 			return walk.kernel(kit.GatherRowLoops(c.Out[0].DType)), nil
 		},
 	},
@@ -193,13 +193,13 @@ var ScatterND = kit.Define[*scatterNDAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			kernel := copySelf(call)
+			kernel := copySelfKernel(call)
 			if tensor.Numel(tuples.shape) == 0 {
 				return kernel, nil
 			}
 			walk := &indexedWalk{shape: tuples.shape, lookups: tuples.lookups, writesTable: true,
-				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableSteps},
-					{kit.InBuffer(call, 1), tuples.indexSteps}}}
+				operands: []walkOperand{operandAt(3, call.Meta(2)), {kit.OutBuffer(call, 0), tuples.tableByteStrides},
+					{kit.InBuffer(call, 1), tuples.indexByteStrides}}}
 			mode := combineModeByName[kit.Attrs[*scatterNDAttrs](call).Reduce]
 			kernel.Phases = append(kernel.Phases,
 				walk.phase(scatterRowLoops(call.Out[0].DType, mode, tensor.IntScalar(1))))

@@ -144,7 +144,7 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 // source writes them. The table of this walk is the result, and its lookup gives the position in the table.
 func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
-	kernel := copySelf(call)
+	kernel := copySelfKernel(call)
 	source := kit.InBuffer(call, 2)
 	switch arg := call.In[2]; {
 	case arg.Kind == graph.NumberArg:
@@ -166,13 +166,13 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	shape[dim] = index.Numel()
 	sourceOperand := walkOperand{source, make([]int, len(shape))}
 	if !source.IsData() {
-		copy(sourceOperand.steps, kit.ByteStrides(src))
+		copy(sourceOperand.byteStrides, kit.ByteStrides(src))
 	}
 	indexOperand := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}
 	if index.Rank() == 1 {
-		indexOperand.steps[dim] = kit.ByteStride(index, 0)
+		indexOperand.byteStrides[dim] = kit.ByteStride(index, 0)
 	}
-	table := walkOperand{kit.OutBuffer(call, 0), withoutStep(kit.ByteStrides(out), dim)}
+	table := walkOperand{kit.OutBuffer(call, 0), withoutStride(kit.ByteStrides(out), dim)}
 	walk := &indexedWalk{shape: shape, operands: []walkOperand{sourceOperand, table, indexOperand},
 		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, mode, alpha)))

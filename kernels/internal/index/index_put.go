@@ -122,7 +122,7 @@ func replaceMasksOfPut(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.
 
 // compileIndexPut compiles a call without masks.
 func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
-	kernel, out := copySelf(c), c.Out[0]
+	kernel, out := copySelfKernel(c), c.Out[0]
 	self := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Meta: out, Type: out.Type()}}
 	parsed, err := newIndexCall(selectingCall(c, self))
 	if err == nil {
@@ -147,7 +147,7 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 		dim := parsed.indexedDims[i]
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
 		walk.lookups = append(walk.lookups, lookup{operand: 2 + i, isInt64: index.DType == tensor.Int64, dim: dim,
-			size: out.Shape[dim], step: kit.ByteStride(out, dim)})
+			size: out.Shape[dim], byteStride: kit.ByteStride(out, dim)})
 	}
 	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, putMode(c), putAlpha)))
 	return kernel, nil

@@ -23,19 +23,19 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	table, indexOperand := walkOperand{Buffer: kit.InBuffer(c, 0)}, walkOperand{Buffer: index}
 	for selfDim := range selfMeta.Rank() {
 		if selfDim == dim {
-			table.steps = append(table.steps, make([]int, indexMeta.Rank())...)
-			indexOperand.steps = append(indexOperand.steps, kit.ByteStrides(indexMeta)...)
+			table.byteStrides = append(table.byteStrides, make([]int, indexMeta.Rank())...)
+			indexOperand.byteStrides = append(indexOperand.byteStrides, kit.ByteStrides(indexMeta)...)
 			// For a 0-dim index, some ops remove dim; others keep it with size 1.
 			if indexMeta.Rank() == 0 && out.Rank() == selfMeta.Rank() {
-				table.steps, indexOperand.steps = append(table.steps, 0), append(indexOperand.steps, 0)
+				table.byteStrides, indexOperand.byteStrides = append(table.byteStrides, 0), append(indexOperand.byteStrides, 0)
 			}
 			continue
 		}
-		table.steps = append(table.steps, kit.ByteStride(selfMeta, selfDim))
-		indexOperand.steps = append(indexOperand.steps, 0)
+		table.byteStrides = append(table.byteStrides, kit.ByteStride(selfMeta, selfDim))
+		indexOperand.byteStrides = append(indexOperand.byteStrides, 0)
 	}
 	if selfMeta.Rank() == 0 {
-		table.steps, indexOperand.steps = nil, nil
+		table.byteStrides, indexOperand.byteStrides = nil, nil
 	}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
 		lookups: []lookup{lookupAlong(selfMeta, indexMeta, dim)}}
@@ -147,8 +147,8 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 		dim := parsed.indexedDims[k]
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
 		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: dim,
-			size: self.Shape[dim],
-			step: kit.ByteStride(self, dim)})
+			size:       self.Shape[dim],
+			byteStride: kit.ByteStride(self, dim)})
 	}
 	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
@@ -166,12 +166,12 @@ func (parsed *indexCall) resultType() (tensor.Type, error) {
 	return kit.FirstResultType(config)
 }
 
-// copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If operand
-// 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of operand 0;
-// then nothing is copied.
-func copySelf(c *graph.Call) *graph.Kernel {
+// copySelfKernel returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If
+// operand 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of
+// operand 0; then nothing is copied.
+func copySelfKernel(c *graph.Call) *graph.Kernel {
 	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
-	kernel.WorkerScratch = max(kernel.WorkerScratch, positionBlock*8)
+	kernel.WorkerScratch = max(kernel.WorkerScratch, offsetBlockLen*8) // the op's indexed walk computes int offsets there
 	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
 		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
 		for i := range kernel.Phases {

@@ -15,7 +15,7 @@ import (
 var maskFilling = graph.Pointwise{Config: maskedFillConfig,
 	Body: func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if dtype, valueDType := it.DType(1), it.DType(3); dtype != valueDType {
-			return fillConverted(dtype, valueDType), nil
+			return convertingFill(dtype, valueDType), nil
 		}
 		return maskFills[it.DType(1)], nil
 	}}
@@ -97,39 +97,40 @@ type elementBits interface {
 	uint8 | uint16 | uint32 | uint64 | complex128
 }
 
-// fillConverted returns the kernel for self of the given dtype and a value operand of another dtype. As in value.item()
-// and Scalar::to, the value is first converted to the dtype of self. A value that overflows this dtype is an error.
-func fillConverted(dtype, valueDType tensor.DType) rule.Kernel {
+// convertingFill returns the kernel for self of the given dtype and a value operand of another dtype. As in
+// value.item() and Scalar::to, the value is first converted to the dtype of self. A value that overflows this dtype is
+// an error.
+func convertingFill(dtype, valueDType tensor.DType) rule.Kernel {
 	switch dtype.Size() {
 	case 1:
-		return fillAs[uint8](dtype, valueDType)
+		return convertingFillOf[uint8](dtype, valueDType)
 	case 2:
-		return fillAs[uint16](dtype, valueDType)
+		return convertingFillOf[uint16](dtype, valueDType)
 	case 4:
-		return fillAs[uint32](dtype, valueDType)
+		return convertingFillOf[uint32](dtype, valueDType)
 	case 8:
-		return fillAs[uint64](dtype, valueDType)
+		return convertingFillOf[uint64](dtype, valueDType)
 	}
-	return fillAs[complex128](dtype, valueDType)
+	return convertingFillOf[complex128](dtype, valueDType)
 }
 
-// fillAs is fillConverted for elements of type T.
-func fillAs[T elementBits](dtype, valueDType tensor.DType) rule.Kernel {
+// convertingFillOf is convertingFill for elements of type T.
+func convertingFillOf[T elementBits](dtype, valueDType tensor.DType) rule.Kernel {
 	switch valueDType.Size() {
 	case 1:
-		return fillBy[T, uint8](dtype, valueDType)
+		return convertingFillFrom[T, uint8](dtype, valueDType)
 	case 2:
-		return fillBy[T, uint16](dtype, valueDType)
+		return convertingFillFrom[T, uint16](dtype, valueDType)
 	case 4:
-		return fillBy[T, uint32](dtype, valueDType)
+		return convertingFillFrom[T, uint32](dtype, valueDType)
 	case 8:
-		return fillBy[T, uint64](dtype, valueDType)
+		return convertingFillFrom[T, uint64](dtype, valueDType)
 	}
-	return fillBy[T, complex128](dtype, valueDType)
+	return convertingFillFrom[T, complex128](dtype, valueDType)
 }
 
-// fillBy is fillConverted for elements of type T and a value operand of type V.
-func fillBy[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
+// convertingFillFrom is convertingFill for elements of type T and a value operand of type V.
+func convertingFillFrom[T, V elementBits](dtype, valueDType tensor.DType) rule.Kernel {
 	kernel := iter.Slice3(func(dst, self []T, mask []uint8, value []V) {
 		if len(dst) == 0 {
 			return

@@ -101,9 +101,9 @@ func runNms(ctx context.Context, call *graph.Call, in []*tensor.Tensor) ([]*tens
 		corners := coordinates[4*i:]
 		boxes[i] = Box{X0: corners[0], Y0: corners[1], X1: corners[2], Y1: corners[3]}
 	}
-	kept := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[*nmsAttrs](call).IouThreshold, nil, len(boxes))
-	out := make([]int64, len(kept))
-	for k, box := range kept {
+	keptIndices := Suppress(ctx, boxes, float64s(ctx, scores), kit.Attrs[*nmsAttrs](call).IouThreshold, nil, len(boxes))
+	out := make([]int64, len(keptIndices))
+	for k, box := range keptIndices {
 		out[k] = int64(box)
 	}
 	return []*tensor.Tensor{int64Vector(out)}, nil

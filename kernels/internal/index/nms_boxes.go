@@ -54,28 +54,30 @@ type scoredBox struct {
 }
 
 // Suppress returns the indices of at most maxBoxes boxes to keep, in descending order of score. A box is dropped if its
-// intersection over union with a kept box exceeds iou. If minScore is not nil, boxes with scores up to *minScore are
-// dropped, too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
-func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, minScore *float64, maxBoxes int) []int {
-	var order []scoredBox
+// intersection over union with a kept box exceeds iouThreshold. If minScore is not nil, boxes with scores up to
+// *minScore are dropped, too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in
+// PyTorch's sort.
+func Suppress(ctx context.Context, boxes []Box, scores []float64, iouThreshold float64, minScore *float64,
+	maxBoxes int) []int {
+	var candidates []scoredBox
 	for i, score := range scores {
 		if minScore == nil || score > *minScore {
-			order = append(order, scoredBox{score, i})
+			candidates = append(candidates, scoredBox{score, i})
 		}
 	}
-	kit.Sort(ctx, order, func(a, b scoredBox) int {
+	kit.Sort(ctx, candidates, func(a, b scoredBox) int {
 		if a.score != a.score || b.score != b.score { // cmp.Compare orders NaN first
 			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
 		}
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
 	})
-	kept := newKeptBoxes(boxes, iou)
-	for _, candidate := range order {
+	kept := newKeptBoxes(boxes, iouThreshold)
+	for _, candidate := range candidates {
 		if len(kept.order) >= maxBoxes {
 			break
 		}
 		interrupt.Check(ctx)
-		if b := &boxes[candidate.box]; !kept.overlap(b) {
+		if b := &boxes[candidate.box]; !kept.overlaps(b) {
 			kept.keep(candidate.box, b)
 		}
 	}
@@ -87,12 +89,12 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, m
 // bounds: the new box's left edge minus the width of the widest box, and the new box's right edge. Therefore only a few
 // strips are searched.
 type keptBoxes struct {
-	iou    float64 // overlap above which a box is dropped
-	order  []int   // indices of the kept boxes, in the order in which they were kept
-	strips [][]Box // kept boxes by strip
-	begin  float64 // least left edge of all boxes
-	scale  float64 // number of strips per unit of x
-	widest float64 // width of the widest box
+	iouThreshold float64 // overlap above which a box is dropped
+	order        []int   // indices of the kept boxes, in the order in which they were kept
+	strips       [][]Box // kept boxes by strip
+	begin        float64 // least left edge of all boxes
+	scale        float64 // number of strips per unit of x
+	widest       float64 // width of the widest box
 }
 
 const (
@@ -102,11 +104,11 @@ const (
 
 // newKeptBoxes returns a keptBoxes without kept boxes. Its strips divide the range of the given boxes, which are all
 // boxes that may be kept.
-func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
-	kept := &keptBoxes{iou: iou}
+func newKeptBoxes(boxes []Box, iouThreshold float64) *keptBoxes {
+	kept := &keptBoxes{iouThreshold: iouThreshold}
 	// Boxes without an intersection have an IoU of 0, which exceeds a negative limit: every box is compared with all
 	// kept boxes, in one strip. A limit of NaN drops no box.
-	if !(iou >= 0) {
+	if !(iouThreshold >= 0) {
 		kept.strips = make([][]Box, 1)
 		return kept
 	}
@@ -146,16 +148,16 @@ func (kept *keptBoxes) keep(i int, b *Box) {
 	kept.order, kept.strips[strip] = append(kept.order, i), append(kept.strips[strip], *b)
 }
 
-// overlap reports whether the intersection over union of b and a kept box exceeds kept.iou. It searches one more strip
-// on the left, because rounding may move the left edge of a kept box to a neighbouring strip.
-func (kept *keptBoxes) overlap(b *Box) bool {
+// overlaps reports whether the intersection over union of b and a kept box exceeds the threshold. It searches one more
+// strip on the left, because rounding may move the left edge of a kept box to a neighbouring strip.
+func (kept *keptBoxes) overlaps(b *Box) bool {
 	first, last := max(0, kept.stripAt(b.X0-kept.widest)-1), kept.stripAt(b.X1)
 	if first > last { // the box has negative width
 		return false
 	}
 	for _, strip := range kept.strips[first : last+1] {
 		for i := range strip {
-			if strip[i].IOU(b) > kept.iou {
+			if strip[i].IOU(b) > kept.iouThreshold {
 				return true
 			}
 		}

@@ -242,24 +242,24 @@ func loadLine[T kit.Sortable](ctx context.Context, line []T, load tensor.Convert
 }
 
 // indexOf returns the index of the element that a statistic takes of a line. Elements other than NaN are called numbers
-// here; NaN is greater than all numbers. work is temporary memory for the numbers, as long as the line.
-func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, work []T) int {
-	numbers, firstNaN := 0, -1
+// here; NaN is greater than all numbers. scratch is temporary memory for the numbers, as long as the line.
+func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, scratch []T) int {
+	numberCount, firstNaN := 0, -1
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 		for i, element := range line[begin:end] {
 			if element == element {
-				work[numbers] = element
-				numbers++
+				scratch[numberCount] = element
+				numberCount++
 			} else if firstNaN < 0 {
 				firstNaN = begin + i
 			}
 		}
 	})
-	work = work[:numbers]
+	numbers := scratch[:numberCount]
 	rank := stat.k - 1
 	switch {
-	case stat.kind == modeOf && numbers > 0:
-		value := mostFrequent(ctx, work)
+	case stat.kind == modeOf && numberCount > 0:
+		value := mostFrequent(ctx, numbers)
 		lastIndex := 0
 		kit.ForEachBlock(ctx, len(line), func(begin, end int) {
 			for i, x := range line[begin:end] {
@@ -269,15 +269,15 @@ func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, work []T
 			}
 		})
 		return lastIndex
-	case stat.kind == kthOf && rank >= numbers:
-		return nthNaN(ctx, line, rank-numbers)
-	case stat.kind == medianOf && firstNaN >= 0, numbers == 0:
+	case stat.kind == kthOf && rank >= numberCount:
+		return nthNaN(ctx, line, rank-numberCount)
+	case stat.kind == medianOf && firstNaN >= 0, numberCount == 0:
 		return firstNaN
 	case stat.kind != kthOf: // the lower median of the numbers
-		rank = (numbers - 1) / 2
+		rank = (numberCount - 1) / 2
 	}
 	// Equal elements are ranked by index: the result is occurrence rank-lesserCount of value.
-	value, lesserCount := selectRank(ctx, work, rank)
+	value, lesserCount := selectRank(ctx, numbers, rank)
 	return occurrence(ctx, line, value, rank-lesserCount)
 }
 
@@ -450,22 +450,22 @@ func (s statistic) reference(c *graph.Call, self *tensor.Tensor) ([]*tensor.Tens
 // sortedRank returns the index of the statistic in a sorted line of the given length. value returns element i of the
 // line.
 func (s statistic) sortedRank(length int, value func(i int) tensor.Scalar) int {
-	numbers := length // NaN is last in the sorted line
-	for numbers > 0 && value(numbers-1).Float() != value(numbers-1).Float() {
-		numbers--
+	numberCount := length // NaN is last in the sorted line
+	for numberCount > 0 && value(numberCount-1).Float() != value(numberCount-1).Float() {
+		numberCount--
 	}
 	switch {
 	case s.kind == kthOf:
 		return s.k - 1
-	case numbers == 0:
+	case numberCount == 0:
 		return 0
-	case s.kind == medianOf && numbers < length:
-		return numbers // the first NaN
+	case s.kind == medianOf && numberCount < length:
+		return numberCount // the first NaN
 	case s.kind != modeOf:
-		return (numbers - 1) / 2
+		return (numberCount - 1) / 2
 	}
 	best, bestCount, runStart := 0, 0, 0 // runStart is the start of the current run of equal elements
-	for i := range numbers {
+	for i := range numberCount {
 		if value(i) != value(runStart) {
 			runStart = i
 		}

@@ -48,18 +48,18 @@ func dimIndexBound(dim int) func(c *graph.Call) int {
 // dimensions. The indices of a tuple are along the last dimension of operand 1. For an invalid call, it returns
 // noBound.
 func tupleIndexBound(c *graph.Call) int {
-	self, index, batch := c.Meta(0), c.Meta(1), 0
+	self, index, batchDims := c.Meta(0), c.Meta(1), 0
 	if attrs, ok := c.Attrs.(*gatherNDAttrs); ok {
-		batch = attrs.BatchDims
+		batchDims = attrs.BatchDims
 	}
-	if index.Rank() == 0 || batch < 0 {
+	if index.Rank() == 0 || batchDims < 0 {
 		return noBound
 	}
 	tupleLen := index.Shape[index.Rank()-1]
-	if tupleLen == 0 || batch+tupleLen > self.Rank() {
+	if tupleLen == 0 || batchDims+tupleLen > self.Rank() {
 		return noBound
 	}
-	return slices.Min(self.Shape[batch : batch+tupleLen])
+	return slices.Min(self.Shape[batchDims : batchDims+tupleLen])
 }
 
 type gatherAttrs struct {

@@ -117,14 +117,14 @@ func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType
 func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
 	src unsafe.Pointer, stepBytes int, isUnsigned bool) {
 	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		part := line[begin:end]
-		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*stepBytes), int(unsafe.Sizeof(part[0])), stepBytes,
-			len(part))
-		for i := range part {
-			part[i].index = int64(begin + i)
+		block := line[begin:end]
+		load(unsafe.Pointer(&block[0].value), unsafe.Add(src, begin*stepBytes), int(unsafe.Sizeof(block[0])), stepBytes,
+			len(block))
+		for i := range block {
+			block[i].index = int64(begin + i)
 		}
 		if isUnsigned {
-			flipSigns(part)
+			flipSigns(block)
 		}
 	})
 }

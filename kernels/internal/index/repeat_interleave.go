@@ -285,7 +285,7 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 		walk := &indexedWalk{shape: out.Shape,
 			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
 				{index, kit.ByteStrides(index.Meta)}},
-			lookups: []lookup{{operand: 2, isInt64: true, size: selfMeta.Numel(), step: selfMeta.DType.Size(),
+			lookups: []lookup{{operand: 2, isInt64: true, size: selfMeta.Numel(), byteStride: selfMeta.DType.Size(),
 				flatLayout: &selfMeta}}}
 		gather = walk.kernel(kit.GatherRowLoops(out.DType))
 	default:

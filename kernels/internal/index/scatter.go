@@ -141,7 +141,7 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) *indexedWalk {
 	index := c.Meta(1)
 	// The lookup gives the position in dim, so the table has stride 0 there.
-	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
+	steps := withoutStride(kit.ByteStrides(table.Meta), s.dim)
 	// A 0-dim value counts as a vector of one element: table and index may differ in rank.
 	if index.Rank() == 0 {
 		steps = nil
@@ -149,8 +149,8 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) 
 		steps = []int{0}
 	}
 	// A constant is one element, and so is src if its rank differs: strides of 0.
-	if source.IsData() || len(source.steps) != index.Rank() {
-		source.steps = make([]int, index.Rank())
+	if source.IsData() || len(source.byteStrides) != index.Rank() {
+		source.byteStrides = make([]int, index.Rank())
 	}
 	return &indexedWalk{shape: index.Shape, operands: []walkOperand{source, {table, steps}, operandAt(2, index)},
 		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
@@ -160,7 +160,7 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) 
 // next phase sets the indexed elements to the identity of the reduction. Then the elements of src are combined into the
 // output. For a mean, the sums are divided by their counts.
 func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
-	kernel := copySelf(call)
+	kernel := copySelfKernel(call)
 	if call.Meta(1).Numel() == 0 {
 		return kernel, nil
 	}
@@ -202,7 +202,7 @@ func identityOf(dtype tensor.DType, mode combineMode) *tensor.Tensor {
 	return identity.Tensor(dtype)
 }
 
-// addMeanPhases adds the phases that turn sums into means. They count the elements of each sum in scratch memory and
+// addMeanPhases adds the phases that compute means from sums. They count the elements of each sum in scratch memory and
 // divide the sum by the count.
 func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	out := call.Out[0]

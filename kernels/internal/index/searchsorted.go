@@ -213,8 +213,9 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 	for 1<<steps < length {
 		steps++
 	}
+	const stepCost = 4 // in copied elements
 	isInt32 := c.Out[0].DType == tensor.Int32
-	phase := copies.ChunkedPhase(values.Meta.Numel(), 4*steps, func(mem *graph.Mem, begin, end int) error {
+	phase := copies.ChunkedPhase(values.Meta.Numel(), stepCost*steps, func(mem *graph.Mem, begin, end int) error {
 		for i := begin; i < end; i++ {
 			row := 0
 			if rows > 1 {

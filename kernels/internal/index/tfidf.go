@@ -212,32 +212,32 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	length := selfMeta.Shape[selfMeta.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
 	distancesPerUnit := max(1, tfidfGrain/max(1, length)) // number of distances in a unit
-	units := []int{0}                                     // units[i] is the number of units of the n-grams before i
+	firstUnits := []int{0}                                // firstUnits[i] is the first unit of n-gram i
 	for i := range t.grams {
-		units = append(units, units[i]+kit.DivUp(t.maxDistance(&t.grams[i], length), distancesPerUnit))
+		firstUnits = append(firstUnits, firstUnits[i]+kit.DivUp(t.maxDistance(&t.grams[i], length), distancesPerUnit))
 	}
 	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
 	clearCounts := copies.ChunkedPhase(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
 		clear(counts(m)[begin:end])
 		return nil
 	})
-	unitsPerRow := units[grams]
+	unitsPerRow := firstUnits[grams]
 	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(length, math.MaxInt32)*distancesPerUnit,
 		func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
 				row, unitInRow := unit/unitsPerRow, unit%unitsPerRow
-				// The unit belongs to the n-gram i with units[i] <= unitInRow < units[i+1].
-				next, _ := slices.BinarySearch(units, unitInRow+1)
+				// The unit belongs to the n-gram i with firstUnits[i] <= unitInRow < firstUnits[i+1].
+				next, _ := slices.BinarySearch(firstUnits, unitInRow+1)
 				i := next - 1
 				gram := &t.grams[i]
 				elements := unsafe.Slice((*int64)(kit.AddressOf[int64](mem.Ptrs[1], row*length)), length)
-				firstDistance := (unitInRow-units[i])*distancesPerUnit + 1
+				firstDistance := (unitInRow-firstUnits[i])*distancesPerUnit + 1
 				lastDistance := min(firstDistance+distancesPerUnit-1, t.maxDistance(gram, length))
-				found := 0
+				occurrences := 0
 				for distance := firstDistance; distance <= lastDistance; distance++ {
-					found += gram.count(mem, elements, distance)
+					occurrences += gram.count(mem, elements, distance)
 				}
-				atomic.AddInt64(&counts(mem)[row*grams+i], int64(found))
+				atomic.AddInt64(&counts(mem)[row*grams+i], int64(occurrences))
 			}
 			return nil
 		})

@@ -274,11 +274,11 @@ func rowCompare[T int64 | uint64 | float64](ctx context.Context, rows *tensor.Te
 	if len(rows.Shape) > 1 {
 		width = tensor.Numel(rows.Shape[1:])
 	}
-	sinceCheck := 0
+	elementsSinceCheck := 0
 	return func(a, b int) (int, bool) {
-		if sinceCheck += width; sinceCheck > kit.CheckEvery {
+		if elementsSinceCheck += width; elementsSinceCheck > kit.CheckEvery {
 			interrupt.Check(ctx)
-			sinceCheck = 0
+			elementsSinceCheck = 0
 		}
 		isEqual := true
 		rowB := elements[b*width : (b+1)*width]
@@ -309,18 +309,18 @@ func (u *uniques) find(ctx context.Context, count int, mode uniqueMode, compare 
 		})
 	}
 	u.inverse = kit.NewInts[int64](count)
-	distinct := 0
+	distinctCount := 0
 	for k, i := range order {
 		isRepeated := false
 		if k > 0 {
 			_, isRepeated = compare(order[k-1], i)
 		}
 		if !isRepeated {
-			distinct++
+			distinctCount++
 		}
-		u.inverse[i] = int64(distinct - 1)
+		u.inverse[i] = int64(distinctCount - 1)
 	}
-	u.first, u.counts = kit.NewInts[int64](distinct), kit.NewInts[int64](distinct)
+	u.first, u.counts = kit.NewInts[int64](distinctCount), kit.NewInts[int64](distinctCount)
 	for i := count - 1; i >= 0; i-- { // descending, so that the first occurrence is written last
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)

@@ -135,7 +135,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 			if err != nil {
 				return nil, err
 			}
-			kernel, out := copySelf(c), kit.OutBuffer(c, 0)
+			kernel, out := copySelfKernel(c), kit.OutBuffer(c, 0)
 			out.Meta.Offset = 0
 			viewMeta := kit.KnownMeta(view)
 			if viewMeta.OverlapsItself() {

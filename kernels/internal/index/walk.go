@@ -20,7 +20,7 @@ type lookup struct {
 	isInt64    bool // the index is int64, else int32
 	dim        int  // the dimension, for error messages
 	size       int  // size of the dimension
-	step       int  // stride of the dimension in bytes, or bytes of an element if the index is flat
+	byteStride int  // stride of the dimension in bytes, or bytes of an element if the index is flat
 	// flatLayout is the layout of the table if the index is a flat row-major index; else nil.
 	flatLayout *tensor.Meta
 }
@@ -41,7 +41,7 @@ func (l *lookup) offset(address unsafe.Pointer) (int, error) {
 		i += l.size
 	}
 	if l.flatLayout == nil {
-		return i * l.step, nil
+		return i * l.byteStride, nil
 	}
 	// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
 	elements := 0
@@ -50,7 +50,7 @@ func (l *lookup) offset(address unsafe.Pointer) (int, error) {
 		elements += i % size * l.flatLayout.Strides[dim]
 		i /= size
 	}
-	return elements * l.step, nil
+	return elements * l.byteStride, nil
 }
 
 // outOfBounds returns the error for index i of a dimension.
@@ -61,7 +61,7 @@ func outOfBounds(i int64, dim, size int) error {
 // walkOperand is an operand of an indexed walk.
 type walkOperand struct {
 	kit.Buffer
-	steps []int // strides in bytes in the dimensions of the walk
+	byteStrides []int // strides in bytes in the dimensions of the walk
 }
 
 // operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta.
@@ -95,14 +95,14 @@ type indexedWalk struct {
 }
 
 const (
-	maxOperands   = 12  // greatest number of operands of a walk
-	positionBlock = 512 // greatest number of elements whose offsets in the table are computed at once, in worker memory
-	minPieceLen   = 64  // least number of elements of a piece, if the dimension has as many
+	maxOperands    = 12  // greatest number of operands of a walk
+	offsetBlockLen = 512 // greatest number of elements whose offsets in the table are computed at once, in worker memory
+	minPieceLen    = 64  // least number of elements of a piece, if the dimension has as many
 )
 
 // isSerial reports whether one worker has to visit the elements along a dimension in order.
 func (walk *indexedWalk) isSerial(dim int) bool {
-	return walk.writesTable && walk.operands[1].steps[dim] == 0
+	return walk.writesTable && walk.operands[1].byteStrides[dim] == 0
 }
 
 // merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
@@ -114,12 +114,12 @@ func (walk *indexedWalk) merge() {
 			continue
 		}
 		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(dim) {
-			// The previous dimension and dim are contiguous in an operand if step[previous] = step[dim]*size[dim].
-			previous, mergeable := dims[k], true
+			// The previous dimension and dim are contiguous in an operand if stride[previous] = stride[dim]*size[dim].
+			previous, isMergeable := dims[k], true
 			for _, operand := range walk.operands {
-				mergeable = mergeable && operand.steps[previous] == operand.steps[dim]*size
+				isMergeable = isMergeable && operand.byteStrides[previous] == operand.byteStrides[dim]*size
 			}
-			if mergeable {
+			if isMergeable {
 				shape[dim] *= shape[previous]
 				dims[k] = dim
 				continue
@@ -130,9 +130,9 @@ func (walk *indexedWalk) merge() {
 	for i := range walk.operands {
 		steps := make([]int, len(dims))
 		for k, dim := range dims {
-			steps[k] = walk.operands[i].steps[dim]
+			steps[k] = walk.operands[i].byteStrides[dim]
 		}
-		walk.operands[i].steps = steps
+		walk.operands[i].byteStrides = steps
 	}
 	walk.shape = nil
 	for _, dim := range dims {
@@ -141,7 +141,7 @@ func (walk *indexedWalk) merge() {
 	if len(walk.shape) == 0 { // a 0-dim walk has one element
 		walk.shape = []int{1}
 		for i := range walk.operands {
-			walk.operands[i].steps = []int{0}
+			walk.operands[i].byteStrides = []int{0}
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (walk *indexedWalk) divideWork() {
 	}
 	walk.unitsPerChunk = max(1, machine.GatherGrain/max(1, walk.serialCount*walk.pieceLen))
 	for _, l := range walk.lookups {
-		walk.indicesVary = walk.indicesVary || walk.operands[l.operand].steps[walk.innerDim] != 0
+		walk.indicesVary = walk.indicesVary || walk.operands[l.operand].byteStrides[walk.innerDim] != 0
 	}
 }
 
@@ -182,7 +182,7 @@ func (walk *indexedWalk) divideWork() {
 func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
 	walk.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), positionBlock)
+		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), offsetBlockLen)
 		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
 			if err := walk.runUnit(mem, rowLoops, unit, offsets); err != nil {
 				return err
@@ -194,7 +194,7 @@ func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
 
 // kernel returns a kernel whose only phase is the walk.
 func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
-	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: positionBlock * 8}
+	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: offsetBlockLen * 8}
 	if form := walk.form(); form != nil {
 		kernel.Forms = []graph.Form{form}
 	}
@@ -213,14 +213,14 @@ func (walk *indexedWalk) form() *graph.Gather {
 		if !ok {
 			return nil
 		}
-		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: operand.steps})
+		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: operand.byteStrides})
 	}
 	for _, l := range walk.lookups {
 		if l.flatLayout != nil {
 			return nil
 		}
 		form.Lookups = append(form.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
-			Size: l.size, Step: l.step})
+			Size: l.size, Step: l.byteStride})
 	}
 	return form
 }
@@ -232,26 +232,28 @@ func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, d
 		indexInDim := i % walk.shape[dim]
 		i /= walk.shape[dim]
 		for operandIndex := range walk.operands {
-			addresses[operandIndex] = unsafe.Add(addresses[operandIndex], indexInDim*walk.operands[operandIndex].steps[dim])
+			byteStride := walk.operands[operandIndex].byteStrides[dim]
+			addresses[operandIndex] = unsafe.Add(addresses[operandIndex], indexInDim*byteStride)
 		}
 	}
 }
 
-// runUnit runs a unit of work. offsets is memory for the offsets of positionBlock elements.
+// runUnit runs a unit of work. offsets is memory for the offsets of offsetBlockLen elements.
 func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int, offsets []int) error {
-	var start [maxOperands]unsafe.Pointer
+	var startAddresses [maxOperands]unsafe.Pointer
 	for operandIndex := range walk.operands {
-		start[operandIndex] = walk.operands[operandIndex].Address(mem)
+		startAddresses[operandIndex] = walk.operands[operandIndex].Address(mem)
 	}
 	// unit = index in the parallel dimensions * pieces + piece. begin is the start of the piece.
 	begin := unit % walk.pieces * walk.pieceLen
-	walk.moveAddresses(&start, walk.parallelDims, unit/walk.pieces)
+	walk.moveAddresses(&startAddresses, walk.parallelDims, unit/walk.pieces)
 	for operandIndex := range walk.operands {
-		start[operandIndex] = unsafe.Add(start[operandIndex], begin*walk.operands[operandIndex].steps[walk.innerDim])
+		byteStride := walk.operands[operandIndex].byteStrides[walk.innerDim]
+		startAddresses[operandIndex] = unsafe.Add(startAddresses[operandIndex], begin*byteStride)
 	}
 	count := min(walk.pieceLen, walk.shape[walk.innerDim]-begin)
 	for i := range walk.serialCount {
-		addresses := start
+		addresses := startAddresses
 		walk.moveAddresses(&addresses, walk.serialDims, i)
 		if err := walk.runRow(mem, rowLoops, &addresses, count, offsets); err != nil {
 			return err
@@ -265,7 +267,7 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int
 // block.
 func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses *[maxOperands]unsafe.Pointer,
 	count int, offsets []int) error {
-	plainStep, tableStep := walk.operands[0].steps[walk.innerDim], walk.operands[1].steps[walk.innerDim]
+	plainStep, tableStep := walk.operands[0].byteStrides[walk.innerDim], walk.operands[1].byteStrides[walk.innerDim]
 	plain, table := addresses[0], addresses[1]
 	if !walk.indicesVary {
 		for i := range walk.lookups {
@@ -282,15 +284,15 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses
 		mem.CheckContextAfter(count)
 		return nil
 	}
-	for first := 0; first < count; first += positionBlock {
-		block := offsets[:min(positionBlock, count-first)]
+	for first := 0; first < count; first += offsetBlockLen {
+		block := offsets[:min(offsetBlockLen, count-first)]
 		// The offset of element first+k in the table is (first+k)*tableStep, plus the offsets of all lookups for it.
 		for k := range block {
 			block[k] = (first + k) * tableStep
 		}
 		for i := range walk.lookups {
 			l := &walk.lookups[i]
-			step := walk.operands[l.operand].steps[walk.innerDim]
+			step := walk.operands[l.operand].byteStrides[walk.innerDim]
 			for k := range block {
 				offset, err := l.offset(unsafe.Add(addresses[l.operand], (first+k)*step))
 				if err != nil {
@@ -313,9 +315,9 @@ func checkIndexDType(op string, dtype tensor.DType) error {
 	return nil
 }
 
-// withoutStep returns a copy of steps in which the step of dimension dim is 0.
-func withoutStep(steps []int, dim int) []int {
-	out := append([]int(nil), steps...)
+// withoutStride returns a copy of strides in which the stride of dimension dim is 0.
+func withoutStride(strides []int, dim int) []int {
+	out := append([]int(nil), strides...)
 	if len(out) > 0 {
 		out[dim] = 0
 	}
@@ -334,7 +336,7 @@ func sizeAt(meta tensor.Meta, dim int) int {
 // dimension, and index is the operand's meta.
 func lookupAlong(table, index tensor.Meta, dim int) lookup {
 	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(table, dim),
-		step: kit.ByteStride(table, dim)}
+		byteStride: kit.ByteStride(table, dim)}
 }
 
 // refIndex reads the element of an index operand at a position, and checks it as a lookup does. size is the size of

@@ -144,7 +144,8 @@ func runParts(op *graph.Op, attrs graph.Attrs, args []graph.Arg, in []*tensor.Te
 		}
 		outputs, err := RunCall(node.Op, &graph.Call{In: node.In, Attrs: node.Attrs}, operands)
 		if errors.Is(err, graph.ErrNoImpl) { // use row-major copies of the operands, as plans do
-			if outputs, err = RunCall(node.Op, &graph.Call{In: rowMajor(operands), Attrs: node.Attrs}, operands); err == nil {
+			copiesCall := &graph.Call{In: makeRowMajor(operands), Attrs: node.Attrs}
+			if outputs, err = RunCall(node.Op, copiesCall, operands); err == nil {
 				outputs[0] = outputs[0].CopyTo(node.Out[0].Meta)
 			}
 		}
@@ -162,8 +163,9 @@ func runParts(op *graph.Op, attrs graph.Attrs, args []graph.Arg, in []*tensor.Te
 	return resultTensors, nil
 }
 
-// rowMajor replaces the tensors of the list by row-major copies, and returns operands with the layouts of the copies.
-func rowMajor(list []*tensor.Tensor) []graph.Arg {
+// makeRowMajor replaces the tensors of the list by row-major copies, and returns operands with the layouts of the
+// copies.
+func makeRowMajor(list []*tensor.Tensor) []graph.Arg {
 	args := make([]graph.Arg, len(list))
 	for i, t := range list {
 		if t != nil {

@@ -31,30 +31,31 @@ func (r *productRun) checkDeclaredProgress(t testing.TB, x *tensor.Tensor) {
 		}
 		neededBefore, completedBefore := 0, 0 // elements of the operand and of the result, up to the previous chunk
 		for chunk := range phase.Chunks {
-			needs := phase.Flow.NeededElements(chunk)
-			if needs < neededBefore {
-				t.Fatalf("chunk %d needs %d elements of the operand, but the previous chunk needed %d", chunk, needs,
+			neededElements := phase.Flow.NeededElements(chunk)
+			if neededElements < neededBefore {
+				t.Fatalf("chunk %d needs %d elements of the operand, but the previous chunk needed %d", chunk, neededElements,
 					neededBefore)
 			}
-			neededBefore = needs
+			neededBefore = neededElements
 			// The inner minimum avoids an overflow of the product: needs may exceed the operand.
-			neededBytes := min(len(operandBytes), min(needs, len(operandBytes))*size)
+			neededBytes := min(len(operandBytes), min(neededElements, len(operandBytes))*size)
 			copy(provided[:neededBytes], operandBytes[:neededBytes])
 			if err := phase.Run(&r.mem, chunk); err != nil {
 				t.Fatal(err)
 			}
-			completed := phase.Flow.FinalElements(chunk)
+			completedElements := phase.Flow.FinalElements(chunk)
 			switch {
-			case completed < completedBefore:
+			case completedElements < completedBefore:
 				t.Fatalf("after chunk %d of %d, %d elements of the result are complete, but before it %d", chunk, phase.Chunks,
-					completed, completedBefore)
-			case completed > r.Out.Extent():
+					completedElements, completedBefore)
+			case completedElements > r.Out.Extent():
 				t.Fatalf("after chunk %d of %d, %d elements of the result are complete, but it has only %d", chunk,
-					phase.Chunks, completed, r.Out.Extent())
-			case !bytes.Equal(want[:completed*size], r.Out.Storage().Bytes()[:completed*size]):
-				t.Fatalf("chunk %d of %d: the first %d elements of the result are not complete", chunk, phase.Chunks, completed)
+					phase.Chunks, completedElements, r.Out.Extent())
+			case !bytes.Equal(want[:completedElements*size], r.Out.Storage().Bytes()[:completedElements*size]):
+				t.Fatalf("chunk %d of %d: the first %d elements of the result are not complete",
+					chunk, phase.Chunks, completedElements)
 			}
-			completedBefore = completed
+			completedBefore = completedElements
 		}
 		if completedBefore != r.Out.Extent() {
 			t.Fatalf("the chunks complete only %d of %d elements of the result", completedBefore, r.Out.Extent())

@@ -113,14 +113,14 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	again, _ := RunInFilledMemory(op, call, in, 0x55, descending)
+	reversed, _ := RunInFilledMemory(op, call, in, 0x55, descending)
 	want, err := op.Ref(call, in)
 	if err != nil {
 		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
 		return
 	}
 	for i := range got {
-		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), again[i].Contiguous().Storage().Bytes()) {
+		if !bytes.Equal(got[i].Contiguous().Storage().Bytes(), reversed[i].Contiguous().Storage().Bytes()) {
 			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name,
 				attrs, MetasOf(in), i)
 		}

@@ -123,7 +123,7 @@ func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run = copied.memory(kernel)
+		run = copied.newRun(kernel)
 	}
 	run.poison(0x7f)
 	run.Run(t, ascending)
@@ -195,11 +195,11 @@ func (p *ProductCall) Compile(t testing.TB) *productRun {
 	if err != nil {
 		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
 	}
-	return p.memory(kernel)
+	return p.newRun(kernel)
 }
 
-// memory allocates the memory of a run of a kernel.
-func (p *ProductCall) memory(kernel *graph.Kernel) *productRun {
+// newRun allocates the memory of a run of a kernel.
+func (p *ProductCall) newRun(kernel *graph.Kernel) *productRun {
 	run := &productRun{kernel: kernel, Out: tensor.Empty(p.Call.Out[0])}
 	run.mem = graph.Mem{Ptrs: []unsafe.Pointer{run.Out.Pointer()},
 		Scratch: tensor.NewStorage(kernel.Scratch).Bytes(), WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}

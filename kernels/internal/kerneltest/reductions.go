@@ -116,8 +116,8 @@ func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Ten
 		if !slices.Equal(got[i].Storage().Bytes(), reversed[i].Storage().Bytes()) {
 			t.Errorf("%s %v %v: the order of chunks changes the bits", name, attrs, MetasOf(in))
 		}
-		if why := describeDifference(got[i], want[i]); why != "" {
-			t.Errorf("%s %v %v: output %d: %s", name, attrs, MetasOf(in), i, why)
+		if difference := describeDifference(got[i], want[i]); difference != "" {
+			t.Errorf("%s %v %v: output %d: %s", name, attrs, MetasOf(in), i, difference)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func ReduceTolerance(dtype tensor.DType) float64 {
 }
 
 // describeDifference describes the first difference of two tensors that exceeds the tolerance of the dtype.
-func describeDifference(got, want *tensor.Tensor) (why string) {
+func describeDifference(got, want *tensor.Tensor) (difference string) {
 	return FirstDifference(got, want, ReduceTolerance(got.DType))
 }
 
@@ -195,9 +195,9 @@ func FirstDifference(got, want *tensor.Tensor, tolerance float64) (difference st
 	}
 	kit.EachIndex(got.Shape, func(index []int) {
 		gotElement, wantElement := got.At(index...).Complex(), want.At(index...).Complex()
-		for _, part := range [2][2]float64{{real(gotElement), real(wantElement)}, {imag(gotElement), imag(wantElement)}} {
-			isClose := part[0] == part[1] || math.IsNaN(part[0]) && math.IsNaN(part[1]) ||
-				math.Abs(part[0]-part[1]) <= tolerance*max(1, math.Abs(part[1]))
+		for _, pair := range [2][2]float64{{real(gotElement), real(wantElement)}, {imag(gotElement), imag(wantElement)}} {
+			isClose := pair[0] == pair[1] || math.IsNaN(pair[0]) && math.IsNaN(pair[1]) ||
+				math.Abs(pair[0]-pair[1]) <= tolerance*max(1, math.Abs(pair[1]))
 			if !isClose && difference == "" {
 				difference = fmt.Sprintf("at %v got %v, want %v", index, gotElement, wantElement)
 			}
@@ -304,7 +304,7 @@ func ReduceDTypes(name string) []tensor.DType {
 	return FloatDTypes
 }
 
-// ReduceFamily are the names of the ops that fold lines, windows or dimensions.
+// ReduceFamily are the names of the ops that reduce, scan or normalize lines, windows or dimensions.
 var ReduceFamily = []string{"sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "max", "min", "any", "all",
 	"var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm", "logsumexp", "cumsum", "cumprod", "softmax",
 	"log_softmax",

@@ -72,7 +72,7 @@ func sliceOf[T tensor.Element](operand *tensor.Tensor) []T {
 // Add adds a number.
 func (s *Accumulator) Add(a tensor.Scalar) {
 	if s.DType.IsComplex() {
-		s.complexSum += a.Complex() // a product with 1 would turn an infinity into NaN
+		s.complexSum += a.Complex() // the complex product of an infinity and 1 contains a NaN
 		return
 	}
 	s.AddProduct(a, tensor.IntScalar(1))

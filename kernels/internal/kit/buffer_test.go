@@ -69,7 +69,7 @@ func TestNest(t *testing.T) {
 		got, scratch = append([]unsafe.Pointer(nil), m.Ptrs...), len(m.Scratch)
 		return nil
 	}}, []Buffer{PtrBuffer(1, tensor.Meta{}), {}, ScratchBuffer(8, tensor.Meta{})})
-	nest.Scratch = 16 // known when all phases are
+	nest.ScratchOffset = 16 // known when all phases are
 	k := &graph.Kernel{Scratch: 48}
 	m := k.NewMem()
 	x := new(int)

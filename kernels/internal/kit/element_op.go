@@ -30,10 +30,10 @@ func ElementOpWith(attrs *graph.Schema, op graph.Op, infer func(c *graph.Call) (
 		count, strides := meta.Numel(), ByteStrides(meta)
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(count, grain), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * grain; i < min(count, (chunk+1)*grain); i++ {
-				offset, rest := 0, i // offset in bytes
+				offset, quotient := 0, i // offset in bytes
 				for dim := meta.Rank() - 1; dim >= 0; dim-- {
-					offset += rest % meta.Shape[dim] * strides[dim]
-					rest /= meta.Shape[dim]
+					offset += quotient % meta.Shape[dim] * strides[dim]
+					quotient /= meta.Shape[dim]
 				}
 				element(i).Store(meta.DType, unsafe.Add(mem.Ptrs[0], offset))
 			}

@@ -44,10 +44,10 @@ func CopyTo(ctx context.Context, source *tensor.Tensor, meta tensor.Meta) *tenso
 }
 
 const (
-	// sortPiece is the maximum number of elements that are sorted without a check of the context.
-	sortPiece = 1 << 16
-	// pivotSample is the number of sampled elements. Their median is the pivot.
-	pivotSample = 127
+	// maxUncheckedSort is the maximum number of elements that are sorted without a check of the context.
+	maxUncheckedSort = 1 << 16
+	// pivotSamples is the number of sampled elements. Their median is the pivot.
+	pivotSamples = 127
 	// maxBadPivots is the number of bad pivots after which quickSort falls back to [slices.SortFunc]. A pivot is bad if
 	// less than a sixteenth of the list is on one side.
 	maxBadPivots = 32
@@ -56,7 +56,7 @@ const (
 // Sort sorts a list like [slices.SortFunc] and checks a context. It panics as [interrupt.Check] does.
 func Sort[E any](ctx context.Context, list []E, cmp func(a, b E) int) {
 	switch {
-	case len(list) <= sortPiece:
+	case len(list) <= maxUncheckedSort:
 		slices.SortFunc(list, cmp)
 	case !isSorted(ctx, list, cmp):
 		quickSort(ctx, list, cmp, maxBadPivots)
@@ -79,22 +79,22 @@ func isSorted[E any](ctx context.Context, list []E, cmp func(a, b E) int) bool {
 // quickSort partitions a list until its parts are short, or until badPivotsLeft pivots were bad. It sorts the parts by
 // [slices.SortFunc], which takes O(n log n) time for any list.
 func quickSort[E any](ctx context.Context, list []E, cmp func(a, b E) int, badPivotsLeft int) {
-	for len(list) > sortPiece && badPivotsLeft > 0 {
-		var sample [pivotSample]E
+	for len(list) > maxUncheckedSort && badPivotsLeft > 0 {
+		var sample [pivotSamples]E
 		for i := range sample {
-			sample[i] = list[i*(len(list)/pivotSample)]
+			sample[i] = list[i*(len(list)/pivotSamples)]
 		}
 		slices.SortFunc(sample[:], cmp)
-		split := partition(ctx, list, cmp, sample[pivotSample/2])
-		left, right := list[:split], list[split:]
-		if len(left) > len(right) {
-			left, right = right, left
+		split := partition(ctx, list, cmp, sample[pivotSamples/2])
+		shorter, longer := list[:split], list[split:]
+		if len(shorter) > len(longer) {
+			shorter, longer = longer, shorter
 		}
-		if len(left) < len(list)/16 {
+		if len(shorter) < len(list)/16 {
 			badPivotsLeft--
 		}
-		quickSort(ctx, left, cmp, badPivotsLeft)
-		list = right
+		quickSort(ctx, shorter, cmp, badPivotsLeft)
+		list = longer
 	}
 	interrupt.Check(ctx)
 	slices.SortFunc(list, cmp)

@@ -14,7 +14,7 @@ import (
 
 // TestSort compares Sort with slices.SortFunc, and holds that it ends at any look at the context.
 func TestSort(t *testing.T) {
-	const n = 5*sortPiece + 17
+	const n = 5*maxUncheckedSort + 17
 	r := rand.New(rand.NewPCG(1, 1))
 	for name, element := range map[string]func(i int) int{
 		"random": func(int) int { return r.IntN(n) }, "sorted": func(i int) int { return i },
@@ -22,7 +22,7 @@ func TestSort(t *testing.T) {
 		"equal": func(int) int { return 7 }, "saw": func(i int) int { return i % (n / 3) },
 		"one greatest": func(i int) int { return i / (n - 1) },
 	} {
-		for _, n := range []int{0, 1, sortPiece, n} {
+		for _, n := range []int{0, 1, maxUncheckedSort, n} {
 			s := make([]int, n)
 			for i := range s {
 				s[i] = element(i)
@@ -39,8 +39,8 @@ func TestSort(t *testing.T) {
 				}()
 				assert.ErrorIs(t, err, interrupttest.ErrEnded, "%s, look %d", name, look)
 			}
-			if n > sortPiece {
-				assert.GreaterOrEqual(t, all.Checks(), n/sortPiece, name)
+			if n > maxUncheckedSort {
+				assert.GreaterOrEqual(t, all.Checks(), n/maxUncheckedSort, name)
 			}
 		}
 	}

@@ -65,9 +65,9 @@ func ConversionListing(dst, src tensor.DType) (expr.Listing, bool) {
 	return c.loop.Listing("convert"), true
 }
 
-// longRow is the minimum number of elements for which machine code is called. The call itself takes as long as the
-// conversion of tens of elements in Go.
-const longRow = 64
+// minCompiledRow is the minimum number of elements for which machine code is called. The call itself takes as long as
+// the conversion of tens of elements in Go.
+const minCompiledRow = 64
 
 // conversionCall has the arguments of a call of a conversion. Later calls reuse its memory. Lists have the result
 // first, then the operand.
@@ -82,7 +82,7 @@ var conversionCalls = sync.Pool{New: func() any { return new(conversionCall) }}
 // rowLoop returns a row loop that calls machine code for long contiguous rows, and goLoop for all other rows.
 func (c *conversion) rowLoop(goLoop strided.Row) strided.Row {
 	return func(dst, src unsafe.Pointer, dstStep, srcStep, n int) {
-		if dstStep != c.dstSize || srcStep != c.srcSize || n < longRow {
+		if dstStep != c.dstSize || srcStep != c.srcSize || n < minCompiledRow {
 			goLoop(dst, src, dstStep, srcStep, n)
 			return
 		}

@@ -4,9 +4,9 @@ import "github.com/graphrun/graphrun/graph"
 
 // InnerKernels runs inner kernels within an outer kernel, in the memory of the outer kernel.
 type InnerKernels struct {
-	// Scratch is the offset in bytes of the inner kernels' scratch memory within the outer kernel's scratch memory. It
-	// must be set before the outer kernel runs.
-	Scratch int
+	// ScratchOffset is the offset in bytes of the inner kernels' scratch memory within the outer kernel's scratch memory.
+	// It must be set before the outer kernel runs.
+	ScratchOffset int
 
 	mems graph.PerWorker[graph.Mem]
 }
@@ -34,7 +34,7 @@ func (n *InnerKernels) Phase(innerPhase graph.Phase, buffers []Buffer) graph.Pha
 // enter returns the memory of the inner kernel, which is within m, the memory of the outer kernel.
 func (n *InnerKernels) enter(m *graph.Mem, buffers []Buffer) *graph.Mem {
 	inner := n.mems.Get(m)
-	m.Within(inner, n.Scratch) // inner gets the worker, the context and the scratch memory of m
+	m.Within(inner, n.ScratchOffset) // inner gets the worker, the context and the scratch memory of m
 	for i := range buffers {
 		inner.Ptrs = append(inner.Ptrs, buffers[i].Address(m))
 	}

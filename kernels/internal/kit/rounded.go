@@ -40,11 +40,11 @@ func AbsComplex(a complex128) float64 {
 	}
 	// sqrt(large^2 + small^2) = large * sqrt(1 + (small/large)^2), without overflow of the squares
 	small /= large
-	size := large * math.Sqrt(1+float64(small*small))
-	if math.IsNaN(size) { // a part is infinite or NaN
+	magnitude := large * math.Sqrt(1+float64(small*small))
+	if math.IsNaN(magnitude) { // a part is infinite or NaN
 		return math.Hypot(real(a), imag(a))
 	}
-	return size
+	return magnitude
 }
 
 // Precision returns the distance from 1 to the next number of a dtype: torch.finfo(dtype).eps. The dtype is float32,

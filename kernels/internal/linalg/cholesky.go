@@ -41,15 +41,15 @@ var (
 			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128], memory: memoryOfCopies(2),
-		ranks: matrixResults(1)})
+	}, algorithm{float: invertByCholesky[float64], complex: invertByCholesky[complex128],
+		solverElements: elementsOfCopies(2), ranks: matrixResults(1)})
 	CholeskySolve = matrixOp(graph.SchemaOf[*upperAttrs](), graph.Semantics{Name: "cholesky_solve",
 		Doc:    "Solves A X = self for positive definite matrices A with the Cholesky factors `input2`.",
 		Params: []graph.Param{kit.Self, {Name: "input2"}}, Infer: inferCholeskySolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 2), squareExample), kit.Example(graph.Attrs{"upper": true},
 			tensor.New(tensor.Complex128, 3, 1), complexExample)},
-	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128], memory: memoryOfCopies(2),
-		ranks: matrixResults(1)})
+	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128],
+		solverElements: elementsOfCopies(2), ranks: matrixResults(1)})
 )
 
 // alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
@@ -89,9 +89,9 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		},
 		Examples: examples(nil, operands...),
 	}, algorithm{
-		float:   func(t *task[float64]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
-		complex: func(t *task[complex128]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
-		memory:  memoryOfCopies(1), ranks: ranks})
+		float:          func(t *task[float64]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
+		complex:        func(t *task[complex128]) error { return factorCholesky(t, check.name, attrsOf(t.call)) },
+		solverElements: elementsOfCopies(1), ranks: ranks})
 }
 
 // factorCholesky computes the Cholesky factor of the matrix of a task, and info if it is a result. name is the name of

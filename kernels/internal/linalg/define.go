@@ -36,9 +36,10 @@ func (t *task[T]) errorPrefix() string {
 type algorithm struct {
 	float   func(t *task[float64]) error
 	complex func(t *task[complex128]) error
-	// memory returns the number of elements that the solver needs in addition to the operands and results. in and out are
-	// the numbers of elements of the operands and results of one task. If memory is nil, the solver needs no elements.
-	memory func(in, out int) int
+	// solverElements returns the number of elements that the solver allocates in addition to the operands and results. in
+	// and out are the numbers of elements of the operands and results of one task. If solverElements is nil, the solver
+	// allocates none.
+	solverElements func(in, out int) int
 	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
 	ranks func(c *graph.Call) (in, out []int)
 }
@@ -72,14 +73,14 @@ func matrixResults(count int) func(c *graph.Call) ([]int, []int) {
 	}
 }
 
-// memoryOfCopies returns a function for algorithm.memory, for a solver that makes n copies of the operands.
-func memoryOfCopies(n int) func(in, out int) int {
+// elementsOfCopies returns a function for algorithm.solverElements, for a solver that makes n copies of the operands.
+func elementsOfCopies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }
 
-// elements returns two numbers of elements for one task: values is the total of all operands and results, and memory is
-// the number that the solver needs in addition.
-func (a *algorithm) elements(in, out []matrixBatch) (values, memory int) {
+// elementCounts returns two numbers of elements for one task: values is the total of all operands and results, and
+// memory is the number that the solver allocates in addition.
+func (a *algorithm) elementCounts(in, out []matrixBatch) (values, memory int) {
 	count := func(list []matrixBatch) (n int) {
 		for _, p := range list {
 			n += p.rows * p.cols
@@ -87,8 +88,8 @@ func (a *algorithm) elements(in, out []matrixBatch) (values, memory int) {
 		return n
 	}
 	operands, results := count(in), count(out)
-	if a.memory != nil {
-		memory = a.memory(operands, results)
+	if a.solverElements != nil {
+		memory = a.solverElements(operands, results)
 	}
 	return operands + results, memory
 }
@@ -101,16 +102,16 @@ type matrixBatch struct {
 	rowStep       int   // step between rows
 	colStep       int   // step between columns
 	batchSteps    []int // steps along the dimensions of the batch; 0 along dimensions that are broadcast
-	pointer       int   // index in Mem.Ptrs of the pointer to the first element
+	ptrIndex      int   // index in Mem.Ptrs of the pointer to the first element
 	isOmitted     bool  // whether the operand is omitted
 	isUnrequested bool  // whether the attributes do not request this result, which is then an empty vector
 }
 
 // newMatrixBatch describes an operand or a result with the given meta; an omitted operand has dtype Invalid. rank is
 // the number of dimensions that do not belong to the batch. batchRank is the number of dimensions of the batch of the
-// call, to which this batch is broadcast. pointer is the index in Mem.Ptrs.
-func newMatrixBatch(meta tensor.Meta, rank, batchRank, pointer int) matrixBatch {
-	result := matrixBatch{meta: meta, rows: 1, cols: 1, pointer: pointer}
+// call, to which this batch is broadcast. ptrIndex is the index in Mem.Ptrs.
+func newMatrixBatch(meta tensor.Meta, rank, batchRank, ptrIndex int) matrixBatch {
+	result := matrixBatch{meta: meta, rows: 1, cols: 1, ptrIndex: ptrIndex}
 	if meta.DType == tensor.Invalid {
 		result.isOmitted = true
 		return result
@@ -164,20 +165,20 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	in, out, batch := a.matrixBatches(c)
-	values, memory := a.elements(in, out)
+	values, memory := a.elementCounts(in, out)
 	elements := values + memory
 	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p matrixBatch) bool { return p.meta.DType.IsComplex() })
 	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(mem *graph.Mem, chunk int) error {
 		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
-		taskSolver := &solver[float64]{field: reals, ctx: mem.Context, memory: scratch}
+		taskSolver := &solver[float64]{field: reals, ctx: mem.Context, freeMemory: scratch}
 		return runTask(taskSolver, a.float, c, mem.Ptrs, in, out, batch, chunk, tensor.Float64)
 	}
 	if isComplex {
 		kernel.WorkerScratch *= 2
 		run = func(mem *graph.Mem, chunk int) error {
 			scratch := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
-			taskSolver := &solver[complex128]{field: complexes, ctx: mem.Context, memory: scratch}
+			taskSolver := &solver[complex128]{field: complexes, ctx: mem.Context, freeMemory: scratch}
 			return runTask(taskSolver, a.complex, c, mem.Ptrs, in, out, batch, chunk, tensor.Complex128)
 		}
 	}
@@ -192,18 +193,18 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 	current := &task[T]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
 	elementSize := int(unsafe.Sizeof(*new(T)))
 	for i := range in {
-		p := &in[i]
-		if p.isOmitted {
+		source := &in[i]
+		if source.isOmitted {
 			current.in = append(current.in, matrix[T]{})
 			continue
 		}
-		operand, load := taskSolver.zeros(p.rows, p.cols), tensor.Converter(computeType, p.meta.DType)
-		for j := range p.cols {
-			if p.rows > 0 {
-				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), p.column(ptrs, batch, chunk, j), elementSize,
-					p.rowStep, p.rows)
+		operand, load := taskSolver.zeros(source.rows, source.cols), tensor.Converter(computeType, source.meta.DType)
+		for j := range source.cols {
+			if source.rows > 0 {
+				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), source.column(ptrs, batch, chunk, j), elementSize,
+					source.rowStep, source.rows)
 			}
-			taskSolver.checkContextAfter(p.rows)
+			taskSolver.checkContextAfter(source.rows)
 		}
 		current.in = append(current.in, operand)
 	}
@@ -214,14 +215,14 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 		return err
 	}
 	for i := range out {
-		p := &out[i]
-		store := tensor.Converter(p.meta.DType, computeType)
-		for j := range p.cols {
-			if p.rows > 0 && p.isStored(batch, chunk) {
-				store(p.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
-					p.rowStep, elementSize, p.rows)
+		target := &out[i]
+		store := tensor.Converter(target.meta.DType, computeType)
+		for j := range target.cols {
+			if target.rows > 0 && target.isStored(batch, chunk) {
+				store(target.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
+					target.rowStep, elementSize, target.rows)
 			}
-			taskSolver.checkContextAfter(p.rows)
+			taskSolver.checkContextAfter(target.rows)
 		}
 	}
 	return nil
@@ -247,7 +248,7 @@ func (p *matrixBatch) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) u
 		offset += chunk % batch[dim] * p.batchSteps[dim]
 		chunk /= batch[dim]
 	}
-	return unsafe.Add(ptrs[p.pointer], offset)
+	return unsafe.Add(ptrs[p.ptrIndex], offset)
 }
 
 // reference computes the results in complex128, with the algorithm that kernels use. Tests check the algorithms by the
@@ -275,18 +276,18 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	}
 	operands, results, batch := a.matrixBatches(c)
 	inRanks, outRanks := a.ranks(c)
-	_, memory := a.elements(operands, results)
+	_, memory := a.elementCounts(operands, results)
 	var err error
 	chunk := 0
 	kit.EachIndex(batch, func(batchIndex []int) {
-		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(), memory: make([]complex128, memory)}
+		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(), freeMemory: make([]complex128, memory)}
 		current := &task[complex128]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
 		chunk++
-		for k, p := range operands {
-			operand := matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols}
+		for k, source := range operands {
+			operand := matrix[complex128]{make([]complex128, source.rows*source.cols), source.rows, source.cols}
 			for i := range operand.elements {
-				if !p.isOmitted {
-					operand.elements[i] = in[k].At(index(in[k], inRanks[k], batchIndex, i%p.rows, i/p.rows)...).Complex()
+				if !source.isOmitted {
+					operand.elements[i] = in[k].At(index(in[k], inRanks[k], batchIndex, i%source.rows, i/source.rows)...).Complex()
 				}
 			}
 			current.in = append(current.in, operand)
@@ -298,10 +299,10 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 			err = taskErr
 			return
 		}
-		for k, p := range results {
+		for k, target := range results {
 			for i, element := range current.out[k].elements {
-				if !p.isUnrequested {
-					out[k].Set(tensor.ComplexScalar(element), index(out[k], outRanks[k], batchIndex, i%p.rows, i/p.rows)...)
+				if !target.isUnrequested {
+					out[k].Set(tensor.ComplexScalar(element), index(out[k], outRanks[k], batchIndex, i%target.rows, i/target.rows)...)
 				}
 			}
 		}

@@ -43,7 +43,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 			return c.NewResults(values, vectors), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: eigen[float64], complex: eigen[complex128], memory: memoryOfCopies(4), ranks: ranks})
+	}, algorithm{float: eigen[float64], complex: eigen[complex128], solverElements: elementsOfCopies(4), ranks: ranks})
 }
 
 // eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.
@@ -63,7 +63,7 @@ func eigen[T number](t *task[T]) error {
 		t.checkContextAfter(a.rows)
 	}
 	if !t.isFinite(a) {
-		return t.eigenNotFinite(a)
+		return t.setNonFiniteResults(a)
 	}
 	vectors := t.zeros(a.rows, a.cols)
 	t.setReals(0, t.eigh(a, vectors))
@@ -73,9 +73,9 @@ func eigen[T number](t *task[T]) error {
 	return nil
 }
 
-// eigenNotFinite sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. For more than two
+// setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. For more than two
 // rows, the results also depend on the positions of the infinities.
-func (t *task[T]) eigenNotFinite(a matrix[T]) error {
+func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
 	onlyOnDiagonal := true // whether infinities on the diagonal are the only elements that are not finite
 	for j := range a.cols {
 		for i, x := range a.column(j) {

@@ -50,9 +50,10 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	if norms[i] == 0 || norms[j] == 0 {
 		return false
 	}
-	inner := s.dot(x, y)
-	inner = s.fromParts(s.re(inner)/norms[i]/norms[j], s.im(inner)/norms[i]/norms[j]) // of x/|x| and y/|y|
-	columnCosine := s.abs(inner)
+	innerProduct := s.dot(x, y)
+	// Scale it to the inner product of x/|x| and y/|y|.
+	innerProduct = s.fromParts(s.re(innerProduct)/norms[i]/norms[j], s.im(innerProduct)/norms[i]/norms[j])
+	columnCosine := s.abs(innerProduct)
 	if !(columnCosine > tolerance) { // also if it is NaN
 		return false
 	}
@@ -66,7 +67,7 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 		tangent = -tangent
 	}
 	cosine := 1 / hypot(1, tangent)
-	phase := s.fromParts(s.re(inner)/columnCosine, s.im(inner)/columnCosine)
+	phase := s.fromParts(s.re(innerProduct)/columnCosine, s.im(innerProduct)/columnCosine)
 	s.rotateColumns(x, y, cosine, cosine*tangent, phase)
 	s.rotateColumns(v.column(i), v.column(j), cosine, cosine*tangent, phase)
 	norms[i], norms[j] = s.norm(x), s.norm(y)
@@ -132,12 +133,12 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 	q := s.copyOf(u.firstColumns(rank))
 	tau := s.zeros(rank, 1).elements
 	s.qr(q, tau)
-	rest := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
-	rest.clear() // and then set to the last columns of the identity, which multiplyQ multiplies by Q
-	for j := range rest.cols {
-		rest.set(rank+j, j, s.fromParts(1, 0))
+	lastColumns := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
+	lastColumns.clear() // and then set to the last columns of the identity, which multiplyQ multiplies by Q
+	for j := range lastColumns.cols {
+		lastColumns.set(rank+j, j, s.fromParts(1, 0))
 	}
-	s.multiplyQ(q, tau, rest, notAdjoint)
+	s.multiplyQ(q, tau, lastColumns, notAdjoint)
 }
 
 // eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors

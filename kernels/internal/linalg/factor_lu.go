@@ -99,10 +99,10 @@ func (s *solver[T]) solveTriangular(a matrix[T], shape triangle, b matrix[T]) {
 	}
 }
 
-// solveLU overwrites b with the solution x of a x = b or, if adjoint is set, of a^H x = b. lu and pivots are the
+// solveLU overwrites b with the solution x of a x = b or, if isAdjoint is set, of a^H x = b. lu and pivots are the
 // results of method lu for a: P a = L U, where P makes the exchanges of pivots. Hence a^H = U^H L^H P.
-func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], adjoint bool) {
-	if !adjoint {
+func (s *solver[T]) solveLU(lu matrix[T], pivots []int, b matrix[T], isAdjoint bool) {
+	if !isAdjoint {
 		s.exchangeRows(b, pivots)
 		s.solveTriangular(lu, triangle{hasUnitDiagonal: true}, b)
 		s.solveTriangular(lu, triangle{isUpper: true}, b)

@@ -13,7 +13,7 @@ func (s *solver[T]) qr(a matrix[T], tau []T) {
 // the columns of a after k.
 func (s *solver[T]) qrStep(a matrix[T], tau []T, k int) {
 	column := a.column(k)
-	tau[k] = s.reflection(column[k:])
+	tau[k] = s.makeReflection(column[k:])
 	diagonal := column[k] // R[k,k]; column[k] stores v[k] = 1 until reflect returns
 	column[k] = s.fromParts(1, 0)
 	for j := k + 1; j < a.cols; j++ {
@@ -48,17 +48,17 @@ func (s *solver[T]) qrPivoted(a matrix[T], tau []T, columns []int) {
 	}
 }
 
-// reflection computes a reflection H = I - tau v v^H with v[0] = 1 such that H^H x = (beta, 0, ..., 0) for a real beta.
-// It overwrites x[0] with beta and x[1:] with v[1:], and returns tau. The formulas are beta = -sign(re x[0]) |x|,
+// makeReflection computes a reflection H = I - tau v v^H with v[0] = 1 such that H^H x = (beta, 0, ..., 0) for a real
+// beta. It overwrites x[0] with beta and x[1:] with v[1:], and returns tau. The formulas are beta = -sign(re x[0]) |x|,
 // tau = (beta - x[0]) / beta, and v[1:] = x[1:] / (x[0] - beta), where |x| is the norm of x. The sign of beta avoids
 // cancellation in x[0] - beta.
-func (s *solver[T]) reflection(x []T) (tau T) {
-	restNorm := s.norm(x[1:])
+func (s *solver[T]) makeReflection(x []T) (tau T) {
+	tailNorm := s.norm(x[1:])
 	re, im := s.re(x[0]), s.im(x[0])
-	if restNorm == 0 && im == 0 { // H = I, beta = x[0]
+	if tailNorm == 0 && im == 0 { // H = I, beta = x[0]
 		return s.fromParts(0, 0)
 	}
-	beta := hypot(hypot(re, im), restNorm)
+	beta := hypot(hypot(re, im), tailNorm)
 	if re >= 0 {
 		beta = -beta
 	}
@@ -80,16 +80,16 @@ func (s *solver[T]) reflect(tau T, v, y []T) {
 	s.checkContextAfter(4 * len(v))
 }
 
-// multiplyQ overwrites c with Q c or, if adjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the len(tau)
+// multiplyQ overwrites c with Q c or, if isAdjoint is set, with Q^H c. Q is the product H_0 H_1 ... of the len(tau)
 // reflections that qr stored in a and tau. For Q c the last reflection is applied first, for Q^H c the first
 // reflection.
-func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], adjoint bool) {
+func (s *solver[T]) multiplyQ(a matrix[T], tau []T, c matrix[T], isAdjoint bool) {
 	for k := range tau {
-		if !adjoint {
+		if !isAdjoint {
 			k = len(tau) - 1 - k
 		}
 		column, tauK := a.column(k), tau[k]
-		if adjoint {
+		if isAdjoint {
 			tauK = s.conj(tauK)
 		}
 		diagonal := column[k] // R[k,k]; column[k] stores v[k] = 1 until reflect returns

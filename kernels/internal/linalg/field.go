@@ -93,20 +93,20 @@ var complexes = &field[complex128]{
 	},
 }
 
-// solver computes with matrices of one type of numbers. zeros allocates matrices at the start of memory, and reduces
-// memory to the free rest. Matrices are not freed before the end of the task.
+// solver computes with matrices of one type of numbers. The method zeros allocates a matrix at the start of freeMemory.
+// Matrices are not freed before the end of the task.
 type solver[T number] struct {
 	*field[T]
-	ctx    context.Context
-	memory []T // free memory
-	work   int // approximate number of operations since the last check of the context
+	ctx                  context.Context
+	freeMemory           []T
+	operationsSinceCheck int // approximate number of operations since the last check of the context
 }
 
 // checkContextAfter counts about n operations on elements. After every kit.CheckEvery operations, it stops the
 // computation if the context was cancelled.
 func (s *solver[T]) checkContextAfter(n int) {
-	if s.work += n; s.work >= kit.CheckEvery {
-		s.work = 0
+	if s.operationsSinceCheck += n; s.operationsSinceCheck >= kit.CheckEvery {
+		s.operationsSinceCheck = 0
 		interrupt.Check(s.ctx)
 	}
 }
@@ -134,8 +134,8 @@ func (a matrix[T]) clear() { clear(a.elements) }
 // zeros returns a matrix of zeros in the memory of the solver.
 func (s *solver[T]) zeros(rows, cols int) matrix[T] {
 	n := rows * cols
-	m := matrix[T]{s.memory[:n:n], rows, cols}
-	s.memory = s.memory[n:]
+	m := matrix[T]{s.freeMemory[:n:n], rows, cols}
+	s.freeMemory = s.freeMemory[n:]
 	m.clear()
 	s.checkContextAfter(n)
 	return m
@@ -155,7 +155,7 @@ func (s *solver[T]) adjointOf(a matrix[T]) matrix[T] {
 	return result
 }
 
-// Values of parameters that are named adjoint.
+// Values of parameters that are named isAdjoint.
 const (
 	notAdjoint = false
 	useAdjoint = true

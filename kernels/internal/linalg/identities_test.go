@@ -25,7 +25,7 @@ func TestNorm(t *testing.T) {
 
 // TestSubnormalRest checks the factors of a matrix of rank 1. Rotations leave a column of subnormal elements.
 func TestSubnormalRest(t *testing.T) {
-	s := &solver[float64]{field: reals, ctx: context.Background(), memory: make([]float64, 1<<10)}
+	s := &solver[float64]{field: reals, ctx: context.Background(), freeMemory: make([]float64, 1<<10)}
 	a := s.zeros(3, 3)
 	for i := range 3 {
 		for j, x := range []float64{-0.27887507905339715, 0.829498734978446, 1.6695404005141246} {
@@ -44,7 +44,7 @@ func checkIdentities[T number](t *testing.T, f *field[T]) {
 	for _, size := range [][2]int{{1, 1}, {2, 2}, {5, 5}, {7, 3}, {3, 7}, {40, 40}, {60, 20}, {6, 1}} {
 		for _, rank := range []int{1, 3, 100} {
 			rows, cols := size[0], size[1]
-			s := &solver[T]{field: f, ctx: context.Background(), memory: make([]T, 1<<18)}
+			s := &solver[T]{field: f, ctx: context.Background(), freeMemory: make([]T, 1<<18)}
 			a := s.random(rng, rows, cols)
 			if rank < min(rows, cols) {
 				a = s.product(s.random(rng, rows, rank), s.random(rng, rank, cols))
@@ -210,7 +210,7 @@ func checkLeastSquares[T number](t *testing.T, f *field[T]) {
 			rows, cols := size[0], size[1]
 			least := min(rows, cols)
 			rank = min(rank, least)
-			s := &solver[T]{field: f, ctx: context.Background(), memory: make([]T, 1<<18)}
+			s := &solver[T]{field: f, ctx: context.Background(), freeMemory: make([]T, 1<<18)}
 			a := s.product(s.random(rng, rows, rank), s.random(rng, rank, cols))
 			b := s.random(rng, rows, 2)
 			u, v := s.zeros(rows, least), s.zeros(cols, least)

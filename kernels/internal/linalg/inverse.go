@@ -109,9 +109,9 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 		Examples: []graph.Example{kit.Example(nil, squareExample, kit.F32(3, 4)), kit.Example(nil, squareExample, kit.F32(3)),
 			kit.Example(graph.Attrs{"left": false}, complexExample, tensor.New(tensor.Complex128, 2, 3))},
 	}, algorithm{
-		float:   func(t *task[float64]) error { return solve(t, attrsOf(t.call)) },
-		complex: func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
-		memory:  memoryOfCopies(2),
+		float:          func(t *task[float64]) error { return solve(t, attrsOf(t.call)) },
+		complex:        func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
+		solverElements: elementsOfCopies(2),
 		ranks: func(c *graph.Call) (in, out []int) {
 			bRank := 2
 			if hasVectorB(c) {

@@ -38,9 +38,9 @@ var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linal
 		kit.Example(graph.Attrs{"driver": "gelss", "rcond": 0.1}, wideExample, tensor.New(tensor.Float64, 3, 2)),
 		kit.Example(graph.Attrs{"driver": "gels"}, complexExample, tensor.New(tensor.Complex128, 3))},
 }, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
-	memory: func(in, out int) int { return 8*in + 2*out }, // an upper bound for all drivers
+	solverElements: func(in, out int) int { return 8*in + 2*out }, // an upper bound for all drivers
 	ranks: func(c *graph.Call) (in, out []int) {
-		bRank, solutionRank, rankRank := 2, 2, 0
+		bRank, solutionRank, rankResultRank := 2, 2, 0
 		if c.Type(1).Rank() < c.Type(0).Rank() {
 			bRank = 1
 		}
@@ -48,9 +48,9 @@ var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linal
 			solutionRank = 1
 		}
 		if kit.Attrs[*lstsqAttrs](c).Driver == "gels" {
-			rankRank = 1 // an empty vector
+			rankResultRank = 1 // an empty vector
 		}
-		return []int{2, bRank}, []int{solutionRank, 1, rankRank, 1}
+		return []int{2, bRank}, []int{solutionRank, 1, rankResultRank, 1}
 	}})
 
 // findsSingularValues reports whether a driver computes singular values.
@@ -148,8 +148,8 @@ func leastSquares[T number](t *task[T]) error {
 			x.elements[i] = t.fromParts(math.NaN(), math.NaN())
 		}
 	case attrs.Driver == "gels":
-		if dependent := t.solveFullRank(a, b, x); dependent > 0 {
-			return rankError(dependent)
+		if firstDependent := t.solveFullRank(a, b, x); firstDependent > 0 {
+			return rankError(firstDependent)
 		}
 	case attrs.Driver == "gelsy":
 		rank = t.solvePivoted(a, b, x, rcond)
@@ -187,7 +187,7 @@ func (s *solver[T]) residual(a matrix[T], x, b []T) float64 {
 // It may overwrite a and b. The result is 0 after success. If the rank is not full, the result is the number, from 1,
 // of the first diagonal element of the triangular factor that is 0. If a has only zeros, x remains 0, and the result is
 // 0.
-func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
+func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (firstDependent int) {
 	if s.norm(a.elements) == 0 {
 		return 0
 	}
@@ -211,7 +211,7 @@ func (s *solver[T]) solveFullRank(a, b, x matrix[T]) (dependent int) {
 // solveWide sets x to the minimum-norm solution of a x = b, where a has at most as many rows as columns. The operand
 // adjoint is a^H, and is overwritten. If a has r rows, only the first r rows of b are read. The result is as in
 // solveFullRank.
-func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (dependent int) {
+func (s *solver[T]) solveWide(adjoint, b, x matrix[T]) (firstDependent int) {
 	rank := adjoint.cols
 	tau := s.zeros(rank, 1).elements
 	s.qr(adjoint, tau)
@@ -290,8 +290,8 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 // isWellConditioned reports whether the condition number of the leading k rows and columns of the upper triangle of r
 // is at most 1/rcond.
 func (s *solver[T]) isWellConditioned(r matrix[T], k int, rcond float64) bool {
-	freeMemory := s.memory
-	defer func() { s.memory = freeMemory }() // free the matrices of this function
+	freeMemory := s.freeMemory
+	defer func() { s.freeMemory = freeMemory }() // free the matrices of this function
 	block := s.zeros(k, k)
 	for j := range k {
 		copy(block.column(j), r.column(j)[:j+1])

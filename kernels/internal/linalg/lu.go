@@ -29,7 +29,7 @@ type luSolveAttrs struct {
 	Adjoint bool `attr:"adjoint" default:"false" doc:"solve with the adjoint of A"`
 }
 
-var threeMatrices = []string{"P", "L", "U"}
+var luResultNames = []string{"P", "L", "U"}
 
 // LUUnpackParams are the operands of lu_unpack.
 var LUUnpackParams = []graph.Param{{Name: "LU_data"},
@@ -44,7 +44,7 @@ var (
 	LUFactorEx = luFactorOp(graph.SchemaOf[*luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})
 	LU         = matrixOp(graph.SchemaOf[*luAttrs](), graph.Semantics{Name: "linalg_lu",
 		Doc: "Factors each matrix as P L U: P permutes rows, L is lower triangular with ones on the diagonal, U is upper " +
-			"triangular.", Params: []graph.Param{operandA}, Outputs: threeMatrices,
+			"triangular.", Params: []graph.Param{operandA}, Outputs: luResultNames,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			aType := c.Type(0)
 			if err := checkLU("linalg.lu", aType, kit.Attrs[*luAttrs](c).Pivot); err != nil {
@@ -70,7 +70,7 @@ var (
 			return c.NewResult(out), err
 		},
 		Examples: examplesOfLUSolve(0, 1, 2),
-	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], memory: memoryOfCopies(1),
+	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], solverElements: elementsOfCopies(1),
 		ranks: fixedRanks([]int{2, 1, 2}, []int{2})})
 	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
 		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A, `LU_data` and `LU_pivots`.",
@@ -84,7 +84,7 @@ var (
 			return c.NewResult(out), err
 		},
 		Examples: examplesOfLUSolve(1, 2, 0),
-	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], memory: memoryOfCopies(1),
+	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], solverElements: elementsOfCopies(1),
 		ranks: fixedRanks([]int{2, 2, 1}, []int{2})})
 )
 
@@ -298,20 +298,20 @@ func linalgLUSolve[T number](t *task[T]) error {
 
 func luSolve[T number](t *task[T]) error { return solveByLU(t, t.in[1], t.in[2], t.in[0], true, false) }
 
-// solveByLU solves A X = B or, if isLeft is not set, X A = B. If adjoint is set, the equation has the adjoint of A in
+// solveByLU solves A X = B or, if isLeft is not set, X A = B. If isAdjoint is set, the equation has the adjoint of A in
 // place of A. X A = B is solved as A^H X^H = B^H.
-func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], isLeft, adjoint bool) error {
+func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], isLeft, isAdjoint bool) error {
 	pivotRows, err := pivotsOf(t, pivots, lu.rows)
 	if err != nil {
 		return err
 	}
 	if isLeft {
 		copy(t.out[0].elements, b.elements)
-		t.solveLU(lu, pivotRows, t.out[0], adjoint)
+		t.solveLU(lu, pivotRows, t.out[0], isAdjoint)
 		return nil
 	}
 	adjointSolution := t.adjointOf(b)
-	t.solveLU(lu, pivotRows, adjointSolution, !adjoint)
+	t.solveLU(lu, pivotRows, adjointSolution, !isAdjoint)
 	t.storeAdjoint(adjointSolution, t.out[0])
 	return nil
 }

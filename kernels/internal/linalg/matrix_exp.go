@@ -29,7 +29,7 @@ func matrixExpOp(name string) *graph.Op {
 			return c.NewResult(out), err
 		},
 		Examples: examples(nil, squareExample, complexExample),
-	}, algorithm{float: exponential[float64], complex: exponential[complex128], memory: memoryOfCopies(1),
+	}, algorithm{float: exponential[float64], complex: exponential[complex128], solverElements: elementsOfCopies(1),
 		ranks: matrixResults(1)})
 }
 

@@ -51,8 +51,8 @@ var (
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
-		float:   func(t *task[float64]) error { return reflections(t) },
-		complex: func(t *task[complex128]) error { return reflections(t) },
+		float:   func(t *task[float64]) error { return factorToReflections(t) },
+		complex: func(t *task[complex128]) error { return factorToReflections(t) },
 		ranks:   fixedRanks([]int{2}, []int{2, 1})})
 	HouseholderProduct = householderOp("linalg_householder_product", []graph.Param{{Name: "input"}, {Name: "tau"}})
 	Orgqr              = householderOp("orgqr", []graph.Param{kit.Self, {Name: "input2"}})
@@ -63,7 +63,7 @@ var (
 		Examples: []graph.Example{kit.Example(nil, tallExample, kit.F32(2, 3), tallExample),
 			kit.Example(graph.Attrs{"left": false, "transpose": true}, complexExample, tensor.New(tensor.Complex128, 2),
 				tensor.New(tensor.Complex128, 2, 3))},
-	}, algorithm{float: multiplyByQ[float64], complex: multiplyByQ[complex128], memory: memoryOfCopies(1),
+	}, algorithm{float: multiplyByQ[float64], complex: multiplyByQ[complex128], solverElements: elementsOfCopies(1),
 		ranks: fixedRanks([]int{2, 1, 2}, []int{2})})
 )
 
@@ -92,9 +92,9 @@ func qrOp(attrs *graph.Schema, name string, operand graph.Param, mode func(*grap
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{
-		float:   func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
-		complex: func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
-		memory:  memoryOfCopies(1), ranks: matrixResults(2)})
+		float:          func(t *task[float64]) error { return factorQR(t, mode(t.call)) },
+		complex:        func(t *task[complex128]) error { return factorQR(t, mode(t.call)) },
+		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
 }
 
 // factorQR computes the factors Q and R of the matrix of a task. If mode is r, it computes only R.
@@ -115,8 +115,8 @@ func factorQR[T number](t *task[T], mode string) error {
 	return nil
 }
 
-// reflections computes the results a and tau of geqrf.
-func reflections[T number](t *task[T]) error {
+// factorToReflections computes the results a and tau of geqrf.
+func factorToReflections[T number](t *task[T]) error {
 	t.qr(t.in[0], t.out[1].elements)
 	copy(t.out[0].elements, t.in[0].elements)
 	return nil

@@ -44,7 +44,7 @@ var (
 			return c.NewResults(u, s, v), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], memory: svdMemory,
+	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 	Svdvals = matrixOp(graph.SchemaOf[*svdvalsAttrs](), graph.Semantics{Name: "linalg_svdvals",
 		Doc: "Returns the singular values of matrices, in descending order.", Params: []graph.Param{operandA},
@@ -56,20 +56,20 @@ var (
 			return c.NewResult(s), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], memory: svdMemory,
+	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{1})})
 	SVD = matrixOp(graph.SchemaOf[*svdAttrs](), graph.Semantics{Name: "svd",
 		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
 		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
-	}, algorithm{float: svdWithV[float64], complex: svdWithV[complex128], memory: svdMemory,
+	}, algorithm{float: svdWithV[float64], complex: svdWithV[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 )
 
-// svdMemory is algorithm.memory for singular values. It returns a bound: U and V together have at most as many elements
-// as the results or, if U and V are not results, as two operands. Each of the at most four other matrices of the solver
-// has at most as many elements as the operand.
-func svdMemory(in, out int) int { return 4*in + max(2*in, out) }
+// svdElements is algorithm.solverElements for singular values. It returns a bound: U and V together have at most as
+// many elements as the results or, if U and V are not results, as two operands. Each of the at most four other matrices
+// of the solver has at most as many elements as the operand.
+func svdElements(in, out int) int { return 4*in + max(2*in, out) }
 
 // checkDriver returns PyTorch's error for a driver. PyTorch checks the driver only if the operand has elements.
 func checkDriver(c *graph.Call, driver *string) error {

@@ -45,16 +45,16 @@ var (
 			kit.Example(graph.Attrs{"upper": false, "left": false, "unitriangular": true}, complexExample,
 				tensor.New(tensor.Complex128, 2, 3))},
 	}, algorithm{float: linalgSolveTriangular[float64], complex: linalgSolveTriangular[complex128],
-		memory: memoryOfCopies(2),
-		ranks:  matrixResults(1)})
+		solverElements: elementsOfCopies(2),
+		ranks:          matrixResults(1)})
 	TriangularSolve = matrixOp(graph.SchemaOf[*triangularSolveAttrs](), graph.Semantics{Name: "triangular_solve",
 		Doc: "Solves A X = self with a triangular matrix `A`. The other triangle is not read. Also returns a copy " +
 			"of `A`.", Params: []graph.Param{kit.Self, operandA}, Outputs: []string{"solution", "cloned_coefficient"},
 		Infer: inferTriangularSolve,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(3, 4), squareExample),
 			kit.Example(graph.Attrs{"transpose": true}, tensor.New(tensor.Complex128, 3, 2), complexExample)},
-	}, algorithm{float: triangularSolve[float64], complex: triangularSolve[complex128], memory: memoryOfCopies(1),
-		ranks: matrixResults(2)})
+	}, algorithm{float: triangularSolve[float64], complex: triangularSolve[complex128],
+		solverElements: elementsOfCopies(1), ranks: matrixResults(2)})
 )
 
 // linalgSolveTriangular computes the result of linalg_solve_triangular. X A = B is solved as A^T X^T = B^T; the

@@ -34,23 +34,23 @@ const (
 // arguments of the code. Operands with one element are supported only if hasLaneMemory is set; SetOperands broadcasts
 // them to [EpilogueLanes].
 func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneMemory bool) (
-	tiles TileEpilogue, ok bool) {
-	tiles.firstSlot = firstSlot
+	tileEpilogue TileEpilogue, ok bool) {
+	tileEpilogue.firstSlot = firstSlot
 	for _, fused := range epilogue.Chain() {
 		step, ok := tileStep(fused, columns)
 		if !ok || fused.IsScalar && !hasLaneMemory {
 			return TileEpilogue{}, false
 		}
 		if fused.AddressIndex > 0 { // the step reads an operand
-			step.Operand = len(tiles.operandSteps)
-			tiles.operandSteps = append(tiles.operandSteps, fused)
+			step.Operand = len(tileEpilogue.operandSteps)
+			tileEpilogue.operandSteps = append(tileEpilogue.operandSteps, fused)
 		}
-		tiles.Steps = append(tiles.Steps, step)
+		tileEpilogue.Steps = append(tileEpilogue.Steps, step)
 	}
-	if len(tiles.Steps) == 0 || len(tiles.operandSteps) > maxEpilogueOperands {
+	if len(tileEpilogue.Steps) == 0 || len(tileEpilogue.operandSteps) > maxEpilogueOperands {
 		return TileEpilogue{}, false
 	}
-	return tiles, true
+	return tileEpilogue, true
 }
 
 // tileStep returns a step in the form that tiles apply, or false if tiles cannot apply the step. The caller sets the
@@ -98,17 +98,17 @@ func (epilogue *TileEpilogue) SetOperands(args *jit.Args, m *graph.Mem, lanes *E
 	}
 }
 
-// SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
-// result, and column the offset of its first column in a row, both in bytes.
-func (epilogue *TileEpilogue) SetOffsets(args *jit.Args, element, column int) {
+// SetOffsets sets the offsets of the operands for a tile. elementOffset is the offset of the tile's first element in
+// the result, and columnOffset the offset of its first column in a row, both in bytes.
+func (epilogue *TileEpilogue) SetOffsets(args *jit.Args, elementOffset, columnOffset int) {
 	for i, step := range epilogue.operandSteps {
 		switch {
 		case step.IsScalar:
 			args.Row[epilogue.firstSlot+i] = 0
 		case step.AlongFastest:
-			args.Row[epilogue.firstSlot+i] = column
+			args.Row[epilogue.firstSlot+i] = columnOffset
 		default:
-			args.Row[epilogue.firstSlot+i] = element
+			args.Row[epilogue.firstSlot+i] = elementOffset
 		}
 	}
 }

@@ -64,33 +64,33 @@ type Job struct {
 }
 
 const (
-	// undividedMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if
+	// maxUndividedMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if
 	// there are many entries. The panels of such an entry stay in the worker's cache, and no barrier separates packing
 	// from computing.
-	undividedMACs = 32 << 20
-	// smallMACs is the maximum number of multiplications of an entry that is never divided among workers.
-	smallMACs = machine.MACGrain
-	// undividedEntries is the minimum number of undivided entries that keeps all workers busy.
-	undividedEntries = 16
+	maxUndividedMACs = 32 << 20
+	// maxSmallMACs is the maximum number of multiplications of an entry that is never divided among workers.
+	maxSmallMACs = machine.MACGrain
+	// minUndividedEntries is the minimum number of undivided entries that keeps all workers busy.
+	minUndividedEntries = 16
 	// entriesPerCheck is the number of entries between two checks of the context.
 	entriesPerCheck = 256
-	// panelBytes bounds the packed panels in scratch memory. A wave is a set of entries that are computed together;
-	// their panels fit in panelBytes.
-	panelBytes = 64 << 20
-	// maxWaves bounds the number of waves. For more entries, the waves are larger, and their panels exceed panelBytes.
+	// maxPanelBytes bounds the packed panels in scratch memory. A wave is a set of entries that are computed together;
+	// their panels fit in maxPanelBytes.
+	maxPanelBytes = 64 << 20
+	// maxWaves bounds the number of waves. For more entries, the waves are larger, and their panels exceed maxPanelBytes.
 	maxWaves = 256
 )
 
 // Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared
 // scratch starts at scratchOffset.
-func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, scratch, worker int) {
+func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, scratchBytes, worker int) {
 	multiplier.elemBytes = multiplier.Plan.DType().Size()
 	sharedBytes, workerBytes := kit.AlignUp(multiplier.Plan.SharedBytes()), kit.AlignUp(multiplier.Plan.WorkerBytes())
 	if multiplier.Entries == 0 || multiplier.Plan.Tiles(0) == 0 {
 		return nil, 0, 0
 	}
-	if multiplier.Entries > 1 && (multiplier.MACs <= smallMACs || multiplier.Entries >= undividedEntries &&
-		multiplier.MACs <= undividedMACs) {
+	if multiplier.Entries > 1 && (multiplier.MACs <= maxSmallMACs || multiplier.Entries >= minUndividedEntries &&
+		multiplier.MACs <= maxUndividedMACs) {
 		chunkEntries := max(1, multiplier.chunkMACs()/max(1, multiplier.MACs))
 		return []graph.Phase{{
 			Chunks: kit.DivUp(multiplier.Entries, chunkEntries),
@@ -103,7 +103,7 @@ func (multiplier *Multiplier) Phases(scratchOffset int) (phases []graph.Phase, s
 	}
 	waveEntries := multiplier.Entries
 	if sharedBytes > 0 {
-		waveEntries = min(waveEntries, max(1, panelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
+		waveEntries = min(waveEntries, max(1, maxPanelBytes/sharedBytes, kit.DivUp(multiplier.Entries, maxWaves)))
 	}
 	for firstEntry := 0; firstEntry < multiplier.Entries; firstEntry += waveEntries {
 		for phase := range multiplier.Plan.Phases() {

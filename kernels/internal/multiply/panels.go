@@ -57,11 +57,11 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
 	lanes := min(p.Width, p.Lanes-first)
 	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
-	for k, filled := 0, 0; k < len(terms); {
-		termCount, step := evenSteps(terms[k:])
-		if filled += termCount * p.Width; filled >= elementsPerCheck {
+	for k, filledElements := 0, 0; k < len(terms); {
+		termCount, step := evenPrefix(terms[k:])
+		if filledElements += termCount * p.Width; filledElements >= elementsPerCheck {
 			interrupt.Check(ctx)
-			filled = 0
+			filledElements = 0
 		}
 		if lanes < p.Width { // the missing lanes of the last panel are 0
 			clear(dst[k*p.Width*size:][:termCount*p.Width*size])
@@ -73,9 +73,9 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	}
 }
 
-// evenSteps returns the length and the spacing of an evenly spaced prefix of a list of offsets. The prefix is as long
-// as possible, up to a bound that lets a block of the prefix stay in the caches. offsets must not be empty.
-func evenSteps(offsets []int) (count, spacing int) {
+// evenPrefix returns the length and the spacing of an evenly spaced prefix of a list of offsets. The prefix is as long
+// as possible, but at most maxLength, so that the elements of its terms stay in the caches. offsets must not be empty.
+func evenPrefix(offsets []int) (count, spacing int) {
 	const maxLength = 256
 	if len(offsets) < 2 {
 		return len(offsets), 0
@@ -97,21 +97,21 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	if p.Terms != nil {
 		terms = p.terms()
 	}
-	panels, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
-	for first := 0; first < p.Lanes; first += panels * p.Width {
+	panelsPerCheck, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
+	for first := 0; first < p.Lanes; first += panelsPerCheck * p.Width {
 		interrupt.Check(ctx)
-		lanes := min(panels*p.Width, p.Lanes-first)
+		lanes := min(panelsPerCheck*p.Width, p.Lanes-first)
 		target, source := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
-		switch depth := elementsPerCheck / p.Width; {
+		switch termsPerCheck := elementsPerCheck / p.Width; {
 		case p.Terms != nil:
 			for i := range kit.DivUp(lanes, p.Width) {
 				p.FillPanel(ctx, terms, dst, src, first/p.Width+i)
 			}
-		case panels == 1:
-			for k := 0; k < p.Depth; k += depth {
+		case panelsPerCheck == 1:
+			for k := 0; k < p.Depth; k += termsPerCheck {
 				interrupt.Check(ctx)
 				gemm.PackPanels(p.DType, target[k*p.Width*size:], p.Width, unsafe.Add(source, k*p.TermStride*size),
-					min(depth, p.Depth-k), lanes, p.TermStride, p.LaneStride)
+					min(termsPerCheck, p.Depth-k), lanes, p.TermStride, p.LaneStride)
 			}
 		default:
 			gemm.PackPanels(p.DType, target, p.Width, source, p.Depth, lanes, p.TermStride, p.LaneStride)
@@ -144,12 +144,12 @@ func PackingOf(list ...*Panels) graph.Packing {
 	}
 	forEachMatrix := func(packed, matrices *tensor.Tensor, visit func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := dtype.Size()
-		rest := kit.ElementsOf[byte](packed.Pointer(), packing.Len*size)
+		remaining := kit.ElementsOf[byte](packed.Pointer(), packing.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
 				packedBytes := p.MatrixLen() * size
-				visit(p, rest[:packedBytes], unsafe.Add(matrices.Pointer(), start*size))
-				rest = rest[packedBytes:]
+				visit(p, remaining[:packedBytes], unsafe.Add(matrices.Pointer(), start*size))
+				remaining = remaining[packedBytes:]
 			}
 		}
 	}

@@ -36,11 +36,11 @@ type SumConversion struct {
 	AddsProduct bool
 	// SubtractsProduct: the loop subtracts a second product of the same kind, point * total.
 	SubtractsProduct bool
-	// Scaled: the loop scales the sums and rounds them to DType, as [Requantize] does. The operands are the scale, with
-	// one element or one for each column, and the zero point. Without Scaled, results are int32.
-	Scaled   bool
-	OneScale bool         // whether all columns have the same scale
-	DType    tensor.DType // int8 or uint8; used if Scaled is set
+	// IsScaled: the loop scales the sums and rounds them to DType, as [Requantize] does. The operands are the scale, with
+	// one element or one for each column, and the zero point. Without IsScaled, results are int32.
+	IsScaled    bool
+	HasOneScale bool         // whether all columns have the same scale
+	DType       tensor.DType // int8 or uint8; used if IsScaled is set
 }
 
 // Loop compiles the loop. It runs along the columns of a row.
@@ -61,12 +61,12 @@ func (conversion SumConversion) Loop() (*loops.Loop, error) {
 		addOperand("point", i32, onePerRow)
 		addOperand("total", i32, onePerColumn)
 	}
-	if conversion.Scaled {
+	if conversion.IsScaled {
 		lowest, highest := byteBounds(conversion.DType)
 		out = conversion.DType
 		formula += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
 			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", conversion.DType, lowest, highest)
-		addOperand("scale", tensor.Float32, conversion.OneScale)
+		addOperand("scale", tensor.Float32, conversion.HasOneScale)
 		addOperand("zero", conversion.DType, onePerRow)
 	} else {
 		formula += "; s"

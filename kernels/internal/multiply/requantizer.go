@@ -37,7 +37,7 @@ func NewRequantizer(dtype tensor.DType) (*Requantizer, error) {
 		r.code, err = requantize.Compile(dtype == tensor.Int8, machine.HostFeatures())
 		return r, err
 	}
-	r.loop, err = SumConversion{Scaled: true, DType: dtype}.Loop()
+	r.loop, err = SumConversion{IsScaled: true, DType: dtype}.Loop()
 	return r, err
 }
 

@@ -6,7 +6,7 @@ import "github.com/graphrun/graphrun/internal/machine"
 // The rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip
 // by one block. A band is a sequence of strips. All strips of a band are computed for one block, while the weights of
 // the block are in cache, before the next block. The loops are, from the outermost: images, bands, blocks, strips of a
-// band.
+// band. For example, 4 strips in bands of 2 and 2 blocks give the units (block, strip): 00 01 10 11 02 03 12 13.
 type StripOrder struct {
 	Images     int // number of images
 	Blocks     int // number of blocks of columns
@@ -18,8 +18,8 @@ type StripOrder struct {
 // Units returns the number of units.
 func (order *StripOrder) Units() int { return order.Images * order.Blocks * order.Strips }
 
-// Cut divides the units into chunks. work is the work of a unit, and grain the desired work of a chunk.
-func (order *StripOrder) Cut(work, grain int) {
+// Divide divides the units into chunks. work is the work of a unit, and grain the desired work of a chunk.
+func (order *StripOrder) Divide(work, grain int) {
 	order.division = machine.DivideUnits(order.Units(), work, grain)
 }
 

@@ -162,7 +162,7 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 	return func(c *graph.Call) kit.ScalarFunc {
 		alpha := kit.Attrs[*addAttrs](c).Alpha
 		// The conversion of the product to float64 forbids a fused multiply-add.
-		numbers := kit.ByDTypeKind(
+		byKind := kit.ByDTypeKind(
 			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },
 			func(x []float64) float64 { return x[0] + float64(float64(sign)*alpha.Float()*x[1]) },
 			func(x []complex128) complex128 {
@@ -173,7 +173,7 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 			if dtype == tensor.Bool { // only add supports bools
 				return tensor.BoolScalar(x[0].Int() != 0 || x[1].Int() != 0 && alpha.Int() != 0)
 			}
-			return numbers(dtype, x)
+			return byKind(dtype, x)
 		}
 	}
 }

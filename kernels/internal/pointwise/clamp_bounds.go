@@ -21,11 +21,11 @@ type clampBounds struct {
 
 // check rejects calls without bounds, calls with bounds of both forms, and complex operands.
 func (bounds clampBounds) check(c *graph.Call) error {
-	operands, numbers := bounds.lowerIsOperand || bounds.upperIsOperand, bounds.min.IsSet() || bounds.max.IsSet()
+	hasOperands, hasNumbers := bounds.lowerIsOperand || bounds.upperIsOperand, bounds.min.IsSet() || bounds.max.IsSet()
 	switch {
-	case operands && numbers:
+	case hasOperands && hasNumbers:
 		return errors.New("clamp: bounds must be all operands or all attributes")
-	case !operands && !numbers:
+	case !hasOperands && !hasNumbers:
 		return errors.New("torch.clamp: At least one of 'min' or 'max' must not be None")
 	}
 	dtype, err := resultType(c.In, bounds.min, bounds.max)
@@ -84,12 +84,12 @@ var (
 	clampFormula      = formula("minimum(maximum(x, lo), hi)", "x")
 	lowerClampFormula = formula("maximum(x, lo)", "x")
 	upperClampFormula = formula("minimum(x, hi)", "x")
-	clampTypes        = slices.Concat(integers, floats)
+	clampDTypes       = slices.Concat(integers, floats)
 )
 
 // clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
 func clampBetween(name string, iteration *rule.Rule, lo, hi tensor.Scalar) (rule.Kernel, error) {
-	if dtype := iteration.DType(1); !slices.Contains(clampTypes, dtype) {
+	if dtype := iteration.DType(1); !slices.Contains(clampDTypes, dtype) {
 		return rule.Kernel{}, kit.NotImplemented(name, dtype)
 	}
 	return clampKernel(iteration, lo, hi), nil

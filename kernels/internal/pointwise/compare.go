@@ -21,19 +21,19 @@ var (
 		}, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
 	Lt = comparisonOp("lt", "Returns whether self is less than `other`. Complex numbers have no order.",
 		"x < y", nil,
-		ordered(func(x []int64) bool { return x[0] < x[1] }, func(x []uint64) bool { return x[0] < x[1] },
+		orderRef(func(x []int64) bool { return x[0] < x[1] }, func(x []uint64) bool { return x[0] < x[1] },
 			func(x []float64) bool { return x[0] < x[1] }))
 	Le = comparisonOp("le", "Returns whether self is at most `other`. Complex numbers have no order.",
 		"x <= y", nil,
-		ordered(func(x []int64) bool { return x[0] <= x[1] }, func(x []uint64) bool { return x[0] <= x[1] },
+		orderRef(func(x []int64) bool { return x[0] <= x[1] }, func(x []uint64) bool { return x[0] <= x[1] },
 			func(x []float64) bool { return x[0] <= x[1] }))
 	Gt = comparisonOp("gt", "Returns whether self is greater than `other`. Complex numbers have no order.",
 		"x > y", nil,
-		ordered(func(x []int64) bool { return x[0] > x[1] }, func(x []uint64) bool { return x[0] > x[1] },
+		orderRef(func(x []int64) bool { return x[0] > x[1] }, func(x []uint64) bool { return x[0] > x[1] },
 			func(x []float64) bool { return x[0] > x[1] }))
 	Ge = comparisonOp("ge", "Returns whether self is at least `other`. Complex numbers have no order.",
 		"x >= y", nil,
-		ordered(func(x []int64) bool { return x[0] >= x[1] }, func(x []uint64) bool { return x[0] >= x[1] },
+		orderRef(func(x []int64) bool { return x[0] >= x[1] }, func(x []uint64) bool { return x[0] >= x[1] },
 			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
@@ -46,9 +46,9 @@ func comparisonOp(name, doc, formulaText string, moreDTypes []tensor.DType, ref 
 		kit.IgnoringCall(ref), kit.BinaryExample, kit.IntegersExample)
 }
 
-// ordered returns the ScalarFunc of a comparison by order, such as less than. ofUints is for uint64, and ofInts for
+// orderRef returns the ScalarFunc of a comparison by order, such as less than. ofUints is for uint64, and ofInts for
 // bools and all other integers.
-func ordered(ofInts func(x []int64) bool, ofUints func(x []uint64) bool,
+func orderRef(ofInts func(x []int64) bool, ofUints func(x []uint64) bool,
 	ofFloats func(x []float64) bool) kit.ScalarFunc {
 	return kit.WithUint64Case(func(x []uint64) uint64 { return uint64(boolInt(ofUints(x))) },
 		boolRef(ofInts, ofFloats, nil))

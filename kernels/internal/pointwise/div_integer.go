@@ -47,12 +47,12 @@ func HasZero[T integer](list []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
 	elementsPerWord := 8 / size
 	ones := ^uint64(0) / (1<<(8*size) - 1)
-	highBits, found := ones<<(8*size-1), uint64(0)
+	highBits, zeroBits := ones<<(8*size-1), uint64(0)
 	words := len(list) / elementsPerWord
 	for _, word := range unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(list))), words) {
-		found |= (word - ones) &^ word & highBits
+		zeroBits |= (word - ones) &^ word & highBits
 	}
-	return found != 0 || slices.Contains(list[words*elementsPerWord:], 0)
+	return zeroBits != 0 || slices.Contains(list[words*elementsPerWord:], 0)
 }
 
 // floorQuotient returns the quotient rounded down.

@@ -3,7 +3,7 @@
 // ([Where]), and [PointwiseExpression], which computes an expression given by the user.
 //
 // Most ops are defined by a formula, which is a line of text in the language of package expr (formula.go). One formula
-// serves all dtypes: the functions of formula.go turn it into a table of kernels by dtype ([kernelTable]). The kernels
+// serves all dtypes: the functions of formula.go make a table of kernels by dtype from it ([kernelTable]). The kernels
 // are compiled to machine code or interpreted. Two groups of ops also use loops in Go. Powers of integers do, because
 // expressions have no loops. Integer divisions do, because they fail if a divisor is 0, and expressions cannot fail
 // (div_integer.go).

@@ -55,11 +55,11 @@ func init() {
 
 // elu returns the reference function of the attributes.
 func elu(attrs *eluAttrs) func(float64) float64 {
-	below, above := attrs.Alpha*attrs.Scale, attrs.Scale
+	negativeFactor, positiveFactor := attrs.Alpha*attrs.Scale, attrs.Scale
 	return func(x float64) float64 {
 		if x <= 0 {
-			return below * math.Expm1(x*attrs.InputScale)
+			return negativeFactor * math.Expm1(x*attrs.InputScale)
 		}
-		return x * above
+		return x * positiveFactor
 	}
 }

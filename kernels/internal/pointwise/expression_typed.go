@@ -100,8 +100,8 @@ func cachedExpression(call *graph.Call, attrs *expressionAttrs) (*typedExpressio
 	}
 	typingCache.Lock()
 	defer typingCache.Unlock()
-	list, known := typingCache.byText[attrs.Expr]
-	if !known && len(typingCache.byText) >= maxTexts {
+	list, isCached := typingCache.byText[attrs.Expr]
+	if !isCached && len(typingCache.byText) >= maxTexts {
 		clear(typingCache.byText)
 	}
 	if len(list) >= maxTypings {
@@ -124,7 +124,7 @@ func (t *typedExpression) matches(c *graph.Call, attrs *expressionAttrs) bool {
 		}
 	}
 	for name, number := range attrs.Numbers {
-		if known, ok := t.numbers[name]; !ok || !sameNumber(known, number) {
+		if typedNumber, ok := t.numbers[name]; !ok || !sameNumber(typedNumber, number) {
 			return false
 		}
 	}
@@ -170,14 +170,14 @@ func parseExpression(call *graph.Call, attrs *expressionAttrs) (*expr.Formula, e
 	if n := len(call.In) + formula.Results(); n > expr.MaxOperands {
 		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
 	}
-	known := formula.Attrs()
+	numberNames := formula.Attrs()
 	for _, name := range sorted.Keys(attrs.Numbers) {
 		switch {
 		case slices.Contains(names, name):
 			return nil, wrongAttr(name, "an input has this name")
-		case !slices.Contains(known, name):
+		case !slices.Contains(numberNames, name):
 			return nil, wrongAttr(name, "the expression names no such number%s",
-				suggest.DidYouMean(suggest.Nearest(name, slices.Values(known))))
+				suggest.DidYouMean(suggest.Nearest(name, slices.Values(numberNames))))
 		}
 	}
 	return formula, nil

@@ -73,7 +73,7 @@ func isinfLayout(c *graph.Call) (tensor.Type, error) {
 	if c.Type(0).DType.IsIntegral(true) {
 		return preservedType(c)
 	}
-	return magnitudeAgainstInf(realPart(c.Type(0)))
+	return infComparisonLayout(realPart(c.Type(0)))
 }
 
 // isfiniteLayout returns the layout of (self == self) * (self.abs() != inf).
@@ -87,7 +87,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return equality, err
 	}
-	comparison, err := magnitudeAgainstInf(self)
+	comparison, err := infComparisonLayout(self)
 	if err != nil {
 		return comparison, err
 	}
@@ -95,8 +95,8 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		rule.OperandOfType(comparison)))
 }
 
-// magnitudeAgainstInf returns the layout of a comparison of the operand's magnitude with infinity.
-func magnitudeAgainstInf(operand tensor.Type) (tensor.Type, error) {
+// infComparisonLayout returns the layout of a comparison of the operand's magnitude with infinity.
+func infComparisonLayout(operand tensor.Type) (tensor.Type, error) {
 	abs, err := kit.FirstResultType(rule.Unary(rule.UndefinedOutput(), rule.OperandOfType(operand)))
 	if err != nil {
 		return abs, err

@@ -76,24 +76,25 @@ var Glu = kit.Define[*gluAttrs](graph.Op{
 		Doc:    "Splits a dimension into halves and multiplies the first by the sigmoid of the second. Supports floats only.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			left, right, err := gluHalves(c)
+			firstHalf, secondHalf, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
-			if !left.DType.IsFloat() {
-				return nil, kit.NotImplemented("glu", left.DType)
+			if !firstHalf.DType.IsFloat() {
+				return nil, kit.NotImplemented("glu", firstHalf.DType)
 			}
-			return c.NewResult(kit.ElementwiseType(left, right)), nil
+			return c.NewResult(kit.ElementwiseType(firstHalf, secondHalf)), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			leftType, rightType, err := gluHalves(c)
+			firstType, secondType, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
-			left, right := tensor.Must(in[0].View(kit.KnownMeta(leftType))), tensor.Must(in[0].View(kit.KnownMeta(rightType)))
-			out := tensor.Zeros(left.DType, left.Shape...)
-			kit.EachIndex(left.Shape, func(i []int) {
-				out.Set(tensor.FloatScalar(left.At(i...).Float()*kit.Sigmoid(right.At(i...).Float())), i...)
+			firstHalf := tensor.Must(in[0].View(kit.KnownMeta(firstType)))
+			secondHalf := tensor.Must(in[0].View(kit.KnownMeta(secondType)))
+			out := tensor.Zeros(firstHalf.DType, firstHalf.Shape...)
+			kit.EachIndex(firstHalf.Shape, func(i []int) {
+				out.Set(tensor.FloatScalar(firstHalf.At(i...).Float()*kit.Sigmoid(secondHalf.At(i...).Float())), i...)
 			})
 			return []*tensor.Tensor{out}, nil
 		},
@@ -102,40 +103,40 @@ var Glu = kit.Define[*gluAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(parts *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			leftType, _, err := gluHalves(c)
+			firstType, _, err := gluHalves(c)
 			if err != nil {
 				return nil, err
 			}
 			builder, dim := compose.NewBuilder(parts, c), kit.Attrs[*gluAttrs](c).Dim
 			// half returns half i of self, 0 or 1.
 			half := func(i int) graph.Arg {
-				size := kit.SizeOf(kit.KnownMeta(leftType), dim)
+				size := kit.SizeOf(kit.KnownMeta(firstType), dim)
 				return builder.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * size, "length": size}, c.In[0])
 			}
 			// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.
-			left, right := half(0), builder.Convert(leftType.DType.OpMath(), half(1))
-			return builder.Result(builder.Add(Mul, nil, left, builder.Add(Sigmoid, nil, right)))
+			firstHalf, secondHalf := half(0), builder.Convert(firstType.DType.OpMath(), half(1))
+			return builder.Result(builder.Add(Mul, nil, firstHalf, builder.Add(Sigmoid, nil, secondHalf)))
 		},
 	},
 })
 
 // gluHalves returns the types of the views of both halves of self.
-func gluHalves(c *graph.Call) (left, right tensor.Type, err error) {
+func gluHalves(c *graph.Call) (firstHalf, secondHalf tensor.Type, err error) {
 	self := c.Type(0)
 	if self.Rank() == 0 {
-		return left, right, fmt.Errorf("glu does not support 0-dimensional tensors")
+		return firstHalf, secondHalf, fmt.Errorf("glu does not support 0-dimensional tensors")
 	}
 	dim, err := tensor.WrapDim(kit.Attrs[*gluAttrs](c).Dim, self.Rank())
 	if err != nil {
-		return left, right, err
+		return firstHalf, secondHalf, err
 	}
 	size := self.Shape[dim]
 	if !kit.SizeIs(size.Mod(sym.Of(2)), 0) {
-		return left, right, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", dim, size)
+		return firstHalf, secondHalf, fmt.Errorf("Halving dimension must be even, but dimension %d is size %v", dim, size)
 	}
 	half := size.Div(sym.Of(2))
-	if left, err = self.Narrow(dim, sym.Int{}, half); err == nil {
-		right, err = self.Narrow(dim, half, half)
+	if firstHalf, err = self.Narrow(dim, sym.Int{}, half); err == nil {
+		secondHalf, err = self.Narrow(dim, half, half)
 	}
-	return left, right, err
+	return firstHalf, secondHalf, err
 }

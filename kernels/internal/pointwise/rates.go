@@ -18,9 +18,10 @@ func Rates() []graph.Rate {
 		return c
 	}
 	cached := []int{16384} // 64 KiB of float32
-	// transposed returns a call of add on a row-major image with c channels and a channels-last image.
-	transposed := func(c, side int) graph.RateCall {
-		return graph.RateCall{Op: "add", In: []tensor.Meta{kit.F32(1, c, side, side), kit.NHWC(1, c, side, side)}}
+	// transposed returns a call of add on a row-major image and a channels-last image of imageSize x imageSize pixels.
+	transposed := func(channels, imageSize int) graph.RateCall {
+		return graph.RateCall{Op: "add", In: []tensor.Meta{kit.F32(1, channels, imageSize, imageSize),
+			kit.NHWC(1, channels, imageSize, imageSize)}}
 	}
 	return []graph.Rate{
 		{Name: graph.LoopSimple, Unit: "an instruction of a compiled loop, per element",

@@ -16,8 +16,8 @@ func roundTo(dtype tensor.DType) func(float64) float64 {
 
 // roundComplexTo is roundTo for complex dtypes. It rounds both parts.
 func roundComplexTo(dtype tensor.DType) func(complex128) complex128 {
-	part := roundTo(dtype.ToReal())
-	return func(x complex128) complex128 { return complex(part(real(x)), part(imag(x))) }
+	roundPart := roundTo(dtype.ToReal())
+	return func(x complex128) complex128 { return complex(roundPart(real(x)), roundPart(imag(x))) }
 }
 
 // roundTo16Bits returns the function that rounds to a 16-bit float dtype. It returns nil for other dtypes.

@@ -185,12 +185,12 @@ func replaceRef(c *graph.Call) kit.ScalarFunc {
 func replacements(c *graph.Call, dtype tensor.DType) (ofNaN, ofInf, ofNegInf float64) {
 	limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127, tensor.Float32: math.MaxFloat32,
 		tensor.Float64: math.MaxFloat64}[dtype]
-	given := func(attr *float64, defaultNumber float64) float64 {
+	numberOrDefault := func(attr *float64, defaultNumber float64) float64 {
 		if attr != nil {
 			return *attr
 		}
 		return defaultNumber
 	}
 	attrs := kit.Attrs[*nanToNumAttrs](c)
-	return given(attrs.NaN, 0), given(attrs.PosInf, limit), given(attrs.NegInf, -limit)
+	return numberOrDefault(attrs.NaN, 0), numberOrDefault(attrs.PosInf, limit), numberOrDefault(attrs.NegInf, -limit)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// carriedBytes is the approximate size, in bytes, of the partial sums that one loop leaves for the next loop. Sums of
-// this size stay in the L1 cache.
-const carriedBytes = 16 << 10
+// partialSumBytes is the approximate size, in bytes, of the partial sums that one loop leaves for the next loop. Sums
+// of this size stay in the L1 cache.
+const partialSumBytes = 16 << 10
 
 // maxRunElements bounds the elements that one call of a loop folds, so that a call takes at most a few milliseconds.
 const maxRunElements = 1 << 24
@@ -78,7 +78,7 @@ func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 		p.outStrides[0][columnDim] == p.inStrides[columnDim]
 	pixels.maxRunResults = max(1, maxRunElements/(p.channels*min(p.taps, maxLoopTaps)))
 	if !pixels.isSingle && p.kind == reduceAvg {
-		pixels.maxRunResults = max(1, carriedBytes/(p.channels*pixels.sumDType.Size()))
+		pixels.maxRunResults = max(1, partialSumBytes/(p.channels*pixels.sumDType.Size()))
 	}
 	return pixels.kernel(), nil
 }
@@ -101,7 +101,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	neutralBytes := kit.AlignUp(p.channels * p.elemBytes)
 	kernel := &graph.Kernel{WorkerScratch: neutralBytes, Code: p.listings}
 	if !p.isSingle && p.kind == reduceAvg {
-		kernel.WorkerScratch += max(carriedBytes, p.channels*p.sumDType.Size())
+		kernel.WorkerScratch += max(partialSumBytes, p.channels*p.sumDType.Size())
 	}
 	kernel.Phases = []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		worker := p.state.Get(mem)
@@ -146,20 +146,20 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 			p.runLoops(mem, worker, dst, run, firstTap, windows)
 			continue
 		}
-		allInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
+		allTapsInside := p.listTaps(worker, firstTap, windows, run.Step*p.inStrides[columnDim],
 			unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)))
 		if p.returnsIndices {
 			worker.index = int64(p.planeIndex(tapDepth, tapRow, tapColumn))
 			p.runIndices(mem, worker, dst, resultAddress(1, run.First), run)
 			continue
 		}
-		p.runSingle(worker, dst, run, allInside)
+		p.runSingle(worker, dst, run, allTapsInside)
 	}
 }
 
 // listTaps lists the taps of the windows of a run in worker.taps. window is the window of the first result, firstTap
 // the address of its first tap, and resultStride the distance between the windows of neighbouring results in bytes.
-// Taps outside the operand read the neutral element. allInside is true if all taps are inside the operand.
+// Taps outside the operand read the neutral element. The result reports whether all taps are inside the operand.
 func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, window [maxDims]geometry.Range,
 	resultStride int, neutral unsafe.Pointer) (allInside bool) {
 	allInside = true
@@ -236,20 +236,20 @@ func (p *compiledPixels) runIndices(mem *graph.Mem, worker *loopState, dst, dstI
 func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.Pointer, run geometry.Run,
 	firstTap unsafe.Pointer, window [maxDims]geometry.Range) {
 	// The results hold the partial maxima. Partial sums are in worker memory.
-	carried, carriedStride := dst, p.outStrides[0][columnDim]
+	partials, partialStride := dst, p.outStrides[0][columnDim]
 	if p.kind == reduceAvg {
-		carried = unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.channels*p.elemBytes)])
-		carriedStride = p.channels * p.sumDType.Size()
+		partials = unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.channels*p.elemBytes)])
+		partialStride = p.channels * p.sumDType.Size()
 	}
 	rowTaps, columnTaps := window[1].Count(), window[2].Count()
 	tapCount := window[0].Count() * rowTaps * columnTaps
 	// A window without taps also takes one loop, which writes the neutral elements.
 	for first := 0; first < tapCount || first == 0; first += tapsPerPartialLoop {
 		loop := p.firstLoop
-		worker.add(carried, carriedStride) // the loop's result
+		worker.add(partials, partialStride) // the loop's result
 		if first > 0 {
 			loop = p.nextLoop
-			worker.add(carried, carriedStride) // the operand: the partial result
+			worker.add(partials, partialStride) // the operand: the partial result
 		}
 		for tap := first; tap < first+tapsPerPartialLoop; tap++ {
 			if tap >= tapCount {
@@ -264,7 +264,7 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.
 	}
 	if p.kind == reduceAvg {
 		worker.add(dst, p.outStrides[0][columnDim])
-		worker.add(carried, carriedStride)
+		worker.add(partials, partialStride)
 		worker.add(unsafe.Pointer(&worker.divisor), 0)
 		worker.run(p.divideLoop, p.channels, run.Results)
 	}

@@ -25,38 +25,38 @@ const foldedBytes = 16 << 10
 // The axes are depth, rows and columns. A tap is an element of a window, and maxTaps has the taps of a window by axis.
 type compiledPlanes struct {
 	*rowLoops
-	planes, width            int    // number of planes; elements per row of the operand
-	elemBytes                int    // bytes of an element
-	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
-	blockRows, batchPlanes   int    // rows of results, and planes, that one unit of work computes
-	divisors                 []byte // divisors of averages in the dtype of sums, by depth, row and column of the result
-	hasOneDivisor            bool   // whether all results have the same divisor, or no divisor
-	state                    graph.PerWorker[loopState]
+	planes, width                  int    // number of planes; elements per row of the operand
+	elemBytes                      int    // bytes of an element
+	foldedRowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
+	blockRows, batchPlanes         int    // rows of results, and planes, that one unit of work computes
+	divisors                       []byte // divisors of averages in the dtype of sums, by depth, row and column of results
+	hasOneDivisor                  bool   // whether all results have the same divisor, or no divisor
+	state                          graph.PerWorker[loopState]
 }
 
 // compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if the call is not supported: maxima with
 // indices, operands or results that are not row-major, windows that newColumns or newRowLoops rejects, too many
 // divisors, or no machine code.
-func compilePlanes(pooling *sizedPooling) (*graph.Kernel, error) {
-	if pooling.returnsIndices || !pooling.meta.IsContiguous() || !pooling.results[0].IsContiguous() {
+func compilePlanes(sized *sizedPooling) (*graph.Kernel, error) {
+	if sized.returnsIndices || !sized.meta.IsContiguous() || !sized.results[0].IsContiguous() {
 		return nil, nil
 	}
-	dtype, windowRows := pooling.meta.DType, kit.BoundedProduct(pooling.maxTaps[0], pooling.maxTaps[1])
-	planes := &compiledPlanes{planes: pooling.batch * pooling.channels, width: pooling.axes[2].Size,
+	dtype, windowRows := sized.meta.DType, kit.BoundedProduct(sized.maxTaps[0], sized.maxTaps[1])
+	planes := &compiledPlanes{planes: sized.batch * sized.channels, width: sized.axes[2].Size,
 		elemBytes: dtype.Size()}
-	cols, ok := newColumns(&pooling.axes[2])
+	cols, ok := newColumns(&sized.axes[2])
 	if !ok || windowRows == 0 || windowRows > maxLoopTaps {
 		return nil, nil
 	}
 	sumDType := dtype.OpMath()
-	if pooling.kind == reduceAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
+	if sized.kind == reduceAvg && dtype.IsFloat() && windowRows*cols.taps > maxLoopTaps {
 		sumDType = tensor.Float64
 	}
-	if !planes.setDivisors(pooling, sumDType) {
+	if !planes.setDivisors(sized, sumDType) {
 		return nil, nil
 	}
 	var err error
-	planes.rowLoops, err = newRowLoops(pooling, sumDType, windowRows, cols, planes.hasOneDivisor)
+	planes.rowLoops, err = newRowLoops(sized, sumDType, windowRows, cols, planes.hasOneDivisor)
 	if planes.rowLoops == nil || err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 		}
 		c.taps, c.step = first.Count(), first.Count()
 	default:
-		c.first, c.taps, c.step, c.dilation = -axis.Before, axis.Taps, axis.Stride, axis.Dilation
+		c.first, c.taps, c.step, c.dilation = -axis.PadBefore, axis.Taps, axis.Stride, axis.Dilation
 	}
 	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
 	// must not be much longer than the rows of operand and results.
@@ -91,13 +91,13 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
 }
 
-// layOutRows sets rowStride and paddingBefore, and chooses blockRows and batchPlanes. The choice depends on sizes only,
-// and does not affect the bits of results.
+// layOutRows sets foldedRowStride and paddingBefore, and chooses blockRows and batchPlanes. The choice depends only on
+// sizes and does not affect the bits of results.
 func (p *compiledPlanes) layOutRows() {
 	p.paddingBefore = max(0, -p.columns.first)
 	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
-	p.rowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
-	foldedRowBytes := p.rowStride * p.sumDType.Size()
+	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
+	foldedRowBytes := p.foldedRowStride * p.sumDType.Size()
 	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/foldedRowBytes))
 	p.batchPlanes = 1
 	if p.blockRows == p.axes[1].Results {
@@ -111,13 +111,13 @@ const maxDivisors = 1 << 22
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
 // returns false if there would be more than maxDivisors numbers. sumDType is the dtype of sums. Other reductions have
 // no divisors, and hasOneDivisor is true.
-func (p *compiledPlanes) setDivisors(pooled *sizedPooling, sumDType tensor.DType) bool {
-	if p.hasOneDivisor = pooled.kind != reduceAvg; p.hasOneDivisor {
+func (p *compiledPlanes) setDivisors(sized *sizedPooling, sumDType tensor.DType) bool {
+	if p.hasOneDivisor = sized.kind != reduceAvg; p.hasOneDivisor {
 		return true
 	}
-	depths, heights, widths := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
-	p.hasOneDivisor = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(axis geometry.Axis) bool {
-		return !axis.Uniform(pooled.countPadding)
+	depths, heights, widths := sized.axes[0].Results, sized.axes[1].Results, sized.axes[2].Results
+	p.hasOneDivisor = sized.divisor != 0 || !slices.ContainsFunc(sized.axes[:], func(axis geometry.Axis) bool {
+		return !axis.IsUniform(sized.countPadding)
 	})
 	if p.hasOneDivisor {
 		depths, heights, widths = 1, 1, 1
@@ -129,8 +129,8 @@ func (p *compiledPlanes) setDivisors(pooled *sizedPooling, sumDType tensor.DType
 	divisorBytes := sumDType.Size()
 	p.divisors = make([]byte, count*divisorBytes)
 	for i := range count {
-		area := pooled.area(pooled.windows(i/widths/heights, i/widths%heights, i%widths))
-		pooled.putDivisor(p.divisors[i*divisorBytes:], pooled.meta.DType, sumDType, area)
+		area := sized.area(sized.windows(i/widths/heights, i/widths%heights, i%widths))
+		sized.putDivisor(p.divisors[i*divisorBytes:], sized.meta.DType, sumDType, area)
 	}
 	return true
 }
@@ -144,7 +144,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	work := p.batchPlanes * p.blockRows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
 	division := machine.DivideUnits(units, work, machine.ReduceGrain)
 	neutralBytes := kit.AlignUp(p.width * p.elemBytes)
-	foldedRowBytes := p.batchPlanes * p.blockRows * p.rowStride * p.sumDType.Size()
+	foldedRowBytes := p.batchPlanes * p.blockRows * p.foldedRowStride * p.sumDType.Size()
 	return &graph.Kernel{WorkerScratch: neutralBytes + foldedRowBytes, Code: p.listings,
 		Phases: []graph.Phase{{Chunks: division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 			worker := p.state.Get(mem)
@@ -168,9 +168,9 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, 
 	in := unsafe.Add(mem.Ptrs[1], firstPlane*p.planeElements*p.elemBytes)
 	folded := unsafe.Pointer(&mem.WorkerScratch[kit.AlignUp(p.width*p.elemBytes)])
 	foldedRow := func(plane, resultRow int) unsafe.Pointer { // address of the folded row of a result row
-		return unsafe.Add(folded, ((plane*rows+resultRow-firstRow)*p.rowStride+p.paddingBefore)*p.sumDType.Size())
+		return unsafe.Add(folded, ((plane*rows+resultRow-firstRow)*p.foldedRowStride+p.paddingBefore)*p.sumDType.Size())
 	}
-	rowBytes := p.rowStride * p.sumDType.Size()
+	rowBytes := p.foldedRowStride * p.sumDType.Size()
 	for runStart := firstRow; runStart < firstRow+rows; { // a run of result rows with the same number of rows per window
 		run := p.axes[1].RunAt(runStart, firstRow+rows-runStart, false)
 		end := runStart + run.Results
@@ -203,8 +203,8 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, 
 
 // rowStream is a sequence of rows in memory.
 type rowStream struct {
-	ptr       unsafe.Pointer // address of the first row
-	rowStride int            // distance between the addresses of rows, in bytes
+	ptr         unsafe.Pointer // address of the first row
+	strideBytes int            // distance between the addresses of rows, in bytes
 }
 
 // foldRows computes count folded rows by one call of rowsLoop. It folds the rows of the windows of the result at
@@ -215,7 +215,7 @@ func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.P
 	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(row)
 	neutral := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	mem.CheckContextAfter(loopCallCost + p.width*count)
-	worker.add(dst.ptr, dst.rowStride)
+	worker.add(dst.ptr, dst.strideBytes)
 	for tapDepth := range p.maxTaps[0] {
 		for tapRow := range p.maxTaps[1] {
 			if tapDepth < depthRange.Count() && tapRow < rowRange.Count() {
@@ -236,7 +236,7 @@ func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer,
 	sumBytes := p.sumDType.Size()
 	worker.add(dst, p.columns.results*p.elemBytes)
 	for _, offset := range p.columns.operands() {
-		worker.add(unsafe.Add(src, offset*sumBytes), p.rowStride*sumBytes)
+		worker.add(unsafe.Add(src, offset*sumBytes), p.foldedRowStride*sumBytes)
 	}
 	switch {
 	case p.kind != reduceAvg:
@@ -273,10 +273,10 @@ func (c *columns) operands() (list []int) {
 // newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, for windows with too many taps, for
 // integers with a step of 2, and where there is no machine code. hasOneDivisor is set if all averages have the same
 // divisor.
-func newRowLoops(pooling *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
+func newRowLoops(sized *sizedPooling, sumDType tensor.DType, windowRows int, cols columns,
 	hasOneDivisor bool) (*rowLoops, error) {
-	compiled := &rowLoops{sizedPooling: pooling, dtype: pooling.meta.DType, sumDType: sumDType, columns: cols}
-	if !loops.CodeAvailable() || pooling.kind == reduceNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
+	compiled := &rowLoops{sizedPooling: sized, dtype: sized.meta.DType, sumDType: sumDType, columns: cols}
+	if !loops.CodeAvailable() || sized.kind == reduceNorm || max(windowRows, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sumDType.IsFloat() {
 		return nil, nil
 	}

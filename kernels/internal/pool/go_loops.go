@@ -52,9 +52,9 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 			first, end := division.ChunkRange(chunk)
 			for next := 0; next < length; {
 				vector := pooled.vectorAt(mem, next)
-				index, rest := [len(sizes)]int{}, first // index of the first result of the vector
+				index, remaining := [len(sizes)]int{}, first // index of the first result of the vector
 				for d := len(sizes) - 1; d >= 0; d-- {
-					index[d], rest = rest%sizes[d], rest/sizes[d]
+					index[d], remaining = remaining%sizes[d], remaining/sizes[d]
 				}
 				index[vectorDim] = next
 				for range end - first {

@@ -20,7 +20,7 @@ import (
 // have the memory format that the operand's strides suggest.
 func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	switch {
-	case p.adaptive:
+	case p.isAdaptive:
 		return p.inferAdaptive(call)
 	case p.kind == reduceMax && p.dims == 1 && !p.returnsIndices:
 		return p.inferMaxPool1d(call)
@@ -147,7 +147,7 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 	leadDims := input.Rank() - len(windows)
 	shape := slices.Clone(input.Shape)
 	for i, window := range windows {
-		switch pad := min(window.Before, window.After); {
+		switch pad := min(window.PadBefore, window.PadAfter); {
 		case window.Stride == 0:
 			return nil, errors.New("stride should not be zero")
 		case pad < 0:
@@ -156,7 +156,7 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 			return nil, fmt.Errorf("pad should be at most half of kernel size, but got pad=%d and kernel_size=%d", pad,
 				window.Taps)
 		}
-		shape[leadDims+i] = window.Results(input.Shape[leadDims+i])
+		shape[leadDims+i] = window.ResultCount(input.Shape[leadDims+i])
 	}
 	if err := checkPositive(windows); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 		return nil, err
 	}
 	for i, window := range windows {
-		padded := input.Shape[leadDims+i].Add(sym.Of(window.Before + window.After))
+		padded := input.Shape[leadDims+i].Add(sym.Of(window.PadBefore + window.PadAfter))
 		if p.kind == reduceAvg && p.dims == 3 && !kit.SizeAtLeast(padded, window.Taps) {
 			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
 				input.Shape[leadDims], input.Shape[leadDims+1], input.Shape[leadDims+2],
@@ -235,23 +235,23 @@ func imageShapeError(input tensor.Type) error {
 
 // joinSizes formats sizes as "1x2x3".
 func joinSizes(sizes []sym.Int) string {
-	parts := make([]string, len(sizes))
+	texts := make([]string, len(sizes))
 	for i, s := range sizes {
-		parts[i] = fmt.Sprint(s)
+		texts[i] = fmt.Sprint(s)
 	}
-	return strings.Join(parts, "x")
+	return strings.Join(texts, "x")
 }
 
 // dtypeError is the error for an unsupported dtype. Its message names the kernel that PyTorch would choose for an
 // operand of the given type.
 func (p *pooling) dtypeError(input tensor.Type) error {
 	kernelName := map[reduction]string{reduceMax: "max_pool", reduceAvg: "avg_pool", reduceNorm: p.name}[p.kind]
-	if p.adaptive {
+	if p.isAdaptive {
 		kernelName = "adaptive_" + kernelName
 	}
 	switch {
 	case p.kind == reduceNorm: // PyTorch has no kernel for lp_pool
-	case p.dims == 3 && p.adaptive:
+	case p.dims == 3 && p.isAdaptive:
 		kernelName += "3d_cpu"
 	case p.dims == 3:
 		kernelName += map[reduction]string{reduceMax: "3d_with_indices_cpu", reduceAvg: "3d_out_frame"}[p.kind]
@@ -276,7 +276,7 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	window := windows[0]
-	switch pad := min(window.Before, window.After); {
+	switch pad := min(window.PadBefore, window.PadAfter); {
 	case window.Taps <= 0:
 		return nil, fmt.Errorf("max_pool1d() kernel_size must be greater than zero, but got %d", window.Taps)
 	case window.Stride <= 0:
@@ -289,7 +289,7 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	case window.Dilation <= 0:
 		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", window.Dilation)
 	}
-	length := window.Results(input.Shape[input.Rank()-1])
+	length := window.ResultCount(input.Shape[input.Rank()-1])
 	if kit.IsNegative(length) {
 		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", length)
 	}

@@ -79,26 +79,26 @@ type adaptivePool1dAttrs struct {
 
 func (attrs *maxPoolAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceil: attrs.CeilMode}
+		ceilMode: attrs.CeilMode}
 }
 
 func (attrs *maxPool1dAttrs) args() callAttrs { return (*maxPoolAttrs)(attrs).args() }
 
 func (attrs *avgPoolAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceil:         attrs.CeilMode,
+		ceilMode:     attrs.CeilMode,
 		countPadding: attrs.CountIncludePad, divisor: attrs.DivisorOverride}
 }
 
 func (attrs *avgPool1dAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceil:         attrs.CeilMode,
+		ceilMode:     attrs.CeilMode,
 		countPadding: attrs.CountIncludePad}
 }
 
 func (attrs *lpPoolAttrs) args() callAttrs {
 	return callAttrs{kernel: attrs.KernelSize, stride: attrs.Stride, padding: attrs.Padding, dilation: attrs.Dilation,
-		ceil:     attrs.CeilMode,
+		ceilMode: attrs.CeilMode,
 		exponent: attrs.NormType}
 }
 
@@ -203,16 +203,16 @@ var (
 // Adaptive average poolings average windows that divide the operand evenly among the results.
 var (
 	AdaptiveAvgPool1d = define[*adaptivePool1dAttrs]("adaptive_avg_pool1d",
-		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: reduceAvg, adaptive: true},
+		pooling{name: "adaptive_avg_pool1d", dims: 1, kind: reduceAvg, isAdaptive: true},
 		"Averages windows that divide self [N, C, L] or [C, L] evenly among `output_size` results.",
 		rowMajorExample(graph.Attrs{"output_size": 2}, 2, 3, 8))
 	AdaptiveAvgPool2d = define[*adaptivePoolAttrs]("adaptive_avg_pool2d",
-		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: reduceAvg, adaptive: true},
+		pooling{name: "adaptive_avg_pool2d", dims: 2, kind: reduceAvg, isAdaptive: true},
 		"Averages windows that divide self [N, C, H, W] or [C, H, W] evenly among `output_size` results. The "+
 			"result has the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
 	AdaptiveAvgPool3d = define[*adaptivePoolAttrs]("adaptive_avg_pool3d",
-		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: reduceAvg, adaptive: true},
+		pooling{name: "adaptive_avg_pool3d", dims: 3, kind: reduceAvg, isAdaptive: true},
 		"Averages windows that divide self [N, C, D, H, W] or [C, D, H, W] evenly among `output_size` results.",
 		rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
@@ -220,16 +220,16 @@ var (
 // Adaptive max poolings take the maximum of windows that divide the operand evenly among the results, and its index.
 var (
 	AdaptiveMaxPool1d = define[*adaptivePoolAttrs]("adaptive_max_pool1d",
-		pooling{name: "adaptive_max_pool1d", dims: 1, kind: reduceMax, returnsIndices: true, adaptive: true},
+		pooling{name: "adaptive_max_pool1d", dims: 1, kind: reduceMax, returnsIndices: true, isAdaptive: true},
 		"Returns the maximum, and its index in the sequence, of windows that divide self evenly among "+
 			"`output_size` results.", rowMajorExample(graph.Attrs{"output_size": []int{2}}, 2, 3, 5))
 	AdaptiveMaxPool2d = define[*adaptivePoolAttrs]("adaptive_max_pool2d",
-		pooling{name: "adaptive_max_pool2d", dims: 2, kind: reduceMax, returnsIndices: true, adaptive: true},
+		pooling{name: "adaptive_max_pool2d", dims: 2, kind: reduceMax, returnsIndices: true, isAdaptive: true},
 		"Returns the maximum, and its index in the plane, of windows that divide self evenly among `output_size` "+
 			"results. Both results have the memory format that the strides of self suggest.",
 		imageExamples(graph.Attrs{"output_size": []int{2, 2}})...)
 	AdaptiveMaxPool3d = define[*adaptivePoolAttrs]("adaptive_max_pool3d",
-		pooling{name: "adaptive_max_pool3d", dims: 3, kind: reduceMax, returnsIndices: true, adaptive: true},
+		pooling{name: "adaptive_max_pool3d", dims: 3, kind: reduceMax, returnsIndices: true, isAdaptive: true},
 		"Returns the maximum, and its index in the volume, of windows that divide self evenly among `output_size` "+
 			"results.", rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )

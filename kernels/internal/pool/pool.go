@@ -90,26 +90,26 @@ type sizedPooling struct {
 // newSizedPooling describes the pooling of the last len(axes) dimensions of the first operand.
 func newSizedPooling(c *graph.Call, fold foldSpec, axes []geometry.Axis) *sizedPooling {
 	operand, dims := c.Meta(0), len(axes)
-	pooled := &sizedPooling{foldSpec: fold, meta: operand, results: c.Out, batch: 1,
+	sized := &sizedPooling{foldSpec: fold, meta: operand, results: c.Out, batch: 1,
 		channels:  operand.Shape[operand.Rank()-dims-1],
 		inStrides: byteStrides(operand, dims), planeElements: 1}
 	if operand.Rank() == dims+2 {
-		pooled.batch = operand.Shape[0]
+		sized.batch = operand.Shape[0]
 	}
 	for i, out := range c.Out {
-		pooled.outStrides[i] = byteStrides(out, dims)
+		sized.outStrides[i] = byteStrides(out, dims)
 	}
-	for d := range pooled.axes {
-		pooled.axes[d] = geometry.MissingAxis()
+	for d := range sized.axes {
+		sized.axes[d] = geometry.MissingAxis()
 		if leadDims := maxDims - dims; d >= leadDims {
-			pooled.axes[d] = axes[d-leadDims]
+			sized.axes[d] = axes[d-leadDims]
 		}
-		pooled.axes[d] = pooled.axes[d].WithWindowTable()
-		pooled.maxTaps[d] = pooled.axes[d].MaxCount()
-		pooled.planeElements *= pooled.axes[d].Size
+		sized.axes[d] = sized.axes[d].WithWindowTable()
+		sized.maxTaps[d] = sized.axes[d].MaxCount()
+		sized.planeElements *= sized.axes[d].Size
 	}
-	pooled.taps = kit.BoundedProduct(pooled.maxTaps[:]...)
-	return pooled
+	sized.taps = kit.BoundedProduct(sized.maxTaps[:]...)
+	return sized
 }
 
 // byteStrides returns the strides, in bytes, of a layout with dims spatial dimensions: of batch, channel, depth, row
@@ -142,13 +142,13 @@ func newKernel(c *graph.Call, order visitOrder, fold foldSpec, axes []geometry.A
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	pooled := newSizedPooling(c, fold, axes)
+	sized := newSizedPooling(c, fold, axes)
 	compile, vectorDim := compilePlanes, columnDim
 	if order == byPixels {
 		compile, vectorDim = compilePixels, channelDim
 	}
-	if kernel, err := compile(pooled); kernel != nil || err != nil {
+	if kernel, err := compile(sized); kernel != nil || err != nil {
 		return kernel, err
 	}
-	return newGoKernel(pooled, vectorDim), nil
+	return newGoKernel(sized, vectorDim), nil
 }

@@ -16,7 +16,7 @@ type pooling struct {
 	dims           int                           // number of pooled dimensions
 	kind           reduction                     // reduction
 	returnsIndices bool                          // whether the op also returns the indices of maxima
-	adaptive       bool                          // whether windows divide the operand evenly among the results
+	isAdaptive     bool                          // whether windows divide the operand evenly among the results
 	args           func(c *graph.Call) callAttrs // decodes the attributes of a call
 }
 
@@ -25,7 +25,7 @@ type callAttrs struct {
 	kernel, stride, padding, dilation []int     // attributes of sliding windows
 	output                            []sym.Int // sizes of the result, for adaptive windows
 
-	ceil         bool    // whether output sizes are rounded up
+	ceilMode     bool    // whether output sizes are rounded up
 	countPadding bool    // whether averages count the padding
 	divisor      *int    // divisor_override of averages
 	exponent     float64 // p of the p-norm, for reduceNorm
@@ -56,8 +56,8 @@ func (p *pooling) slidingWindows(args callAttrs) (windows [maxDims]geometry.Wind
 		}
 	}
 	for i := range p.dims {
-		windows[i] = geometry.Window{Taps: forDim(args.kernel, i), Stride: forDim(stride, i), Before: forDim(before, i),
-			After: forDim(after, i), Dilation: forDim(args.dilation, i), Ceil: args.ceil}
+		windows[i] = geometry.Window{Taps: forDim(args.kernel, i), Stride: forDim(stride, i), PadBefore: forDim(before, i),
+			PadAfter: forDim(after, i), Dilation: forDim(args.dilation, i), CeilMode: args.ceilMode}
 	}
 	return windows, nil
 }
@@ -69,9 +69,9 @@ func forDim(list []int, dim int) int { return list[min(dim, len(list)-1)] }
 func (p *pooling) axes(args callAttrs, in, out []int) ([]geometry.Axis, error) {
 	axes := make([]geometry.Axis, p.dims)
 	in, out = in[len(in)-p.dims:], out[len(out)-p.dims:]
-	if p.adaptive {
+	if p.isAdaptive {
 		for i := range axes {
-			axes[i] = geometry.Adaptive(in[i], out[i])
+			axes[i] = geometry.AdaptiveAxis(in[i], out[i])
 		}
 		return axes, nil
 	}
@@ -102,7 +102,7 @@ func (p *pooling) fold(args callAttrs) foldSpec {
 // therefore supports complex numbers, empty operands and other ranks. Inference accepts such operands for no other
 // size, except if the result is empty.
 func (p *pooling) isMean(operand tensor.Meta) bool {
-	return p.adaptive && p.kind == reduceAvg &&
+	return p.isAdaptive && p.kind == reduceAvg &&
 		(operand.DType.IsComplex() || operand.Rank() != p.dims+1 && operand.Rank() != p.dims+2 || operand.Numel() == 0)
 }
 

@@ -10,20 +10,20 @@ import (
 // to measure it.
 func Rates() []graph.Rate {
 	implNames := [...]string{byPlanes: "planes", byPixels: "pixels"}
-	// call has windows of size x size elements, 2 apart, over an image of side x side pixels.
-	call := func(op string, order visitOrder, size, channels, side int) graph.RateCall {
-		attrs, image := graph.Attrs{"kernel_size": size, "stride": 2}, kit.F32(1, channels, side, side)
+	// call has windows of windowSize x windowSize elements, 2 apart, over an image of imageSize x imageSize pixels.
+	call := func(op string, order visitOrder, windowSize, channels, imageSize int) graph.RateCall {
+		attrs, image := graph.Attrs{"kernel_size": windowSize, "stride": 2}, kit.F32(1, channels, imageSize, imageSize)
 		if op == "lp_pool" {
-			attrs["kernel_size"], attrs["norm_type"] = []int{size, size}, 2.0
+			attrs["kernel_size"], attrs["norm_type"] = []int{windowSize, windowSize}, 2.0
 		}
 		if order == byPixels {
-			image = kit.NHWC(1, channels, side, side)
+			image = kit.NHWC(1, channels, imageSize, imageSize)
 		}
 		return graph.RateCall{Op: op, Attrs: attrs, In: []tensor.Meta{image}, Impl: implNames[order]}
 	}
-	// overlapping is a call with windows of 3 x 3 elements, 1 apart, and padding.
-	overlapping := func(op string, order visitOrder, channels, side int) graph.RateCall {
-		c := call(op, order, 3, channels, side)
+	// overlappingCall is a call with windows of 3 x 3 elements, 1 apart, and padding.
+	overlappingCall := func(op string, order visitOrder, channels, imageSize int) graph.RateCall {
+		c := call(op, order, 3, channels, imageSize)
 		c.Attrs["stride"], c.Attrs["padding"] = 1, 1
 		return c
 	}
@@ -42,8 +42,8 @@ func Rates() []graph.Rate {
 			unit := [...]string{byPlanes: "an element of a window, by compiled loops over rows",
 				byPixels: "an element of a window, by compiled loops over channels"}[order]
 			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, order, 3, 64, 112),
-				call(op, order, 3, 256, 28), call(op, order, 3, 480, 14), overlapping(op, order, 192, 28),
-				overlapping(op, order, 512, 14)}})
+				call(op, order, 3, 256, 28), call(op, order, 3, 480, 14), overlappingCall(op, order, 192, 28),
+				overlappingCall(op, order, 512, 14)}})
 		}
 	}
 	for kind, name := range spacedResultRates {

@@ -177,11 +177,11 @@ func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(shape, func(index []int) {
 		product, sum := kit.Accumulator{DType: dtype}, kit.Accumulator{DType: dtype}
 		if !skips {
-			productTerms(a, b, index, &product)
+			addProductTerms(a, b, index, &product)
 		}
 		addTimes(&sum, alpha, product.Value())
 		if beta.Complex() != 0 {
-			addTimes(&sum, beta, broadcastAt(in[0], index))
+			addTimes(&sum, beta, broadcastElement(in[0], index))
 		}
 		out.Set(sum.Value(), index...)
 	})

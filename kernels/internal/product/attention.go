@@ -134,8 +134,8 @@ func (attrs *attentionAttrs) scaleOf(elements int) float64 {
 	return 1 / math.Sqrt(float64(elements))
 }
 
-// groupOf returns the number of adjacent query heads that share a head of keys and values.
-func (attrs *attentionAttrs) groupOf(query, key tensor.Meta) int {
+// headGroupSize returns the number of adjacent query heads that share a head of keys and values.
+func (attrs *attentionAttrs) headGroupSize(query, key tensor.Meta) int {
 	if !attrs.EnableGQA {
 		return 1
 	}
@@ -167,15 +167,15 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 		builder.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": dtype}, buffers[:1])
 		return builder.Kernel()
 	}
-	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.groupOf(query, key)}
+	heads := headGroups{batchRank: out.Meta.Rank() - 2, groupSize: attrs.headGroupSize(query, key)}
 	spec := &graph.Attention{Out: heads.withSplitHeads(out.Meta, false), Query: heads.withSplitHeads(query, false),
 		Key: swapLastDims(heads.withSplitHeads(key, true)), Value: heads.withSplitHeads(value, true)}
 	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
 	switch { // Others are the further operands of the row program that computes weights from scores
 	case attrs.IsCausal:
-		indexes := queryAndKey(builder, queries, keys)
-		buffers = append(buffers[:4], indexes[:]...)
-		spec.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
+		indices := queryAndKey(builder, queries, keys)
+		buffers = append(buffers[:4], indices[:]...)
+		spec.Others = []tensor.Meta{indices[0].Meta, indices[1].Meta}
 	case call.HasOperand(attentionMask):
 		spec.Others = []tensor.Meta{heads.withSplitHeads(buffers[4].Meta, false)}
 	default:
@@ -201,14 +201,14 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	}
 	result, _ := resultType.Meta()
 	attrs, query, key, out := kit.Attrs[*attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
-	scale, group := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.groupOf(query.Meta, key.Meta)
-	// element returns element (i, j) of the matrix of a query head, the last of batch; `group` heads share an operand.
-	element := func(matrix *tensor.Tensor, batch []int, i, j, group int) float64 {
+	scale, groupSize := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.headGroupSize(query.Meta, key.Meta)
+	// element returns element (i, j) of the matrix of a query head, batch's last index. groupSize heads share a matrix.
+	element := func(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float64 {
 		index := append(slices.Clone(batch), i, j)
-		if group > 1 {
-			index[len(batch)-1] /= group
+		if groupSize > 1 {
+			index[len(batch)-1] /= groupSize
 		}
-		return broadcastAt(matrix, index).Float()
+		return broadcastElement(matrix, index).Float()
 	}
 	var mask *tensor.Tensor
 	if len(in) > attentionMask {
@@ -219,7 +219,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		weights, maxScore := make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
 		for i := range weights {
 			for feature := range query.Shape[query.Rank()-1] {
-				weights[i] += float64(element(query, batch, row, feature, 1) * element(key, batch, i, feature, group))
+				weights[i] += float64(element(query, batch, row, feature, 1) * element(key, batch, i, feature, groupSize))
 			}
 			weights[i] *= scale
 			switch {
@@ -245,7 +245,7 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 			mean := 0.0
 			for i, weight := range weights {
 				if weight != 0 {
-					mean += float64(weight / sum * element(in[2], batch, i, column, group))
+					mean += float64(weight / sum * element(in[2], batch, i, column, groupSize))
 				}
 			}
 			out.Set(tensor.FloatScalar(mean), append(slices.Clone(index), column)...)
@@ -258,12 +258,12 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 // returns no loop over heads if enable_gqa is set.
 func attentionLoops(call *graph.Call) []graph.Parallel {
 	out := call.Out[0]
-	batch := out.Rank() - 2
+	batchRank := out.Rank() - 2
 	if kit.Attrs[*attentionAttrs](call).EnableGQA {
-		batch--
+		batchRank--
 	}
 	var loops []graph.Parallel
-	for batchDim := range batch {
+	for batchDim := range batchRank {
 		loop := kit.WholeLoop(call)
 		// the mask may be broadcast
 		loop.ResultDims[0], loop.MayBroadcast = batchDim, []bool{false, false, false, true}[:len(call.In)]

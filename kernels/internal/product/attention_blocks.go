@@ -35,13 +35,13 @@ const minScoreRows = 16
 
 // attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
 type attentionSizes struct {
-	entries              int // number of entries of the batch
-	queries, keys        int // queries per entry; keys per entry
-	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
-	rows, blocks         int // rows per block; blocks per entry
-	blockEntries         int // entries per block; 1 unless entries are small
-	rowStride, colStride int // strides of scores between rows and between columns, in elements
-	scoreElements        int // size of the memory for a block of scores, in elements
+	entries                   int // number of entries of the batch
+	queries, keys             int // queries per entry; keys per entry
+	keySize, valueSize        int // length of a query vector or key vector; length of a value vector
+	blockRows, blocksPerEntry int // rows per block; blocks per entry
+	blockEntries              int // entries per block; 1 unless entries are small
+	rowStride, colStride      int // strides of scores between rows and between columns, in elements
+	scoreElements             int // size of the memory for a block of scores, in elements
 }
 
 // attentionSizesOf chooses the division into blocks and returns all sizes.
@@ -53,18 +53,18 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	aligned := func(elements int) int { return kit.AlignUp(elements*elemBytes) / elemBytes }
 	// As few blocks as possible, with nearly equal numbers of rows.
 	maxRows := max(minScoreRows, maxScoreBytes/(sizes.keys*elemBytes))
-	sizes.rows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, maxRows))
-	sizes.blocks = kit.DivUp(sizes.queries, sizes.rows)
+	sizes.blockRows = kit.DivUp(sizes.queries, kit.DivUp(sizes.queries, maxRows))
+	sizes.blocksPerEntry = kit.DivUp(sizes.queries, sizes.blockRows)
 	// The strides of a block of one entry, which entriesPerBlock needs to compute the number of entries. Scores are stored
 	// by columns if the row program computes many rows at once.
 	sizes.blockEntries, sizes.rowStride, sizes.colStride = 1, aligned(sizes.keys), 1
 	if spec.ByColumns() {
-		sizes.rowStride, sizes.colStride = 1, aligned(sizes.rows)
+		sizes.rowStride, sizes.colStride = 1, aligned(sizes.blockRows)
 	}
 	if sizes.blockEntries = sizes.entriesPerBlock(spec); spec.ByColumns() {
-		sizes.colStride = aligned(sizes.blockEntries * sizes.rows)
+		sizes.colStride = aligned(sizes.blockEntries * sizes.blockRows)
 	}
-	sizes.scoreElements = max(sizes.blockEntries*sizes.rows*sizes.rowStride, sizes.keys*sizes.colStride)
+	sizes.scoreElements = max(sizes.blockEntries*sizes.blockRows*sizes.rowStride, sizes.keys*sizes.colStride)
 	return sizes
 }
 
@@ -96,12 +96,12 @@ func (sizes attentionSizes) specs(spec *graph.Attention, rowCount int) (scores, 
 // attentionWork returns the cost of the two products, including the packing of their operands.
 func attentionWork(spec *graph.Attention) (work graph.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
-	blockCount := float64(sizes.entries * sizes.blocks)
+	blockCount := float64(sizes.entries * sizes.blocksPerEntry)
 	work.AddUnits(multiply.RateStartStep, 1)
 	work.AddUnits(multiply.RateStartProduct, 2*blockCount/float64(sizes.blockEntries))
 	isThin := sizes.areThin(spec)
-	for i, product := range [2]struct{ m, n, k int }{{sizes.rows, sizes.keys, sizes.keySize},
-		{sizes.rows, sizes.valueSize, sizes.keys}} {
+	for i, product := range [2]struct{ m, n, k int }{{sizes.blockRows, sizes.keys, sizes.keySize},
+		{sizes.blockRows, sizes.valueSize, sizes.keys}} {
 		if isThin[i] {
 			multiply.AddThinProduct(&work, dtype, blockCount, float64(product.m)*float64(product.n)*float64(product.k))
 		} else {
@@ -120,24 +120,24 @@ func (sizes attentionSizes) areThin(spec *graph.Attention) [2]bool {
 	if sizes.blockEntries > 1 {
 		return [2]bool{}
 	}
-	scores, values := sizes.specs(spec, sizes.rows)
+	scores, values := sizes.specs(spec, sizes.blockRows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
 // packedElements returns the number of elements that are packed if operand i (0 query, 1 key, 2 value) is packed. Keys
 // and values are packed again for each block.
 func (sizes attentionSizes) packedElements(i int) float64 {
-	keys := float64(sizes.blocks) * float64(sizes.keys)
+	keys := float64(sizes.blocksPerEntry) * float64(sizes.keys)
 	queries := float64(sizes.queries)
 	return float64(sizes.entries) * [3]float64{queries * float64(sizes.keySize), keys * float64(sizes.keySize),
 		keys * float64(sizes.valueSize)}[i]
 }
 
-// attentionPackRates returns, for query, key and value, the name of the rate in the cost profile that prices the
-// packing of the operand. A name is empty if products read the operand in place.
+// attentionPackRates returns the name of the packing rate of query, key and value (see multiply/work.go). A name is
+// empty if products read the operand in place.
 func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 	sizes := attentionSizesOf(spec)
-	scores, values := sizes.specs(spec, sizes.rows)
+	scores, values := sizes.specs(spec, sizes.blockRows)
 	packsQuery, packsKey := gemm.Packs(scores)
 	_, packsValue := gemm.Packs(values)
 	isThin := sizes.areThin(spec)
@@ -205,7 +205,7 @@ type attentionRun struct {
 }
 
 // compileAttention returns the kernel of an attention. It compiles the two products and the row program for blocks of
-// attn.rows queries, and again for a last block of fewer queries. A chunk computes several blocks.
+// attn.blockRows queries, and again for a last block of fewer queries. A chunk computes several blocks.
 func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn := &attention{attentionSizes: attentionSizesOf(spec)}
 	rank := len(spec.Batch)
@@ -214,7 +214,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		attn.entryOffsets[i] = spec.Entries(value)
 	}
 	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
-	for _, rowCount := range []int{attn.rows, attn.queries % attn.rows} {
+	for _, rowCount := range []int{attn.blockRows, attn.queries % attn.blockRows} {
 		if rowCount == 0 {
 			continue
 		}
@@ -239,16 +239,17 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		attn.programBytes = max(attn.programBytes, block.rowProgram.Bytes())
 	}
 	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
-	attn.transposeOperand(spec)
-	blocksPerEntry := attn.blocks // 1 if a block has several entries
+	attn.setTransposedOperand(spec)
+	blocksPerEntry := attn.blocksPerEntry // it is 1 if a block has several entries
 	blockCount := attn.entries / attn.blockEntries * blocksPerEntry
-	blocksPerChunk := max(1, machine.MACGrain/max(1, attn.blockEntries*attn.rows*attn.keys*(attn.keySize+attn.valueSize)))
+	blockMACs := attn.blockEntries * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
+	blocksPerChunk := max(1, machine.MACGrain/max(1, blockMACs))
 	return &graph.Kernel{
 		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
 		Code:          attn.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
-				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.rows
+				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.blockRows
 				if err := attn.computeBlock(mem, entry, row); err != nil {
 					return err
 				}
@@ -257,7 +258,7 @@ func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 		}}}}, nil
 }
 
-// listings returns the machine code for blocks of attn.rows rows: of the two products and of the row program.
+// listings returns the machine code for blocks of attn.blockRows rows: of the two products and of the row program.
 func (attn *attention) listings() (list []expr.Listing) {
 	block := attn.compiled[0]
 	add := func(name string, assembly func() string) {
@@ -284,12 +285,12 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	*args = gemm.Args{Shared: panels}
 	transposedCopy := attn.transpose(mem, entry, memory[attn.programBytes:])
 	for i := range attn.blockEntries {
-		args.A = attn.element(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
-		args.B = attn.element(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
+		args.A = attn.addressAt(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
+		args.B = attn.addressAt(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
 		if transposed := attn.transposed; transposed != nil {
 			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
 		}
-		args.C = attn.element(scores, i*block.rows*attn.rowStride)
+		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
 		multiplyEntry(block.scores, &worker.scores, args, scratch)
 	}
 	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, memory)
@@ -297,9 +298,9 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 		return err
 	}
 	for i := range attn.blockEntries {
-		args.A = attn.element(weights, i*block.rows*attn.rowStride)
-		args.B = attn.element(mem.Ptrs[3], attn.entryOffsets[2][entry+i])
-		args.C = attn.element(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
+		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
+		args.B = attn.addressAt(mem.Ptrs[3], attn.entryOffsets[2][entry+i])
+		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
 		multiplyEntry(block.values, &worker.values, args, scratch)
 	}
 	// The worker's state outlives the call. It must not keep operands of the call alive.
@@ -309,8 +310,8 @@ func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
 	return nil
 }
 
-// element returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
-func (attn *attention) element(p unsafe.Pointer, i int) unsafe.Pointer {
+// addressAt returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
+func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil
 	}

@@ -20,9 +20,9 @@ func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (indexViews [
 	if count > math.MaxInt32 {
 		dtype = tensor.Int64
 	}
-	indexes := builder.NewScratch(dtype, count)
-	builder.AddCall(view.Arange, graph.Attrs{"end": count, "dtype": dtype}, []kit.Buffer{indexes})
-	return [2]kit.Buffer{indexes.View(tensor.New(dtype, queries, 1)), indexes.View(tensor.New(dtype, 1, keys))}
+	allIndices := builder.NewScratch(dtype, count)
+	builder.AddCall(view.Arange, graph.Attrs{"end": count, "dtype": dtype}, []kit.Buffer{allIndices})
+	return [2]kit.Buffer{allIndices.View(tensor.New(dtype, queries, 1)), allIndices.View(tensor.New(dtype, 1, keys))}
 }
 
 // setRowProgram sets the row program, an expression over rows, that computes weights from scores. It also expands
@@ -66,9 +66,9 @@ type headGroups struct{ batchRank, groupSize int }
 // withSplitHeads returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch
 // dimensions get size 1 and stride 0. isShared is set for keys and values, whose heads are split into [heads, 1].
 func (g headGroups) withSplitHeads(operand tensor.Meta, isShared bool) tensor.Meta {
-	missing := g.batchRank + 2 - operand.Rank()
-	operand.Shape = append(slices.Repeat([]int{1}, missing), operand.Shape...)
-	operand.Strides = append(make([]int, missing), operand.Strides...)
+	missingDims := g.batchRank + 2 - operand.Rank()
+	operand.Shape = append(slices.Repeat([]int{1}, missingDims), operand.Shape...)
+	operand.Strides = append(make([]int, missingDims), operand.Strides...)
 	if g.groupSize == 1 {
 		return operand
 	}

@@ -29,7 +29,7 @@ func (sizes attentionSizes) entriesPerBlock(spec *graph.Attention) int {
 	entryBytes := sizes.queries * sizes.keys * spec.Out.DType.Size()
 	macs := kit.BoundedProduct(sizes.queries, sizes.keys, sizes.keySize+sizes.valueSize)
 	isThin := sizes.areThin(spec)
-	if !loops.CodeAvailable() || sizes.blocks > 1 || macs > smallEntryMACs || isThin[0] || isThin[1] {
+	if !loops.CodeAvailable() || sizes.blocksPerEntry > 1 || macs > smallEntryMACs || isThin[0] || isThin[1] {
 		return 1
 	}
 	evenCount := evenEntries(spec)
@@ -105,8 +105,8 @@ func (t *transposedOperand) addressIn(args *gemm.Args) *unsafe.Pointer {
 	return &args.B
 }
 
-// transposeOperand describes the operand that blocks transpose, if any.
-func (attn *attention) transposeOperand(spec *graph.Attention) {
+// setTransposedOperand describes the operand that blocks transpose, if any.
+func (attn *attention) setTransposedOperand(spec *graph.Attention) {
 	rank := len(spec.Batch)
 	operand, laneDim, depthDim := spec.Key, rank+1, rank
 	transposed := &transposedOperand{operand: 1, lanes: attn.keys}
@@ -135,7 +135,7 @@ func (attn *attention) transpose(mem *graph.Mem, entry int, memory []byte) unsaf
 		return nil
 	}
 	dst := unsafe.Pointer(unsafe.SliceData(memory))
-	transposed.copy.Run(dst, attn.element(mem.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
+	transposed.copy.Run(dst, attn.addressAt(mem.Ptrs[1+transposed.operand], attn.entryOffsets[transposed.operand][entry]),
 		memory[transposed.bytes:], 0, transposed.copy.Tiles())
 	return dst
 }

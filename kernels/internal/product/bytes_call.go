@@ -21,8 +21,8 @@ const (
 	bytesZero // zero_point, of the result
 )
 
-// bytesResult checks a call and returns the type of its row-major result.
-func bytesResult(call *graph.Call) (result tensor.Type, err error) {
+// bytesResultType checks a call and returns the type of its row-major result.
+func bytesResultType(call *graph.Call) (result tensor.Type, err error) {
 	const name = "matmul_bytes"
 	a, b := call.Type(bytesA), call.Type(bytesB)
 	for _, operand := range []tensor.Type{a, b} {

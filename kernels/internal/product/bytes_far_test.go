@@ -36,7 +36,7 @@ func TestUnitStepFitsTheCode(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRows{rowStride: maxUnitRowStep},
+	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRowCopier{rowStride: maxUnitRowStep},
 		outRowStride: maxUnitRowStep / sumBytes}
 	spec := b.spec(byteCode{height: b.height, groups: b.groups})
 	if _, err := tile.Compile(spec, machine.AVX512); err != nil {

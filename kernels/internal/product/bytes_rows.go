@@ -15,11 +15,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
-// sequence of elements along the depth that one instruction multiplies (see [byteShape]). byteRows copies nothing if
+// byteRowCopier copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
+// sequence of elements along the depth that one instruction multiplies (see [byteShape]). The copier copies nothing if
 // tiles can read the operand in place. It also sums each row if a zero point of operand b may differ from 0 (see
 // [byteTiles]).
-type byteRows struct {
+type byteRowCopier struct {
 	byteShape
 	isSigned     bool        // whether elements are int8
 	readsSigned  bool        // whether tiles read the elements of rows as int8
@@ -31,10 +31,10 @@ type byteRows struct {
 	rowsPerChunk int         // number of rows per chunk
 }
 
-// newByteRows returns the copier of operand a of a product. isSigned is set if the elements are int8, and sumsRows if
-// the sums of rows are needed.
-func newByteRows(shape byteShape, product *contraction, isSigned, sumsRows bool) (*byteRows, error) {
-	copier := &byteRows{byteShape: shape, isSigned: isSigned,
+// newByteRowCopier returns the copier of operand a of a product. isSigned is set if the elements are int8, and sumsRows
+// if the sums of rows are needed.
+func newByteRowCopier(shape byteShape, product *contraction, isSigned, sumsRows bool) (*byteRowCopier, error) {
+	copier := &byteRowCopier{byteShape: shape, isSigned: isSigned,
 		readsSigned: tile.ReadsSigned(machine.HostFeatures(), isSigned),
 		rowStride:   product.a.row, colStride: product.a.col, sumsRows: sumsRows,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
@@ -58,7 +58,7 @@ func newByteRows(shape byteShape, product *contraction, isSigned, sumsRows bool)
 }
 
 // chunks returns the number of chunks into which the rows of one matrix are divided.
-func (r *byteRows) chunks() int {
+func (r *byteRowCopier) chunks() int {
 	if !r.copiesRows && !r.sumsRows {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (r *byteRows) chunks() int {
 
 // workerBytes returns the size in bytes of worker memory. A chunk makes strided rows contiguous there before the loop
 // converts them.
-func (r *byteRows) workerBytes() int {
+func (r *byteRowCopier) workerBytes() int {
 	if r.copiesRows && r.colStride != 1 && r.loop != nil {
 		return r.rowsPerChunk * r.k
 	}
@@ -75,7 +75,7 @@ func (r *byteRows) workerBytes() int {
 }
 
 // tileRowStride returns the number of bytes between the rows that tiles read.
-func (r *byteRows) tileRowStride() int {
+func (r *byteRowCopier) tileRowStride() int {
 	if r.copiesRows {
 		return r.rowBytes()
 	}
@@ -85,8 +85,8 @@ func (r *byteRows) tileRowStride() int {
 // copyRows copies rows [first, end) of a matrix if r.copiesRows is set. matrix and copies are the addresses of the
 // matrix and of its copy. If sum is not nil, copyRows calls sum with the total of the elements of each row, after 128
 // is added to or subtracted from them (see [byteShape]).
-func (r *byteRows) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int, scratch unsafe.Pointer,
-	sum func(row int, total int32)) {
+func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int,
+	scratch unsafe.Pointer, sum func(row int, total int32)) {
 	// src and srcStride are the address and the stride of the rows before conversion. If elements are not contiguous, a
 	// strided copy makes them so; from then on, src and srcStride describe this copy.
 	rows, src, srcStride := end-first, unsafe.Add(matrix, first*r.rowStride), r.rowStride

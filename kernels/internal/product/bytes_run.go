@@ -10,15 +10,14 @@ import (
 )
 
 // This file runs the two phases of a product of byte matrices (see [byteTiles]). Operand a has m rows of depth k, and
-// operand b has n columns. A block is the range of columns of one register tile, and a
-// panel is a packed block of operand b. A group is the sequence of four or eight bytes along the depth that one
-// instruction multiplies. A strip is the part of the result in a range of rows and in one block. An entry is one
-// product of a batch.
+// operand b has n columns. A block is the range of columns of one register tile, and a panel is a packed block of
+// operand b. A group is the sequence of four or eight bytes along the depth that one instruction multiplies. A strip is
+// the part of the result in a range of rows and in one block. An entry is one product of a batch.
 
-// prepare returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks are,
-// in this order: one for the zero points of single rows, if there are any; chunks of rows of operand a; chunks of
+// preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
+// are, in this order: one for the zero points of single rows, if there are any; chunks of rows of operand a; chunks of
 // blocks of operand b.
-func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
+func (t *byteTiles) preparePhase(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRow, bCol, _ := matrixLayout(c.Meta(bytesB))
 	biasStep := vectorStride(c, bytesBias)
@@ -121,8 +120,8 @@ func (t *byteTiles) prepareColumns(mem *graph.Mem, matrix, block int, panels, aZ
 	}
 }
 
-// multiply returns the phase that computes sums and converts them to results.
-func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
+// multiplyPhase returns the phase that computes sums and converts them to results.
+func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 	scale, zero := operandAddress(c, bytesScale), operandAddress(c, bytesZero)
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(mem *graph.Mem, chunk int) error {
 		worker := t.workers.Get(mem)
@@ -161,7 +160,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 
 // storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
 func (t *byteTiles) storesSums() bool {
-	return t.conversion.Scaled && t.tileConversion == tile.NotQuantized
+	return t.conversion.IsScaled && t.tileConversion == tile.NotQuantized
 }
 
 // outStride returns the row stride of the tiles' output, in bytes.
@@ -287,7 +286,7 @@ func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, 
 		addOperand(scratchAddress(mem, t.scratchOffsets.rowZeros+firstRow*sumBytes), sumBytes)
 		addOperand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
 	}
-	if t.conversion.Scaled {
+	if t.conversion.IsScaled {
 		addOperand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
 		addOperand(zero, 0)
 	}

@@ -24,7 +24,8 @@ func MultipliesBytes() bool {
 // A group is a sequence of four or eight bytes along the depth k. One instruction multiplies a group of a row by a
 // group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in
 // columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding
-// or subtracting 128. Their zero points are converted in the same way, so that the results do not change.
+// or subtracting 128. Their zero points are converted in the same way, so that the results do not change. With AVX-512
+// and VNNI, for example, a group has four bytes, and a vector has the sums of 16 columns.
 type byteShape struct {
 	m, n, k        int  // rows of the result, columns of the result, depth
 	groupBytes     int  // size of a group in bytes: 4, or 8 for products of byte matrices
@@ -39,10 +40,10 @@ type byteShape struct {
 const (
 	// sumBytes is the number of bytes of a sum of products.
 	sumBytes = 4
-	// matrixShare is the time of a multiply-add in instructions that multiply 2 x 8 by 8 x 2 bytes (see
+	// matrixTimeRatio is the time of a multiply-add in instructions that multiply 2 x 8 by 8 x 2 bytes (see
 	// multipliesMatrices), relative to a multiply-add in dot products. It is llvm-mca's estimate for Neoverse V1: 109
 	// multiply-adds per cycle instead of 64.
-	matrixShare = 0.59
+	matrixTimeRatio = 0.59
 	// maxGroupBytes is the maximum number of bytes of a group.
 	maxGroupBytes = 8
 	// minUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
@@ -203,7 +204,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		columns := kit.DivUp(shape.n, shape.lanes) * shape.lanes
 		macs := entries * float64(shape.m) * float64(columns) * float64(shape.groups*shape.groupElements)
 		if shape.multipliesMatrices() {
-			macs *= matrixShare
+			macs *= matrixTimeRatio
 		}
 		work.AddUnits(multiply.RateTileBytes, macs)
 	}

@@ -17,9 +17,9 @@ import (
 
 // byteTiles is the kernel of products of byte matrices. A block is the range of columns of one register tile, and a
 // panel is a packed block. A group is the sequence of four or eight bytes along the depth that one instruction
-// multiplies. The first phase (prepare) packs the operands and sums their rows and columns. The second phase (multiply)
-// computes the results strip by strip. A strip is the part of the result in a range of rows and in one block. Its sums
-// stay in cache until they are converted to results. An entry is one product of a batch.
+// multiplies. The first phase (preparePhase) packs the operands and sums their rows and columns. The second phase
+// (multiplyPhase) computes the results strip by strip. A strip is the part of the result in a range of rows and in one
+// block. Its sums stay in cache until they are converted to results. An entry is one product of a batch.
 //
 // Let a and b be elements of a row and a column of k elements, and za and zb their zero points. The result is
 //
@@ -31,7 +31,7 @@ import (
 type byteTiles struct {
 	byteShape
 	zeroPoints                 byteZeroPoints
-	rowCopier                  *byteRows
+	rowCopier                  *byteRowCopier
 	packer                     *bytePacker
 	aOffsets, bOffsets         []int // offsets of the distinct matrices in the operands
 	aIndex, bIndex, outOffsets []int // for each entry: index in aOffsets, index in bOffsets, offset of its result
@@ -65,7 +65,7 @@ type byteScratch struct {
 type byteCode struct {
 	height      int             // rows of a tile
 	isLastBlock bool            // whether the tile is in the last block of columns
-	start       tile.InitialSum // initial values of sums: 0, a value for each column, or the sums of an earlier call
+	initialSum  tile.InitialSum // initial values of sums: 0, a value for each column, or the sums of an earlier call
 	groups      int             // number of groups, a constant in code for the matrix unit; 0 for other code
 }
 
@@ -105,13 +105,13 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		isPacked:     call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
 	hasRowZeroPoints := t.zeroPoints.stride[bytesA] > 0 // whether each row has its own zero point
 	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.mayBeNonzero[bytesB],
-		SubtractsProduct: hasRowZeroPoints, Scaled: call.HasOperand(bytesScale), OneScale: t.scaleStep == 0,
+		SubtractsProduct: hasRowZeroPoints, IsScaled: call.HasOperand(bytesScale), HasOneScale: t.scaleStep == 0,
 		DType: t.resultDType}
 	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.mayBeNonzero[bytesA] && !hasRowZeroPoints
 	switch {
-	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
+	case t.conversion == (multiply.SumConversion{IsScaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
-	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.Scaled:
+	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.IsScaled:
 		t.conversionLoop, err = t.conversion.Loop()
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 		}
 	}
 	t.chooseEpilogue(fusion.EpilogueOf(call))
-	t.rowCopier, err = newByteRows(shape, product, t.zeroPoints.isSigned[bytesA], t.conversion.AddsProduct)
+	t.rowCopier, err = newByteRowCopier(shape, product, t.zeroPoints.isSigned[bytesA], t.conversion.AddsProduct)
 	if err != nil {
 		return nil, err
 	}
@@ -201,16 +201,16 @@ func (t *byteTiles) chooseOrder() {
 	if t.usesMatrixUnit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(t.stripRows*t.width()*t.k, grain)
+	t.order.Divide(t.stripRows*t.width()*t.k, grain)
 	t.layOutScratch()
 }
 
 // layOutScratch assigns offsets in scratch memory to the values that the kernel needs.
 func (t *byteTiles) layOutScratch() {
 	offsets := &t.scratchOffsets
-	allocate := func(needed bool, bytes int) int {
+	allocate := func(isNeeded bool, bytes int) int {
 		offset := offsets.size
-		if needed {
+		if isNeeded {
 			offsets.size += kit.AlignUp(bytes)
 		}
 		return offset
@@ -271,13 +271,13 @@ func (t *byteTiles) code(height int, isLastBlock bool, start tile.InitialSum, gr
 	if !t.usesMatrixUnit {
 		groups = 0
 	}
-	return byteCode{height: height, isLastBlock: isLastBlock, start: start, groups: groups}
+	return byteCode{height: height, isLastBlock: isLastBlock, initialSum: start, groups: groups}
 }
 
 // spec describes the code of a tile.
 func (t *byteTiles) spec(code byteCode) *tile.Spec {
 	spec := t.tileSpec(t.rowCopier.readsSigned)
-	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = code.height, t.epilogue.Steps, t.vectors, code.start
+	spec.Rows, spec.Epilogue, spec.Vectors, spec.InitialSum = code.height, t.epilogue.Steps, t.vectors, code.initialSum
 	if t.usesMatrixUnit {
 		spec.MatrixUnit, spec.Quantized, spec.PrefetchedLines = true, t.tileConversion, t.prefetchLines
 		spec.Runs[0].Terms = code.groups
@@ -323,10 +323,10 @@ func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
 	if !t.isPacked {
 		kernel.WorkerScratch = max(kernel.WorkerScratch, t.packer.transposeBytes())
 	}
-	if prepare := t.prepare(call); prepare.Chunks > 0 {
+	if prepare := t.preparePhase(call); prepare.Chunks > 0 {
 		kernel.Phases = append(kernel.Phases, prepare)
 	}
-	kernel.Phases = append(kernel.Phases, t.multiply(call))
+	kernel.Phases = append(kernel.Phases, t.multiplyPhase(call))
 	return kernel, nil
 }
 

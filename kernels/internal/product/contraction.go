@@ -49,8 +49,9 @@ func (product *contraction) flops() float64 {
 
 // mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
 // merges a dimension into m under two conditions: all entries along the dimension have the same matrix b, and the rows
-// of a, c and add have the same stride within and between entries. The entries of a then form one taller matrix. The
-// conditions for n are symmetric: the same matrix a, and one stride of the columns of b, c and add.
+// of a, c and add have the same stride within and between entries. The entries of a then form one taller matrix: a
+// row-major [8, 16, k] times [k, n] becomes [128, k] times [k, n]. The conditions for n are symmetric: the same matrix
+// a, and one stride of the columns of b, c and add.
 func (product *contraction) mergeBatch() {
 	product.sharedRows = product.m
 	for dim, size := range product.batch {

@@ -60,7 +60,7 @@ func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
 
 // finish returns the kernel. Its scratch memory has the intermediate terms, followed by the memory of one product.
 func (plan *einsumPlan) finish() *graph.Kernel {
-	plan.inner.Scratch = plan.kernel.Scratch
+	plan.inner.ScratchOffset = plan.kernel.Scratch
 	plan.kernel.Scratch += plan.productScratch
 	return plan.kernel
 }
@@ -99,27 +99,27 @@ func (plan *einsumPlan) newTerm(labels []int) einsumTerm {
 	return term
 }
 
-// sum sums a term over the labels that are not kept. It returns the term itself if all its labels are kept.
-func (plan *einsumPlan) sum(term einsumTerm, kept []int) (einsumTerm, error) {
-	if !slices.ContainsFunc(term.labels, func(label int) bool { return !slices.Contains(kept, label) }) {
+// sum sums a term over the labels that are not in keptLabels. It returns the term itself if there are none.
+func (plan *einsumPlan) sum(term einsumTerm, keptLabels []int) (einsumTerm, error) {
+	if !slices.ContainsFunc(term.labels, func(label int) bool { return !slices.Contains(keptLabels, label) }) {
 		return term, nil
 	}
 	const isLast = false
 	one := einsumTerm{buffer: kit.DataBuffer(tensor.IntScalar(1).Tensor(plan.dtype))}
-	return plan.contract(term, one, kept, isLast)
+	return plan.contract(term, one, keptLabels, isLast)
 }
 
 // product multiplies terms a and b. First it sums each term over its labels that are neither in the other term nor in
-// kept. isLast is set for the last product.
-func (plan *einsumPlan) product(a, b einsumTerm, kept []int, isLast bool) (einsumTerm, error) {
-	a, err := plan.sum(a, append(slices.Clone(kept), b.labels...))
+// keptLabels. isLast is set for the last product.
+func (plan *einsumPlan) product(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
+	a, err := plan.sum(a, append(slices.Clone(keptLabels), b.labels...))
 	if err != nil {
 		return a, err
 	}
-	if b, err = plan.sum(b, append(slices.Clone(kept), a.labels...)); err != nil {
+	if b, err = plan.sum(b, append(slices.Clone(keptLabels), a.labels...)); err != nil {
 		return b, err
 	}
-	return plan.contract(a, b, kept, isLast)
+	return plan.contract(a, b, keptLabels, isLast)
 }
 
 // mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
@@ -162,9 +162,10 @@ func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) 
 	return out
 }
 
-// contract multiplies two terms and sums over the labels that are not kept. The last product (isLast) writes the result
-// directly if it has all labels of the result, and if the strides of the result permit the merges for the product.
-func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (einsumTerm, error) {
+// contract multiplies two terms and sums over the labels that are not in keptLabels. In "bij,bjk->bik", b is a label of
+// the batch, i of the rows, k of the columns, and j is summed. The last product (isLast) writes the result directly if
+// it has all labels of the result, and if the strides of the result permit the merges for the product.
+func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
 	var batch, rows, cols, summed []int
 	order := slices.Clone(plan.einsum.resultLabels)
 	for _, label := range slices.Concat(a.labels, b.labels) {
@@ -174,7 +175,7 @@ func (plan *einsumPlan) contract(a, b einsumTerm, kept []int, isLast bool) (eins
 	}
 	for _, label := range order {
 		isInA, isInB := slices.Contains(a.labels, label), slices.Contains(b.labels, label)
-		switch isKept := slices.Contains(kept, label); {
+		switch isKept := slices.Contains(keptLabels, label); {
 		case isKept && isInA && isInB:
 			batch = append(batch, label)
 		case isKept && isInA:

@@ -182,26 +182,26 @@ func einsumProduct(a, b tensor.Type, summed []int) (tensor.Type, error) {
 		return a, kit.NotImplementedBy("bmm", a.DType)
 	}
 	var onStack [4][8]int
-	both, left, right, order := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
+	inBoth, onlyInA, onlyInB, order := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
 	for dim := range a.Shape {
 		isInA, isInB := a.Shape[dim].Gt(sym.Of(1)).Holds(), b.Shape[dim].Gt(sym.Of(1)).Holds()
 		switch {
 		case slices.Contains(summed, dim):
 		case isInA && isInB:
-			both = append(both, dim)
+			inBoth = append(inBoth, dim)
 		case isInA:
-			left = append(left, dim)
+			onlyInA = append(onlyInA, dim)
 		default:
-			right = append(right, dim)
+			onlyInB = append(onlyInB, dim)
 		}
 	}
-	order = append(append(append(append(order, both...), left...), summed...), right...)
+	order = append(append(append(append(order, inBoth...), onlyInA...), summed...), onlyInB...)
 	sizes := make([]sym.Int, len(order)) // in memory order
 	for i, dim := range order {
 		switch {
-		case i < len(both)+len(left):
+		case i < len(inBoth)+len(onlyInA):
 			sizes[i] = a.Shape[dim]
-		case i < len(both)+len(left)+len(summed):
+		case i < len(inBoth)+len(onlyInA)+len(summed):
 			sizes[i] = sym.Of(1)
 		default:
 			sizes[i] = b.Shape[dim]

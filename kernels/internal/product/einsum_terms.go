@@ -111,22 +111,22 @@ func parseLabels(text string, ellipsisRank int) ([]int, error) {
 
 // parseEquation parses an equation for operands of the given types.
 func parseEquation(text string, types []tensor.Type) (*equation, error) {
-	left, right, isExplicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
-	parts := strings.Split(left, ",")
-	if len(parts) != len(types) {
-		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(parts), len(types))
+	operandsText, resultText, isExplicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
+	operandTexts := strings.Split(operandsText, ",")
+	if len(operandTexts) != len(types) {
+		return nil, fmt.Errorf("einsum(): the equation has %d operands, but %d were given", len(operandTexts), len(types))
 	}
-	parsed := &equation{operandLabels: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
-		sizes: make([]sym.Int, 0, len(left))}
+	parsed := &equation{operandLabels: make([][]int, 0, len(operandTexts)), labels: make([]int, 0, len(operandsText)),
+		sizes: make([]sym.Int, 0, len(operandsText))}
 	maxEllipsisRank := 0
-	for i, part := range parts {
-		ellipsisRank := types[i].Rank() - len(strings.ReplaceAll(part, "...", ""))
-		if !strings.Contains(part, "...") && ellipsisRank != 0 || ellipsisRank < 0 {
+	for i, operandText := range operandTexts {
+		ellipsisRank := types[i].Rank() - len(strings.ReplaceAll(operandText, "...", ""))
+		if !strings.Contains(operandText, "...") && ellipsisRank != 0 || ellipsisRank < 0 {
 			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of "+
 				"dimensions (%d) for operand %d", types[i].Rank()-ellipsisRank, types[i].Rank(), i)
 		}
 		maxEllipsisRank = max(maxEllipsisRank, ellipsisRank)
-		labels, err := parseLabels(part, ellipsisRank)
+		labels, err := parseLabels(operandText, ellipsisRank)
 		if err != nil {
 			return nil, err
 		}
@@ -136,14 +136,14 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 		}
 	}
 	if !isExplicit {
-		parsed.setImplicitResult(left, maxEllipsisRank)
+		parsed.setImplicitResult(operandsText, maxEllipsisRank)
 		return parsed, nil
 	}
-	if strings.Contains(right, ">") || strings.Contains(right, "-") {
+	if strings.Contains(resultText, ">") || strings.Contains(resultText, "-") {
 		return nil, errors.New("einsum(): invalid subscript in the output")
 	}
 	var err error
-	if parsed.resultLabels, err = parseLabels(right, maxEllipsisRank); err != nil {
+	if parsed.resultLabels, err = parseLabels(resultText, maxEllipsisRank); err != nil {
 		return nil, err
 	}
 	for i, label := range parsed.resultLabels {
@@ -163,9 +163,9 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 	for d, label := range labels {
 		size := shape[d]
 		if first := slices.Index(labels, label); first < d {
-			if known := shape[first]; known.Ne(size).Holds() {
+			if firstSize := shape[first]; firstSize.Ne(size).Holds() {
 				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v",
-					rune(label), operand, size, known)
+					rune(label), operand, size, firstSize)
 			}
 			continue
 		}
@@ -174,14 +174,14 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 			e.labels, e.sizes = append(e.labels, label), append(e.sizes, size)
 			continue
 		}
-		switch known := e.sizes[axis]; {
-		case size.Eq(known).Holds(): // nothing to record
-		case known.Eq(sym.Of(1)).Holds():
+		switch recordedSize := e.sizes[axis]; {
+		case size.Eq(recordedSize).Holds(): // nothing to record
+		case recordedSize.Eq(sym.Of(1)).Holds():
 			e.sizes[axis] = size
 		case size.Ne(sym.Of(1)).Holds():
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
 				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(label), size, operand,
-				known)
+				recordedSize)
 		}
 	}
 	return nil
@@ -205,15 +205,15 @@ func (e *einsum) addTerm(labels []int, meta tensor.Meta, operand int) {
 }
 
 // setImplicitResult sets the labels of the result of an equation without "->": the labels of the ellipsis, and the
-// letters that occur exactly once in left, the text of the operands.
-func (e *equation) setImplicitResult(left string, ellipsisRank int) {
+// letters that occur exactly once in the text of the operands.
+func (e *equation) setImplicitResult(operandsText string, ellipsisRank int) {
 	for k := ellipsisRank - 1; k >= 0; k-- {
 		e.resultLabels = append(e.resultLabels, ellipsisLabel-k)
 	}
 	// PyTorch's order of labels: capitals first, as in ASCII.
 	for letter := int('A'); letter <= 'z'; letter++ {
 		if letter >= 'A' && letter <= 'Z' || letter >= 'a' {
-			if strings.Count(left, string(rune(letter))) == 1 {
+			if strings.Count(operandsText, string(rune(letter))) == 1 {
 				e.resultLabels = append(e.resultLabels, letter)
 			}
 		}

@@ -181,11 +181,12 @@ func (shape *levelShape) unpack(operand int, dst *tensor.Tensor, panels unsafe.P
 		panel, column := unsafe.Add(panels, row/width*shape.panelBytes(operand)), row%width
 		switch operand {
 		case blocksWeight:
-			perByte := 8 / shape.bits
+			elementsPerByte := 8 / shape.bits
 			for byteIndex := range dst.Shape[1] {
 				packed := 0
-				for element := range perByte {
-					packed |= (shape.level(panel, byteIndex*perByte+element, column) + shape.defaultZero) << (element * shape.bits)
+				for element := range elementsPerByte {
+					level := shape.level(panel, byteIndex*elementsPerByte+element, column)
+					packed |= (level + shape.defaultZero) << (element * shape.bits)
 				}
 				dst.Set(tensor.IntScalar(int64(packed)), row, byteIndex)
 			}

@@ -116,7 +116,7 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 			args.Step[tile.LoopTrips] = count
 			block += count
 			mem.CheckContextAfter(2 * height * count * terms * part.width())
-			code := levelCode{rows: height, terms: terms, start: part.initialSum(firstTerm), isLast: block == part.blocks}
+			code := levelCode{rows: height, terms: terms, initialSum: part.initialSum(firstTerm), isLast: block == part.blocks}
 			if err := part.codes[code].Call(args); err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error
 				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.rowStep
 				part.setOffsets(worker, row, firstTerm, column)
 				mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * vectors * part.lanes)
-				code := levelCode{rows: height, start: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
+				code := levelCode{rows: height, initialSum: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
 				if err := part.codes[code].Call(args); err != nil {
 					return err
 				}

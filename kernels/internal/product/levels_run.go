@@ -33,14 +33,14 @@ type levelProduct struct {
 	hasBias            bool
 	operandsToPack     []int                 // the operands that the first phase packs
 	offsets            [blocksBias]int       // by operand: offset of its panels in scratch memory, in bytes
-	scratch            int                   // size of the scratch memory, in bytes
+	scratchBytes       int                   // size of the scratch memory, in bytes
 	epilogue           multiply.TileEpilogue // a fused pointwise computation that tiles apply to their sums
 	tilesApplyEpilogue bool                  // whether tiles apply the epilogue
 
 	height   int              // maximum number of rows of a tile
 	bandRows int              // number of rows of a band; the last band may have fewer
 	bands    int              // number of bands
-	chunks   machine.Division // division of the pairs of a panel and a band into chunks
+	division machine.Division // division of the pairs of a panel and a band into chunks
 
 	codes      map[levelCode]*jit.Func
 	converters [2]*loops.Loop // convert levels to float32: one loop for all columns, or one for each half of a panel
@@ -50,7 +50,7 @@ type levelProduct struct {
 // levelCode identifies the machine code of a tile.
 type levelCode struct {
 	rows, terms int             // rows of a tile; terms of a block for thinLevels, else 0
-	start       tile.InitialSum // initial values of sums
+	initialSum  tile.InitialSum // initial values of sums
 	isLast      bool            // whether the tile computes the last terms
 }
 
@@ -77,7 +77,7 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 		if err != nil {
 			return nil, err
 		}
-		kernel := &graph.Kernel{Scratch: p.scratch, WorkerScratch: p.workerBytes(), Code: p.listings}
+		kernel := &graph.Kernel{Scratch: p.scratchBytes, WorkerScratch: p.workerBytes(), Code: p.listings}
 		if len(p.operandsToPack) > 0 {
 			kernel.Phases = append(kernel.Phases, p.packPhase(call))
 		}
@@ -96,8 +96,8 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 		}
 		packed := call.Packed(operand)
 		if packed == nil {
-			p.operandsToPack, p.offsets[operand] = append(p.operandsToPack, operand), p.scratch
-			p.scratch += kit.AlignUp(p.panels() * p.panelBytes(operand))
+			p.operandsToPack, p.offsets[operand] = append(p.operandsToPack, operand), p.scratchBytes
+			p.scratchBytes += kit.AlignUp(p.panels() * p.panelBytes(operand))
 		} else if format := p.formatName(operand); packed.Format != format {
 			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", operand, packed.Format, format)
 		}
@@ -150,7 +150,7 @@ func (p *levelProduct) chooseRows() {
 	p.height = p.levelRows(p.algorithm)
 	p.bands = kit.DivUp(p.m, levelBandRows)
 	p.bandRows = kit.DivUp(p.m, p.bands)
-	p.chunks = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
+	p.division = machine.DivideUnits(p.bands*p.panels(), p.bandRows*p.width()*p.k, machine.MACGrain)
 }
 
 // tileHeights divides rows into tiles as evenly as possible. The first tiles, tallTiles in number, have `height` rows.
@@ -197,9 +197,9 @@ func (p *levelProduct) compileTiles() error {
 
 // spec describes the code of a tile. Elements and sums are float32, of 4 bytes.
 func (p *levelProduct) spec(code levelCode) *tile.Spec {
-	spec := &tile.Spec{ElemBytes: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.start}
+	spec := &tile.Spec{ElemBytes: 4, Rows: code.rows, Vectors: p.tileVectors(), InitialSum: code.initialSum}
 	if p.algorithm == thinLevels {
-		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), Zeros: p.hasZeros}
+		spec.VecQuantization = tile.VecQuantization{Bits: p.levelBits(), HasZeroPoints: p.hasZeros}
 		for i := range code.rows {
 			spec.In = append(spec.In, 4*i*p.k)
 		}
@@ -207,7 +207,7 @@ func (p *levelProduct) spec(code levelCode) *tile.Spec {
 		spec.Runs = []tile.Run{{InStep: 4, VecStep: termBytes, Terms: code.terms}} // one block
 		spec.Loops = []tile.Loop{{In: 4 * code.terms, Vec: termBytes * code.terms, Block: 1, Trips: tile.Dynamic}}
 	} else {
-		if code.start == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
+		if code.initialSum == tile.FromResult { // sum these terms first, and then add the sum of earlier terms
 			spec.InitialSum, spec.Epilogue = tile.Zero, []tile.EpilogueStep{{Op: tile.AddResult}}
 		}
 		spec.Runs = []tile.Run{{InStep: 4, VecStep: 4 * p.width(), Terms: tile.Dynamic}}
@@ -275,7 +275,7 @@ func (p *levelProduct) panel(mem *graph.Mem, operand, panel int) unsafe.Pointer 
 // multiplyPhase returns the phase that computes the results.
 func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 	bias := operandAddress(call, blocksBias)
-	return graph.Phase{Chunks: p.chunks.Chunks, Run: func(mem *graph.Mem, chunk int) error {
+	return graph.Phase{Chunks: p.division.Chunks, Run: func(mem *graph.Mem, chunk int) error {
 		worker := p.workers.Get(mem)
 		worker.state.Context = mem.Context
 		defer func() {
@@ -283,7 +283,7 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 			worker.state.Release()
 		}()
 		p.epilogue.SetOperands(&worker.args, mem, &worker.lanes)
-		for unit, end := p.chunks.ChunkRange(chunk); unit < end; unit++ {
+		for unit, end := p.division.ChunkRange(chunk); unit < end; unit++ {
 			panel, band := unit/p.bands, unit%p.bands
 			part := p.newPart(mem, panel, band*p.bandRows, bias(mem))
 			compute := part.multiplyLevels
@@ -303,7 +303,7 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 func (p *levelProduct) listings() (list []expr.Listing) {
 	for height := p.height; height > 0; height-- {
 		for code, function := range p.codes {
-			if code.rows == height && code.isLast && code.start != tile.FromResult &&
+			if code.rows == height && code.isLast && code.initialSum != tile.FromResult &&
 				(code.terms == 0 || code.terms == p.blockElements) {
 				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: function.Listing})
 			}

@@ -58,8 +58,9 @@ func detOp(name string) *graph.Op {
 				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
 				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
 				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
+				matrixCost := n * n * n                         // in copied elements; an elimination takes n^3/3 multiply-adds
 				return &graph.Kernel{WorkerScratch: 16 * n * n, // elements are converted to complex128, of 16 bytes
-					Phases: []graph.Phase{lines.Phase(n*n*n, func(mem *graph.Mem, offsets [4]int) error {
+					Phases: []graph.Phase{lines.Phase(matrixCost, func(mem *graph.Mem, offsets [4]int) error {
 						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
 						for i := range n {
 							mem.CheckContext()

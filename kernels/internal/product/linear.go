@@ -178,7 +178,7 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			if isFlattened && in[linearBias].Rank() == 2 { // the bias has a row for each row of the flattened input
 				biasIndex = []int{index[0]*shape[1] + index[1], index[2]}
 			}
-			sum.Add(broadcastAt(in[linearBias], biasIndex))
+			sum.Add(broadcastElement(in[linearBias], biasIndex))
 		}
 		out.Set(sum.Value(), index...)
 	})

@@ -79,10 +79,10 @@ func inferLinearBlocks(call *graph.Call) ([]graph.Result, error) {
 	}{{blocksScale, "scale", tensor.Float32, []sym.Int{out, blocks}},
 		{blocksZero, "zero_point", tensor.Uint8, []sym.Int{out, blocks}},
 		{blocksBias, "bias", tensor.Float32, []sym.Int{out}}} {
-		if given := call.Type(operand.index); call.HasOperand(operand.index) &&
-			(given.DType != operand.dtype || !tensor.SameSizes(given.Shape, operand.shape)) {
+		if operandType := call.Type(operand.index); call.HasOperand(operand.index) &&
+			(operandType.DType != operand.dtype || !tensor.SameSizes(operandType.Shape, operand.shape)) {
 			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", name, operand.name, operand.dtype,
-				tensor.Sizes(operand.shape), given.DType, tensor.Sizes(given.Shape))
+				tensor.Sizes(operand.shape), operandType.DType, tensor.Sizes(operandType.Shape))
 		}
 	}
 	shape := append(append([]sym.Int{}, input.Shape[:input.Rank()-1]...), out)

@@ -23,7 +23,7 @@ var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 			{Name: "other_zero_point", Optional: true}, kit.OptBias, {Name: "scale", Optional: true},
 			{Name: "zero_point", Optional: true}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			t, err := bytesResult(c)
+			t, err := bytesResultType(c)
 			return c.NewResult(t), err
 		},
 		Ref: bytesRef,
@@ -49,7 +49,7 @@ var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 
 // bytesRef is the reference implementation. Its float64 sums are exact.
 func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	result, err := bytesResult(call)
+	result, err := bytesResultType(call)
 	if err != nil {
 		return nil, err
 	}

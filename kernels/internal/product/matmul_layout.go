@@ -163,7 +163,7 @@ func foldsBatch(batch tensor.Type, rank int) bool {
 // folded into the rows of one matrix.
 func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if b.Rank() <= a.Rank() {
-		return rowsType(a, b)
+		return mergedRowsType(a, b)
 	}
 	transposedB, err := b.Transpose(-2, -1)
 	if err == nil && a.Rank() == 2 {
@@ -172,7 +172,7 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if err != nil {
 		return tensor.Type{}, err
 	}
-	out, err := rowsType(transposedB, a)
+	out, err := mergedRowsType(transposedB, a)
 	if err != nil || a.Rank() == 1 {
 		return out, err
 	}
@@ -182,9 +182,9 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// rowsType returns the type of the product of a batch, left, and a matrix or vector, right. The rows of the batch are
-// merged into one matrix.
-func rowsType(left, right tensor.Type) (tensor.Type, error) {
+// mergedRowsType returns the type of the product of left, a batch of matrices, and right, a matrix or vector. The rows
+// of all matrices of the batch are merged into one matrix: [2, 3, 4] @ [4, 5] is computed as [6, 4] @ [4, 5].
+func mergedRowsType(left, right tensor.Type) (tensor.Type, error) {
 	batchRank := left.Rank() - 1
 	flat := [2]sym.Int{tensor.Product(left.Shape[:batchRank]), left.Shape[batchRank]}
 	rows := tensor.Type{DType: left.DType, Shape: flat[:], Strides: flat[:]} // strides are not used

@@ -21,8 +21,8 @@ var algorithms = []struct {
 	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls returns the implementations of an op whose calls are contractions. describe describes a call as a
-// contraction. A walk is a loop order with a layout of the result. Results may have any order of dimensions.
+// productImpls returns the implementations of an op whose calls are contractions. describe returns the contraction of a
+// call. A walk is a loop order with a layout of the result. Results may have any order of dimensions.
 func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
 	for i, impl := range algorithms {
@@ -41,14 +41,14 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 				return walks
 			},
 			Read: func(c *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (graph.Work, bool) {
-				return readProduct(c, impl.algorithm, describe, operand, layout)
+				return operandReadWork(c, impl.algorithm, describe, operand, layout)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work, laidOutCall := graph.Work{StartedSteps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
 				laidOutCall.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
 				if product, err := describe(laidOutCall); err == nil {
-					product.work(c, impl.algorithm, &work)
+					product.addWork(c, impl.algorithm, &work)
 				}
 				return work
 			},
@@ -137,9 +137,9 @@ func withLayout(value *graph.Value, layout tensor.Meta) *graph.Value {
 	return &graph.Value{Name: value.Name, Meta: layout, Type: layout.Type(), Const: value.Const, Pin: value.Pin}
 }
 
-// readProduct returns the cost of reading an operand in the given layout minus the cost of reading it in row-major
+// operandReadWork returns the cost of reading an operand in the given layout minus the cost of reading it in row-major
 // order, or false if the algorithm does not support the layout.
-func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error),
+func operandReadWork(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error),
 	operand int, layout tensor.Meta) (work graph.Work, ok bool) {
 	// Constants are packed when the graph is planned.
 	if layout.IsContiguous() || call.IsConstant(operand) && algorithm == gemm.Tiled {
@@ -161,13 +161,13 @@ func readProduct(call *graph.Call, algorithm gemm.Algorithm, describe func(c *gr
 	elements := float64(layout.Numel())
 	rateA, rateB := product.packingRates(call)
 	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
-	for _, side := range []struct {
+	for _, matrix := range []struct {
 		operand            int
 		rate, rowMajorRate string
 	}{{product.aOperand, rateA, rowMajorA}, {product.bOperand, rateB, rowMajorB}} {
-		if side.operand == operand && side.rate != side.rowMajorRate {
-			addPacking(&work, side.rate, elements)
-			addPacking(&work, side.rowMajorRate, -elements)
+		if matrix.operand == operand && matrix.rate != matrix.rowMajorRate {
+			addPacking(&work, matrix.rate, elements)
+			addPacking(&work, matrix.rowMajorRate, -elements)
 		}
 	}
 	return work, true
@@ -208,8 +208,8 @@ func packingRate(depthStride, laneStride int) string {
 	return multiply.RatePackStep
 }
 
-// work adds the cost of computing the products of a call by an algorithm.
-func (product *contraction) work(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
+// addWork adds the cost of computing the products of a call by an algorithm to work.
+func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
 	merged := *product
 	merged.mergeBatch()
 	entries, dtype := float64(merged.entries()), call.Out[0].DType

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// broadcastAt returns the element of an operand that broadcasting repeats at the given index of a larger shape.
-func broadcastAt(operand *tensor.Tensor, index []int) tensor.Scalar {
+// broadcastElement returns the element of an operand that broadcasting repeats at the given index of a larger shape.
+func broadcastElement(operand *tensor.Tensor, index []int) tensor.Scalar {
 	elementIndex := make([]int, operand.Rank())
 	for d := range elementIndex {
 		if operand.Shape[d] > 1 {
@@ -34,14 +34,14 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a, b := kit.ProductOperandOf(resultMeta.DType, in[0]), kit.ProductOperandOf(resultMeta.DType, in[1])
 	kit.EachIndex(resultMeta.Shape, func(index []int) {
 		sum := kit.Accumulator{DType: resultMeta.DType}
-		productTerms(a, b, index, &sum)
+		addProductTerms(a, b, index, &sum)
 		out.Set(sum.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
-// productTerms adds the terms of the element of a matmul at the given index of the result to sum.
-func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
+// addProductTerms adds the terms of the element of a matmul at the given index of the result to sum.
+func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	batch, row, col := index, -1, -1 // -1: a has no rows, or b has no columns
 	if b.Rank() > 1 {
 		batch, col = batch[:len(batch)-1], batch[len(batch)-1]
@@ -50,7 +50,7 @@ func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 		batch, row = batch[:len(batch)-1], batch[len(batch)-1]
 	}
 	// Storage indices of the first factors, and the distances to the next factors.
-	firstA, firstB := matrixAt(a, batch, min(2, a.Rank())), matrixAt(b, batch, min(2, b.Rank()))
+	firstA, firstB := matrixOffset(a, batch, min(2, a.Rank())), matrixOffset(b, batch, min(2, b.Rank()))
 	stepA, stepB := a.Strides[a.Rank()-1], b.Strides[b.Rank()-1]
 	if row >= 0 {
 		firstA += row * a.Strides[a.Rank()-2]
@@ -63,9 +63,9 @@ func productTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	}
 }
 
-// matrixAt returns the storage index of the first element of an operand's matrix at an index of the batch. The matrix
-// has the last dims dimensions of the operand. The dimensions before them are broadcast to the batch.
-func matrixAt(operand *kit.ProductOperand, index []int, dims int) int {
+// matrixOffset returns the storage index of the first element of an operand's matrix at an index of the batch. The
+// matrix has the last dims dimensions of the operand. The dimensions before them are broadcast to the batch.
+func matrixOffset(operand *kit.ProductOperand, index []int, dims int) int {
 	offset, batchRank := operand.Offset, operand.Rank()-dims
 	for d := range batchRank {
 		if operand.Shape[d] != 1 {

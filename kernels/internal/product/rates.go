@@ -8,16 +8,16 @@ import (
 )
 
 // Rates lists the rates of matrix products. A rate is the time of one unit of work. Package calibrate runs the calls of
-// a rate to measure it, and computes the rate that predicts their times best, given all other rates. Its unit of work
-// must therefore take a large part of the time of these calls. For example, a product of one row is so short that
-// starting the step is most of its time.
+// a rate to measure it, and computes the rate that predicts their times best, given all other rates. The unit of work
+// must therefore take a large part of the time of these calls. For example, RateStartStep is measured with products of
+// one row, because starting the step is most of their time.
 //
 // A product multiplies an M x K by a K x N matrix. Register tiles compute a few rows and columns of the result in
 // registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or
 // columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
-	// mm and bmm return products of m x k by k x n elements. constant lists the constant operands. row returns a product
-	// of a single row by a constant matrix, and linear a product by a transposed matrix.
+	// mm and bmm return products of m x k by k x n elements. constant lists the constant operands. rowProduct returns a
+	// product of a single row by a constant matrix, and linear a product by a transposed matrix.
 	mm := func(impl string, dtype tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		in := []tensor.Meta{tensor.New(dtype, m, k), tensor.New(dtype, k, n)}
 		return graph.RateCall{Op: "mm", In: in, Constant: constant, Impl: impl}
@@ -25,7 +25,7 @@ func Rates() []graph.Rate {
 	bmm := func(entries, m, k, n int) graph.RateCall {
 		return graph.RateCall{Op: "bmm", In: []tensor.Meta{kit.F32(entries, m, k), kit.F32(entries, k, n)}, Impl: "tiled"}
 	}
-	row := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
+	rowProduct := func(k, n int) graph.RateCall { return mm("tiled", tensor.Float32, 1, k, n, 1) }
 	f32 := tensor.Float32
 	linear := func(m, k, n int) graph.RateCall {
 		return graph.RateCall{Op: "linear", In: []tensor.Meta{kit.F32(m, k), kit.F32(n, k)}, Impl: "tiled"}
@@ -54,7 +54,7 @@ func Rates() []graph.Rate {
 		{Name: multiply.RateTileCall, Unit: "the overhead of one register tile in one block of the depth",
 			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
 		{Name: multiply.RateStartStep, Unit: "the start of a step that computes products",
-			Calls: []graph.RateCall{row(8, 48), row(32, 120), row(144, 40), row(52, 208)}},
+			Calls: []graph.RateCall{rowProduct(8, 48), rowProduct(32, 120), rowProduct(144, 40), rowProduct(52, 208)}},
 		{Name: multiply.RateStartProduct, Unit: "the start of each product in a step",
 			Calls: []graph.RateCall{bmm(64, 16, 16, 32), bmm(24, 49, 32, 49), bmm(48, 49, 49, 32), bmm(12, 50, 64, 50)}},
 		{Name: multiply.RateThin32, Unit: "a multiply-add of a product of few rows or columns",

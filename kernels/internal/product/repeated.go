@@ -10,9 +10,15 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// rewriteMatmul rewrites a matrix product. If the second operand is a batch that repeats matrices, the result is a
-// product that reads each distinct matrix once. This removes the copies of keys and values in attention with grouped
-// queries, where several heads use the same keys and values.
+// rewriteMatmul rewrites a matrix product by the first of these rules that applies:
+//
+//   - 16-bit floats are converted to float32 ([compose.WidenToFloat32]).
+//   - A product with the transposed weights of an attention is exchanged ([rewriteTransposedWeights]).
+//   - If the second operand is a batch that repeats matrices, the result is a product that reads each distinct matrix
+//     once. This removes the copies of keys and values in attention with grouped queries, where several heads use the
+//     same keys and values.
+//   - If each entry of a batch multiplies one row by the same matrix, the result is one product of all rows
+//     ([rewriteSharedMatrix]).
 //
 // Products of 16-bit floats are computed in float32, as PyTorch defines them. The 16-bit instructions of arm64 are not
 // used: FMLA of float16 rounds each sum to float16, BFMMLA rounds sums to odd and flushes subnormal numbers, and FMLAL
@@ -69,7 +75,7 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 		size, isKnown := operand.Type().Shape[dim].Known()
 		return isKnown && size == 1
 	}
-	entries, isKnown := left.Type().Shape[rank-3].Known() // of the last batch dimension
+	entries, isKnown := left.Type().Shape[rank-3].Known() // the size of the last batch dimension
 	if !hasSizeOne(left, rank-2) || !hasSizeOne(right, rank-3) || !isKnown || entries < 2 {
 		return rewrite, nil
 	}
@@ -207,8 +213,8 @@ func repetitionByBroadcast(source, value *graph.Value) (r repeatedSlices, ok boo
 	}
 	for dim := 1; dim < broadcast.Rank(); dim++ {
 		times, isKnown := broadcast.Shape[dim].Known()
-		step, isStrideKnown := broadcast.Strides[dim].Known()
-		if !isKnown || !isStrideKnown || times < 2 || step != 0 {
+		stride, isStrideKnown := broadcast.Strides[dim].Known()
+		if !isKnown || !isStrideKnown || times < 2 || stride != 0 {
 			continue
 		}
 		merged := slices.Delete(slices.Clone(broadcast.Shape), dim, dim+1)
@@ -267,9 +273,9 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 			}
 			source = source.Alias
 		}
-		cutter := source.Node // the node that cuts the whole value into parts
-		if cutter == nil || len(cutter.Out) != len(node.In) || cutter.Out[i] != source || len(cutter.In) == 0 ||
-			source.Alias == nil {
+		splitNode := source.Node // the node that splits the whole value into parts
+		if splitNode == nil || len(splitNode.Out) != len(node.In) || splitNode.Out[i] != source ||
+			len(splitNode.In) == 0 || source.Alias == nil {
 			return r, false
 		}
 		if i == 0 {
@@ -282,12 +288,12 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 	repeated := slices.Clone(whole.Type.Shape)
 	repeated[r.dim] = repeated[r.dim].Mul(sym.Of(r.times))
 	r.source, r.lacksUnitDim = whole, true
-	return r, len(node.In) > 1 && sameSizes(repeated, value.Type.Shape) && isCutAlong(node.In[0], r)
+	return r, len(node.In) > 1 && sameSizes(repeated, value.Type.Shape) && isSplitAlong(node.In[0], r)
 }
 
-// isCutAlong reports whether the source of r is cut into parts along the repeated dimension: in all other dimensions,
-// the first repeated part has the sizes of the source.
-func isCutAlong(first graph.Arg, r repeatedSlices) bool {
+// isSplitAlong reports whether the source of r is split into parts along the repeated dimension: in all other
+// dimensions, the first repeated part has the sizes of the source.
+func isSplitAlong(first graph.Arg, r repeatedSlices) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}
 	return sameSizes(shape, whole)

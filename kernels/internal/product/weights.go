@@ -14,24 +14,25 @@ const maxVisitedNodes = 32
 // computes the scores, and between the two is an op that folds (reduces) rows of the scores, such as softmax. All other
 // nodes in between are pointwise ops or views.
 func mayBeWeights(value graph.Arg) bool {
-	type step struct {
-		from  graph.Arg // a value on which the given value depends
-		folds bool      // whether a node between from and the given value folds rows
+	type dependency struct {
+		operand  graph.Arg // a value on which the given value depends
+		isFolded bool      // whether a node between operand and the given value folds rows
 	}
-	seen := map[step]bool{}
-	for queue := []step{{value, false}}; len(queue) > 0 && len(seen) < maxVisitedNodes; queue = queue[1:] {
+	visited := map[dependency]bool{}
+	for queue := []dependency{{value, false}}; len(queue) > 0 && len(visited) < maxVisitedNodes; queue = queue[1:] {
 		current := queue[0]
-		if seen[current] || current.from.Kind != graph.TensorArg || current.from.Value.Node == nil ||
-			current.from.Value.Node.Op == nil {
+		if visited[current] || current.operand.Kind != graph.TensorArg || current.operand.Value.Node == nil ||
+			current.operand.Value.Node.Op == nil {
 			continue
 		}
-		seen[current] = true
-		switch node := current.from.Value.Node; {
-		case fusion.Attends(node.Op) && current.folds:
+		visited[current] = true
+		switch node := current.operand.Value.Node; {
+		case fusion.Attends(node.Op) && current.isFolded: // node computes the scores
 			return true
-		case node.Op.Rows != nil, node.Op.Expression != nil, node.Op.Pointwise != nil, current.from.Value.Alias != nil:
+		case node.Op.Rows != nil, node.Op.Expression != nil, node.Op.Pointwise != nil,
+			current.operand.Value.Alias != nil:
 			for _, operand := range node.In {
-				queue = append(queue, step{operand, current.folds || node.Op.Rows != nil})
+				queue = append(queue, dependency{operand, current.isFolded || node.Op.Rows != nil})
 			}
 		}
 	}

@@ -47,16 +47,16 @@ func (q *quantConv) usesBytes(call *graph.Call) bool {
 		(groups != weight.Shape[0] || weight.Shape[1] > 1) {
 		return false
 	}
-	_, floats, err := q.floatCall(call, tensor.Float32)
+	_, floatCall, err := q.floatCall(call, tensor.Float32)
 	if err != nil {
 		return false
 	}
-	floats.Out = call.Out
+	floatCall.Out = call.Out
 	if !weightFits {
-		floats.Out = []tensor.Meta{call.Out[0].WithDType(tensor.Int32)}
+		floatCall.Out = []tensor.Meta{call.Out[0].WithDType(tensor.Int32)}
 	}
-	_, supported := conv.InBytes(floats, call.Type(0).DType, tensor.Int8)
-	return supported
+	_, isSupported := conv.InBytes(floatCall, call.Type(0).DType, tensor.Int8)
+	return isSupported
 }
 
 // weightFitsInt8 reports whether the constant weight minus its zero points fits int8. It returns false if the zero
@@ -83,10 +83,10 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f32 = tensor.Float32
 	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0] // outputs: number of output channels
-	fits := q.weightFitsInt8(call)
+	weightFits := q.weightFitsInt8(call)
 	scalar := func(operand int) graph.Arg { return builder.BroadcastAlong(call.In[operand], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
-	if q.isScaled && fits {
+	if q.isScaled && weightFits {
 		scale = builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f32),
 			builder.vector(wScaleOperand, 0, 1, f32))
 		scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f32))
@@ -111,7 +111,7 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 		return builder.Add(conv.ConvBytes, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding,
 			"dilation": attrs.Dilation, "groups": attrs.Groups}, in...)
 	}
-	if fits {
+	if weightFits {
 		return convolve(builder.int8Weight(q), bias)
 	}
 	sums := builder.correctedSums(q, bias, convolve)

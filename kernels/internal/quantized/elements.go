@@ -50,7 +50,7 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !isFinite {
 		computation.text, computation.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
-		computation.names, in = append(computation.names, "far"), append(in, q.number(scale*saturatingLevel))
+		computation.names, in = append(computation.names, "far"), append(in, q.constant(scale*saturatingLevel))
 		computation.names[0] = "number"
 	}
 	rewrite.Why = "by the reciprocal of the scale"
@@ -82,18 +82,18 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	if node.Op == pointwise.Mul {
 		loop.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		loop.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
-		return q.addFormula(loop, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
-			q.number(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.number(evenPart))
+		return q.addFormula(loop, a.bytes, b.bytes, q.constant(firstElement(a.zero)), q.constant(firstElement(b.zero)),
+			q.constant(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.constant(evenPart))
 	}
 	loop.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	loop.names = []string{"x", "y", "xscale", "yscale", "zero"}
 	aFactor, bFactor := firstElement(a.scale)/resultScale, firstElement(b.scale)/resultScale
-	return q.addFormula(loop, a.bytes, b.bytes, q.number(aFactor), q.number(bFactor),
-		q.number(evenPart-float64(aFactor*firstElement(a.zero))-float64(bFactor*firstElement(b.zero))))
+	return q.addFormula(loop, a.bytes, b.bytes, q.constant(aFactor), q.constant(bFactor),
+		q.constant(evenPart-float64(aFactor*firstElement(a.zero))-float64(bFactor*firstElement(b.zero))))
 }
 
-// number returns a float32 constant.
-func (q *quantizeRewriter) number(value float64) graph.Arg {
+// constant returns a float32 constant.
+func (q *quantizeRewriter) constant(value float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": value, "dtype": tensor.Float32})
 }
 

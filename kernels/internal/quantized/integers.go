@@ -253,10 +253,10 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 		rewrite.Why = "its float result has other readers"
 	case !ok || !kit.IsByte(weight.bytes.Type().DType) || weight.scale.Numel() > 1 && weight.axis != form.axis:
 		rewrite.Why = "its weight is not quantized to bytes per output channel or per tensor"
-	case !layerBias.isInt32Constant(input, weight):
+	case !layerBias.setInt32Values(input, weight):
 		rewrite.Why = "its bias is not constant, or too large for int32"
 	default:
-		rewrite.Why = form.unsupported(input, weight)
+		rewrite.Why = form.unsupportedReason(input, weight)
 	}
 	if rewrite.Why != "" {
 		return rewrite, nil
@@ -269,9 +269,9 @@ func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 // byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes.
 type byteForm struct {
 	axis int // dimension of the output channels in the weight
-	// unsupported returns the reason why the bytes of input cannot be multiplied by the bytes of weight. It returns "" if
-	// they can.
-	unsupported func(input, weight quantizedValues) string
+	// unsupportedReason returns the reason why the bytes of input cannot be multiplied by the bytes of weight. It
+	// returns "" if they can.
+	unsupportedReason func(input, weight quantizedValues) string
 	// build adds the byte op that computes the product and returns its result.
 	build func(input, weight quantizedValues, layerBias bias) graph.Arg
 }
@@ -292,7 +292,7 @@ func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
 // convolution returns the byte form of a convolution of images.
 func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
 	var attrs graph.Attrs
-	return &byteForm{unsupported: func(input, weight quantizedValues) (why string) {
+	return &byteForm{unsupportedReason: func(input, weight quantizedValues) (why string) {
 		isSupported := false
 		attrs, isSupported = conv.InBytes(node.Call(), input.bytes.Type().DType, tensor.Int8)
 		switch {
@@ -309,7 +309,7 @@ func (q *quantizeRewriter) convolution(node *graph.Node) *byteForm {
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
 func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
-	return &byteForm{axis: axis, unsupported: func(input, weight quantizedValues) string {
+	return &byteForm{axis: axis, unsupportedReason: func(input, weight quantizedValues) string {
 		weightMeta := node.In[1].Meta()
 		if !product.MultipliesBytes() || weightMeta.Rank() != 2 || node.In[0].Type().Rank() < 2 ||
 			weightMeta.Shape[1-axis] > maxTerms {
@@ -436,10 +436,10 @@ type bias struct {
 	hasSumScale bool
 }
 
-// isInt32Constant reports whether a bias is omitted, or is a constant whose quotients by the scale of the sums fit half
-// of int32. The scale of the sums is the scale of the input times the scale of the weight. isInt32Constant also sets
-// b.values and b.hasSumScale.
-func (b *bias) isInt32Constant(input, weight quantizedValues) bool {
+// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant: the bias is
+// omitted, or is a constant whose quotients by the scale of the sums are in half of the range of int32. The scale of
+// the sums is the scale of the input times the scale of the weight.
+func (b *bias) setInt32Values(input, weight quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}

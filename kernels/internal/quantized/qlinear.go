@@ -51,7 +51,7 @@ func quantMatmulOp(name, doc string, matmul quantMatmul, operands ...string) *gr
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				resultType, err := matmul.result(c)
+				resultType, err := matmul.resultType(c)
 				return c.NewResult(resultType), err
 			},
 			Ref:      matmul.ref,
@@ -61,8 +61,8 @@ func quantMatmulOp(name, doc string, matmul quantMatmul, operands ...string) *gr
 	})
 }
 
-// result infers the type of the result.
-func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
+// resultType infers the type of the result.
+func (q *quantMatmul) resultType(call *graph.Call) (tensor.Type, error) {
 	if err := checkByteDTypes(q.name, call, q.a, q.b, q.aZero, q.bZero); err != nil {
 		return tensor.Type{}, err
 	}
@@ -73,7 +73,7 @@ func (q *quantMatmul) result(call *graph.Call) (tensor.Type, error) {
 		return result, err
 	}
 	result = tensor.NewType(tensor.Int32, result.Shape...)
-	if err := q.check(call); err != nil {
+	if err := q.checkParamCounts(call); err != nil {
 		return result, err
 	}
 	if q.aScale >= 0 {
@@ -101,9 +101,9 @@ func columnsOf(b tensor.Type) sym.Int {
 	return sym.Of(1)
 }
 
-// check checks the number of zero points and scales. There is one for each row of a and each column of b, or a single
-// one.
-func (q *quantMatmul) check(call *graph.Call) error {
+// checkParamCounts checks the number of zero points and scales. There is one for each row of a and each column of b, or
+// a single one.
+func (q *quantMatmul) checkParamCounts(call *graph.Call) error {
 	a, b := call.Type(q.a), call.Type(q.b)
 	rows, columns := sym.Of(1), columnsOf(b)
 	if a.Rank() > 1 {
@@ -191,7 +191,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Ar
 
 // ref computes the result of the op by its definition. It multiplies the operands minus their zero points in float64.
 func (q *quantMatmul) ref(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	resultType, err := q.result(call)
+	resultType, err := q.resultType(call)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: quantParams(operands),
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				resultType, err := q.result(c)
+				resultType, err := q.resultType(c)
 				return c.NewResult(resultType), err
 			},
 			Ref:      q.ref,
@@ -74,8 +74,8 @@ func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, 
 		tensor.NewType(dtype, call.Type(q.weight).Shape...)), nil
 }
 
-// result infers the type of the result.
-func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
+// resultType infers the type of the result.
+func (q *quantConv) resultType(call *graph.Call) (tensor.Type, error) {
 	if err := checkByteDTypes(q.name, call, 0, q.weight, q.xZero, q.wZero); err != nil {
 		return tensor.Type{}, err
 	}
@@ -88,7 +88,7 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 		return tensor.Type{}, err
 	}
 	result := tensor.NewType(tensor.Int32, sums[0].Type.Shape...)
-	if err := q.check(call); err != nil {
+	if err := q.checkParamCounts(call); err != nil {
 		return result, err
 	}
 	if call.HasOperand(q.xZero) && !kit.HaveOneElement(call, q.xZero) {
@@ -110,8 +110,8 @@ func (q *quantConv) result(call *graph.Call) (tensor.Type, error) {
 	return result, nil
 }
 
-// check checks the sizes of the weight's zero points and scales against its output channels.
-func (q *quantConv) check(c *graph.Call) error {
+// checkParamCounts checks that the weight has one zero point and one scale, or one for each output channel.
+func (q *quantConv) checkParamCounts(c *graph.Call) error {
 	outputs := c.Type(q.weight).Shape[0]
 	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), outputs); err != nil || !q.isScaled {
 		return err
@@ -153,7 +153,7 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 
 // ref computes the result of the op by its definition. It convolves the operands minus their zero points in float64.
 func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	resultType, err := q.result(c)
+	resultType, err := q.resultType(c)
 	if err != nil {
 		return nil, err
 	}

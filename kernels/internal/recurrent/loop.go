@@ -37,7 +37,7 @@ const (
 // this row.
 type cellOperand struct {
 	buffer cellBuffer
-	first  int // index of the part's first element in the row
+	column int // index of the part's first element in the row
 }
 
 // cellLoop is the loop that computes gates or states after a product of a step.
@@ -47,7 +47,8 @@ type cellLoop struct {
 }
 
 // cellFormula builds the formula of a loop. definitions is the text "name = value; ..." that precedes the results in
-// the formula. The operand operands[i] has the name names[i] in the formula.
+// the formula. The operand operands[i] has the name names[i] in the formula. The methods return text, and add the
+// operands and definitions that this text uses.
 type cellFormula struct {
 	*recurrentLayer
 	dir         int
@@ -56,9 +57,9 @@ type cellFormula struct {
 	operands    []cellOperand
 }
 
-// operand adds an operand with the given name, from element first of the rows of buffer, and returns the name.
-func (cell *cellFormula) operand(name string, buffer cellBuffer, first int) string {
-	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{buffer, first})
+// operand adds an operand with the given name, from the given column of buffer, and returns the name.
+func (cell *cellFormula) operand(name string, buffer cellBuffer, column int) string {
+	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{buffer, column})
 	return name
 }
 
@@ -72,15 +73,15 @@ func (cell *cellFormula) define(name, value string) string {
 // part (product of the state and weights). Gates are numbered as in ONNX: i, o, f and c of an LSTM; z, r and h of a
 // GRU.
 func (cell *cellFormula) sum(gate int) string {
-	input, state := cell.parts(gate)
+	input, state := cell.gateParts(gate)
 	return input + " + " + state
 }
 
-// parts returns the names of a gate's input part and state part.
-func (cell *cellFormula) parts(gate int) (input, state string) {
-	first := cell.order[gate] * cell.hidden
-	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, first), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
-		first)
+// gateParts returns the names of a gate's input part and state part.
+func (cell *cellFormula) gateParts(gate int) (input, state string) {
+	column := cell.gatePosition[gate] * cell.hidden
+	return cell.operand(fmt.Sprint("x", gate), inputsBuffer, column), cell.operand(fmt.Sprint("g", gate), gatesBuffer,
+		column)
 }
 
 // peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". It
@@ -126,13 +127,13 @@ func (cell *cellFormula) gru() (string, []cellOperand) {
 	if cell.resetAfter {
 		update = cell.gate("z", functionF, cell.sum(gruUpdate))
 		reset := cell.gate("r", functionF, cell.sum(gruReset))
-		input, product := cell.parts(gruCandidate)
+		input, product := cell.gateParts(gruCandidate)
 		if cell.stateBias[cell.dir].IsGiven() {
-			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.order[gruCandidate]*cell.hidden) + ")"
+			product = "(" + product + " + " + cell.operand("b", biasBuffer, cell.gatePosition[gruCandidate]*cell.hidden) + ")"
 		}
 		sum = input + " + " + reset + " * " + product
 	} else {
-		update, sum = cell.operand("z", gatesBuffer, cell.order[gruUpdate]*cell.hidden), cell.sum(gruCandidate)
+		update, sum = cell.operand("z", gatesBuffer, cell.gatePosition[gruUpdate]*cell.hidden), cell.sum(gruCandidate)
 	}
 	candidate := cell.gate("n", functionG, sum)
 	newState := cell.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", update, candidate, update, state))
@@ -145,7 +146,7 @@ func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 	state := cell.operand("h", stateBuffer, 0)
 	update, reset := cell.gate("z", functionF, cell.sum(gruUpdate)), cell.gate("r", functionF, cell.sum(gruReset))
 	return fmt.Sprintf("(%s, %s * %s)", update, reset, state), []cellOperand{
-		{gatesBuffer, cell.order[gruUpdate] * cell.hidden}, {buffer: resetBuffer}}
+		{gatesBuffer, cell.gatePosition[gruUpdate] * cell.hidden}, {buffer: resetBuffer}}
 }
 
 // rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
@@ -206,7 +207,7 @@ func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptr
 	rowStrides := [cellBufferCount]int{inputsBuffer: s.xBatchStride * s.rows, gatesBuffer: s.rows, stateBuffer: s.hidden,
 		cellStateBuffer: s.hidden, resetBuffer: s.hidden, yBuffer: s.yBatchStride}
 	for operandIndex, operand := range loop.operands {
-		worker.ptrs[operandIndex] = unsafe.Add(addresses[operand.buffer], operand.first*s.elemBytes)
+		worker.ptrs[operandIndex] = unsafe.Add(addresses[operand.buffer], operand.column*s.elemBytes)
 		worker.strides[operandIndex] = rowStrides[operand.buffer] * s.elemBytes
 	}
 	return worker.ptrs[:len(loop.operands)], worker.strides[:len(loop.operands)]

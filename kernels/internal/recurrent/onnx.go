@@ -35,7 +35,7 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: params, Outputs: outputs,
 			Infer: cell.infer,
-			Ref:   cell.reference,
+			Ref:   cell.ref,
 			Examples: []graph.Example{
 				{In: []tensor.Meta{kit.F32(3, 2, 4), kit.F32(1, 5*gates, 4), kit.F32(1, 5*gates, 5), kit.F32(1, 10*gates)}},
 				{In: []tensor.Meta{kit.F32(2, 3, 4), kit.F32(2, 3*gates, 4), kit.F32(2, 3*gates, 3), {}, {}, kit.F32(2, 2, 3)},
@@ -55,8 +55,14 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 }
 
 // lengthBound returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.IndexBound] requires:
-// the number of steps plus 1. Steps are the first dimension of operand 0, unless layout is 1.
-func lengthBound(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
+// the number of steps plus 1. With layout 1, steps are dimension 1 of operand 0, otherwise dimension 0.
+func lengthBound(c *graph.Call) int {
+	stepDim := 0
+	if kit.Attrs[*onnxCellAttrs](c).Layout == 1 {
+		stepDim = 1
+	}
+	return kit.SizeOf(c.Meta(0), stepDim) + 1
+}
 
 // onnxCellLoops returns the parallel loop over the batch.
 func onnxCellLoops(c *graph.Call) []graph.Parallel {

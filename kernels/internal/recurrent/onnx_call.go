@@ -45,8 +45,8 @@ type onnxCell struct {
 // layerOf returns the layer of a call without the buffers of its operands and without its activation functions.
 func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
 	attrs, x, r := kit.Attrs[*onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
-	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputs: x.Shape[2],
-		steps: x.Shape[0], batch: x.Shape[1], order: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
+	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputSize: x.Shape[2],
+		steps: x.Shape[0], batch: x.Shape[1], gatePosition: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
 		coupledGates: attrs.InputForget != 0, clip: attrs.Clip, backward: [2]bool{attrs.Direction == "reverse", true}}
 	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
 	hidden := layer.hidden
@@ -180,7 +180,7 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	}
 	layer.x, layer.lengths, layer.h0, layer.c0 = operands[onnxX], operands[onnxLengths], operands[onnxH0], operands[onnxC0]
 	for dir := range layer.dirs {
-		layer.w[dir] = directionPart(onnxW, dir, rows*layer.inputs, 0, rows, layer.inputs)
+		layer.w[dir] = directionPart(onnxW, dir, rows*layer.inputSize, 0, rows, layer.inputSize)
 		layer.r[dir] = directionPart(onnxR, dir, rows*layer.hidden, 0, rows, layer.hidden)
 		layer.inBias[dir] = directionPart(onnxB, dir, 2*rows, 0, rows)
 		layer.stateBias[dir] = directionPart(onnxB, dir, 2*rows, rows, rows)

@@ -54,14 +54,14 @@ func (layer *recurrentLayer) packing(dtype tensor.DType, multipliesState bool, d
 	case dtype != tensor.Float32 && dtype != tensor.Float64, // addByDefinition computes the layer
 		layer.hidden == 0,
 		multipliesState && !layer.packsStepWeights(dtype),
-		!multipliesState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputs == 0):
+		!multipliesState && (layer.steps*layer.batch <= multiply.MaxThin || layer.inputSize == 0):
 		return graph.Packing{}, false
 	}
 	width := gemm.PanelCols(dtype)
 	var list []*multiply.Panels
 	for dir := range dirs {
 		if !multipliesState {
-			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, rowStride, layer.inputs,
+			list = append(list, multiply.MatrixPanels(dtype, width, layer.kind.gates()*layer.hidden, rowStride, layer.inputSize,
 				colStride, []int{dir * dirStride}))
 			continue
 		}

@@ -23,14 +23,14 @@ const (
 // cells has the properties of each kind of cell. Gates are numbered in ONNX's order: the gates i, o, f and c of an
 // LSTM, and the gates z, r and h of a GRU.
 var cells = [...]struct {
-	gates       int      // number of gates
-	results     int      // number of results: the output of all steps, and the last states
-	torchOrder  [4]int   // for each gate, the index of its block of rows in PyTorch's weights
-	activations []string // the default activation functions, which ONNX calls f, g and h
+	gates         int      // number of gates
+	results       int      // number of results: the output of all steps, and the last states
+	torchPosition [4]int   // by gate: the position of its rows in PyTorch's weights; 0 is the first `hidden` rows
+	activations   []string // the default activation functions, which ONNX calls f, g and h
 }{
 	cellRNN: {gates: 1, results: 2, activations: []string{"Tanh"}},
-	cellGRU: {gates: 3, results: 2, torchOrder: [4]int{1, 0, 2}, activations: []string{"Sigmoid", "Tanh"}},
-	cellLSTM: {gates: 4, results: 3, torchOrder: [4]int{0, 3, 1, 2},
+	cellGRU: {gates: 3, results: 2, torchPosition: [4]int{1, 0, 2}, activations: []string{"Sigmoid", "Tanh"}},
+	cellLSTM: {gates: 4, results: 3, torchPosition: [4]int{0, 3, 1, 2},
 		activations: []string{"Sigmoid", "Tanh", "Tanh"}},
 }
 
@@ -58,14 +58,14 @@ const (
 // thus be stored step by step or sequence by sequence.
 type recurrentLayer struct {
 	kind cellKind
-	// inputs and hidden are the lengths of the vectors of inputs and states
-	steps, batch, inputs, hidden          int
+	// numbers of steps and sequences, and lengths of the vectors of inputs and states
+	steps, batch, inputSize, hidden       int
 	dirs                                  int     // number of directions
 	backward                              [2]bool // by direction: whether it runs from the last step to the first
 	xTimeStride, xBatchStride             int     // strides of x, in rows
 	yTimeStride, yBatchStride, yDirStride int     // strides of y, in elements
 	stateBatchStride, stateDirStride      int     // strides of h0, c0, hn and cn, in elements
-	order                                 [4]int  // by gate: the index of its block of rows in the weights
+	gatePosition                          [4]int  // by gate: the position of its rows in the weights; see torchPosition
 	// GRU: whether the reset gate applies after the product with the state
 	resetAfter   bool
 	coupledGates bool             // LSTM: whether the forget gate is 1 minus the input gate
@@ -129,7 +129,7 @@ func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype te
 		product := inputProducts.View(tensor.Meta{DType: dtype, Shape: []int{rowsOfX, rows}, Strides: []int{rows, 1},
 			Offset: direction * rowsOfX * rows})
 		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: direction * rows})
-		err := addInputProduct(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputs)
+		err := addInputProduct(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputSize)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBia
 	clear(out)
 	copy(out, kit.ElementsOf[T](inBias, rows))
 	for i, bias := range kit.ElementsOf[T](stateBias, rows) {
-		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.order[gruCandidate] {
+		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.gatePosition[gruCandidate] {
 			continue
 		}
 		out[i] += bias

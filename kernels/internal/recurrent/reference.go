@@ -74,9 +74,9 @@ func (c *cellReference[T]) runSequence(direction, sequence int) {
 //
 // The conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
 func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (in, state T) {
-	row := c.order[gate]*c.hidden + k
-	w, x := c.w[c.direction][row*c.inputs:], c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputs:]
-	kit.ForEachBlock(c.ctx, c.inputs, func(begin, end int) {
+	row := c.gatePosition[gate]*c.hidden + k
+	w, x := c.w[c.direction][row*c.inputSize:], c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputSize:]
+	kit.ForEachBlock(c.ctx, c.inputSize, func(begin, end int) {
 		for i := begin; i < end; i++ {
 			in += T(w[i] * x[i])
 		}
@@ -89,7 +89,7 @@ func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (in, state T) {
 	})
 	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are
 	// counted.
-	if c.productsSinceCheck += c.inputs + len(h); c.productsSinceCheck >= kit.CheckEvery {
+	if c.productsSinceCheck += c.inputSize + len(h); c.productsSinceCheck >= kit.CheckEvery {
 		c.productsSinceCheck = 0
 		interrupt.Check(c.ctx)
 	}
@@ -109,8 +109,8 @@ func (c *cellReference[T]) activate(function int, sum T) T {
 	return c.functions[function](sum)
 }
 
-// gate returns element k of a gate: the activation function of the gate's argument plus the peephole term. h
-// is the state before the step.
+// gate returns element k of a gate: the activation function with the given index, applied to the gate's argument plus
+// the peephole term. h is the state before the step.
 func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm T) T {
 	in, state := c.gateParts(gate, k, step, h)
 	return c.activate(function, in+state+peepholeTerm)
@@ -184,8 +184,8 @@ func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Ten
 	return tensor.Must(tensor.FromSlice(list, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
 }
 
-// reference computes the results of ONNX's recurrent ops by their definition.
-func (cell onnxCell) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// ref computes the results of ONNX's recurrent ops by their definition.
+func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	inferred, err := cell.infer(c)
 	if err != nil {
 		return nil, err

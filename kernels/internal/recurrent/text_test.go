@@ -132,7 +132,7 @@ func (c *textCell) step(x, h, cell []float64) (newH, newC []float64) {
 // textCase is a drawn layer; elements are found by step or direction, sequence and place.
 type textCase struct {
 	kind                                       string
-	steps, batch, inputs, hidden, gates        int
+	steps, batch, inputSize, hidden, gates     int
 	directions                                 []bool // backward
 	attrs                                      graph.Attrs
 	acts                                       []string
@@ -144,7 +144,8 @@ type textCase struct {
 func drawText(r *rand.Rand) *textCase {
 	kind := r.IntN(3)
 	c := &textCase{kind: []string{"onnx_rnn", "onnx_gru", "onnx_lstm"}[kind], gates: []int{1, 3, 4}[kind],
-		steps: 1 + r.IntN(6), batch: 1 + r.IntN(4), inputs: 1 + r.IntN(6), hidden: 1 + r.IntN(7), attrs: graph.Attrs{},
+		steps: 1 + r.IntN(6), batch: 1 + r.IntN(4), inputSize: 1 + r.IntN(6), hidden: 1 + r.IntN(7),
+		attrs:      graph.Attrs{},
 		batchFirst: r.IntN(2) == 0, coupledGates: r.IntN(2) == 0, resetAfter: r.IntN(2) == 0, clip: r.IntN(2) == 0}
 	name := []string{"forward", "reverse", "bidirectional"}[r.IntN(3)]
 	c.directions = map[string][]bool{"forward": {false}, "reverse": {true}, "bidirectional": {false, true}}[name]
@@ -202,11 +203,11 @@ func (c *textCase) drawOperands(r *rand.Rand) {
 		}
 		return filled(0.7, shape...)
 	}
-	x, state := []int{c.steps, c.batch, c.inputs}, []int{dirs, c.batch, c.hidden}
+	x, state := []int{c.steps, c.batch, c.inputSize}, []int{dirs, c.batch, c.hidden}
 	if c.batchFirst {
-		x, state = []int{c.batch, c.steps, c.inputs}, []int{c.batch, dirs, c.hidden}
+		x, state = []int{c.batch, c.steps, c.inputSize}, []int{c.batch, dirs, c.hidden}
 	}
-	c.in = []*tensor.Tensor{filled(4, x...), filled(2, dirs, rows, c.inputs), filled(0.3, dirs, rows, c.hidden),
+	c.in = []*tensor.Tensor{filled(4, x...), filled(2, dirs, rows, c.inputSize), filled(0.3, dirs, rows, c.hidden),
 		some(dirs, 2*rows), nil, some(state...)}
 	if r.IntN(2) == 0 {
 		c.in[4] = tensor.Zeros(tensor.Int32, c.batch)
@@ -248,7 +249,7 @@ func (c *textCase) run(dir, b int, visit func(result int, at []int, v []float64)
 		l.f = append(l.f, textFunction(c.acts[i], c.alphas[i], c.betas[i]))
 	}
 	for i := range rows {
-		l.w, l.r = append(l.w, row(c.in[1], c.inputs, dir, i)), append(l.r, row(c.in[2], c.hidden, dir, i))
+		l.w, l.r = append(l.w, row(c.in[1], c.inputSize, dir, i)), append(l.r, row(c.in[2], c.hidden, dir, i))
 	}
 	bias := row(c.in[3], 2*rows, dir)
 	l.wb, l.rb = bias[:rows], bias[rows:]
@@ -273,7 +274,7 @@ func (c *textCase) run(dir, b int, visit func(result int, at []int, v []float64)
 			if c.batchFirst {
 				x = []int{b, at[0]}
 			}
-			h, cell = l.step(row(c.in[0], c.inputs, x...), h, cell)
+			h, cell = l.step(row(c.in[0], c.inputSize, x...), h, cell)
 			y = h
 		}
 		if c.batchFirst {

@@ -22,19 +22,19 @@ type recurrentAttrs struct {
 	BatchFirst    bool    `attr:"batch_first" default:"false" doc:"sequences are [n, t, i], not [t, n, i]"`
 }
 
-// LSTM, GRU, RNNTanh and RNNRelu are recurrent layers with the operands and gates of PyTorch's ops. onnx.go
-// has ONNX's layers.
+// LSTM, GRU, RNNTanh and RNNRelu are recurrent layers with the operands and gates of PyTorch's ops. onnx.go has ONNX's
+// layers.
 var (
-	LSTM = recurrentOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. `operands` are input "+
+	LSTM = torchCellOp("lstm", cellLSTM, "Tanh", "Runs sequences through layers of LSTM cells. `operands` are input "+
 		"[t, n, i], h0 and c0 [l*d, n, h], and for each layer and direction w_ih [4h, i], w_hh [4h, h] (gates i, f, g, o), "+
 		"b_ih and b_hh [4h]")
-	GRU = recurrentOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. `operands` are input [t, "+
+	GRU = torchCellOp("gru", cellGRU, "Tanh", "Runs sequences through layers of GRU cells. `operands` are input [t, "+
 		"n, i], h0 [l*d, n, h], and for each layer and direction w_ih [3h, i], w_hh [3h, h] (gates r, z, n), b_ih "+
 		"and b_hh [3h]")
-	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. "+
+	RNNTanh = torchCellOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. "+
 		"`operands` are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih "+
 		"and b_hh [h]")
-	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells with "+
+	RNNRelu = torchCellOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells with "+
 		"the activation function relu. `operands` are input [t, n, i], h0 [l*d, n, h], and for each layer and direction "+
 		"w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
 )
@@ -46,9 +46,9 @@ type torchCell struct {
 	activation string // activation function of the state
 }
 
-// recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and activation the activation
+// torchCellOp defines an op of recurrent layers. kind is the kind of their cells, and activation the activation
 // function of the state.
-func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
+func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	cell := torchCell{name: name, kind: kind, activation: activation}
 	outputs := []string{"output", "h_n"}
 	if kind == cellLSTM {
@@ -85,7 +85,7 @@ func recurrentOp(name string, kind cellKind, activation, doc string) *graph.Op {
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:          cell.loops,
+			Parallel:          cell.parallelLoops,
 			FixedLayoutReason: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				inputMeta, parameters := c.Meta(0), 0
@@ -119,15 +119,15 @@ func (attrs *recurrentAttrs) dirs() int {
 	return 1
 }
 
-// layer returns a layer of a call without the buffers of its operands.
-func (cell torchCell) layer(c *graph.Call, layerIndex int) *recurrentLayer {
+// layerOf returns a layer of a call without the buffers of its operands.
+func (cell torchCell) layerOf(c *graph.Call, layerIndex int) *recurrentLayer {
 	attrs, input := kit.Attrs[*recurrentAttrs](c), c.Meta(0)
 	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), steps: input.Shape[0], batch: input.Shape[1],
-		inputs: input.Shape[2],
-		hidden: c.Meta(1).Shape[2], integerDType: input.DType, resetAfter: true, backward: [2]bool{false, true},
-		order: cells[cell.kind].torchOrder}
+		inputSize: input.Shape[2],
+		hidden:    c.Meta(1).Shape[2], integerDType: input.DType, resetAfter: true, backward: [2]bool{false, true},
+		gatePosition: cells[cell.kind].torchPosition}
 	if layerIndex > 0 {
-		layer.inputs = layer.dirs * layer.hidden
+		layer.inputSize = layer.dirs * layer.hidden
 	}
 	width := layer.dirs * layer.hidden
 	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
@@ -185,7 +185,7 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 	if err := cell.checkWeights(call, attrs, steps.Mul(batch)); err != nil {
 		return nil, err
 	}
-	dtype, err := cell.dtype(attrs, input.DType, steps)
+	dtype, err := cell.resultDType(attrs, input.DType, steps)
 	if err != nil {
 		return nil, err
 	}
@@ -203,11 +203,11 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 	return results, nil
 }
 
-// dtype returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and GRU
-// cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is float32,
-// so only one step of one layer is possible: the next step would multiply float32 by integers. A relu keeps the dtype
-// and does not exist for complex numbers.
-func (cell torchCell) dtype(attrs *recurrentAttrs, dtype tensor.DType, steps sym.Int) (tensor.DType, error) {
+// resultDType returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and
+// GRU cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is
+// float32, so only one step of one layer is possible: the next step would multiply float32 by integers. A relu keeps
+// the dtype and does not exist for complex numbers.
+func (cell torchCell) resultDType(attrs *recurrentAttrs, dtype tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
 	case dtype == tensor.Bool:
 		return dtype, kit.NotImplementedBy("addmm_impl_cpu_", dtype)
@@ -261,7 +261,7 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 // compile returns the kernel of a call, which runs one layer after another.
 func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	attrs := kit.Attrs[*recurrentAttrs](call)
-	firstLayer := cell.layer(call, 0)
+	firstLayer := cell.layerOf(call, 0)
 	if firstLayer.batch*firstLayer.hidden == 0 {
 		return &graph.Kernel{}, nil
 	}
@@ -281,7 +281,7 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	}
 	y, x, lastStates := results[0], operands[0], results[1:]
 	for i := range attrs.NumLayers {
-		layer := cell.layer(call, i)
+		layer := cell.layerOf(call, i)
 		statesOfLayer := func(states kit.Buffer) kit.Buffer { // the part of initial or last states
 			stateMeta := tensor.New(dtype, layer.dirs, layer.batch, layer.hidden)
 			stateMeta.Offset = i * stateMeta.Numel()
@@ -291,7 +291,7 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		if i+1 < attrs.NumLayers {
 			layer.y = builder.NewScratch(dtype, y.Meta.Shape...)
 		}
-		x = layer.y // of the next layer
+		x = layer.y // the input of the next layer
 		layer.h0, layer.hn = statesOfLayer(operands[1]), statesOfLayer(lastStates[0])
 		if cell.kind == cellLSTM {
 			layer.c0, layer.cn = statesOfLayer(operands[2]), statesOfLayer(lastStates[1])
@@ -322,7 +322,7 @@ func (cell torchCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 	}
 	dtype := cellDType(c.Meta(0).DType)
 	meta := copies.InDType(c, dtype).Meta(operand)
-	layer := cell.layer(c, param/attrs.paramsPerLayer()/attrs.dirs())
+	layer := cell.layerOf(c, param/attrs.paramsPerLayer()/attrs.dirs())
 	const dirs, dirStride = 1, 0 // each direction has its own operand
 	multipliesState := param%attrs.paramsPerLayer() == 1
 	return layer.packing(dtype, multipliesState, dirs, dirStride, meta.Strides[0], meta.Strides[1])
@@ -356,7 +356,7 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 	}
 	input := operands[0]
 	for i := range attrs.NumLayers {
-		layer := cell.layer(call, i)
+		layer := cell.layerOf(call, i)
 		statesOfLayer := func(states []T) []T { return equalPart(states, i, attrs.NumLayers) }
 		reference := &cellReference[T]{recurrentLayer: layer, x: input, y: make([]T, len(results[0])),
 			h0: statesOfLayer(operands[1]), hn: statesOfLayer(results[1])}
@@ -393,8 +393,9 @@ func tanhs(list []int64) []float64 {
 	return out
 }
 
-// loops returns the parallel loop over the batch: dimension 1, or 0 of input and output if the batch comes first.
-func (cell torchCell) loops(c *graph.Call) []graph.Parallel {
+// parallelLoops returns the parallel loop over the batch: dimension 1, or 0 of input and output if the batch comes
+// first.
+func (cell torchCell) parallelLoops(c *graph.Call) []graph.Parallel {
 	loop := kit.LoopOver(c, 0, 1, 1)
 	if kit.Attrs[*recurrentAttrs](c).BatchFirst {
 		loop.OperandDims[0], loop.ResultDims[0] = 0, 0

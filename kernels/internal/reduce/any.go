@@ -39,7 +39,7 @@ func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 		return folds.Spec{Mask: mask, Keepdim: attrs.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return folds.AnyOrAll(isAny) },
-					Row: func(builder *expr.Builder, row folds.Number) []folds.Number { return extremumRow(builder, row, isAny) },
+					Row: func(builder *expr.Builder, row folds.Number) []folds.Number { return extremeRow(builder, row, isAny) },
 					Ref: func(row []tensor.Scalar) []tensor.Scalar {
 						result := !isAny
 						for _, element := range row {

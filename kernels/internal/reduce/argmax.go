@@ -68,7 +68,7 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 						return bestRow(builder, x.Re, isMax, onlyIndex)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, isMax)))}
+						return []tensor.Scalar{tensor.IntScalar(int64(refBestIndex(x, isMax)))}
 					}}
 			}}, err
 	})
@@ -116,7 +116,7 @@ func bestOp(name, doc string, isMax bool) *graph.Op {
 			if self.DType.IsComplex() || self.DType.IsBareUnsigned() {
 				err = fmt.Errorf("\"%s_all\" not implemented for '%s'", name, self.DType.TorchName())
 			}
-			return extremumSpec(self.DType, mask, attrs.Keepdim, isMax), err
+			return extremeSpec(self.DType, mask, attrs.Keepdim, isMax), err
 		}
 		switch {
 		case self.DType.IsComplex():
@@ -133,7 +133,7 @@ func bestOp(name, doc string, isMax bool) *graph.Op {
 						return bestRow(builder, x.Re, isMax, valueAndIndex)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
-						i := refBest(x, isMax)
+						i := refBestIndex(x, isMax)
 						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
 					}}
 			}}, err

@@ -30,15 +30,15 @@ const (
 func bestFold(dtype tensor.DType, isMax, withValue bool) *iter.Fold {
 	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
-		return bestIndexFold[int64](isMax, withValue)
+		return bestFoldOf[int64](isMax, withValue)
 	case tensor.Float32:
-		return bestIndexFold[float32](isMax, withValue)
+		return bestFoldOf[float32](isMax, withValue)
 	}
-	return bestIndexFold[float64](isMax, withValue)
+	return bestFoldOf[float64](isMax, withValue)
 }
 
-// bestIndexFold is bestFold for elements of type T.
-func bestIndexFold[T number](isMax, withValue bool) *iter.Fold {
+// bestFoldOf is bestFold for elements of type T.
+func bestFoldOf[T orderedElement](isMax, withValue bool) *iter.Fold {
 	fold := bestElementFold[T](isMax).InOrder()
 	if withValue {
 		fold = withValueResult[T](fold)
@@ -51,18 +51,18 @@ func bestIndexFold[T number](isMax, withValue bool) *iter.Fold {
 }
 
 // bestValueFold returns the fold of the best element without its index.
-func bestValueFold[T number](isMax bool) *iter.Fold {
+func bestValueFold[T orderedElement](isMax bool) *iter.Fold {
 	return withValueResult[T](bestElementFold[T](isMax))
 }
 
-// number lists the Go types in which the loops find the best element.
-type number interface {
+// orderedElement lists the Go types in which the loops find the best element.
+type orderedElement interface {
 	kit.Sortable
 	tensor.Element
 }
 
 // bestElementFold returns the fold of the best element and its index. The caller adds the results.
-func bestElementFold[T number](isMax bool) *iter.Fold {
+func bestElementFold[T orderedElement](isMax bool) *iter.Fold {
 	row, columns := leastRow[T], leastColumns[T]
 	if isMax {
 		row, columns = greatestRow[T], greatestColumns[T]
@@ -81,7 +81,7 @@ func bestElementFold[T number](isMax bool) *iter.Fold {
 }
 
 // withValueResult adds the best element to the results of a fold.
-func withValueResult[T number](fold *iter.Fold) *iter.Fold {
+func withValueResult[T orderedElement](fold *iter.Fold) *iter.Fold {
 	return iter.WithResult(fold, func(dst []T, accumulators []bestElement[T]) {
 		for i := range accumulators {
 			dst[i] = accumulators[i].value
@@ -89,9 +89,9 @@ func withValueResult[T number](fold *iter.Fold) *iter.Fold {
 	})
 }
 
-// firstRow initializes an empty accumulator with x[0]. position is the index of x[0] among the elements that are folded
+// startRow initializes an empty accumulator with x[0]. position is the index of x[0] among the elements that are folded
 // into one result.
-func (best *bestElement[T]) firstRow(x []T, position int) {
+func (best *bestElement[T]) startRow(x []T, position int) {
 	if best.index < 0 {
 		*best = bestElement[T]{x[0], int64(position)}
 	}
@@ -100,7 +100,7 @@ func (best *bestElement[T]) firstRow(x []T, position int) {
 // greatestRow folds the elements x into one accumulator. position is the index of x[0]. Most elements need a single
 // comparison, element <= best.value, which is false for greater elements and for NaN.
 func greatestRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
-	best.firstRow(x, position)
+	best.startRow(x, position)
 	for i, element := range x {
 		if !(element <= best.value) && best.value == best.value {
 			*best = bestElement[T]{element, int64(position + i)}
@@ -110,7 +110,7 @@ func greatestRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
 
 // leastRow is greatestRow for the least element.
 func leastRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
-	best.firstRow(x, position)
+	best.startRow(x, position)
 	for i, element := range x {
 		if !(element >= best.value) && best.value == best.value {
 			*best = bestElement[T]{element, int64(position + i)}
@@ -118,9 +118,9 @@ func leastRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
 	}
 }
 
-// firstColumns initializes accumulator i with x[i] if the accumulators are empty, and reports whether they were.
+// startColumns initializes accumulator i with x[i] if the accumulators are empty, and reports whether they were.
 // position is the index of each of these elements.
-func firstColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) bool {
+func startColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) bool {
 	if len(accumulators) == 0 || accumulators[0].index >= 0 {
 		return false
 	}
@@ -132,7 +132,7 @@ func firstColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position
 
 // greatestColumns folds the element x[i] into accumulator i. position is the index of each of these elements.
 func greatestColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) {
-	if firstColumns(accumulators, x, position) {
+	if startColumns(accumulators, x, position) {
 		return
 	}
 	for i, element := range x[:len(accumulators)] {
@@ -144,7 +144,7 @@ func greatestColumns[T kit.Sortable](accumulators []bestElement[T], x []T, posit
 
 // leastColumns is greatestColumns for the least element.
 func leastColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position int) {
-	if firstColumns(accumulators, x, position) {
+	if startColumns(accumulators, x, position) {
 		return
 	}
 	for i, element := range x[:len(accumulators)] {
@@ -158,7 +158,7 @@ func leastColumns[T kit.Sortable](accumulators []bestElement[T], x []T, position
 // extreme, and then the least position of an element that equals the extreme or is NaN. Several workers can compute one
 // row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold runs instead.
 func bestRow(builder *expr.Builder, x expr.Value, isMax, withValue bool) []folds.Number {
-	best := extremumRow(builder, folds.Real(x), isMax)[0].Re
+	best := extremeRow(builder, folds.Real(x), isMax)[0].Re
 	if !withValue || !builder.DType(x).IsFloat() {
 		index := folds.Real(builder.Convert(tensor.Int64, firstWhere(builder, isBest(builder, x, best), builder.Position())))
 		if !withValue {

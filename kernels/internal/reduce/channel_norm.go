@@ -42,7 +42,7 @@ func (norm *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
 	}
 	builder := copies.NewKernelBuilder(call)
 	in := builder.Operand(0)
-	coefficients := norm.coefficients(builder, norm.statistics(builder, in))
+	coefficients := norm.addCoefficients(builder, norm.addStatistics(builder, in))
 	loop, err := affineLoop(input.DType)
 	if err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func (norm *channelNorm) compile(call *graph.Call) (*graph.Kernel, error) {
 	return kernel, err
 }
 
-// statistics returns the variance and the mean of each channel in float64. Their shape is [N, C, 1, ...], or [C] if the
-// statistics are operands.
-func (norm *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
+// addStatistics adds the first phase. It returns the variance and the mean of each channel in float64. Their shape is
+// [N, C, 1, ...], or [C] if the statistics are operands.
+func (norm *channelNorm) addStatistics(builder *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
 	if norm.meanOperand != 0 {
 		return []kit.Buffer{builder.ToRowMajor(builder.Operand(norm.varianceOperand), tensor.Float64),
 			builder.ToRowMajor(builder.Operand(norm.meanOperand), tensor.Float64)}
@@ -76,10 +76,11 @@ func (norm *channelNorm) statistics(builder *copies.KernelBuilder, in kit.Buffer
 	return out
 }
 
-// coefficients computes center, scale and shift of each channel. Each sample has its own coefficients, unless the
-// statistics are operands. The coefficients are computed in float64 and rounded once. shift compensates for the
-// rounding error of center. The shape of each is [N, C, 1, ...], or [1, C, 1, ...] if the statistics are operands.
-func (norm *channelNorm) coefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
+// addCoefficients adds the second phase. It returns center, scale and shift of each channel. Each sample has its own
+// coefficients, unless the statistics are operands. The coefficients are computed in float64 and rounded once. shift
+// compensates for the rounding error of center. The shape of each is [N, C, 1, ...], or [1, C, 1, ...] if the
+// statistics are operands.
+func (norm *channelNorm) addCoefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
 	input := builder.Call.Meta(0)
 	loopDType := input.DType.OpMath()
 	shape := slices.Repeat([]int{1}, input.Rank())

@@ -16,12 +16,12 @@ type runningAttrs struct {
 // Cummax and Cummin are running extremes with their indices. A line has all elements along the dimension at one index
 // of the other dimensions.
 var (
-	Cummax = runningExtreme("cummax", "greatest", true)
-	Cummin = runningExtreme("cummin", "least", false)
+	Cummax = runningExtremeOp("cummax", "greatest", true)
+	Cummin = runningExtremeOp("cummin", "least", false)
 )
 
-// runningExtreme defines cummax if isMax is set, else cummin.
-func runningExtreme(name, extreme string, isMax bool) *graph.Op {
+// runningExtremeOp defines cummax if isMax is set, else cummin.
+func runningExtremeOp(name, extreme string, isMax bool) *graph.Op {
 	return kit.Define[*runningAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the " + extreme + " of the elements so far along a dimension, and the index of the last " +
@@ -84,7 +84,8 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 			outer, firstLine := unit/blocks, unit%blocks*columnUnit
 			first, lines := outer*lineLength*inner+firstLine, min(columnUnit, inner-firstLine)
 			if inner == 1 {
-				runLine(mem, values[first:first+lineLength], indices[first:first+lineLength], in[first:first+lineLength], isMax)
+				end := first + lineLength
+				writeLineExtremes(mem, values[first:end], indices[first:end], in[first:end], isMax)
 				continue
 			}
 			for i := range lineLength {
@@ -93,7 +94,7 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 				}
 				offset := first + i*inner
 				end, previous := offset+lines, max(first, offset-inner) // previous is not read if i is 0
-				runStep(values[offset:end], indices[offset:end], in[offset:end], values[previous:previous+lines],
+				writeStepExtremes(values[offset:end], indices[offset:end], in[offset:end], values[previous:previous+lines],
 					indices[previous:previous+lines], int64(i), isMax)
 			}
 		}
@@ -106,8 +107,9 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 // sliceAt returns the elements from an address on.
 func sliceAt[T any](address unsafe.Pointer, count int) []T { return unsafe.Slice((*T)(address), count) }
 
-// runLine writes the extremes of one line and their indices. A NaN replaces any extreme, and only a NaN replaces NaN.
-func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, isMax bool) {
+// writeLineExtremes writes the extremes of one line and their indices. A NaN replaces any extreme, and only a NaN
+// replaces NaN.
+func writeLineExtremes[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T, isMax bool) {
 	best, bestIndex := in[0], 0
 	kit.ForEachBlock(mem.Context, len(in), func(begin, end int) {
 		extreme, position := best, bestIndex
@@ -122,9 +124,10 @@ func runLine[T kit.Sortable](mem *graph.Mem, values []T, indices []int64, in []T
 	})
 }
 
-// runStep writes the extremes of adjacent lines at index i of the dimension. Each slice has an element for each line.
-// best and bestIndices are the extremes at index i-1 and their indices; they are ignored if i is 0.
-func runStep[T kit.Sortable](values []T, indices []int64, in, best []T, bestIndices []int64, i int64, isMax bool) {
+// writeStepExtremes writes the extremes of adjacent lines at index i of the dimension. Each slice has an element for
+// each line. best and bestIndices are the extremes at index i-1 and their indices; they are ignored if i is 0.
+func writeStepExtremes[T kit.Sortable](values []T, indices []int64, in, best []T, bestIndices []int64, i int64,
+	isMax bool) {
 	indices, best, bestIndices, values = indices[:len(in)], best[:len(in)], bestIndices[:len(in)], values[:len(in)]
 	for line, element := range in {
 		extreme, position := best[line], bestIndices[line]

@@ -39,8 +39,8 @@ type scanLoops struct {
 }
 
 // newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
-// before the first element. row scans one line. columns makes one step in each of several adjacent lines;
-// running has their values.
+// before the first element. row scans one line. columns makes one step in each of several adjacent lines. running has
+// the running value of each line.
 func newComplexScan[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
 	columns func(running []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
@@ -71,9 +71,9 @@ func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scan
 	return complexLoops[1]
 }
 
-// scanOp defines a scan by op. loops has the loops for complex64 and complex128. combine is the reference function for
-// floats and complex numbers, and combineInts the reference function for integers.
-func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b complex128) complex128,
+// scanOp defines a scan by op. complexLoops has the loops for complex64 and complex128. combine is the reference
+// function for floats and complex numbers, and combineInts the reference function for integers.
+func scanOp(name, doc string, op expr.Op, complexLoops [2]scanLoops, combine func(a, b complex128) complex128,
 	combineInts func(a, b int64) int64) *graph.Op {
 	resultDType := func(c *graph.Call) tensor.DType {
 		return folds.SumDType(c.Type(0).DType, kit.Attrs[*cumAttrs](c).DType)
@@ -111,7 +111,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, combine func(a, b 
 				elementCost: graph.ElementFlops{Simple: fusion.ScanSimple},
 				lower: func(call *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					dtype := resultDType(call)
-					scan := scanLoopsOf(op, dtype, loops)
+					scan := scanLoopsOf(op, dtype, complexLoops)
 					// An expression also converts the elements; compileScan would convert them in a copy.
 					if call.Meta(0).DType != scan.dtype || dtype != scan.dtype {
 						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype) })

@@ -8,27 +8,27 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type extremaAttrs struct {
+type extremeAttrs struct {
 	Dim     []int `attr:"dim" default:"" doc:"dimensions to reduce; none: all"`
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
 // Amax and Amin return the greatest and the least element. NaN propagates.
 var (
-	Amax = extremumOp("amax", "Returns the greatest element over the given dimensions. NaN is greater than all numbers.",
+	Amax = extremeOp("amax", "Returns the greatest element over the given dimensions. NaN is greater than all numbers.",
 		"max_values", true)
-	Amin = extremumOp("amin", "Returns the least element over the given dimensions. NaN is less than all numbers.",
+	Amin = extremeOp("amin", "Returns the least element over the given dimensions. NaN is less than all numbers.",
 		"min_values", false)
 )
 
-// extremumOp defines amax if isMax is set, else amin. kernel is the name of PyTorch's kernel, for messages.
-func extremumOp(name, doc, kernel string, isMax bool) *graph.Op {
-	return folds.Define(graph.SchemaOf[*extremaAttrs](), graph.Op{Semantics: graph.Semantics{
+// extremeOp defines amax if isMax is set, else amin. kernel is the name of PyTorch's kernel, for messages.
+func extremeOp(name, doc, kernel string, isMax bool) *graph.Op {
+	return folds.Define(graph.SchemaOf[*extremeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)},
 			Attrs: graph.Attrs{"dim": []int{1}}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
-		attrs, self := kit.Attrs[*extremaAttrs](c), c.Type(0)
+		attrs, self := kit.Attrs[*extremeAttrs](c), c.Type(0)
 		if err := checkNonEmpty(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}
@@ -36,6 +36,6 @@ func extremumOp(name, doc, kernel string, isMax bool) *graph.Op {
 		if err == nil && !kit.IsEmpty(self) && (self.DType.IsComplex() || self.DType.IsBareUnsigned()) {
 			err = kit.NotImplemented(kernel, self.DType)
 		}
-		return extremumSpec(self.DType, mask, attrs.Keepdim, isMax), err
+		return extremeSpec(self.DType, mask, attrs.Keepdim, isMax), err
 	})
 }

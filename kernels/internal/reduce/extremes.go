@@ -32,20 +32,20 @@ func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error
 	return nil
 }
 
-// extremumSpec describes the reduction to the greatest element, or to the least.
-func extremumSpec(dtype tensor.DType, mask []bool, keepdim, isMax bool) folds.Spec {
+// extremeSpec describes the reduction to the greatest element, or to the least.
+func extremeSpec(dtype tensor.DType, mask []bool, keepdim, isMax bool) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: dtype, Outs: []tensor.DType{dtype},
 		Computation: func() folds.Computation {
-			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(dtype, isMax) },
-				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return extremumRow(builder, x, isMax) },
+			return folds.Computation{Fold: func() *iter.Fold { return extremeFold(dtype, isMax) },
+				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return extremeRow(builder, x, isMax) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
-					return []tensor.Scalar{x[refBest(x, isMax)]}
+					return []tensor.Scalar{x[refBestIndex(x, isMax)]}
 				}}
 		}}
 }
 
-// refBest returns the index of the first greatest or least element, or of the first NaN if there is one.
-func refBest(x []tensor.Scalar, isMax bool) int {
+// refBestIndex returns the index of the first greatest or least element, or of the first NaN if there is one.
+func refBestIndex(x []tensor.Scalar, isMax bool) int {
 	best := 0
 	for i, element := range x {
 		switch current := x[best]; {
@@ -64,8 +64,8 @@ func refBest(x []tensor.Scalar, isMax bool) int {
 	return best
 }
 
-// extremumRow returns the greatest or least element of a row as an expression. true is greater than false.
-func extremumRow(builder *expr.Builder, x folds.Number, isMax bool) []folds.Number {
+// extremeRow returns the greatest or least element of a row as an expression. true is greater than false.
+func extremeRow(builder *expr.Builder, x folds.Number, isMax bool) []folds.Number {
 	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[isMax]
 	if builder.DType(x.Re) == tensor.Bool {
 		op = map[bool]expr.Op{false: expr.And, true: expr.Or}[isMax]
@@ -73,9 +73,9 @@ func extremumRow(builder *expr.Builder, x folds.Number, isMax bool) []folds.Numb
 	return []folds.Number{folds.Real(builder.Reduce(op, x.Re))}
 }
 
-// extremumFold returns the fold of the greatest or least element, in Go. For floats it shares greatestRow and leastRow
+// extremeFold returns the fold of the greatest or least element, in Go. For floats it shares greatestRow and leastRow
 // with argmax, which also record positions. For integers, kit.Accumulators makes the accumulators the results.
-func extremumFold(dtype tensor.DType, isMax bool) *iter.Fold {
+func extremeFold(dtype tensor.DType, isMax bool) *iter.Fold {
 	switch kit.LoopDType(dtype) {
 	case tensor.Float32:
 		return bestValueFold[float32](isMax)
@@ -89,8 +89,8 @@ func extremumFold(dtype tensor.DType, isMax bool) *iter.Fold {
 }
 
 // The following functions are the loops of the folds of integers. The row functions fold the elements x into one
-// accumulator, and the column functions fold x[i] into accumulator i. The last two also merge accumulators.
-// The unnamed parameter is the position of the elements.
+// accumulator, and the column functions fold x[i] into accumulator i. The last two also merge accumulators. The unnamed
+// parameter is the position of the elements.
 
 func maxIntRow(accumulator *int64, x []int64, _ int) {
 	for _, element := range x {

@@ -50,7 +50,7 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 					index[dim] = i
 					line[i] = tensor.FloatScalar(input.At(index...).Float())
 				}
-				index[dim] = refBest(line, true)
+				index[dim] = refBestIndex(line, true)
 				out.Set(tensor.IntScalar(1), index...)
 				index[dim] = 0
 			})

@@ -29,7 +29,7 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 			attrs := kit.Attrs[*layerNormAttrs](c)
 			in = append(slices.Clone(in), nil, nil)[:3]
 			shape := in[0].Shape
-			first := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
+			firstDim := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
 			rowMajorIndex := func(index, shape []int) int {
 				i := 0
 				for dim, size := range shape {
@@ -37,8 +37,8 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 				}
 				return i
 			}
-			rowOf := func(index []int) int { return rowMajorIndex(index, shape[:first]) }
-			paramOf := func(index []int) int { return rowMajorIndex(index[first:], shape[first:]) }
+			rowOf := func(index []int) int { return rowMajorIndex(index, shape[:firstDim]) }
+			paramOf := func(index []int) int { return rowMajorIndex(index[firstDim:], shape[firstDim:]) }
 			return []*tensor.Tensor{normReference(in[0], attrs.Eps, rowOf, paramOf, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),

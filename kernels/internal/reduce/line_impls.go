@@ -37,13 +37,13 @@ const columnUnit = 256
 // Units of work for lines. Machine profiles have the time of a unit under its name. Expressions have other units. A run
 // has the elements that are accessed one after another (see axes).
 const (
-	lineBegin   = "line.begin"   // the start of a run
+	lineBegin   = "line.begin"   // the start of a run: of a line, or of one step of adjacent lines
 	lineStrided = "line.strided" // an element that is copied because its run is not contiguous
 )
 
 // impls returns an implementation for each order. Results may have any order of dimensions.
 func (o lineOp) impls() []graph.Impl {
-	effort := sync.OnceValues(o.effort)
+	opCounts := sync.OnceValues(o.opCounts)
 	list := []graph.Impl{
 		lineRows:    {Name: "rows", Doc: "Processes lines one after another."},
 		lineColumns: {Name: "columns", Doc: "Processes hundreds of adjacent lines at once."},
@@ -51,12 +51,12 @@ func (o lineOp) impls() []graph.Impl {
 	for i := range list {
 		order := lineOrder(i)
 		list[i].Work = func(c *graph.Call, walk graph.Walk) graph.Work {
-			counts, isCompiled := effort()
+			counts, isCompiled := opCounts()
 			return o.work(c, order, walk, counts, isCompiled)
 		}
 		list[i].Read = func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 			_, run, _ := o.axes(c, order, operand, walk.ResultLayout(0, c.Out[0]))
-			isContiguous := run.N == 1 || run.In == operand.DType.Size() // run.In: byte stride of the operand
+			isContiguous := run.Size == 1 || run.InStride == operand.DType.Size() // run.In: byte stride of the operand
 			addStridedAccess(&work, operand, isContiguous)
 			return work, true
 		}
@@ -95,7 +95,7 @@ func (o lineOp) axes(c *graph.Call, order lineOrder, operand, out tensor.Meta) (
 		return lines[0], lines[0], nil
 	}
 	run = keptAxes[0]
-	run.N = min(run.N, columnUnit)
+	run.Size = min(run.Size, columnUnit)
 	return lines[0], run, nil
 }
 
@@ -108,9 +108,9 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// effort returns the predicted effort of the expression over a row of float32. isCompiled is false if there is no
+// opCounts returns the number of operations of the expression for a row of float32. isCompiled is false if there is no
 // expression or no machine code.
-func (o lineOp) effort() (counts fusion.OpCounts, isCompiled bool) {
+func (o lineOp) opCounts() (counts fusion.OpCounts, isCompiled bool) {
 	if o.rows == nil || !loops.CodeAvailable() {
 		return counts, false
 	}
@@ -126,7 +126,7 @@ func (o lineOp) effort() (counts fusion.OpCounts, isCompiled bool) {
 }
 
 // work returns the work of the op. A walk is a loop order with layouts of the results. The operand is assumed to have
-// the layout of the result. If isCompiled is set, counts is the effort of the expression.
+// the layout of the result. If isCompiled is set, counts has the operations of the expression.
 func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fusion.OpCounts,
 	isCompiled bool) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
@@ -138,9 +138,9 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 	elements := float64(out.Numel())
 	if isCompiled {
 		// In order lineColumns, a vector register holds elements of several lines. These lines count as one row.
-		rows := elements / float64(max(1, line.N))
+		rows := elements / float64(max(1, line.Size))
 		if order == lineColumns {
-			rows /= float64(max(1, min(run.N, columnLanes)))
+			rows /= float64(max(1, min(run.Size, columnLanes)))
 		}
 		counts.AddTo(&work, elements, rows)
 	} else {
@@ -149,9 +149,9 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 		work.Flops = elements * (o.elementCost.Simple + o.elementCost.Function)
 	}
 	if !isCompiled || order == lineColumns {
-		work.AddUnits(lineBegin, elements/float64(max(1, run.N)))
+		work.AddUnits(lineBegin, elements/float64(max(1, run.Size)))
 	}
-	isContiguous := run.N == 1 || run.Out[0] == out.DType.Size() // run.Out[0]: byte stride of the result
+	isContiguous := run.Size == 1 || run.OutStrides[0] == out.DType.Size() // run.Out[0]: byte stride of the result
 	addStridedAccess(&work, out, isContiguous)
 	return work
 }
@@ -160,8 +160,8 @@ func (o lineOp) work(c *graph.Call, order lineOrder, walk graph.Walk, counts fus
 const columnLanes = 16
 
 // addStridedAccess adds the cost of the copies of a value with the given layout if its runs are not contiguous.
-func addStridedAccess(work *graph.Work, meta tensor.Meta, contiguousRuns bool) {
-	if !contiguousRuns {
+func addStridedAccess(work *graph.Work, meta tensor.Meta, isContiguous bool) {
+	if !isContiguous {
 		work.AddUnits(lineStrided, float64(meta.Numel()))
 	}
 }

@@ -70,7 +70,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 			loss.smoothing = 0
 		}
 		loss.hasProbabilities = isCrossEntropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
-		return loss, loss.check(c)
+		return loss, loss.checkAndSetSizes(c)
 	}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
@@ -81,7 +81,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 				if err != nil {
 					return nil, err
 				}
-				dtype, err := loss.dtype(call)
+				dtype, err := loss.resultDType(call)
 				if err != nil || loss.reduction != reductionNone {
 					return call.NewResult(tensor.NewType(dtype)), err
 				}
@@ -92,7 +92,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
 				if err != nil {
 					return nil, err
 				}
-				dtype, err := loss.dtype(c)
+				dtype, err := loss.resultDType(c)
 				if err != nil {
 					return nil, err
 				}
@@ -128,9 +128,9 @@ func targetSizes(self tensor.Type) []sym.Int {
 	return append([]sym.Int{self.Shape[0]}, self.Shape[2:]...)
 }
 
-// dtype returns the dtype of the result. It is the dtype of self or, if targets are probabilities, the promotion of the
-// dtypes of self, targets and weights.
-func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
+// resultDType returns the dtype of the result. It is the dtype of self or, if targets are probabilities, the promotion
+// of the dtypes of self, targets and weights.
+func (l *nllLoss) resultDType(c *graph.Call) (tensor.DType, error) {
 	dtype := c.Type(0).DType
 	if !l.hasProbabilities {
 		return dtype, nil
@@ -144,8 +144,8 @@ func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	return dtype, err
 }
 
-// check checks a call and sets the fields for sizes.
-func (l *nllLoss) check(call *graph.Call) error {
+// checkAndSetSizes checks a call and sets the fields for sizes.
+func (l *nllLoss) checkAndSetSizes(call *graph.Call) error {
 	self, target, weight := call.Type(0), call.Type(1), call.Type(2)
 	if l.reduction < reductionNone || l.reduction > reductionSum {
 		return fmt.Errorf("%d is not a valid value for reduction", l.reduction)

@@ -155,13 +155,13 @@ func (s *coupling) solve() []float64 {
 			break
 		}
 		for i := range classes {
-			// Add step to p[i], then divide all of p by its sum, 1+step. Update pqp and qp to match.
-			step := (pqp - s.qp[i]) / s.q[i*classes+i]
-			s.p[i] += step
-			pqp = (pqp + float64(step*(float64(step*s.q[i*classes+i])+2*s.qp[i]))) / (1 + step) / (1 + step)
+			// Add delta to p[i], then divide all of p by its sum, 1+delta. Update pqp and qp to match.
+			delta := (pqp - s.qp[i]) / s.q[i*classes+i]
+			s.p[i] += delta
+			pqp = (pqp + float64(delta*(float64(delta*s.q[i*classes+i])+2*s.qp[i]))) / (1 + delta) / (1 + delta)
 			for j := range classes {
-				s.qp[j] = (s.qp[j] + float64(step*s.q[i*classes+j])) / (1 + step)
-				s.p[j] /= 1 + step
+				s.qp[j] = (s.qp[j] + float64(delta*s.q[i*classes+j])) / (1 + delta)
+				s.p[j] /= 1 + delta
 			}
 			s.mem.CheckContextAfter(classes)
 		}

@@ -192,18 +192,18 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 		y, x := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
 		for unit := begin; unit < end; unit++ {
 			// unit = (sample*blocks + block)*channels + channel
-			channel, first := unit%channels, unit/channels%blocks*localBlock
+			channel, firstPosition := unit%channels, unit/channels%blocks*localBlock
 			firstPlane := unit / channels / blocks * channels // of the sample; a plane is a channel of a sample
-			count := min(localBlock, positions-first)
+			count := min(localBlock, positions-firstPosition)
 			sums := kit.SliceOf[float64](mem.WorkerScratch, 0, count)
 			clear(sums)
 			firstNeighbour := channel - attrs.Size/2
 			for neighbour := max(0, firstNeighbour); neighbour < min(channels, firstNeighbour+attrs.Size); neighbour++ {
-				for i, element := range x[(firstPlane+neighbour)*positions+first:][:count] {
+				for i, element := range x[(firstPlane+neighbour)*positions+firstPosition:][:count] {
 					sums[i] += float64(float64(element) * float64(element))
 				}
 			}
-			offset := (firstPlane+channel)*positions + first
+			offset := (firstPlane+channel)*positions + firstPosition
 			for i, sum := range sums {
 				y[offset+i] = T(float64(x[offset+i]) / power(attrs.K+attrs.Alpha*sum/float64(attrs.Size)))
 			}

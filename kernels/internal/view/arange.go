@@ -82,16 +82,15 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 const maxArangeSize = math.MaxInt64 / 2
 
 // symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers. If not,
-// ok is false. The number of elements is computed with integers, which gives the same result as float64 below
-// 2^53.
+// ok is false. The number of elements is computed with integers, which gives the same result as float64 below 2^53.
 func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	start, startIsSize := sizeOf(attrs.Start)
 	end, endIsSize := sizeOf(attrs.End)
 	dtype, step := attrs.dtype(), attrs.Step
-	_, startKnown := start.Known()
-	_, endKnown := end.Known()
+	_, isStartKnown := start.Known()
+	_, isEndKnown := end.Known()
 	// bool and complex are left to inferArange, which rejects them.
-	if startKnown && endKnown || !startIsSize || !endIsSize || !step.DType().IsIntegral(false) || step.Int() == 0 ||
+	if isStartKnown && isEndKnown || !startIsSize || !endIsSize || !step.DType().IsIntegral(false) || step.Int() == 0 ||
 		dtype == tensor.Bool || dtype.IsComplex() || !isExact(start) || !isExact(end) || !isExact(sym.Of(int(step.Int()))) {
 		return result, false, nil
 	}

@@ -46,19 +46,20 @@ var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs, self := kit.Attrs[*multinomialAttrs](c), in[0]
-			last := self.Rank() - 1
+			lastDim := self.Rank() - 1
 			shape := slices.Clone(self.Shape)
-			shape[last] = kit.KnownSize(attrs.NumSamples)
-			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:last])
+			shape[lastDim] = kit.KnownSize(attrs.NumSamples)
+			out, rows := tensor.Zeros(tensor.Int64, shape...), tensor.Numel(shape[:lastDim])
 			for row := range rows {
-				weights := make([]float64, self.Shape[last])
-				indexOf := func(i int) []int { return append([]int{row}[:last], i) } // of element i of the row; last is 0 or 1
+				weights := make([]float64, self.Shape[lastDim])
+				// indexOf returns the index of element i of the row: [row, i], or [i] for a vector.
+				indexOf := func(i int) []int { return append([]int{row}[:lastDim], i) }
 				for i := range weights {
 					weights[i] = self.At(indexOf(i)...).Float()
 				}
-				tree := make(weightTree, 2*leavesOf(len(weights)))
+				tree := make(weightTree, 2*leafCount(len(weights)))
 				err := tree.build(context.Background(), weights)
-				for drawIndex := 0; drawIndex < shape[last] && err == nil; drawIndex++ {
+				for drawIndex := 0; drawIndex < shape[lastDim] && err == nil; drawIndex++ {
 					var selected int
 					if selected, err = attrs.draw(tree, row, drawIndex); err == nil {
 						out.Set(tensor.IntScalar(int64(selected)), indexOf(drawIndex)...)
@@ -88,8 +89,8 @@ var Multinomial = kit.Define[*multinomialAttrs](graph.Op{
 // draw take logarithmic time.
 type weightTree []float64
 
-// leavesOf returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
-func leavesOf(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
+// leafCount returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
+func leafCount(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
 // build sets the weights and computes the sums. weights may be the tree's own leaves. build fails if a weight is
 // negative, infinite or NaN, and panics as [interrupt.Check] does.
@@ -120,8 +121,8 @@ func (tree weightTree) find(u float64) int {
 	for node < len(tree)/2 {
 		node *= 2
 		// Never descend to a sum of 0, even if rounding of the sums makes u too large.
-		if left := tree[node]; u >= left && tree[node+1] > 0 {
-			u -= left
+		if leftSum := tree[node]; u >= leftSum && tree[node+1] > 0 {
+			u -= leftSum
 			node++
 		}
 	}
@@ -161,13 +162,13 @@ const drawsPerCheck = 1 << 12
 // multinomial is a call of the op multinomial with known layouts.
 type multinomial struct {
 	*multinomialAttrs
-	lines      *kit.LineSet       // rows of the operand and of the result
-	toFloat64  tensor.ConvertFunc // converts weights to float64
-	weights    int                // number of weights of a row
-	weightStep int                // stride of weights, in bytes
-	draws      int                // number of draws of a row
-	outStep    int                // stride of draws in the result, in bytes
-	treeBytes  int                // bytes of the weightTree of a row
+	lines        *kit.LineSet       // rows of the operand and of the result
+	toFloat64    tensor.ConvertFunc // converts weights to float64
+	weights      int                // number of weights of a row
+	weightStride int                // stride of weights, in bytes
+	draws        int                // number of draws of a row
+	outStride    int                // stride of draws in the result, in bytes
+	treeBytes    int                // bytes of the weightTree of a row
 }
 
 // float64Bytes is the size of an element of a [weightTree].
@@ -176,13 +177,13 @@ const float64Bytes = 8
 // newMultinomial returns the call c of the op multinomial.
 func newMultinomial(c *graph.Call) *multinomial {
 	operand, out := c.Meta(0), c.Out[0]
-	last := operand.Rank() - 1
+	lastDim := operand.Rank() - 1
 	return &multinomial{multinomialAttrs: kit.Attrs[*multinomialAttrs](c),
-		lines:     kit.NewLineSet(operand.Shape, last, operand, out),
+		lines:     kit.NewLineSet(operand.Shape, lastDim, operand, out),
 		toFloat64: tensor.Converter(tensor.Float64, operand.DType),
-		weights:   operand.Shape[last], weightStep: kit.ByteStride(operand, last),
-		draws: out.Shape[last], outStep: kit.ByteStride(out, last),
-		treeBytes: 2 * leavesOf(operand.Shape[last]) * float64Bytes}
+		weights:   operand.Shape[lastDim], weightStride: kit.ByteStride(operand, lastDim),
+		draws: out.Shape[lastDim], outStride: kit.ByteStride(out, lastDim),
+		treeBytes: 2 * leafCount(operand.Shape[lastDim]) * float64Bytes}
 }
 
 // kernel returns the kernel of the call. If a row has at most blockDraws draws, a chunk builds the tree of a row and
@@ -195,7 +196,7 @@ func (p *multinomial) kernel() *graph.Kernel {
 		return &graph.Kernel{WorkerScratch: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(mem *graph.Mem,
 			row int) error {
 			rowTree := weightTree(kit.SliceOf[float64](mem.WorkerScratch, 0, p.treeBytes/float64Bytes))
-			if err := p.load(mem, rowTree, row); err != nil {
+			if err := p.buildTree(mem, rowTree, row); err != nil {
 				return err
 			}
 			return p.runBlock(mem, rowTree, row, 0)
@@ -204,8 +205,8 @@ func (p *multinomial) kernel() *graph.Kernel {
 	tree := func(mem *graph.Mem, row int) weightTree {
 		return weightTree(kit.SliceOf[float64](mem.Scratch, row*p.treeBytes, p.treeBytes/float64Bytes))
 	}
-	load := func(mem *graph.Mem, row int) error { return p.load(mem, tree(mem, row), row) }
-	kernel := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
+	buildTree := func(mem *graph.Mem, row int) error { return p.buildTree(mem, tree(mem, row), row) }
+	kernel := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: buildTree}}}
 	if p.Replacement {
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: rows * blocks, Run: func(mem *graph.Mem, chunk int) error {
 			return p.runBlock(mem, tree(mem, chunk/blocks), chunk/blocks, chunk%blocks)
@@ -220,13 +221,14 @@ func (p *multinomial) kernel() *graph.Kernel {
 	return kernel
 }
 
-// load builds the tree of a row from the operand's elements.
-func (p *multinomial) load(mem *graph.Mem, tree weightTree, row int) error {
+// buildTree builds the tree of a row from the operand's elements.
+func (p *multinomial) buildTree(mem *graph.Mem, tree weightTree, row int) error {
 	weights := tree[len(tree)/2:][:p.weights] // the leaves
 	if p.weights > 0 {
 		src := unsafe.Add(mem.Ptrs[1], p.lines.Offsets(row)[0])
 		kit.ForEachBlock(mem.Context, p.weights, func(begin, end int) {
-			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(src, begin*p.weightStep), 8, p.weightStep, end-begin)
+			p.toFloat64(unsafe.Pointer(&weights[begin]), unsafe.Add(src, begin*p.weightStride), float64Bytes,
+				p.weightStride, end-begin)
 		})
 	}
 	return tree.build(mem.Context, weights)
@@ -243,7 +245,7 @@ func (p *multinomial) runBlock(mem *graph.Mem, tree weightTree, row, block int) 
 		if err != nil {
 			return err
 		}
-		*(*int64)(unsafe.Add(dst, drawIndex*p.outStep)) = int64(index)
+		*(*int64)(unsafe.Add(dst, drawIndex*p.outStride)) = int64(index)
 	}
 	return nil
 }

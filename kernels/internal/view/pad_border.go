@@ -240,9 +240,10 @@ func BorderTable(mode string, n, before, after int) []int {
 	if mode != "circular" || len(table) == 0 {
 		return table
 	}
-	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the operand
-	// is cropped there, and the padding on the other side repeats the rest of the operand. If the rest is shorter than the
-	// padding, PyTorch copies uninitialized memory; this implementation repeats the rest again.
+	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the
+	// operand is cropped there, and the padding on the other side repeats the cropped operand. If the cropped operand is
+	// shorter than the padding, PyTorch copies uninitialized memory; this implementation repeats the cropped operand
+	// again.
 	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
 	for i := range first {
 		table[i] = table[end-before+i]

@@ -38,8 +38,8 @@ const inlineParts = 4
 // concatenation is viewed in the shape of the result. If the new dimension is the last one, each operand gets this
 // dimension with size 1, and they are concatenated.
 func inferStack(call *graph.Call) ([]graph.Result, error) {
-	var onStack [inlineParts]tensor.Type
-	parts := kit.OperandTypes(onStack[:0], call)
+	var inlineTypes [inlineParts]tensor.Type // not allocated on the heap
+	parts := kit.OperandTypes(inlineTypes[:0], call)
 	shape := parts[0].Shape
 	dim, err := tensor.WrapDim(kit.Attrs[*stackAttrs](call).Dim, len(shape)+1)
 	if err != nil {

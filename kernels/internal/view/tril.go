@@ -94,11 +94,12 @@ func compileTriangle(call *graph.Call, keptColumns func(c *graph.Call, row, cols
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
 			for flatRow := chunk * rowsPerChunk; flatRow < min(rows, (chunk+1)*rowsPerChunk); flatRow++ {
-				row := flatRow % dst.Shape[rank-2] // in the matrix
-				dstOffset, srcOffset, rest := row*dst.Strides[rank-2], row*src.Strides[rank-2], flatRow/dst.Shape[rank-2]
+				row := flatRow % dst.Shape[rank-2]                                       // in the matrix
+				dstOffset, srcOffset := row*dst.Strides[rank-2], row*src.Strides[rank-2] // in elements
+				remaining := flatRow / dst.Shape[rank-2]
 				for d := rank - 3; d >= 0; d-- {
-					i := rest % dst.Shape[d]
-					rest /= dst.Shape[d]
+					i := remaining % dst.Shape[d]
+					remaining /= dst.Shape[d]
 					dstOffset, srcOffset = dstOffset+i*dst.Strides[d], srcOffset+i*src.Strides[d]
 				}
 				dstRow, srcRow := unsafe.Add(mem.Ptrs[0], dstOffset*elementBytes), unsafe.Add(mem.Ptrs[1], srcOffset*elementBytes)

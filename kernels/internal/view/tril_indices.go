@@ -20,14 +20,14 @@ type triangleIndicesAttrs struct {
 
 // TrilIndices and TriuIndices are torch.tril_indices and torch.triu_indices.
 var (
-	TrilIndices = triangleIndices("tril_indices", "Creates the row indices and the column indices of the elements of "+
+	TrilIndices = triangleIndicesOp("tril_indices", "Creates the row indices and the column indices of the elements of "+
 		"a lower triangle, row by row, as a matrix of two rows.", true)
-	TriuIndices = triangleIndices("triu_indices", "Creates the row indices and the column indices of the elements of "+
+	TriuIndices = triangleIndicesOp("triu_indices", "Creates the row indices and the column indices of the elements of "+
 		"an upper triangle, row by row, as a matrix of two rows.", false)
 )
 
-// triangleIndices defines an op with the indices of a lower triangle if isLower is set, else of an upper triangle.
-func triangleIndices(name, doc string, isLower bool) *graph.Op {
+// triangleIndicesOp defines an op with the indices of a lower triangle if isLower is set, else of an upper triangle.
+func triangleIndicesOp(name, doc string, isLower bool) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		attrs := kit.Attrs[*triangleIndicesAttrs](c)
 		switch {
@@ -91,11 +91,12 @@ func (attrs *triangleIndicesAttrs) countAbove(rows int, isLower bool) int {
 		return rows*cols - below.countAbove(rows, true)
 	}
 	offset := min(max(attrs.Offset, -rows), cols)
-	first := max(0, -offset)                         // the first row with elements, offset+first+1 of them
-	complete := min(max(first, cols-offset-1), rows) // the first row with all elements
-	// The rows from first to complete-1 have offset+first+1 to offset+complete elements: an arithmetic series.
-	partial := (complete - first) * (first + complete + 2*offset + 1) / 2
-	return partial + (rows-complete)*cols
+	firstRow := max(0, -offset)                              // the first row with elements, offset+firstRow+1 of them
+	firstComplete := min(max(firstRow, cols-offset-1), rows) // the first row with all elements
+	// The rows from firstRow to firstComplete-1 have offset+firstRow+1 to offset+firstComplete elements: an arithmetic
+	// series.
+	partial := (firstComplete - firstRow) * (firstRow + firstComplete + 2*offset + 1) / 2
+	return partial + (rows-firstComplete)*cols
 }
 
 // compileTriangleIndices returns a kernel whose chunks write the indices of some rows of the triangle.

@@ -87,12 +87,12 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 	chunks := kit.DivUp(positions.Count, positionsPerChunk)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * positionsPerChunk; i < min(positions.Count, (chunk+1)*positionsPerChunk); i++ {
-			var point [3]T // the coordinates of position i of the identity map
-			rest := i      // after the loop: the index in the batch
+			var point [3]T  // the coordinates of position i of the identity map
+			batchIndex := i // after the loop
 			for axis := range dims {
 				extent := out.Shape[dims-axis]
-				point[axis] = coordinates[axis][rest%extent]
-				rest /= extent
+				point[axis] = coordinates[axis][batchIndex%extent]
+				batchIndex /= extent
 			}
 			dst := unsafe.Add(mem.Ptrs[0], positions.Offsets(i)[0])
 			for row := range dims {
@@ -100,7 +100,7 @@ func affineKernel[T kit.WidestNumber](call *graph.Call) (*graph.Kernel, error) {
 				for axis := range dims + 1 {
 					var term T
 					read(unsafe.Pointer(&term), unsafe.Add(mem.Ptrs[1],
-						(rest*theta.Strides[0]+row*theta.Strides[1]+axis*theta.Strides[2])*size), 0, 0, 1)
+						(batchIndex*theta.Strides[0]+row*theta.Strides[1]+axis*theta.Strides[2])*size), 0, 0, 1)
 					if axis < dims {
 						term *= point[axis]
 					}

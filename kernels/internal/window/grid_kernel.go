@@ -29,14 +29,14 @@ type gridKernel struct {
 	rowGroups, channelBlocks            int                // numbers of groups of a row and of blocks of channels
 	groupSize, maxTaps                  int                // maximum number of positions of a group; of taps of a position
 	blockSize                           int                // maximum number of channels of a unit of work
-	isQuads                             bool               // whether the operand is in quads: see copyToQuads
+	isQuads                             bool               // whether the operand is in quads, 4 channels: see copyToQuads
 	outsideOffset                       int                // offset of the zero pixel for taps outside, in bytes
 	loopsOverChannels                   bool               // whether the inner loop is over channels (smaller stride)
-	gridStep, coordinateStep            int                // strides of positions and coordinates in the grid, in bytes
+	gridStride, coordinateStride        int                // strides of positions and coordinates in the grid, in bytes
 	inChannelStride                     int                // stride of channels in the operand, in bytes
 	outPositionStride, outChannelStride int                // strides of positions and of channels in the result, in bytes
 	dtype                               tensor.DType       // dtype of operand, grid and result
-	read, write                         tensor.ConvertFunc // convert elements of dtype to float64, and back
+	toFloat64, fromFloat64              tensor.ConvertFunc // convert elements of dtype to float64, and back
 }
 
 // gridGroup is the memory of a worker for one group.
@@ -54,13 +54,13 @@ type gridGroup struct {
 func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQuads bool) *gridKernel {
 	grid, out := c.Meta(1), c.Out[0]
 	last := grid.Rank() - 1
-	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStep: kit.ByteStride(grid, last),
+	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStride: kit.ByteStride(grid, last),
 		inChannelStride: kit.ByteStride(input, 1), outChannelStride: kit.ByteStride(out, 1), dtype: grid.DType,
-		isQuads: isQuads, read: tensor.Converter(tensor.Float64, grid.DType),
-		write: tensor.Converter(grid.DType, tensor.Float64)}
+		isQuads: isQuads, toFloat64: tensor.Converter(tensor.Float64, grid.DType),
+		fromFloat64: tensor.Converter(grid.DType, tensor.Float64)}
 	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
 	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
-	columnStride := kernel.axes[len(kernel.axes)-1].step
+	columnStride := kernel.axes[len(kernel.axes)-1].stride
 	kernel.blockSize = maxBlockPlanes
 	if max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride) {
 		kernel.loopsOverChannels, kernel.blockSize = true, maxBlockChannels
@@ -70,18 +70,19 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQ
 		kernel.outsideOffset = tensor.Numel(input.Shape[2:]) * columnStride
 	}
 
-	// positions returns an array with one element for each position: in the given array, with the given strides.
-	positions := func(array tensor.Meta, strides ...int) tensor.Meta {
+	// perPosition returns the layout of an array with one element for each position: in the given array, with the given
+	// strides.
+	perPosition := func(array tensor.Meta, strides ...int) tensor.Meta {
 		return tensor.Meta{DType: array.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
 	}
-	operand := positions(input, make([]int, last)...) // all samples of an image have the same origin
+	operand := perPosition(input, make([]int, last)...) // all samples of an image have the same origin
 	operand.Strides[0] = input.Strides[0]
-	rows := []tensor.Meta{positions(grid, grid.Strides[:last]...),
-		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
+	rows := []tensor.Meta{perPosition(grid, grid.Strides[:last]...),
+		perPosition(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
-	kernel.rowPositions, kernel.gridStep, kernel.outPositionStride = rows[0].Shape[inner], kit.ByteStride(rows[0], inner),
-		kit.ByteStride(rows[1], inner)
+	kernel.rowPositions = rows[0].Shape[inner]
+	kernel.gridStride, kernel.outPositionStride = kit.ByteStride(rows[0], inner), kit.ByteStride(rows[1], inner)
 	if isQuads {
 		kernel.groupSize = min(kernel.groupSize, max(minQuadPositions, kit.DivUp(kernel.rowPositions, quadGroups)))
 	}
@@ -134,7 +135,7 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 	first := groupIndex % k.rowGroups * k.groupSize // the group's first position in the row
 	positions, offsets := min(k.groupSize, k.rowPositions-first), k.rows.Offsets(groupIndex/k.rowGroups)
 	if isFirst || block == 0 {
-		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStep), positions)
+		k.listTaps(group, unsafe.Add(mem.Ptrs[2], offsets[0]+first*k.gridStride), positions)
 		mem.CheckContextAfter(positions * k.maxTaps)
 	}
 	firstChannel := block * k.blockSize
@@ -157,9 +158,8 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 // listTaps lists the taps of some positions of the grid.
 func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions int) {
 	for axis := range k.axes {
-		k.read(unsafe.Pointer(&group.points[0][axis]), unsafe.Add(grid, axis*k.coordinateStep),
-			int(unsafe.Sizeof(group.points[0])),
-			k.gridStep, positions)
+		k.toFloat64(unsafe.Pointer(&group.points[0][axis]), unsafe.Add(grid, axis*k.coordinateStride),
+			int(unsafe.Sizeof(group.points[0])), k.gridStride, positions)
 	}
 	counts := group.tapCounts[:positions]
 	if clear(counts); k.mode != gridBicubic && len(k.axes) == 2 {
@@ -215,7 +215,7 @@ func sumChannels[T float32 | float64](k *gridKernel, group *gridGroup, out, in u
 			}
 			continue
 		}
-		// a bilinear sample of an image: pointers and weights stay in registers
+		// Four taps are a bilinear sample of an image: pointers and weights stay in registers.
 		four := (*[4]gridTap)(taps)
 		x0, x1, x2, x3 := unsafe.Add(in, four[0].offset), unsafe.Add(in, four[1].offset), unsafe.Add(in, four[2].offset),
 			unsafe.Add(in, four[3].offset)
@@ -242,11 +242,11 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, posi
 		for i := range positions {
 			sum := 0.0
 			for _, tap := range k.tapsOf(group, i) {
-				k.read(value, unsafe.Add(plane, tap.offset), 0, 0, 1)
+				k.toFloat64(value, unsafe.Add(plane, tap.offset), 0, 0, 1)
 				sum += float64(tap.weight * group.value)
 			}
 			group.value = sum
-			k.write(unsafe.Add(result, i*k.outPositionStride), value, 0, 0, 1)
+			k.fromFloat64(unsafe.Add(result, i*k.outPositionStride), value, 0, 0, 1)
 		}
 	}
 }
@@ -256,8 +256,8 @@ const listedTapMoves, summedTapMoves = 16, 2
 
 // The approximate costs of a kernel in graph.GoSimple operations: of listing the taps of a position, which has a fixed
 // part, of summing a tap of one channel, and of storing a result. All constants below are fitted to calls of 1 to 128
-// channels, 32x32 to 224x224 samples, on an EPYC with AVX2. A price does not depend on the values of the grid: large
-// operands take 1.6 times as long for random positions as for smooth ones, and their price is between these times.
+// channels, 32x32 to 224x224 samples, on an EPYC with AVX2. The costs do not depend on the values of the grid: large
+// operands take 1.6 times as long for random positions as for smooth ones, and their cost is between these times.
 const listedPositionOps, listedTapOps, summedTapOps, sampledResultOps = 380, 36, 4.0, 7.5
 
 // bilinearListOps and nearestListOps are the costs of a position in storeInnerTaps. Positions outside the image cost

@@ -13,7 +13,7 @@ import (
 const (
 	// quadChannels is the number of adjacent channels of a pixel that vectors sum together.
 	quadChannels = 4
-	elemBytes    = 4
+	elemBytes    = 4 // bytes of a float32
 	quadBytes    = elemBytes * quadChannels
 	// maxPixelChannels is the maximum number of channels of a pixel that are adjacent in memory: a cache line of float32.
 	maxPixelChannels = 16
@@ -22,7 +22,7 @@ const (
 	minQuadPositions, quadGroups = 128, 8
 )
 
-// quadLanes returns the number of channels of an operand in quads, with those that pad the last quad.
+// quadLanes returns the number of channels of an operand in quads, including the padding of the last quad.
 func quadLanes(channels int) int { return kit.DivUp(channels, quadChannels) * quadChannels }
 
 // pixelChannels returns the number of channels of a pixel that are adjacent in an operand in quads.
@@ -75,10 +75,10 @@ func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, position
 			continue
 		}
 		for first := 0; first < positions; first += len(group.sums) / width {
-			part := min(len(group.sums)/width, positions-first)
-			sample(part, sums, width*elemBytes, pixels, &group.taps[first*k.maxTaps], k.maxTaps)
+			sampled := min(len(group.sums)/width, positions-first) // as many positions as group.sums can hold
+			sample(sampled, sums, width*elemBytes, pixels, &group.taps[first*k.maxTaps], k.maxTaps)
 			mover.CopyBlock(unsafe.Add(result, first*k.outPositionStride), sums,
-				strided.Axis{N: part, Dst: k.outPositionStride, Src: width * elemBytes},
+				strided.Axis{N: sampled, Dst: k.outPositionStride, Src: width * elemBytes},
 				strided.Axis{N: count, Dst: k.outChannelStride, Src: mover.SrcSize})
 		}
 	}

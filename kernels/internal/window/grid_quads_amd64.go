@@ -11,9 +11,9 @@ import (
 // hasQuadCode reports whether the processor can run sampleQuads.
 var hasQuadCode = machine.RunnableFeatures().Has(machine.AVX2)
 
-// sampleQuads stores the samples of a quad of channels at n positions. A sample is the sum of tapCount taps, in order,
-// in float64. out is the address of the first sample; the next one is outStep bytes after it. in is the address of the
-// quad of the first pixel.
+// sampleQuads stores the samples of a quad (quadChannels adjacent channels) at n positions. A sample is the sum of
+// tapCount taps, in order, in float64. out is the address of the first sample; the next one is outStep bytes after it.
+// in is the address of the quad of the first pixel.
 //
 //go:noescape
 func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int)

@@ -129,7 +129,8 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	if operand := c.Meta(0); usesQuads(c) {
 		quads := float64(operand.Numel() / operand.Shape[1] * quadLanes(operand.Shape[1]) * elemBytes)
 		// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
-		// the time of writing them. The rates are fitted with the streamed bytes above.
+		// the time of writing them: 3*quads is one write and one read. The costs of taps are fitted with the streamed bytes
+		// above.
 		work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*quads) + float64(c.Out[0].Bytes())
 	}
 	return work

@@ -21,13 +21,12 @@ const torchCubicCoefficient = -0.75
 
 // gridTap is an element of the operand that a sample reads, with its weight.
 type gridTap struct {
-	offset int // distance from the first element of the plane, in the unit of gridAxis.step
+	offset int // distance from the first element of the plane, in the unit of gridAxis.stride
 	weight float64
 }
 
-// gridAxis is a spatial dimension of the operand. step is its stride, in bytes in kernels and in elements in the
-// reference.
-type gridAxis struct{ size, step int }
+// gridAxis is a spatial dimension of the operand. stride is in bytes in kernels and in elements in the reference.
+type gridAxis struct{ size, stride int }
 
 // gridSampling describes a call of grid_sampler. It computes the taps of samples. A point has the coordinates x, y and,
 // for volumes, z of a sample, each from -1 to 1 inside the operand. x is the coordinate of the last axis.
@@ -96,7 +95,7 @@ func (s *gridSampling) isUndefined(point *[3]float64) bool {
 // count is the number of taps so far. It omits an element outside the axis.
 func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float64) int {
 	if index >= 0 && index < float64(axis.size) {
-		taps[count] = gridTap{int(index) * axis.step, weight}
+		taps[count] = gridTap{int(index) * axis.stride, weight}
 		count++
 	}
 	return count
@@ -161,7 +160,7 @@ func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, count
 		if s.mode == gridNearest {
 			row, column := math.RoundToEven(y), math.RoundToEven(x)
 			if row >= 0 && column >= 0 && row <= lastRow && column <= lastColumn {
-				taps[i], counts[i] = gridTap{int(row)*rows.step + int(column)*columns.step, 1}, 1
+				taps[i], counts[i] = gridTap{int(row)*rows.stride + int(column)*columns.stride, 1}, 1
 			}
 			continue
 		}
@@ -169,13 +168,13 @@ func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, count
 		if !(top >= 0 && left >= 0 && top < lastRow && left < lastColumn) {
 			continue
 		}
-		lower, right := y-top, x-left // weights of the lower row and of the right column
-		upper, topLeft := 1-lower, int(top)*rows.step+int(left)*columns.step
+		lowerWeight, rightWeight := y-top, x-left // weights of the lower row and of the right column
+		upperWeight, topLeft := 1-lowerWeight, int(top)*rows.stride+int(left)*columns.stride
 		four := (*[4]gridTap)(taps[4*i:])
-		four[0].offset, four[0].weight = topLeft, upper*(1-right)
-		four[1].offset, four[1].weight = topLeft+columns.step, upper*right
-		four[2].offset, four[2].weight = topLeft+rows.step, lower*(1-right)
-		four[3].offset, four[3].weight = topLeft+rows.step+columns.step, lower*right
+		four[0].offset, four[0].weight = topLeft, upperWeight*(1-rightWeight)
+		four[1].offset, four[1].weight = topLeft+columns.stride, upperWeight*rightWeight
+		four[2].offset, four[2].weight = topLeft+rows.stride, lowerWeight*(1-rightWeight)
+		four[3].offset, four[3].weight = topLeft+rows.stride+columns.stride, lowerWeight*rightWeight
 		counts[i] = 4
 	}
 }

@@ -181,7 +181,7 @@ func resampleImpls(resamplingOf func(c *graph.Call) (*resampling, error)) []grap
 			work := graph.Work{StartedSteps: 1}
 			c.AddStreamed(&work)
 			if resample, err := resamplingOf(c); err == nil {
-				resample.work(&work, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))
+				resample.addWork(&work, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))
 			}
 			return work
 		}}}
@@ -243,24 +243,25 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 		func(mem *graph.Mem, begin, end int) error {
 			offsets := tables[last].indicesOf(mem)
 			for unit := begin; unit < end; unit++ {
-				dstRow, srcRow, rest, rowIsOutside := 0, 0, unit/pieces, false // byte offsets of the row
+				dstRow, srcRow := 0, 0 // byte offsets of the row
+				remaining, isRowOutside := unit/pieces, false
 				for d := last - 1; d >= 0; d-- {
-					i := rest % dst.Shape[d]
-					rest /= dst.Shape[d]
+					i := remaining % dst.Shape[d]
+					remaining /= dst.Shape[d]
 					srcOffset := tables[d].indicesOf(mem)[i]
-					rowIsOutside = rowIsOutside || srcOffset < 0
+					isRowOutside = isRowOutside || srcOffset < 0
 					dstRow, srcRow = dstRow+i*dstStrides[d], srcRow+srcOffset
 				}
 				first := unit % pieces * maxPieceElements
 				piece := offsets[first:min(cols, first+maxPieceElements)]
 				target := unsafe.Add(mem.Ptrs[0], dstRow+first*dstStrides[last])
-				if !rowIsOutside && !slices.ContainsFunc(piece, func(offset int) bool { return offset < 0 }) {
+				if !isRowOutside && !slices.ContainsFunc(piece, func(offset int) bool { return offset < 0 }) {
 					kit.GatherLoops[size](target, unsafe.Add(mem.Ptrs[1], srcRow), dstStrides[last], piece)
 					continue
 				}
 				for i, offset := range piece {
 					source := unsafe.Pointer(&outside[0])
-					if !rowIsOutside && offset >= 0 {
+					if !isRowOutside && offset >= 0 {
 						source = unsafe.Add(mem.Ptrs[1], srcRow+offset)
 					}
 					kit.CopyElement(unsafe.Add(target, i*dstStrides[last]), source, size)
@@ -291,9 +292,9 @@ func (r *resampling) reference(self *tensor.Tensor) *tensor.Tensor {
 	}
 	if !r.isSelection() {
 		if resampleDType(self.DType) == tensor.Float32 {
-			return resampled[float32](r, self)
+			return referenceSums[float32](r, self)
 		}
-		return resampled[float64](r, self)
+		return referenceSums[float64](r, self)
 	}
 	kit.EachIndex(out.Shape, func(index []int) {
 		source, isOutside := slices.Clone(index), false
@@ -310,8 +311,8 @@ func (r *resampling) reference(self *tensor.Tensor) *tensor.Tensor {
 	return out
 }
 
-// resampled computes weighted sums, one dimension after another. Each product and each sum is rounded to T.
-func resampled[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.Tensor {
+// referenceSums computes weighted sums, one dimension after another. Each product and each sum is rounded to T.
+func referenceSums[T float32 | float64](r *resampling, self *tensor.Tensor) *tensor.Tensor {
 	dtype := tensor.DTypeOf[T]()
 	input := self.CopyTo(tensor.New(dtype, self.Shape...))
 	for _, axis := range r.passOrder(self.Shape) {

@@ -35,19 +35,20 @@ const (
 	loopCallRuns = 6
 )
 
-// resamplePass resamples one dimension of a dense array [outer, in, inner] into an array [outer, n, inner], where n is
-// the size of the output dimension. A row has `inner` contiguous elements. Each result is a weighted sum of taps, which
-// are elements along the resampled dimension.
+// resamplePass resamples one dimension of a dense array [outer, inSize, inner] into an array [outer, outSize, inner]. A
+// row has `inner` contiguous elements. Each result is a weighted sum of taps, which are elements along the resampled
+// dimension. For example, the pass that doubles the height of an image [3, 32, 48] has outer 3, inSize 32, outSize 64
+// and inner 48.
 type resamplePass[T float32 | float64] struct {
-	src, dst         kit.Buffer
-	outer, in, inner int                        // sizes of the array src; in is the size of the resampled dimension
-	maxCallRows      int                        // maximum number of rows that share a call of a loop
-	taps             *axisTaps                  // taps of the resampled dimension
-	knownTaps        tapTable[T]                // the table of taps if axisTaps.hasStaticTable
-	tableOffset      int                        // offset in scratch memory of a table that is computed in runs, in bytes
-	outsideValue     T                          // result at indices without taps
-	sums             [2][maxSumTaps]*loops.Loop // sums[0][k] sums k+1 weighted taps; sums[1][k] adds them to the result
-	state            graph.PerWorker[loopState]
+	src, dst             kit.Buffer
+	outer, inSize, inner int                        // sizes of src; inSize is the size of the resampled dimension
+	maxCallRows          int                        // maximum number of rows that share a call of a loop
+	taps                 *axisTaps                  // taps of the resampled dimension
+	knownTaps            tapTable[T]                // the table of taps if axisTaps.hasStaticTable
+	tableOffset          int                        // offset in scratch memory of a table that a run computes, in bytes
+	outsideValue         T                          // result at indices without taps
+	sums                 [2][maxSumTaps]*loops.Loop // [0][k] sums k+1 weighted taps; [1][k] adds them to the result
+	state                graph.PerWorker[loopState]
 }
 
 // loopState is the state of a worker that runs the loops of a pass. A call has a result, then a row of elements and a
@@ -102,7 +103,7 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	writesResult := result.Meta.DType == dtype && result.Meta.IsContiguous() // whether the last pass writes the result
 	passes := resample.passes(current.Meta.Shape, order)
 	for i, geometry := range passes {
-		pass := &resamplePass[T]{src: current, outer: geometry.outer, in: geometry.in, inner: geometry.inner,
+		pass := &resamplePass[T]{src: current, outer: geometry.outer, inSize: geometry.inSize, inner: geometry.inner,
 			taps:        geometry.taps,
 			maxCallRows: rowsPerCall(geometry.outer, geometry.inner), outsideValue: T(resample.outsideValue)}
 		pass.tabulate(kernel)
@@ -156,11 +157,11 @@ func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
 		weights:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(out+entries), entries)}
 }
 
-// axisPass has the geometry of a [resamplePass]: the array is [outer, in, inner], and the dimension in the middle is
-// resampled.
+// axisPass has the geometry of a [resamplePass]: the array is [outer, inSize, inner], and the dimension in the middle
+// is resampled.
 type axisPass struct {
-	outer, in, inner int
-	taps             *axisTaps
+	outer, inSize, inner int
+	taps                 *axisTaps
 }
 
 // passes returns the passes over an array whose dimensions are stored in the given order. shape lists the sizes in this
@@ -172,7 +173,7 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	}
 	for _, d := range r.passOrder(byDim) {
 		i := slices.Index(order, d)
-		list = append(list, axisPass{outer: tensor.Numel(storedShape[:i]), in: storedShape[i],
+		list = append(list, axisPass{outer: tensor.Numel(storedShape[:i]), inSize: storedShape[i],
 			inner: tensor.Numel(storedShape[i+1:]), taps: r.taps[d]})
 		storedShape[i] = r.taps[d].outSize
 	}
@@ -204,9 +205,9 @@ func rowsPerCall(outer, inner int) int {
 	return max(1, min(outer, maxSharedRows))
 }
 
-// work adds the work of the passes to the given work. shape is the shape of the operand, and out is the result with its
-// layout.
-func (r *resampling) work(work *graph.Work, shape []int, out tensor.Meta) {
+// addWork adds the work of the passes to the given work. shape is the shape of the operand, and out is the result with
+// its layout.
+func (r *resampling) addWork(work *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
 	}
@@ -303,8 +304,8 @@ func (p *resamplePass[T]) phase() graph.Phase {
 		state.Context = mem.Context
 		for unit := chunk * unitsPerChunk; unit < min(units, (chunk+1)*unitsPerChunk); unit++ {
 			outer, index := unit/outSize*p.maxCallRows, unit%outSize
-			p.sum(state, &table, kit.AddressOf[T](dst, (outer*outSize+index)*p.inner),
-				kit.AddressOf[T](src, outer*p.in*p.inner), index, min(p.maxCallRows, p.outer-outer))
+			p.sumRows(state, &table, kit.AddressOf[T](dst, (outer*outSize+index)*p.inner),
+				kit.AddressOf[T](src, outer*p.inSize*p.inner), index, min(p.maxCallRows, p.outer-outer))
 		}
 		clear(state.ptrs[:])
 		state.Release()
@@ -312,10 +313,10 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes the results at one index of the resampled dimension for `rows` consecutive outer indices. dst is the
+// sumRows computes the results at one index of the resampled dimension for `rows` consecutive outer indices. dst is the
 // address of the first result, and src the address of the operand's first row for the first outer index. Each result is
 // a weighted sum of rows of the operand.
-func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
+func (p *resamplePass[T]) sumRows(state *loopState, table *tapTable[T], dst, src unsafe.Pointer, index, rows int) {
 	begin, outSize := index*table.stride, p.taps.outSize
 	end := begin + table.counts[index]
 	if begin == end {
@@ -328,7 +329,7 @@ func (p *resamplePass[T]) sum(state *loopState, table *tapTable[T], dst, src uns
 		return
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
-	dstStride, srcStride := outSize*p.inner*size, p.in*p.inner*size
+	dstStride, srcStride := outSize*p.inner*size, p.inSize*p.inner*size
 	for firstTap, adds := begin, 0; firstTap < end; adds = 1 {
 		taps := min(end-firstTap, maxSumTaps)
 		state.ptrs[0], state.rowStrides[0] = dst, dstStride
@@ -367,7 +368,7 @@ func (p *resamplePass[T]) gather(
 	outSize := p.taps.outSize
 	for row := begin; row < end; {
 		outer, index := row/outSize, row%outSize
-		src := unsafe.Slice((*T)(kit.AddressOf[T](operand, outer*p.in*p.inner)), p.in*p.inner)
+		src := unsafe.Slice((*T)(kit.AddressOf[T](operand, outer*p.inSize*p.inner)), p.inSize*p.inner)
 		endIndex := min(outSize, index+end-row)
 		dst := unsafe.Slice((*T)(kit.AddressOf[T](result, row*p.inner)), (endIndex-index)*p.inner)
 		for i := range p.inner {

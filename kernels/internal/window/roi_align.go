@@ -64,7 +64,7 @@ var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 					imageErr = err
 					return
 				}
-				value := attrs.bin(nil, &roi, index[2], index[3], input.Shape[2], input.Shape[3], func(row, col int) float64 {
+				value := attrs.binResult(nil, &roi, index[2], index[3], input.Shape[2], input.Shape[3], func(row, col int) float64 {
 					return input.At(int(roi[0]), index[1], row, col).Float()
 				})
 				out.Set(tensor.FloatScalar(value), index...)
@@ -90,9 +90,10 @@ func checkRoiImage(index float64, images int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// bin returns the result of the bin at (binRow, binCol) of a roi, from a plane of height by width pixels: one channel
-// of an image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be nil.
-func (attrs *roiAlignAttrs) bin(mem *graph.Mem, roi *[5]float64, binRow, binCol, height, width int,
+// binResult returns the result of the bin at (binRow, binCol) of a roi, from a plane of height by width pixels: one
+// channel of an image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be
+// nil.
+func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, binCol, height, width int,
 	pixel func(row, col int) float64) float64 {
 	shift := 0.0
 	if attrs.Aligned {
@@ -170,23 +171,24 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	inStrides, roiStrides, outStrides := kit.ByteStrides(input), kit.ByteStrides(rois), kit.ByteStrides(out)
-	load, write := tensor.Converter(tensor.Float64, input.DType), tensor.Converter(input.DType, tensor.Float64)
+	toFloat64, fromFloat64 := tensor.Converter(tensor.Float64, input.DType),
+		tensor.Converter(input.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
 	computeBin := func(mem *graph.Mem, roi *[5]float64, roiIndex, flatIndex int) {
 		binCol, binRow := flatIndex%width, flatIndex/width%height
 		channel := flatIndex / width / height % out.Shape[1]
 		plane := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
-		result := attrs.bin(mem, roi, binRow, binCol, input.Shape[2], input.Shape[3], func(row, col int) float64 {
+		result := attrs.binResult(mem, roi, binRow, binCol, input.Shape[2], input.Shape[3], func(row, col int) float64 {
 			address := unsafe.Add(plane, row*inStrides[2]+col*inStrides[3])
 			if input.DType == tensor.Float32 {
 				return float64(*(*float32)(address))
 			}
 			var pixel float64
-			load(unsafe.Pointer(&pixel), address, 0, 0, 1)
+			toFloat64(unsafe.Pointer(&pixel), address, 0, 0, 1)
 			return pixel
 		})
-		write(unsafe.Add(mem.Ptrs[0], roiIndex*outStrides[0]+channel*outStrides[1]+binRow*outStrides[2]+binCol*outStrides[3]),
-			unsafe.Pointer(&result), 0, 0, 1)
+		offset := roiIndex*outStrides[0] + channel*outStrides[1] + binRow*outStrides[2] + binCol*outStrides[3]
+		fromFloat64(unsafe.Add(mem.Ptrs[0], offset), unsafe.Pointer(&result), 0, 0, 1)
 	}
 	cost := roiSampleMoves * attrs.typicalSamples(input, out)
 	phase := copies.ChunkedPhase(out.Numel(), cost, func(mem *graph.Mem, begin, end int) error {
@@ -194,7 +196,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for flatIndex := begin; flatIndex < end; {
 			roiIndex := flatIndex / bins
-			load(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
+			toFloat64(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], roiIndex*roiStrides[0]), 8, roiStrides[1], 5)
 			if err := checkRoiImage(roi[0], input.Shape[0]); err != nil {
 				return err
 			}

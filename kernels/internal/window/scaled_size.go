@@ -41,14 +41,14 @@ func scaledNumber(size int, factor float64) int {
 // example 3/5 for 0.6. ok is false if no such p and q are at most 2^36. Products of such numbers and usual sizes do not
 // overflow.
 func ratio(factor float64) (p, q int, ok bool) {
-	rest := new(big.Rat).SetFloat64(factor) // nil for infinities and NaN
-	if rest == nil || factor <= 0 {
+	remainder := new(big.Rat).SetFloat64(factor) // nil for infinities and NaN
+	if remainder == nil || factor <= 0 {
 		return 0, 0, false
 	}
 	const limit = min(1<<36, math.MaxInt/4)
 	p, q = 1, 0
 	for previousP, previousQ := 0, 1; ; {
-		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
+		whole := new(big.Int).Quo(remainder.Num(), remainder.Denom())
 		if !whole.IsInt64() || whole.Int64() > limit {
 			return 0, 0, false
 		}
@@ -60,11 +60,11 @@ func ratio(factor float64) (p, q int, ok bool) {
 		if float64(p)/float64(q) == factor {
 			return p, q, p <= limit
 		}
-		rest.Sub(rest, new(big.Rat).SetInt(whole))
-		if rest.Sign() == 0 {
+		remainder.Sub(remainder, new(big.Rat).SetInt(whole))
+		if remainder.Sign() == 0 {
 			return 0, 0, false
 		}
-		rest.Inv(rest)
+		remainder.Inv(remainder)
 	}
 }
 

@@ -172,14 +172,15 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 			for unit := chunk * unitsPerChunk; unit < min(units, (chunk+1)*unitsPerChunk); unit++ {
 				first, rowUnit := unit%pieces*maxPieceElements, unit/pieces
 				offsets := cols[first:min(width, first+maxPieceElements)] // in the row of the operand
-				dstRowIndex, rest := rowUnit%dst.Shape[2], rowUnit/dst.Shape[2]
+				dstRowIndex, image := rowUnit%dst.Shape[2], rowUnit/dst.Shape[2]
 				channel := 0
 				if !copiesPixels {
-					channel, rest = rest%channels, rest/channels
+					channel, image = image%channels, image/channels
 				}
 				dstRow := unsafe.Add(mem.Ptrs[0],
-					rest*dstStrides[0]+channel*dstStrides[1]+dstRowIndex*dstStrides[2]+first*dstStrides[3])
-				srcRow := unsafe.Add(mem.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[dstRowIndex]*srcStrides[2])
+					image*dstStrides[0]+channel*dstStrides[1]+dstRowIndex*dstStrides[2]+first*dstStrides[3])
+				srcRow := unsafe.Add(mem.Ptrs[1],
+					image*srcStrides[0]+channel*srcStrides[1]+rows[dstRowIndex]*srcStrides[2])
 				if !copiesPixels {
 					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], offsets)
 					continue

@@ -217,7 +217,7 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 	if op.Flops != nil {
 		cost += op.Flops(call)
 	}
-	if n.evaluated += cost; n.evaluated > maxWork {
+	if n.evaluatedWork += cost; n.evaluatedWork > maxWork {
 		return nil
 	}
 	computed, err := op.Ref(call, operands)

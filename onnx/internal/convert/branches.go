@@ -197,24 +197,24 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 // convertContinuation converts the continuation of the node as a part of the branch. The outputs of the outermost graph
 // become the results of the branch.
 func (b *branch) convertContinuation(n *Node) {
-	for rest := n.continuation; rest != nil; rest = rest.frame.continuation {
+	for following := n.continuation; following != nil; following = following.frame.continuation {
 		done := false // whether convertNodes failed or converted everything up to the outputs of the outermost graph
 		b.convertPart(n, func() error {
-			inner := &scope{importer: b.importer, outerGraphScope: rest.scope, values: map[string]*Value{}}
-			for i, name := range rest.resultNames {
+			inner := &scope{importer: b.importer, outerGraphScope: following.scope, values: map[string]*Value{}}
+			for i, name := range following.resultNames {
 				if name != "" && i < len(b.out) {
 					inner.values[name] = b.out[i]
 				}
 			}
-			restFrame := *rest.frame
-			restFrame.depth++
-			restFrame.skipsInvalidNodes = false
-			final, err := b.importer.convertNodes(rest.graph, rest.next, inner, &restFrame)
-			if b.out = final; final != nil || err != nil {
+			followingFrame := *following.frame
+			followingFrame.depth++
+			followingFrame.skipsInvalidNodes = false
+			finalOutputs, err := b.importer.convertNodes(following.graph, following.next, inner, &followingFrame)
+			if b.out = finalOutputs; finalOutputs != nil || err != nil {
 				done = true
 				return err
 			}
-			for _, output := range rest.graph.Output {
+			for _, output := range following.graph.Output {
 				x := inner.lookup(output.Name)
 				if x == nil {
 					return fmt.Errorf("output %q is not made by any node", output.Name)

@@ -37,7 +37,7 @@ type importer struct {
 
 	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
 	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
-	evaluated     float64                 // work of the ops evaluated so far: see maxWork
+	evaluatedWork float64                 // work of the ops evaluated so far: see maxWork
 
 	// For conversions that skip mistakes: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
@@ -74,17 +74,17 @@ type scope struct {
 
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *Value {
-	var beyond *scope
+	var outerScope *scope
 	for inner := s; inner != nil; inner = inner.inlineParent {
 		if found := inner.values[name]; found != nil {
 			return found
 		}
-		beyond = inner.outerGraphScope
+		outerScope = inner.outerGraphScope
 	}
-	if beyond == nil {
+	if outerScope == nil {
 		return nil
 	}
-	found := beyond.lookup(name)
+	found := outerScope.lookup(name)
 	if found == nil {
 		return nil
 	}
@@ -100,8 +100,8 @@ func (s *scope) lookup(name string) *Value {
 // becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
 // sequence or map is captured member by member.
 func (im *importer) capture(v *Value) (*Value, error) {
-	if known := im.captures[v]; known != nil {
-		return known, nil
+	if captured := im.captures[v]; captured != nil {
+		return captured, nil
 	}
 	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
@@ -368,9 +368,9 @@ type limitError struct{ error }
 // convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
 // converted its continuation, convertResults returns [Node.finalOutputs] of this node instead.
 func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *frame) ([]*Value, error) {
-	final, err := im.convertNodes(proto, 0, scope, frame)
-	if final != nil || err != nil {
-		return final, err
+	finalOutputs, err := im.convertNodes(proto, 0, scope, frame)
+	if finalOutputs != nil || err != nil {
+		return finalOutputs, err
 	}
 	results := make([]*Value, len(proto.Output))
 	for i, output := range proto.Output {
@@ -393,10 +393,10 @@ func (im *importer) convertNodes(proto *pb.GraphProto, first int, scope *scope, 
 			continue
 		}
 		interrupt.Check(im.opts.Context)
-		final, err := im.convertNode(n, scope, frame, &continuation{graph: proto, next: i + 1, scope: scope, frame: frame,
-			resultNames: n.Output})
-		if final != nil || err != nil {
-			return final, err
+		following := &continuation{graph: proto, next: i + 1, scope: scope, frame: frame, resultNames: n.Output}
+		finalOutputs, err := im.convertNode(n, scope, frame, following)
+		if finalOutputs != nil || err != nil {
+			return finalOutputs, err
 		}
 	}
 	return nil, nil

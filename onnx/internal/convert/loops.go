@@ -18,10 +18,10 @@ import (
 // as attribute.
 const maxUnrolled = 1 << 12
 
-// loop converts Loop: operands are the number of iterations, the condition (both may be omitted) and the carried
-// values. The body takes the iteration, the condition and the carried values, and returns the condition, the carried
-// values, and values that are stacked over all iterations.
-func loop(n *Node) []*Value {
+// loopOp converts Loop: operands are the number of iterations (trips), the condition (both may be omitted) and the
+// carried values. The body takes the iteration, the condition and the carried values, and returns the condition, the
+// carried values, and values that are stacked over all iterations.
+func loopOp(n *Node) []*Value {
 	proto := n.body("body")
 	if len(n.In) < 2 {
 		n.Failf("operands are missing")
@@ -288,25 +288,25 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 // sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
 // [asTensors]. A sequence that is empty in one branch gets the rank of its members in the other.
 func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
-	both := []*branch{thenBranch, elseBranch}
+	branches := []*branch{thenBranch, elseBranch}
 	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
 	for i := range ranks {
 		ranks[i] = -1
-		for _, side := range both {
-			if side.err != nil || i >= len(side.out) || side.out[i] == nil || side.out[i].kind != sequenceKind {
+		for _, b := range branches {
+			if b.err != nil || i >= len(b.out) || b.out[i] == nil || b.out[i].kind != sequenceKind {
 				continue
 			}
-			if packed := side.out[i].packed; packed != nil {
+			if packed := b.out[i].packed; packed != nil {
 				ranks[i] = max(ranks[i], packed.rank)
-			} else if list := side.out[i].members; len(list) > 0 {
-				ranks[i] = (&Node{importer: side.importer}).Rank(list[0])
+			} else if list := b.out[i].members; len(list) > 0 {
+				ranks[i] = (&Node{importer: b.importer}).Rank(list[0])
 			}
 		}
 	}
-	for _, side := range both {
-		side.convertPart(n, func() error {
-			inner := &Node{importer: side.importer, scope: n.scope, frame: n.frame, proto: n.proto}
-			for i, y := range side.out {
+	for _, b := range branches {
+		b.convertPart(n, func() error {
+			inner := &Node{importer: b.importer, scope: n.scope, frame: n.frame, proto: n.proto}
+			for i, y := range b.out {
 				if y == nil || y.kind != sequenceKind {
 					continue
 				}
@@ -315,12 +315,12 @@ func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*p
 					packed = &packedSequence{dtype: packed.dtype, rank: ranks[i], data: packed.data,
 						shapes: Constant(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
 				}
-				side.out[i] = packed.toValue()
+				b.out[i] = packed.toValue()
 			}
 			return nil
 		})
-		if side.err == nil {
-			side.out, sequences = asTensors(side.out)
+		if b.err == nil {
+			b.out, sequences = asTensors(b.out)
 		}
 	}
 	return sequences

@@ -32,18 +32,18 @@ func (m *Model) MissingOperators(t *Table) []MissingOperator {
 	return list
 }
 
-// collectMissing adds the names of nodes without a converter to found. seen has the functions that were visited.
+// collectMissing adds the names of nodes without a converter to found. visited has the functions that were searched.
 func (m *Model) collectMissing(nodes []*pb.NodeProto, table *Table, found map[Operator][]string,
-	seen map[*pb.FunctionProto]bool, depth int) {
+	visited map[*pb.FunctionProto]bool, depth int) {
 	if depth > maxDepth {
 		return // the conversion reports the mistake
 	}
 	for _, n := range nodes {
 		operator := Operator{CanonicalDomain(n.Domain), n.OpType}
 		if f := m.function(n, table); f != nil {
-			if !seen[f] {
-				seen[f] = true
-				m.collectMissing(f.Node, table, found, seen, depth+1)
+			if !visited[f] {
+				visited[f] = true
+				m.collectMissing(f.Node, table, found, visited, depth+1)
 			}
 		} else if table.Converters[operator] == nil {
 			found[operator] = append(found[operator], nameOf(n))
@@ -51,7 +51,7 @@ func (m *Model) collectMissing(nodes []*pb.NodeProto, table *Table, found map[Op
 		for _, a := range n.Attribute {
 			for _, g := range append(slices.Clone(a.Graphs), a.G) {
 				if g != nil {
-					m.collectMissing(g.Node, table, found, seen, depth+1)
+					m.collectMissing(g.Node, table, found, visited, depth+1)
 				}
 			}
 		}

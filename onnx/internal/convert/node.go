@@ -124,9 +124,9 @@ func (n *Node) readProto() error {
 // attrName returns the name of the attribute of node p that refers to functionAttr, an attribute of the enclosing
 // function.
 func attrName(p *pb.NodeProto, functionAttr *pb.AttributeProto) string {
-	for _, own := range p.Attribute {
-		if own.RefAttrName == functionAttr.Name {
-			return own.Name
+	for _, attribute := range p.Attribute {
+		if attribute.RefAttrName == functionAttr.Name {
+			return attribute.Name
 		}
 	}
 	return functionAttr.Name
@@ -139,7 +139,7 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 		return nil, err
 	}
 	if f := n.model.function(n.proto, n.opts.Table); f != nil {
-		return n.call(f)
+		return n.convertFunctionCall(f)
 	}
 	convertOperator := n.opts.Table.Converters[Operator{domain, n.proto.OpType}]
 	if n.unavailable != nil {
@@ -169,9 +169,9 @@ func Recover(err *error) {
 	}
 }
 
-// call converts the body of a function in place of the node. The attributes of the node replace the function's
-// defaults. The body sees only the function's inputs.
-func (n *Node) call(function *pb.FunctionProto) ([]*Value, error) {
+// convertFunctionCall converts the body of a function in place of the node. The attributes of the node replace the
+// function's defaults. The nodes of the body can use only the function's inputs.
+func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error) {
 	opsets, err := opsetsOf(function.OpsetImport)
 	if err != nil {
 		return nil, err
@@ -276,13 +276,13 @@ func (n *Node) Axis(axis, rank int) int {
 // Axes applies [Node.Axis] to each axis. It fails if an axis occurs twice.
 func (n *Node) Axes(list []int, rank int) []int {
 	out := make([]int, len(list))
-	seen := map[int]bool{}
+	isListed := map[int]bool{}
 	for i, axis := range list {
 		out[i] = n.Axis(axis, rank)
-		if seen[out[i]] {
+		if isListed[out[i]] {
 			n.Failf("axis %d occurs twice", axis)
 		}
-		seen[out[i]] = true
+		isListed[out[i]] = true
 	}
 	return out
 }

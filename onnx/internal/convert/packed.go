@@ -172,9 +172,13 @@ func (n *Node) scalarOperand(i int) *Value {
 	return n.ONNXOp("Reshape", nil, n.Cast(n.Operand(i), tensor.Int64), Constant(tensor.Zeros(tensor.Int64, 0)))
 }
 
+// memberRange is a range of the members of a packed sequence, in the form of packedSequence.shapes and
+// packedSequence.data.
+type memberRange struct{ shapes, data *Value }
+
 // splitMembers divides the members into three ranges: the members before a position, the next width members, and the
-// later members. Of each range it returns the shapes (index 0) and the elements (index 1). width is 0 or 1.
-func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (before, middle, after [2]*Value) {
+// later members. width is 0 or 1.
+func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (before, middle, after memberRange) {
 	next := position
 	if width > 0 {
 		next = n.add(position, IntVector(width))
@@ -186,11 +190,11 @@ func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (befo
 	if width > 0 {
 		shapes[1] = n.rowRange(p.shapes, position, next).WithSizes(tensor.Int64, 1, p.rank)
 		end = n.add(start, n.rowProducts(shapes[1]))
-		middle = [2]*Value{shapes[1], n.rowRange(p.data, start, end)}
+		middle = memberRange{shapes[1], n.rowRange(p.data, start, end)}
 	}
-	before = [2]*Value{shapes[0], n.rowRange(p.data, IntVector(0), start)}
+	before = memberRange{shapes[0], n.rowRange(p.data, IntVector(0), start)}
 	// Unlike the number of members, the number of elements may exceed toEnd.
-	after = [2]*Value{shapes[2].WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
+	after = memberRange{shapes[2].WithSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, end, IntVector(math.MaxInt))}
 	return before, middle, after
 }
 
@@ -200,8 +204,8 @@ func (n *Node) packedMember(p *packedSequence, position *Value) *Value {
 		n.Failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
 	_, member, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
-	shape := n.ONNXOp("Reshape", nil, member[0], IntVector(p.rank)).WithSizes(tensor.Int64, p.rank)
-	return n.ONNXOp("Reshape", IntAttribute("allowzero", 1), member[1], shape).WithType(p.dtype, p.rank)
+	shape := n.ONNXOp("Reshape", nil, member.shapes, IntVector(p.rank)).WithSizes(tensor.Int64, p.rank)
+	return n.ONNXOp("Reshape", IntAttribute("allowzero", 1), member.data, shape).WithType(p.dtype, p.rank)
 }
 
 // packedInsert inserts x before the position of operand 2, or at the end.
@@ -214,8 +218,8 @@ func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
 	position := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
 	before, _, after := n.splitMembers(p, position, 0)
 	data, shape := n.packMember(x)
-	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).WithRank(1),
-		shapes: n.concatenated(before[0], shape, after[0]).WithSizes(tensor.Int64, -1, p.rank)}
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before.data, data, after.data).WithRank(1),
+		shapes: n.concatenated(before.shapes, shape, after.shapes).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
 // insertionIndex converts a negative index of an insertion: it adds `count`, the number of members. Thus index -1
@@ -237,8 +241,8 @@ func (n *Node) packedErase(p *packedSequence) *packedSequence {
 		position = n.scalarOperand(1)
 	}
 	before, _, after := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
-	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).WithRank(1),
-		shapes: n.concatenated(before[0], after[0]).WithSizes(tensor.Int64, -1, p.rank)}
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before.data, after.data).WithRank(1),
+		shapes: n.concatenated(before.shapes, after.shapes).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
 // packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension. A concatenation

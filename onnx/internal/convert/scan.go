@@ -7,9 +7,9 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// scan converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths: each row of the batch is
+// scanOp converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths: each row of the batch is
 // scanned on its own, and the results are stacked.
-func scan(n *Node) []*Value {
+func scanOp(n *Node) []*Value {
 	if n.Opset >= 9 {
 		return n.scanOnce(n.In)
 	}

@@ -174,7 +174,7 @@ func concatFromSequence(n *Node) []*Value {
 	return single(n.Op(op, graph.Attrs{"dim": n.Int("axis", 0)}, list...))
 }
 
-func optional(n *Node) []*Value {
+func optionalOp(n *Node) []*Value {
 	if n.HasOperand(0) {
 		return single(n.In[0])
 	}

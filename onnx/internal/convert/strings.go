@@ -71,21 +71,21 @@ func (im *importer) label(name string, labels graph.Labels) {
 
 // addMapInput adds an input that is a map as two inputs: the keys and the values, vectors of the same unknown size.
 func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType) (*Value, error) {
-	part := func(suffix string, kind int32) (*Value, error) {
+	addVector := func(suffix string, elementType int32) (*Value, error) {
 		size := fmt.Sprintf("%s_size", declared.Name)
 		dim := &pb.Dimension{DimParam: size}
 		shape := &pb.TensorShapeProto{Dim: []*pb.Dimension{dim}}
-		vectorType := &pb.TypeProto{TensorType: &pb.TensorType{ElemType: kind, Shape: shape}}
+		vectorType := &pb.TypeProto{TensorType: &pb.TensorType{ElemType: elementType, Shape: shape}}
 		return im.addModelInput(&pb.ValueInfoProto{Name: declared.Name + suffix, Type: vectorType})
 	}
 	if mapType.ValueType == nil || mapType.ValueType.TensorType == nil {
 		return nil, fmt.Errorf("a map without a type of its values is not supported")
 	}
-	keys, err := part(".keys", mapType.KeyType)
+	keys, err := addVector(".keys", mapType.KeyType)
 	if err != nil {
 		return nil, err
 	}
-	values, err := part(".values", mapType.ValueType.TensorType.ElemType)
+	values, err := addVector(".values", mapType.ValueType.TensorType.ElemType)
 	if err != nil {
 		return nil, err
 	}

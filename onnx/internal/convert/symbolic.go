@@ -74,11 +74,11 @@ func (n *Node) operandElements(op *graph.Op, i int, operand any) *symbolic.Tenso
 	x, ok := operand.(*Value)
 	switch {
 	case !ok:
-		s, number := tensor.ScalarOf(operand)
-		if !number {
+		number, isNumber := tensor.ScalarOf(operand)
+		if !isNumber {
 			return nil
 		}
-		return symbolic.FromData(s.Tensor(s.DType()))
+		return symbolic.FromData(number.Tensor(number.DType()))
 	case isIndex(op, i) && x.data == nil:
 		return nil
 	}

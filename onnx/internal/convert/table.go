@@ -52,6 +52,6 @@ var Control = map[string]Converter{
 	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt,
 	"SequenceInsert": sequenceInsert, "SequenceErase": sequenceErase, "SequenceLength": sequenceLength,
 	"SplitToSequence": splitToSequence, "ConcatFromSequence": concatFromSequence, "SequenceMap": sequenceMap,
-	"Optional": optional, "OptionalHasElement": optionalHasElement, "OptionalGetElement": optionalGetElement,
-	"If": ifOp, "Loop": loop, "Scan": scan,
+	"Optional": optionalOp, "OptionalHasElement": optionalHasElement, "OptionalGetElement": optionalGetElement,
+	"If": ifOp, "Loop": loopOp, "Scan": scanOp,
 }

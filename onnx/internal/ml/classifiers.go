@@ -64,8 +64,8 @@ func column(n *node, x *value, i int) *value {
 	return n.Op("select", graph.Attrs{"dim": 1, "index": i}, x)
 }
 
-// rows returns operand 0 as a matrix of floats. A vector is a single row.
-func rows(n *node) *value {
+// operandRows returns operand 0 as a matrix of floats. A vector is a single row.
+func operandRows(n *node) *value {
 	x := n.Operand(0)
 	switch n.Rank(x) {
 	case 1:
@@ -94,7 +94,7 @@ func matrixLike(n *node, name string, list []float64, rows int, x *value) *value
 
 // linearScores returns the products of the rows of operand 0 with `count` lists of coefficients, plus intercepts.
 func linearScores(n *node, count int) *value {
-	x, intercepts := rows(n), floatsOrTensor(n, "intercepts")
+	x, intercepts := operandRows(n), floatsOrTensor(n, "intercepts")
 	weights := matrixLike(n, "coefficients", floatsOrTensor(n, "coefficients"), count, x)
 	if len(intercepts) == 0 {
 		return n.Op("linear", nil, x, weights)

@@ -273,9 +273,9 @@ func oneHotEncoder(n *node) []*value {
 // scaler converts Scaler: (x - offset) * scale. offset and scale are one number, or a number for each column.
 func scaler(n *node) []*value {
 	x := n.Cast(n.Operand(0), tensor.Float32)
-	for _, step := range []struct{ attr, op string }{{"offset", "sub"}, {"scale", "mul"}} {
-		if list := floatsOrTensor(n, step.attr); len(list) > 0 {
-			x = n.Op(step.op, nil, x, perColumn(n, step.attr, list, x))
+	for _, operation := range []struct{ attr, op string }{{"offset", "sub"}, {"scale", "mul"}} {
+		if list := floatsOrTensor(n, operation.attr); len(list) > 0 {
+			x = n.Op(operation.op, nil, x, perColumn(n, operation.attr, list, x))
 		}
 	}
 	return single(x)

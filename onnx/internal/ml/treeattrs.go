@@ -273,8 +273,8 @@ func (l *splitLists) ensemble() *treeEnsemble {
 }
 
 // cutMembers splits a list in which a NaN ends the members of each branch. It returns the members of the first branch
-// in ascending order, and the rest of the list after the NaN.
-func cutMembers(list []float64) (members, rest []float64) {
+// in ascending order, and the remaining list after the NaN.
+func cutMembers(list []float64) (members, remaining []float64) {
 	end := slices.IndexFunc(list, math.IsNaN)
 	if end < 0 {
 		end = len(list)

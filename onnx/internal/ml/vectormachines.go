@@ -15,7 +15,7 @@ import (
 // kernel_params has gamma, coef0 and degree. vectors are the elements of the attribute `name`. The result is float64
 // [rows, count].
 func kernelProducts(n *node, name string, vectors []float64, count int, kernelType string) *value {
-	x := n.Cast(rows(n), tensor.Float64)
+	x := n.Cast(operandRows(n), tensor.Float64)
 	matrix := matrixLike(n, name, vectors, count, x)
 	params := floatsOrTensor(n, "kernel_params")
 	if len(params) == 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// external reads the data of a tensor from another file. neededBytes is the number of bytes that dtype and shape
+// readExternal reads the data of a tensor from another file. neededBytes is the number of bytes that dtype and shape
 // require. The file is not mapped, because access to a mapping of a truncated file would end the process.
-func (f *File) external(proto *pb.TensorProto, neededBytes int) (*tensor.Storage, error) {
+func (f *File) readExternal(proto *pb.TensorProto, neededBytes int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
 	for _, entry := range proto.ExternalData {

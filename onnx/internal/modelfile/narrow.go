@@ -41,7 +41,7 @@ func (f *File) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor,
 	case len(raw) != size:
 		return nil, fmt.Errorf("%d bytes of data, but element type and shape need %d", len(raw), size)
 	case isFourBits(kind):
-		return fourBits(raw, kind, shape)
+		return decodeFourBits(raw, kind, shape)
 	}
 	var numbers [256]float32
 	for code := range numbers {
@@ -62,7 +62,7 @@ func (f *File) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor,
 func (f *File) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 	switch {
 	case proto.DataLocation == pb.External:
-		storage, err := f.external(proto, size)
+		storage, err := f.readExternal(proto, size)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +79,8 @@ func (f *File) bytesOf(proto *pb.TensorProto, size int) ([]byte, error) {
 	return raw, nil
 }
 
-// fourBits returns integers of four bits as int8 or uint8.
-func fourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error) {
+// decodeFourBits returns integers of four bits as int8 or uint8.
+func decodeFourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, error) {
 	data := make([]byte, tensor.Numel(shape))
 	for i := range data {
 		number := raw[i/2] >> (4 * (i % 2)) & 15

@@ -86,7 +86,7 @@ func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
 	}
 	switch {
 	case proto.DataLocation == pb.External:
-		raw, err := f.external(proto, meta.Bytes())
+		raw, err := f.readExternal(proto, meta.Bytes())
 		if err != nil {
 			return nil, err
 		}
@@ -136,41 +136,41 @@ func alignment(dtype tensor.DType) int { return dtype.ToReal().Size() }
 func fromFields(meta tensor.Meta, proto *pb.TensorProto) (*tensor.Tensor, error) {
 	switch meta.DType {
 	case tensor.Float32:
-		return fill(meta, proto.FloatData, 1, func(v []float32) float32 { return v[0] })
+		return fromField(meta, proto.FloatData, 1, func(v []float32) float32 { return v[0] })
 	case tensor.Complex64:
-		return fill(meta, proto.FloatData, 2, func(v []float32) complex64 { return complex(v[0], v[1]) })
+		return fromField(meta, proto.FloatData, 2, func(v []float32) complex64 { return complex(v[0], v[1]) })
 	case tensor.Float64:
-		return fill(meta, proto.DoubleData, 1, func(v []float64) float64 { return v[0] })
+		return fromField(meta, proto.DoubleData, 1, func(v []float64) float64 { return v[0] })
 	case tensor.Complex128:
-		return fill(meta, proto.DoubleData, 2, func(v []float64) complex128 { return complex(v[0], v[1]) })
+		return fromField(meta, proto.DoubleData, 2, func(v []float64) complex128 { return complex(v[0], v[1]) })
 	case tensor.Int64:
-		return fill(meta, proto.Int64Data, 1, func(v []int64) int64 { return v[0] })
+		return fromField(meta, proto.Int64Data, 1, func(v []int64) int64 { return v[0] })
 	case tensor.Uint32:
-		return fill(meta, proto.Uint64Data, 1, func(v []uint64) uint32 { return uint32(v[0]) })
+		return fromField(meta, proto.Uint64Data, 1, func(v []uint64) uint32 { return uint32(v[0]) })
 	case tensor.Uint64:
-		return fill(meta, proto.Uint64Data, 1, func(v []uint64) uint64 { return v[0] })
+		return fromField(meta, proto.Uint64Data, 1, func(v []uint64) uint64 { return v[0] })
 	case tensor.Int32:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) int32 { return v[0] })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) int32 { return v[0] })
 	case tensor.Int16:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) int16 { return int16(v[0]) })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) int16 { return int16(v[0]) })
 	case tensor.Int8:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) int8 { return int8(v[0]) })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) int8 { return int8(v[0]) })
 	case tensor.Uint16:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) uint16 { return uint16(v[0]) })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) uint16 { return uint16(v[0]) })
 	case tensor.Uint8:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) uint8 { return uint8(v[0]) })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) uint8 { return uint8(v[0]) })
 	case tensor.Bool:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) bool { return v[0] != 0 })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) bool { return v[0] != 0 })
 	case tensor.Float16:
-		return fill(meta, proto.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
+		return fromField(meta, proto.Int32Data, 1, func(v []int32) tensor.Half { return tensor.Half(v[0]) })
 	}
 	// The only other dtype is bfloat16.
-	return fill(meta, proto.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
+	return fromField(meta, proto.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
-// fill returns a tensor whose elements are in a typed data field. Each element consists of perElement numbers of the
-// field.
-func fill[F any, T tensor.Element](meta tensor.Meta, field []F, perElement int,
+// fromField returns a tensor whose elements are in a typed data field. Each element consists of perElement numbers of
+// the field.
+func fromField[F any, T tensor.Element](meta tensor.Meta, field []F, perElement int,
 	element func([]F) T) (*tensor.Tensor, error) {
 	n := meta.Numel()
 	if len(field) != n*perElement {

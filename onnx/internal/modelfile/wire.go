@@ -41,7 +41,7 @@ type wire struct {
 	storage   StorageFunc              // may be nil
 	buf       []byte                   // the part of the file that was read last
 	bufOffset int                      // offset of buf in the file
-	data      map[*pb.TensorProto]span // the raw data of each weight
+	rawSpans  map[*pb.TensorProto]span // the place of each weight's raw data in the file
 }
 
 // span is a range of bytes in the file.
@@ -55,11 +55,11 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFu
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	reader := wire{ctx: ctx, src: src, size: size, storage: storage, data: map[*pb.TensorProto]span{}}
-	model, err := reader.model()
+	reader := wire{ctx: ctx, src: src, size: size, storage: storage, rawSpans: map[*pb.TensorProto]span{}}
+	model, err := reader.decodeModel()
 	if errors.Is(err, errUnexpected) {
 		model, err = &pb.ModelProto{}, nil
-		clear(reader.data)
+		clear(reader.rawSpans)
 		var all []byte
 		if all, err = reader.bytes(span{0, size}); err == nil {
 			err = notModelError(all, pb.Unmarshal(all, model))
@@ -68,7 +68,7 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFu
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := reader.weights()
+	data, err := reader.readWeights()
 	return model, data, err
 }
 
@@ -101,9 +101,10 @@ func readFull(src io.ReaderAt, b []byte, offset int) error {
 	return err
 }
 
-// fields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take reports
-// whether it has processed the field. rest has the encoded fields that take has not processed.
-func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
+// readFields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take
+// reports whether it has processed the field. unprocessed has the encoded fields that take has not processed.
+func (w *wire) readFields(s span, take func(n protowire.Number, value span) (bool, error)) (unprocessed []byte,
+	err error) {
 	const maxHead = 20 // maximum size in bytes of a tag and a varint after it: 10 bytes each
 	for offset := s.begin; offset < s.end; {
 		interrupt.Check(w.ctx)
@@ -143,59 +144,60 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 		if err != nil {
 			return nil, err
 		}
-		rest, offset = append(rest, field...), end
+		unprocessed, offset = append(unprocessed, field...), end
 	}
-	return rest, nil
+	return unprocessed, nil
 }
 
-// model reads the model without the raw data of its initializers.
-func (w *wire) model() (*pb.ModelProto, error) {
+// decodeModel reads the model without the raw data of its initializers.
+func (w *wire) decodeModel() (*pb.ModelProto, error) {
 	proto := &pb.ModelProto{}
-	rest, err := w.fields(span{0, w.size}, func(number protowire.Number, value span) (bool, error) {
+	unprocessed, err := w.readFields(span{0, w.size}, func(number protowire.Number, value span) (bool, error) {
 		if number != modelGraph {
 			return false, nil
 		}
 		if proto.Graph == nil {
 			proto.Graph = &pb.GraphProto{}
 		}
-		return true, w.graph(proto.Graph, value)
+		return true, w.decodeGraph(proto.Graph, value)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return proto, mergeFields(rest, proto)
+	return proto, mergeFields(unprocessed, proto)
 }
 
-// graph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf requires.
-func (w *wire) graph(g *pb.GraphProto, s span) error {
-	rest, err := w.fields(s, func(number protowire.Number, value span) (bool, error) {
+// decodeGraph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf
+// requires.
+func (w *wire) decodeGraph(g *pb.GraphProto, s span) error {
+	unprocessed, err := w.readFields(s, func(number protowire.Number, value span) (bool, error) {
 		if number != graphInitializer {
 			return false, nil
 		}
 		proto := &pb.TensorProto{}
 		g.Initializer = append(g.Initializer, proto)
-		return true, w.tensor(proto, value)
+		return true, w.decodeTensor(proto, value)
 	})
 	if err != nil {
 		return err
 	}
-	return mergeFields(rest, g)
+	return mergeFields(unprocessed, g)
 }
 
-// tensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
+// decodeTensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
 // fields, the last one is used, as protobuf requires.
-func (w *wire) tensor(proto *pb.TensorProto, s span) error {
-	rest, err := w.fields(s, func(number protowire.Number, value span) (bool, error) {
+func (w *wire) decodeTensor(proto *pb.TensorProto, s span) error {
+	unprocessed, err := w.readFields(s, func(number protowire.Number, value span) (bool, error) {
 		if number != tensorRawData {
 			return false, nil
 		}
-		w.data[proto] = value
+		w.rawSpans[proto] = value
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	return mergeFields(rest, proto)
+	return mergeFields(unprocessed, proto)
 }
 
 // mergeFields decodes fields into a message that may already have other fields.
@@ -213,15 +215,15 @@ type StorageFunc = func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, 
 // minStorage is the minimum size in bytes of a large weight, which a StorageFunc may read.
 const minStorage = 16 << 10
 
-// weights reads the raw data of the initializers, each into its own memory. If w.storage is set, it provides the data
-// of large weights.
-func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
+// readWeights reads the raw data of the initializers, each into its own memory. If w.storage is set, it provides the
+// data of large weights.
+func (w *wire) readWeights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece // of the weights that w.storage does not provide
-	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
+	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.rawSpans))
 	var lock sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for proto, extent := range w.data {
+	for proto, extent := range w.rawSpans {
 		interrupt.Check(w.ctx)
 		if w.storage != nil && extent.len() >= minStorage {
 			group.Go(func() error {
@@ -239,7 +241,7 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 		lock.Unlock()
 		list = pieces(list, storage.Bytes(), extent.begin)
 	}
-	// In ascending order for the system's read-ahead; w.data is a map.
+	// In ascending order for the system's read-ahead; w.rawSpans is a map.
 	sorted.Func(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) })
 	if err := group.Wait(); err != nil {
 		return nil, err

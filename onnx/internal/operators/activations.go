@@ -133,13 +133,13 @@ func softmax(op string) converter {
 		if axis == rank-1 || axis == -1 { // there are no later dimensions
 			return single(n.Op(op, graph.Attrs{"dim": -1}, x))
 		}
-		y := n.Op(op, graph.Attrs{"dim": -1}, matrix(n, x, axis))
+		y := n.Op(op, graph.Attrs{"dim": -1}, asMatrix(n, x, axis))
 		return single(n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(rank))
 	}
 }
 
-// matrix reshapes x to two dimensions: the first merges the dimensions before the axis, the second all others.
-func matrix(n *node, x *value, axis int) *value {
+// asMatrix reshapes x to two dimensions: the first merges the dimensions before the axis, the second all others.
+func asMatrix(n *node, x *value, axis int) *value {
 	rank := n.Rank(x)
 	if axis < -rank || axis > rank {
 		n.Failf("axis %d is out of range: the operand has %d dimensions", axis, rank)
@@ -169,7 +169,7 @@ func hardmax(n *node) []*value {
 	axis, rank := n.Int("axis", -1), n.Rank(x)
 	operand := x
 	if n.Opset < 13 {
-		operand, axis = matrix(n, x, n.Int("axis", 1)), -1
+		operand, axis = asMatrix(n, x, n.Int("axis", 1)), -1
 	}
 	axis = n.Axis(axis, n.Rank(operand))
 	best := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, operand)

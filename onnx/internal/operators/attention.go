@@ -12,9 +12,10 @@ import (
 // attentionNode has the operands of an Attention node during its conversion.
 type attentionNode struct {
 	*node
-	q, k, v *value  // [batch, heads, positions, elements]; k and v start with the past keys and values
-	past    sym.Int // number of past keys
-	isFlat  bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
+	q, k, v *value // [batch, heads, positions, elements]; k and v start with the past keys and values
+	// number of past keys, which earlier runs have computed
+	pastCount sym.Int
+	isFlat    bool // whether the operands and the result of [attention] are [batch, positions, heads*elements]
 }
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
@@ -85,7 +86,7 @@ func attentionOperands(n *node) *attentionNode {
 	if n.OperandOrNil(4) == nil && n.OperandOrNil(5) == nil {
 		return operands
 	}
-	operands.past = n.SymShape(n.Operand(4))[2]
+	operands.pastCount = n.SymShape(n.Operand(4))[2]
 	operands.k = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(4), operands.k)
 	operands.v = n.Op("cat", graph.Attrs{"dim": 2}, n.Operand(5), operands.v)
 	return operands
@@ -194,14 +195,14 @@ func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition 
 	if !isCausal && left < 0 && right < 0 {
 		return allHaveKeys
 	}
-	// The position of query i is i + past. If the keys include unused positions (validKeys without past keys), the last
-	// query has the position of the last valid key: query i has the position i + validKeys - queries.
+	// The position of query i is i + pastCount. If the keys include unused positions (validKeys without past keys), the
+	// last query has the position of the last valid key: query i has the position i + validKeys - queries.
 	queries := a.SymShape(a.q)[2]
 	position := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
 	if validKeys != nil && a.OperandOrNil(4) == nil {
 		position = a.Op("sub", nil, a.Op("add", nil, position, validKeys), a.SizeOperand(queries))
 	} else {
-		position = a.Op("add", nil, position, a.SizeOperand(a.past))
+		position = a.Op("add", nil, position, a.SizeOperand(a.pastCount))
 	}
 	if isCausal {
 		restrict(a.Op("le", nil, a.IndexVector(keys), position))

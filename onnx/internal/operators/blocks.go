@@ -78,9 +78,9 @@ func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *
 	return firstElements(n, params, dim, count)
 }
 
-// blockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
+// readBlockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
 // elements of a row.
-func blockSize(n *node, defaultSize, count int) int {
+func readBlockSize(n *node, defaultSize, count int) int {
 	block := n.Int("block_size", defaultSize)
 	if block < 1 {
 		n.Failf("block_size %d is not supported: want at least 1", block)
@@ -105,7 +105,7 @@ func matMulNBits(n *node) []*value {
 			n.Failf("operand 0 has %d columns, want K = %d", last, columns)
 		}
 	}
-	block := blockSize(n, 0, columns)
+	block := readBlockSize(n, 0, columns)
 	rowBlocks := (columns-1)/block + 1 // blocks in a row of the matrix: columns/block, rounded up
 	if n.Operand(1).DType() != tensor.Uint8 {
 		n.Failf("elements of %d bits in %v are not supported", bits, n.Operand(1).DType())
@@ -148,7 +148,7 @@ func gatherBlockQuantized(n *node) []*value {
 	if isPacked {
 		count *= 8 / bits
 	}
-	block := blockSize(n, 128, count)
+	block := readBlockSize(n, 128, count)
 	gatherSlices := func(x *value) *value { return n.ONNXOp("Gather", convert.IntAttribute("axis", axis), x, index) }
 	blockCount := n.SymShape(scale)[dim]
 	quantized, scale = gatherSlices(quantized), gatherSlices(scale)

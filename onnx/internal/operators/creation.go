@@ -157,28 +157,30 @@ func spaceToDepth(n *node) []*value {
 	return single(n.ReshapeSym(y, sizes[0], sizes[1].Mul(factor).Mul(factor), height, width))
 }
 
-// reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b, where lens is
-// operand 1: element t of the result is element lens[b]-1-t of the operand if t < lens[b], and otherwise element t.
+// reverseSequence converts ReverseSequence, which reverses the first lengths[b] elements of sequence b, where lengths
+// is operand 1: element t of the result is element lengths[b]-1-t of the operand if t < lengths[b], and otherwise
+// element t.
 func reverseSequence(n *node) []*value {
-	x, lens := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
-	time, batch := n.Int("time_axis", 0), n.Int("batch_axis", 1)
+	x, lengths := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
+	timeAxis, batchAxis := n.Int("time_axis", 0), n.Int("batch_axis", 1)
 	shape := n.SymShape(x)
 	rank := len(shape)
-	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
+	if rank < 2 || timeAxis == batchAxis || min(timeAxis, batchAxis) != 0 || max(timeAxis, batchAxis) != 1 {
 		n.Failf("want time_axis and batch_axis 0 and 1, in any order, of at least 2 dimensions: got %d and %d of %d",
-			time, batch, rank)
+			timeAxis, batchAxis, rank)
 	}
 	alongAxis := func(x *value, axis int) *value { // reshapes a vector for broadcasting
 		sizes := slices.Repeat([]int{1}, rank)
 		sizes[axis] = -1 // the length of the vector
 		return n.Reshape(x, sizes...)
 	}
-	position := alongAxis(n.Op("arange", graph.Attrs{"end": n.SizeAttr(shape[time]), "dtype": tensor.Int64}), time)
-	length := alongAxis(lens, batch)
+	position := n.Op("arange", graph.Attrs{"end": n.SizeAttr(shape[timeAxis]), "dtype": tensor.Int64})
+	position = alongAxis(position, timeAxis)
+	length := alongAxis(lengths, batchAxis)
 	mirrored := n.Op("sub", nil, n.Op("sub", nil, length, 1), position)
 	index := n.Op("where", nil, n.Op("lt", nil, position, length), mirrored, position)
 	index = n.Op("expand", graph.Attrs{"size": n.SizesAttr(shape...)}, index)
-	return single(n.Op("gather", graph.Attrs{"dim": time}, x, index))
+	return single(n.Op("gather", graph.Attrs{"dim": timeAxis}, x, index))
 }
 
 // crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom

@@ -46,7 +46,7 @@ func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
 // binary returns the converter of an operator of two operands with broadcasting. Div of integers rounds towards 0.
 func binary(op string) converter {
 	return func(n *node) []*value {
-		x, y := pair(n)
+		x, y := operandPair(n)
 		var attrs graph.Attrs
 		if op == "div" && x.DType().IsIntegral(true) {
 			attrs = graph.Attrs{"rounding_mode": "trunc"}
@@ -59,9 +59,9 @@ func binary(op string) converter {
 	}
 }
 
-// pair returns the two operands. Before operator set 7, the attributes broadcast and axis align the second operand with
-// an axis of the first.
-func pair(n *node) (x, y *value) {
+// operandPair returns the two operands. Before operator set 7, the attributes broadcast and axis align the second
+// operand with an axis of the first.
+func operandPair(n *node) (x, y *value) {
 	x, y = n.Operand(0), n.Operand(1)
 	if n.Opset >= 7 || !n.Flag("broadcast", false) || !n.HasAttr("axis") {
 		return x, y
@@ -157,7 +157,7 @@ func castLike(n *node) []*value {
 // pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float
 // exponent is computed in float64, integers of different dtypes in int64.
 func pow(n *node) []*value {
-	x, y := pair(n)
+	x, y := operandPair(n)
 	dtype := x.DType()
 	if x.DType() == y.DType() {
 		return single(widened(n, "pow", nil, x, y))

@@ -47,7 +47,7 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && bias >= 0 {
 		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
 	}
-	operands := &attentionNode{node: n, past: sym.Int{}}
+	operands := &attentionNode{node: n, pastCount: sym.Int{}}
 	equalSize, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
 	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
 		start := end
@@ -78,7 +78,7 @@ func multiHeadAttention(n *node) []*value {
 	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
 		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
 	}
-	operands := &attentionNode{node: n, past: sym.Int{}}
+	operands := &attentionNode{node: n, pastCount: sym.Int{}}
 	operands.unpack()
 	if pastKey, pastValue := n.OperandOrNil(6), n.OperandOrNil(7); pastKey != nil || pastValue != nil {
 		operands.prependPast(n.Operand(6), n.Operand(7))
@@ -133,18 +133,18 @@ func (a *attentionNode) headsFirst(x *value) *value {
 	return a.Op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, splitHeads(a.node, x, a.Int("num_heads", 0)))
 }
 
-// prependPast inserts earlier keys and values before the keys and values of the node, and sets past to their number.
+// prependPast inserts earlier keys and values before the keys and values of the node, and sets pastCount.
 func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
 	}
-	a.past = a.SymShape(keys)[2]
+	a.pastCount = a.SymShape(keys)[2]
 	a.k = a.Op("cat", graph.Attrs{"dim": 2}, keys, a.k)
 	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
 }
 
 // result returns the result of an attention, and the scores before softmax. mask and bias may be nil. With the
-// attribute unidirectional, query i attends to keys 0 to past+i; a single query attends to all keys.
+// attribute unidirectional, query i attends to keys 0 to pastCount+i; a single query attends to all keys.
 func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	scores = a.scores(a.Float("scale", 0) != 0)
 	if bias != nil {
@@ -156,7 +156,7 @@ func (a *attentionNode) result(mask, bias *value) (y, scores *value) {
 	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
 	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) {
 		// last[i] is the last key to which query i attends.
-		last := a.Op("add", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)), a.SizeOperand(a.past))
+		last := a.Op("add", nil, a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)), a.SizeOperand(a.pastCount))
 		hidden := a.Op("gt", nil, a.IndexVector(keys), last)
 		scores = a.Op("masked_fill", nil, scores, hidden, math.Inf(-1))
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // tfIdf converts TfIdfVectorizer, which counts in each row of the operand the n-grams of a pool, a list of n-grams in
-// the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is
-// the counts, in mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur.
+// the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is the counts, in
+// mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur.
 func tfIdf(n *node) []*value {
 	x := n.Operand(0)
 	table := readGramTable(n)

@@ -216,11 +216,11 @@ func crossEntropyLoss(n *node) []*value {
 // the log-probabilities, with the classes in dimension 1; target selects the class, and weight, which may be nil, has a
 // factor for each class. The mean is divided by the sum of the weights. Targets equal to ignore_index have weight 0.
 func nllOf(n *node, x, target, weight *value) *value {
-	ignored := n.HasAttr("ignore_index")
+	ignoresTargets := n.HasAttr("ignore_index")
 	target = n.Cast(target, tensor.Int64)
 	var isCounted *value
 	dtype := x.DType()
-	if ignored {
+	if ignoresTargets {
 		isCounted = n.Op("ne", nil, target, n.Int("ignore_index", 0))
 		// An ignored target need not be a class: select class 0 in its place.
 		target = n.Op("where", nil, isCounted, target, n.Op("zeros_like", nil, target))
@@ -232,10 +232,10 @@ func nllOf(n *node, x, target, weight *value) *value {
 	var classWeight *value
 	if weight != nil {
 		classWeight = n.Op("index", nil, n.Cast(weight, dtype), target).WithRank(rank - 1)
-		if ignored {
+		if ignoresTargets {
 			classWeight = n.Op("mul", nil, classWeight, n.Cast(isCounted, dtype))
 		}
-	} else if ignored {
+	} else if ignoresTargets {
 		classWeight = n.Cast(isCounted, dtype)
 	}
 	if classWeight != nil {

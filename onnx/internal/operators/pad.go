@@ -56,12 +56,12 @@ func pad(n *node) []*value {
 func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	rank := len(before)
 	pairs := make([]sym.Int, 2*rank) // before and after for each dimension, the last dimension first
-	changes := false
+	isUnchanged := true
 	for i := range before {
 		pairs[2*(rank-1-i)], pairs[2*(rank-1-i)+1] = before[i], after[i]
-		changes = changes || !before[i].Same(sym.Int{}) || !after[i].Same(sym.Int{})
+		isUnchanged = isUnchanged && before[i].Same(sym.Int{}) && after[i].Same(sym.Int{})
 	}
-	if !changes {
+	if isUnchanged {
 		return x
 	}
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x)

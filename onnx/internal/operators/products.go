@@ -81,12 +81,12 @@ func recurrent(op string, operandCount int) converter {
 		for i := 3; i < operandCount; i++ {
 			operands = append(operands, n.OperandOrNil(i))
 		}
-		return recurrence(n, op, operands)
+		return addRecurrentOp(n, op, operands)
 	}
 }
 
-// recurrence adds a recurrent op with the attributes of the node.
-func recurrence(n *node, op string, operands []any) []*value {
+// addRecurrentOp adds a recurrent op with the attributes of the node.
+func addRecurrentOp(n *node, op string, operands []any) []*value {
 	attrs := graph.Attrs{"direction": n.Text("direction", "forward"), "clip": n.Float("clip", 0),
 		"layout": n.Int("layout", 0)}
 	if n.HasAttr("hidden_size") {

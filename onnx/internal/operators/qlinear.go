@@ -80,7 +80,7 @@ func softmaxOf(n *node, x *value) *value {
 	if opset := n.Int("opset", 0); opset >= 13 || axis == n.Rank(x)-1 {
 		return n.Op("softmax", graph.Attrs{"dim": axis}, x)
 	}
-	y := n.Op("softmax", graph.Attrs{"dim": -1}, matrix(n, x, axis))
+	y := n.Op("softmax", graph.Attrs{"dim": -1}, asMatrix(n, x, axis))
 	return n.ReshapeSym(y, n.SymShape(x)...)
 }
 
@@ -203,5 +203,5 @@ func dynamicQuantizeLSTM(n *node) []*value {
 	for i := 3; i < 8; i++ { // bias, sequence lengths, initial states, peepholes
 		operands = append(operands, n.OperandOrNil(i))
 	}
-	return recurrence(n, "onnx_lstm", operands)
+	return addRecurrentOp(n, "onnx_lstm", operands)
 }

@@ -19,8 +19,8 @@ type reduction struct {
 
 // reductionOf returns the parameters of a Reduce operator on x. The axes are an attribute before operator set
 // operandSince, and operand 1 since then. If the axes are missing or empty, all dimensions are reduced. With the
-// attribute noop_with_empty_axes, no dimension is reduced in this case, and pointwiseOnly is true.
-func reductionOf(n *node, x *value, operandSince int) (params reduction, pointwiseOnly bool) {
+// attribute noop_with_empty_axes, no dimension is reduced in this case, and isPointwiseOnly is true.
+func reductionOf(n *node, x *value, operandSince int) (params reduction, isPointwiseOnly bool) {
 	params.keepDims = n.Flag("keepdims", true)
 	axes, hasAxes := n.Ints("axes")
 	if n.Opset >= operandSince {
@@ -78,8 +78,8 @@ func reduce(kind string) converter {
 			operandSince = 13
 		}
 		x := n.Operand(0)
-		params, pointwiseOnly := reductionOf(n, x, operandSince)
-		y := reduceBy(n, kind, x, params, pointwiseOnly)
+		params, isPointwiseOnly := reductionOf(n, x, operandSince)
+		y := reduceBy(n, kind, x, params, isPointwiseOnly)
 		if y.IsDynamic() {
 			y.WithRank(params.rank)
 		}
@@ -88,15 +88,15 @@ func reduce(kind string) converter {
 }
 
 // reduceBy applies a reduction and the pointwise ops of the operator: l1 is sum(|x|), l2 is sqrt(sum(x²)), sumsquare is
-// sum(x²), logsum is log(sum(x)), logsumexp is log(sum(exp(x))); any other kind is a reducing op. If pointwiseOnly is
+// sum(x²), logsum is log(sum(x)), logsumexp is log(sum(exp(x))); any other kind is a reducing op. If isPointwiseOnly is
 // true, it applies the pointwise ops alone.
-func reduceBy(n *node, kind string, x *value, params reduction, pointwiseOnly bool) *value {
+func reduceBy(n *node, kind string, x *value, params reduction, isPointwiseOnly bool) *value {
 	reduced := func(op string, x *value) *value {
 		switch {
-		case pointwiseOnly:
+		case isPointwiseOnly:
 			return x
 		case op == "prod":
-			return product(n, x, params)
+			return reduceProduct(n, x, params)
 		}
 		return reduceOp(n, op, x, params)
 	}
@@ -110,7 +110,7 @@ func reduceBy(n *node, kind string, x *value, params reduction, pointwiseOnly bo
 	case "logsum":
 		return n.Cast(n.Op("log", nil, reduced("sum", x)), x.DType())
 	case "logsumexp":
-		if pointwiseOnly {
+		if isPointwiseOnly {
 			return x // log(exp(x))
 		}
 		dtype := x.DType()
@@ -193,9 +193,9 @@ func extremeNumber(dtype tensor.DType, greatest bool) any {
 	return -1 << (bits - 1)
 }
 
-// product multiplies over one dimension after another, because the op prod reduces only one dimension. It starts with
-// the last dimension, so that the indices of the others stay valid.
-func product(n *node, x *value, params reduction) *value {
+// reduceProduct multiplies over one dimension after another, because the op prod reduces only one dimension. It starts
+// with the last dimension, so that the indices of the others stay valid.
+func reduceProduct(n *node, x *value, params reduction) *value {
 	dtype := x.DType()
 	multiply := func(axis any, keepDim bool) {
 		attrs := graph.Attrs{"dim": axis, "keepdim": keepDim}
@@ -257,9 +257,9 @@ func cumulative(op string, neutral int) converter {
 		if x.DType().IsIntegral(true) {
 			attrs["dtype"] = x.DType()
 		}
-		reverse := n.Flag("reverse", false)
+		isReversed := n.Flag("reverse", false)
 		flip := func(x *value) *value {
-			if !reverse {
+			if !isReversed {
 				return x
 			}
 			return n.Op("flip", graph.Attrs{"dims": axis}, x)

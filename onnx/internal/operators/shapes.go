@@ -26,8 +26,8 @@ func shapeOp(n *node) []*value {
 	return single(n.Op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, sizes).WithRank(1))
 }
 
-// size converts Size, the number of elements.
-func size(n *node) []*value {
+// sizeOp converts Size, the number of elements.
+func sizeOp(n *node) []*value {
 	return single(n.Op("prod", nil, n.ShapeVector(n.Operand(0))).WithRank(0))
 }
 
@@ -49,7 +49,7 @@ func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, f
 	return sizes
 }
 
-func flatten(n *node) []*value { return single(matrix(n, n.Operand(0), n.Int("axis", 1))) }
+func flatten(n *node) []*value { return single(asMatrix(n, n.Operand(0), n.Int("axis", 1))) }
 
 // squeeze converts Squeeze, which removes dimensions of size 1: the given axes, or all such dimensions. The axes are an
 // attribute before operator set 13, and an operand from set 13 on.
@@ -321,8 +321,8 @@ func gatherElements(n *node) []*value {
 
 func gatherND(n *node) []*value {
 	x, index := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
-	batch := n.Int("batch_dims", 0)
-	return single(n.Op("gather_nd", graph.Attrs{"batch_dims": batch}, x, index))
+	batchDims := n.Int("batch_dims", 0)
+	return single(n.Op("gather_nd", graph.Attrs{"batch_dims": batchDims}, x, index))
 }
 
 func scatterElements(n *node) []*value {
@@ -388,11 +388,11 @@ func unique(n *node) []*value {
 	values, inverse, counts := out[0].WithSizes(x.DType(), sizes...), out[1].WithType(tensor.Int64, 1),
 		out[2].WithType(tensor.Int64, 1)
 	// The first occurrence of a value is the least position at which inverse has the value's index. For each value,
-	// scatter_reduce takes the minimum of these positions and of length, which exceeds all positions.
+	// scatter_reduce takes the minimum of these positions and of length. All positions are less than length.
 	length := n.Op("select", graph.Attrs{"dim": 0, "index": dim}, n.ShapeVector(x)).WithRank(0)
 	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(length), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
-	beyond := n.Op("add", nil, n.Op("zeros_like", nil, counts), length)
-	first := n.Op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, beyond, inverse,
+	lengths := n.Op("add", nil, n.Op("zeros_like", nil, counts), length) // one for each value
+	first := n.Op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, lengths, inverse,
 		positions).WithType(tensor.Int64, 1)
 	if n.Flag("sorted", true) {
 		return []*value{values, first, inverse, counts}

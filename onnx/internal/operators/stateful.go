@@ -50,13 +50,13 @@ func tensorScatter(n *node) []*value {
 // (operand 3), or zeros if it is absent. Output 1 is the next state: the last n-1 positions of the concatenation of the
 // state and operand 0.
 func causalConv(n *node) []*value {
-	x, weight, past := n.Operand(0), n.Operand(1), n.OperandOrNil(3)
+	x, weight, state := n.Operand(0), n.Operand(1), n.OperandOrNil(3)
 	if n.Rank(x) != 3 || n.Rank(weight) != 3 {
 		n.Failf("operands 0 and 1 have %d and %d dimensions, want 3", n.Rank(x), n.Rank(weight))
 	}
 	stateLength := n.SymShape(weight)[2].Sub(sym.Of(1))
-	if past != nil {
-		x = n.Op("cat", graph.Attrs{"dim": 2}, past, x)
+	if state != nil {
+		x = n.Op("cat", graph.Attrs{"dim": 2}, state, x)
 	} else {
 		x = padded(n, x, []sym.Int{{}, {}, stateLength}, make([]sym.Int, 3), 0)
 	}
@@ -108,8 +108,8 @@ func linearRuleOf(n *node) linearRule {
 
 // linearAttention converts LinearAttention to a scan over positions. The state of a head is a matrix, to which each
 // position adds the outer product of its key and its value. Operands 0 to 5 are queries, keys, values, and optionally
-// the state, decay and beta. The outputs are the results of all positions and the last state. Everything is
-// computed in float32.
+// the state, decay and beta. The outputs are the results of all positions and the last state. Everything is computed in
+// float32.
 func linearAttention(n *node) []*value {
 	q, k, v := n.Operand(0), n.Operand(1), n.Operand(2)
 	for i, x := range []*value{q, k, v} {
@@ -165,14 +165,15 @@ func linearAttention(n *node) []*value {
 func (rule linearRule) step(n *node, state *value, rows []*value) (*value, *value) {
 	column := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 3}, x) }
 	row := func(x *value) *value { return n.Op("unsqueeze", graph.Attrs{"dim": 2}, x) }
-	q, k, v, rest := rows[0], rows[1], rows[2], rows[3:] // rest: decay and beta, if the rule uses them
+	q, k, v := rows[0], rows[1], rows[2]
 	if rule.decays {
-		state = n.Op("mul", nil, state, column(n.Op("exp", nil, rest[0])))
-		rest = rest[1:]
+		decay := rows[3]
+		state = n.Op("mul", nil, state, column(n.Op("exp", nil, decay)))
 	}
 	v = row(v)
 	if rule.corrects {
-		v = n.Op("mul", nil, n.Op("sub", nil, v, n.Op("matmul", nil, row(k), state)), column(rest[0]))
+		beta := rows[len(rows)-1]
+		v = n.Op("mul", nil, n.Op("sub", nil, v, n.Op("matmul", nil, row(k), state)), column(beta))
 	}
 	state = n.Op("add", nil, state, n.Op("mul", nil, column(k), v))
 	sizes, valueSize := n.SymShape(state), n.SymShape(v)[3]

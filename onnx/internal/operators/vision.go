@@ -35,7 +35,7 @@ func resize(n *node) []*value {
 	}
 	sizes := n.Operand(3)
 	attrs["sizes"] = n.IntsAttr(sizes)
-	if y := upsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
+	if y := tryUpsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
 		return single(y)
 	}
 	return single(n.Op("resize", attrs, x).WithRank(n.Rank(x)))
@@ -52,7 +52,7 @@ func setOldModes(n *node, attrs graph.Attrs) graph.Attrs {
 func resizeByScales(n *node, x *value, attrs graph.Attrs, scales *value) *value {
 	attrs["scales"] = floatsAttr(n, scales)
 	if list, ok := attrs["scales"].([]float64); ok {
-		if y := upsampleOp(n, x, attrs, nil, list); y != nil {
+		if y := tryUpsampleOp(n, x, attrs, nil, list); y != nil {
 			return y
 		}
 	}
@@ -76,10 +76,10 @@ func floatsAttr(n *node, x *value) any {
 	return out
 }
 
-// upsampleOp applies an upsampling op of aten, which resizes the last two dimensions of [N, C, H, W]. It returns nil if
-// no such op is equivalent, or if a given height or width of the result may be below 2. scales is nil if sizes are
+// tryUpsampleOp applies an upsampling op of aten, which resizes the last two dimensions of [N, C, H, W]. It returns nil
+// if no such op is equivalent, or if a given height or width of the result may be below 2. scales is nil if sizes are
 // given. sizes is nil if scales are given or the sizes depend on data.
-func upsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
+func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
 	inputSizes := n.TrySymShape(x)
 	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.DType().IsFloat() || attrs["antialias"] == true ||
 		attrs["keep_aspect_ratio_policy"] != "stretch" {

@@ -278,23 +278,23 @@ func col2Im(n *node) []*value {
 	elements := n.ReshapeSym(x, sizes[0], channels, sym.Of(blockElements*blockCount))
 	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(indices)))},
 		convert.IntVector(indices...))
-	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.padded)))
+	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.paddedSizes)))
 	zeros := n.Op("full", graph.Attrs{"size": paddedShape, "fill_value": 0, "dtype": x.DType()})
 	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, elements)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
 		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
 	}
-	sums = n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.padded...)...)...)
+	sums = n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.paddedSizes...)...)...)
 	return single(padSpatial(n, sums, before, after, 0))
 }
 
 // blockGrid describes the positions of blocks in an image of known size.
 type blockGrid struct {
 	geometry
-	block  []int // sizes of a block
-	padded []int // sizes of the padded image
-	counts []int // number of blocks along each dimension
+	block       []int // sizes of a block
+	paddedSizes []int // sizes of the padded image
+	counts      []int // number of blocks along each dimension
 }
 
 // blockGridOf returns the positions of blocks, from the attributes of Col2Im.
@@ -303,11 +303,11 @@ func blockGridOf(n *node, image, block []int) blockGrid {
 	for i, size := range image {
 		numbers := n.KnownNumbers("the padding", []sym.Int{grid.padBefore[i].Add(grid.padAfter[i]), grid.windowExtent(i)})
 		padding, extent := numbers[0], numbers[1]
-		padded, count := size+padding, 0
-		if padded >= extent {
-			count = (padded-extent)/grid.stride[i] + 1
+		paddedSize, count := size+padding, 0
+		if paddedSize >= extent {
+			count = (paddedSize-extent)/grid.stride[i] + 1
 		}
-		grid.padded, grid.counts = append(grid.padded, padded), append(grid.counts, count)
+		grid.paddedSizes, grid.counts = append(grid.paddedSizes, paddedSize), append(grid.counts, count)
 	}
 	return grid
 }
@@ -319,9 +319,9 @@ func (b blockGrid) imageIndices() []int {
 	// extend replaces each index by several: it adds the indices of the positions (k0*steps[0], k1*steps[1], ...) in the
 	// image, for all ki from 0 to counts[i]-1. The last k changes fastest.
 	extend := func(counts, steps []int) {
-		stride := tensor.Numel(b.padded)
+		stride := tensor.Numel(b.paddedSizes)
 		for i, count := range counts {
-			stride /= max(1, b.padded[i]) // the product of the padded sizes after dimension i
+			stride /= max(1, b.paddedSizes[i]) // the product of the padded sizes after dimension i
 			next := make([]int, 0, len(index)*count)
 			for _, offset := range index {
 				for k := range count {

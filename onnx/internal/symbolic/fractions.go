@@ -80,8 +80,8 @@ func (e *evaluation) floatOp(op expr.Op, dtype tensor.DType, operands []Element)
 	if a.rounded || b.rounded || max(a.denominator, b.denominator) > maxDenominator {
 		return e.fail()
 	}
-	// left and right are the numerators of a and b over a common denominator.
-	// All elements of a floating-point dtype have a denominator of at least 1.
+	// left and right are the numerators of a and b over a common denominator. All elements of a floating-point dtype have
+	// a denominator of at least 1.
 	left, right := a.Numerator.Mul(sym.Of(b.denominator)), b.Numerator.Mul(sym.Of(a.denominator))
 	result := Element{denominator: a.denominator * b.denominator,
 		exactConditions: slices.Concat(a.exactConditions, b.exactConditions)}

@@ -48,7 +48,7 @@ func (s *Symbols) NewUnknown(least int) sym.Int {
 	for {
 		s.unknownCount++
 		name := fmt.Sprint(dataPrefix, s.unknownCount)
-		if _, taken := s.inputs[name]; !taken {
+		if _, isTaken := s.inputs[name]; !isTaken {
 			symbol, _ := s.env.Symbol(name, least, math.MaxInt, 2) // no error: the name is new; 2 is any hint
 			return symbol
 		}
@@ -93,8 +93,8 @@ func (s *Symbols) NamesIn(text string) (names []string, ok bool) {
 
 // isDataSymbol reports whether a symbol depends on data.
 func (s *Symbols) isDataSymbol(name string) bool {
-	_, ofModel := s.inputs[name]
-	return !ofModel && strings.HasPrefix(name, dataPrefix)
+	_, isInput := s.inputs[name]
+	return !isInput && strings.HasPrefix(name, dataPrefix)
 }
 
 // dataPrefix is the prefix of the names of symbols that depend on data.

@@ -25,7 +25,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	bound := int64(1) // the upper bound
+	upperBound := int64(1)
 	for _, factor := range p.Factors {
 		largest := int64(0)
 		for _, cost := range factor.Costs {
@@ -33,13 +33,14 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 				largest = max(largest, cost)
 			}
 		}
-		bound = add(bound, largest)
+		upperBound = add(upperBound, largest)
 	}
-	if bound > maxToulbar2Cost {
-		return fmt.Errorf("wcsp: the costs add up to %d, but toulbar2 supports at most %d", bound, int64(maxToulbar2Cost))
+	if upperBound > maxToulbar2Cost {
+		return fmt.Errorf("wcsp: the costs add up to %d, but toulbar2 supports at most %d", upperBound,
+			int64(maxToulbar2Cost))
 	}
 	out := bufio.NewWriter(w) // Flush returns the error of every write
-	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", cfnName(name), bound)
+	fmt.Fprintf(out, "{\"problem\":{\"name\":\"p%s\",\"mustbe\":\"<%d\"},\n\"variables\":{", cfnName(name), upperBound)
 	names := make([]string, len(p.Variables))
 	for i, variable := range p.Variables {
 		names[i] = fmt.Sprintf("\"x%d%s\"", i, cfnName(variable.Name))
@@ -56,7 +57,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 			if position > 0 {
 				out.WriteByte(',')
 			}
-			out.Write(strconv.AppendInt(out.AvailableBuffer(), min(cost, bound), 10))
+			out.Write(strconv.AppendInt(out.AvailableBuffer(), min(cost, upperBound), 10))
 		}
 		out.WriteString("]}")
 	}

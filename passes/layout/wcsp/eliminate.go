@@ -35,13 +35,13 @@ type elimination struct {
 func (in *instance) newElimination() *elimination {
 	e := &elimination{instance: *in, functionsOf: make([][]*function, len(in.problemVariables))}
 	e.eliminated = slices.Clone(in.eliminated)
-	count := make([]int, len(in.problemVariables))
+	functionCounts := make([]int, len(in.problemVariables))
 	for _, f := range in.functions {
 		for _, v := range f.scope {
-			count[v]++
+			functionCounts[v]++
 		}
 	}
-	for v, n := range count {
+	for v, n := range functionCounts {
 		e.functionsOf[v] = make([]*function, 0, n)
 	}
 	for _, f := range in.functions {
@@ -73,19 +73,19 @@ func (e *elimination) remaining() *instance {
 	return &in
 }
 
-// eliminateAll eliminates variables in order. Messages have at most limit entries, unless they come from a single
-// function. If a variable has several buckets, the result is a lower bound.
-func (e *elimination) eliminateAll(order []int, limit int) {
+// eliminateAll eliminates variables in order. Messages have at most maxEntries entries, unless they come from a
+// single function. If a variable has several buckets, the result is a lower bound.
+func (e *elimination) eliminateAll(order []int, maxEntries int) {
 	for _, v := range order {
-		e.eliminateVariable(v, limit)
+		e.eliminateVariable(v, maxEntries)
 	}
 }
 
-// eliminateVariable eliminates v. Messages have at most limit entries, as in eliminateAll.
-func (e *elimination) eliminateVariable(v, limit int) {
+// eliminateVariable eliminates v. Messages have at most maxEntries entries, as in eliminateAll.
+func (e *elimination) eliminateVariable(v, maxEntries int) {
 	interrupt.Check(e.ctx)
 	eliminated := step{variable: v}
-	for _, functions := range e.buckets(v, limit) {
+	for _, functions := range e.buckets(v, maxEntries) {
 		message := e.message(v, functions)
 		message.proofTerms = []int{e.nextProofNumber} // its number in a proof
 		e.nextProofNumber++
@@ -110,18 +110,18 @@ func (e *elimination) eliminateVariable(v, limit int) {
 	e.steps = append(e.steps, eliminated)
 }
 
-// buckets divides the functions of v into buckets. If the message of all functions has at most limit entries, there is
-// one bucket. Otherwise functions are assigned to buckets by first fit. If v has one label, several buckets give an
-// exact result, so a function joins a bucket only if it adds no variable to the bucket's scope.
-func (e *elimination) buckets(v, limit int) [][]*function {
+// buckets divides the functions of v into buckets. If the message of all functions has at most maxEntries entries,
+// there is one bucket. Otherwise functions are assigned to buckets by first fit. If v has one label, several buckets
+// give an exact result, so a function joins a bucket only if it adds no variable to the bucket's scope.
+func (e *elimination) buckets(v, maxEntries int) [][]*function {
 	functions := e.functionsOf[v]
 	var list [][]*function
 	var scopes [][]int
 	if e.sizes[v] == 1 {
-		limit = 0
+		maxEntries = 0
 	} else if len(functions) > 0 {
 		allVariables := e.otherVariables(v, functions)
-		if e.tableEntries(allVariables) <= int64(limit) {
+		if e.tableEntries(allVariables) <= int64(maxEntries) {
 			return [][]*function{functions}
 		}
 	}
@@ -131,7 +131,7 @@ next:
 	for _, f := range widestFirst {
 		for i := range list {
 			scope := e.otherVariables(v, slices.Concat(list[i], []*function{f}))
-			if len(scope) == len(scopes[i]) || e.tableEntries(scope) <= int64(limit) {
+			if len(scope) == len(scopes[i]) || e.tableEntries(scope) <= int64(maxEntries) {
 				list[i], scopes[i] = append(list[i], f), scope
 				continue next
 			}
@@ -185,14 +185,14 @@ func decode(sizes []int, steps []step, labels []int) {
 // in labels.
 func (s *step) cost(sizes, labels []int, label int) int64 {
 	var sum int64
-	before := labels[s.variable]
+	oldLabel := labels[s.variable]
 	labels[s.variable] = label
 	for _, b := range s.buckets {
 		for _, f := range b.functions {
 			sum = add(sum, f.cost(sizes, labels))
 		}
 	}
-	labels[s.variable] = before
+	labels[s.variable] = oldLabel
 	return sum
 }
 

@@ -48,14 +48,14 @@ func (p *Problem) restrictedFactor(f *Factor, labels map[int]int, newIndex []int
 		}
 	}
 	for i, cost := range f.Costs {
-		hasFixedLabels, rest := true, i // rest%size is the label of v in entry i
+		hasFixedLabels, remainder := true, i // remainder%size is the label of v in entry i
 		for k := len(f.Scope) - 1; k >= 0; k-- {
 			v := f.Scope[k]
 			size := len(p.Variables[v].Labels)
-			if newIndex[v] < 0 && rest%size != labels[v] {
+			if newIndex[v] < 0 && remainder%size != labels[v] {
 				hasFixedLabels = false
 			}
-			rest /= size
+			remainder /= size
 		}
 		if hasFixedLabels {
 			restricted.Costs = append(restricted.Costs, cost)

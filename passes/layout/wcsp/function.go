@@ -123,13 +123,13 @@ func (in *instance) restrict(labels [][]int) *instance {
 		restricted := &function{scope: original.scope, proofTerms: original.proofTerms}
 		indices := []int{0} // in original.table, of the entries that remain
 		for _, v := range original.scope {
-			next := make([]int, 0, len(indices)*len(labels[v]))
+			extended := make([]int, 0, len(indices)*len(labels[v]))
 			for _, index := range indices {
 				for _, label := range labels[v] {
-					next = append(next, index*in.sizes[v]+label)
+					extended = append(extended, index*in.sizes[v]+label)
 				}
 			}
-			indices = next
+			indices = extended
 		}
 		restricted.table = make([]int64, len(indices))
 		for k, index := range indices {

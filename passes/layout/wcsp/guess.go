@@ -26,13 +26,13 @@ func (g *guess) cost() int64 {
 
 // localCost returns the sum of the functions of v if v has the given label and the other variables keep theirs.
 func (g *guess) localCost(v, label int) int64 {
-	before := g.labels[v]
+	oldLabel := g.labels[v]
 	g.labels[v] = label
 	var sum int64
 	for _, f := range g.functionsOf[v] {
 		sum = add(sum, f.cost(g.instance.sizes, g.labels))
 	}
-	g.labels[v] = before
+	g.labels[v] = oldLabel
 	return sum
 }
 
@@ -62,7 +62,7 @@ func (g *guess) improve() {
 // functions depend on this variable and on variables of later steps. depthFirst therefore takes variables in
 // the reverse order of steps, and the labels of a variable in order of cost. It reports whether it found an assignment.
 func (g *guess) depthFirst(steps []step) bool {
-	tried := 0
+	triedCount := 0
 	var assignFrom func(i int) bool // assigns the variables of steps i, i-1, ..., 0
 	assignFrom = func(i int) bool {
 		if i < 0 {
@@ -81,7 +81,7 @@ func (g *guess) depthFirst(steps []step) bool {
 					best, bestCost = label, cost
 				}
 			}
-			if tried++; best < 0 || tried > maxSearchLabels {
+			if triedCount++; best < 0 || triedCount > maxSearchLabels {
 				return false
 			}
 			g.labels[step.variable], last, lastCost = best, best, bestCost

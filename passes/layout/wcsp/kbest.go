@@ -35,9 +35,10 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 	if err != nil {
 		return nil, false, err
 	}
-	lister := assignmentLister{search: newSearch(options), tries: triesPerResult * min(k, maxTries/triesPerResult)}
+	lister := assignmentLister{search: newSearch(options),
+		remainingTries: triesPerResult * min(k, maxTries/triesPerResult)}
 	lister.push(&cell{bound: in.constant, remaining: in.newElimination()})
-	for ; len(list) < k && lister.tries > 0; lister.tries-- {
+	for ; len(list) < k && lister.remainingTries > 0; lister.remainingTries-- {
 		labels, cost := lister.next()
 		if labels == nil {
 			break
@@ -57,9 +58,9 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 // expensive.
 type assignmentLister struct {
 	*search
-	cells cells
-	count int // number of cells so far
-	tries int // remaining number of assignments to list
+	cells          cells
+	count          int // number of cells so far
+	remainingTries int // remaining number of assignments to list
 
 	timedOut bool
 }
@@ -110,12 +111,12 @@ func (l *assignmentLister) push(c *cell) {
 	c.number = l.count
 	l.count++
 	heap.Push(&l.cells, c)
-	if len(l.cells) > 2*l.tries+maxTries { // rarely, because trim sorts the cells
+	if len(l.cells) > 2*l.remainingTries+maxTries { // rarely, because trim sorts the cells
 		l.trim()
 	}
 }
 
-// trim removes all closed cells except the l.tries cheapest: the enumeration cannot reach more.
+// trim removes all closed cells except the l.remainingTries cheapest: the enumeration cannot reach more.
 func (l *assignmentLister) trim() {
 	sort.Sort(l.cells)
 	closed := 0
@@ -123,7 +124,7 @@ func (l *assignmentLister) trim() {
 		if c.remaining == nil {
 			closed++
 		}
-		return c.remaining == nil && closed > l.tries
+		return c.remaining == nil && closed > l.remainingTries
 	})
 }
 
@@ -148,9 +149,9 @@ func (l *assignmentLister) next() ([]int, int64) {
 // runs out.
 func (l *assignmentLister) expand(c *cell) bool {
 	e := c.remaining
-	before := len(e.steps)
+	oldStepCount := len(e.steps)
 	l.eliminateCheapVariables(e)
-	for _, step := range e.steps[before:] {
+	for _, step := range e.steps[oldStepCount:] {
 		c.stages = append(c.stages, stage{step, e.sizes, -1})
 	}
 	c.stages = slices.Clip(c.stages)

@@ -73,14 +73,14 @@ func (e *elimination) message(eliminated int, functions []*function) *function {
 		rowMinima(row[:rowLength], sums, varying, last)
 		for k := last - 1; k >= 0; k-- { // advance to the labels of the next row, with carries
 			labels[k]++
-			size, steps := e.sizes[scope[k]], 1
+			size, increment := e.sizes[scope[k]], 1
 			if labels[k] == size {
-				labels[k], steps = 0, 1-size
+				labels[k], increment = 0, 1-size
 			}
 			for j := range operands {
-				operands[j].index += steps * operands[j].strides[k]
+				operands[j].index += increment * operands[j].strides[k]
 			}
-			if steps == 1 { // no carry
+			if increment == 1 { // no carry
 				break
 			}
 		}

@@ -120,7 +120,7 @@ func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 
 // run eliminates variables from the graph until the messages of all remaining variables would be too large.
 func (o *ordering) run(plan *eliminationPlan) {
-	entries := int64(0)
+	totalEntries := int64(0)
 	for len(o.queue) > 0 {
 		interrupt.Check(o.ctx)
 		next := heap.Pop(&o.queue).(candidate)
@@ -129,7 +129,7 @@ func (o *ordering) run(plan *eliminationPlan) {
 			continue // stale entry
 		}
 		entryCount := o.messageEntries(v)
-		if entries += entryCount; entries > 4*o.limit+entriesPerVariable*int64(len(o.problemVariables)) {
+		if totalEntries += entryCount; totalEntries > 4*o.limit+entriesPerVariable*int64(len(o.problemVariables)) {
 			return
 		}
 		o.keys[v] = -1
@@ -138,8 +138,8 @@ func (o *ordering) run(plan *eliminationPlan) {
 		plan.work = min(plan.work+product(entryCount, o.sizes[v]), math.MaxInt64/4)
 		for _, neighbour := range o.eliminate(v) {
 			if o.keys[neighbour] >= 0 {
-				before := o.keys[neighbour]
-				if o.keys[neighbour] = o.key(neighbour); o.keys[neighbour] != before && o.keys[neighbour] != tooLarge {
+				oldKey := o.keys[neighbour]
+				if o.keys[neighbour] = o.key(neighbour); o.keys[neighbour] != oldKey && o.keys[neighbour] != tooLarge {
 					heap.Push(&o.queue, candidate{o.keys[neighbour], neighbour})
 				}
 			}

@@ -82,7 +82,7 @@ func (p *pruner) pruneVariable(v int) bool {
 		return false
 	}
 	p.computeCheapest(v)
-	before := len(p.prunings)
+	oldPruningCount := len(p.prunings)
 	for i := len(labels) - 1; i >= 0 && p.work < pruneWork; i-- {
 		for _, dominator := range labels {
 			if label := labels[i]; dominator != label && p.dominates(v, dominator, label) {
@@ -93,7 +93,7 @@ func (p *pruner) pruneVariable(v int) bool {
 		}
 	}
 	p.remaining[v] = labels
-	return len(p.prunings) > before
+	return len(p.prunings) > oldPruningCount
 }
 
 // computeCheapest computes cheapest and sums for v.
@@ -110,10 +110,10 @@ func (p *pruner) computeCheapest(v int) {
 		}
 		cheapest := p.cheapest[label][:0]
 		for _, edge := range p.edges[v] {
-			others := p.remaining[edge.other]
-			p.work += len(others)
-			bestLabel, cost := others[0], edge.table[label*edge.stride+others[0]*edge.otherStride]
-			for _, otherLabel := range others[1:] {
+			otherLabels := p.remaining[edge.other]
+			p.work += len(otherLabels)
+			bestLabel, cost := otherLabels[0], edge.table[label*edge.stride+otherLabels[0]*edge.otherStride]
+			for _, otherLabel := range otherLabels[1:] {
 				if entry := edge.table[label*edge.stride+otherLabel*edge.otherStride]; entry < cost {
 					bestLabel, cost = otherLabel, entry
 				}

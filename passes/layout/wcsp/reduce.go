@@ -77,7 +77,7 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 // each neighbour. The term is the least sum of the cost of the common function and of the neighbour's own cost.
 func (e *elimination) localBest(v int) int {
 	labels := make([]int, len(e.sizes))
-	best, bestLabel := Forbidden, 0
+	leastCost, bestLabel := Forbidden, 0
 	for label := range e.sizes[v] {
 		labels[v] = label
 		var sum int64
@@ -99,8 +99,8 @@ func (e *elimination) localBest(v int) int {
 			}
 			sum = add(sum, least)
 		}
-		if sum < best {
-			best, bestLabel = sum, label
+		if sum < leastCost {
+			leastCost, bestLabel = sum, label
 		}
 	}
 	return bestLabel

@@ -58,7 +58,7 @@ func (g *generator) boolToNumber(dtype tensor.DType, mask alloc.Virt) *laneValue
 	laneBytes := laneSize(dtype)
 	v := g.constLanes(laneBytes, lane.Eval(lane.Convert, dtype, tensor.Bool, [3]uint64{1}))
 	if g.avx512 {
-		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: alloc.Sources(v), Mask: mask, Zero: true,
+		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(laneBytes), Src: alloc.Sources(v), Mask: mask, ZeroMasking: true,
 			Dst: g.newVectorLike(v), FoldableSource: 0})
 	} else {
 		v = g.and(laneBytes, g.laneMask(mask, laneBytes), v)

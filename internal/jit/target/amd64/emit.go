@@ -29,8 +29,8 @@ func (g *generator) emit() error {
 			g.writeInsts(g.accLoads.Insts, set)
 		}
 	}
-	g.fullPasses()
-	g.tailLoop()
+	g.writeFullPasses()
+	g.writeTailLoop()
 	if g.loop.CombinesLanes {
 		g.writeInsts(g.accStores.Insts, 0)
 	}
@@ -118,11 +118,11 @@ func (g *generator) hasNonTemporalStores() bool {
 	return slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool { return inst.NonTemporal != "" })
 }
 
-// fullPasses writes the main loop, which runs the full passes of a row. With non-temporal stores, it writes a second
-// loop, with ordinary stores, for rows that are not aligned.
-func (g *generator) fullPasses() {
+// writeFullPasses writes the main loop, which runs the full passes of a row. With non-temporal stores, it writes a
+// second loop, with ordinary stores, for rows that are not aligned.
+func (g *generator) writeFullPasses() {
 	emit, assembler := g.asm.Emit, g.asm
-	step := g.lanes * g.unroll
+	step := g.lanes * g.passesPerIteration
 	end := assembler.NewLabel()
 	emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetInnerCount}, regLimit)
 	emit("SUBQ", asm.Imm(step), regLimit)
@@ -136,14 +136,14 @@ func (g *generator) fullPasses() {
 		plain, after := assembler.NewLabel(), assembler.NewLabel()
 		g.checkAlignment(plain)
 		g.writesNonTemporal = true
-		g.mainLoop(step)
+		g.writeMainLoop(step)
 		g.writesNonTemporal = false
 		emit("JMP", after)
 		assembler.Bind(plain)
-		g.mainLoop(step)
+		g.writeMainLoop(step)
 		assembler.Bind(after)
 	} else {
-		g.mainLoop(step)
+		g.writeMainLoop(step)
 	}
 	if g.accsInRegisters && !g.loop.CombinesLanes {
 		for set := range g.accSets {
@@ -179,12 +179,13 @@ func (g *generator) checkAlignment(otherwise asm.Label) {
 	g.asm.Emit("JNE", otherwise)
 }
 
-// mainLoop writes the main loop. Each iteration has g.unroll passes, which together compute step elements.
-func (g *generator) mainLoop(step int) {
+// writeMainLoop writes the main loop. Each iteration has g.passesPerIteration passes, which together compute
+// step elements.
+func (g *generator) writeMainLoop(step int) {
 	loop, executedBefore := g.asm.NewLabel(), g.executedCount()
 	g.asm.Align(32)
 	g.asm.Bind(loop)
-	for pass := 0; pass < g.unroll; pass += g.interleaved {
+	for pass := 0; pass < g.passesPerIteration; pass += g.interleavedPasses {
 		g.writeInsts(g.bodyCode.Insts, pass)
 	}
 	g.writePrefetches()
@@ -207,7 +208,7 @@ func (g *generator) writePrefetches() {
 		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && g.advances[g.outputCount+k] &&
 			size <= 8 {
 			base := g.loadPointer(g.outputCount + k)
-			for offset := 0; offset < g.lanes*g.unroll*size; offset += 64 {
+			for offset := 0; offset < g.lanes*g.passesPerIteration*size; offset += 64 {
 				g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(offset)})
 			}
 		}
@@ -222,8 +223,8 @@ func (g *generator) advance(elements int) {
 	}
 }
 
-// tailLoop writes the loop over the tail of a row, in masked passes.
-func (g *generator) tailLoop() {
+// writeTailLoop writes the loop over the tail of a row, in masked passes.
+func (g *generator) writeTailLoop() {
 	emit, assembler := g.asm.Emit, g.asm
 	loop, done, executedBefore := assembler.NewLabel(), assembler.NewLabel(), g.executedCount()
 	assembler.Bind(loop)
@@ -236,9 +237,9 @@ func (g *generator) tailLoop() {
 		emit("SUBQ", regIndex, regLimit)
 		emit("JLE", done)
 		if g.avx512 {
-			g.tailMasks()
+			g.writeTailMasks()
 		} else {
-			g.tailVectors()
+			g.writeTailVectors()
 			g.copyTailIn()
 		}
 		g.inTail = true
@@ -254,13 +255,13 @@ func (g *generator) tailLoop() {
 	assembler.Bind(done)
 	executed := g.executedCount() - executedBefore
 	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
-	g.work.Row += 3 - executed // as in mainLoop, but Row keeps the three instructions that detect an empty tail
+	g.work.Row += 3 - executed // as in writeMainLoop, but Row keeps the three instructions that detect an empty tail
 }
 
-// tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex
+// writeTailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512. The 2*regLimit parts of complex
 // elements fill two vectors of g.lanes lanes. The two masks after tailMask select the parts in the first and in the
 // second of these vectors.
-func (g *generator) tailMasks() {
+func (g *generator) writeTailMasks() {
 	emit := g.asm.Emit
 	emit("MOVQ", asm.Imm(-1), regTemp)
 	emit("BZHIQ", regLimit, regTemp, regTemp)
@@ -280,8 +281,9 @@ func (g *generator) tailMasks() {
 	emit(move, regTemp, tailMask+2)
 }
 
-// tailVectors sets the tail masks without AVX-512, in vector registers: lane k is all ones if k < regLimit, else 0.
-func (g *generator) tailVectors() {
+// writeTailVectors sets the tail masks without AVX-512, in vector registers: lane k is all ones if k < regLimit, else
+// 0.
+func (g *generator) writeTailVectors() {
 	emit := g.asm.Emit
 	mask32 := vectorRegister(wideTailMask, g.width(4)) // in lanes of 32 bits
 	if g.has64Bits {

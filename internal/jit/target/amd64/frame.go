@@ -28,23 +28,23 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 
 // frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
 // interleaved and unrolled passes, and the allocated instructions. A pass computes a fixed number of adjacent elements;
-// an iteration of the main loop has `unroll` passes. Pointers are numbered: first the addresses of outputs, then of
-// operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In a loop
-// with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
+// an iteration of the main loop has passesPerIteration passes. Pointers are numbered: first the addresses of outputs,
+// then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
+// a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
 type frame struct {
-	registerIndexOf []int              // by pointer: the index of its register in bases, or -1
-	rowCounter      int                // number of the pointer that counts the remaining rows
-	pointerSlots    int                // number of vectors in the spill area that hold pointers without a register
-	bounceVectors   map[int]int        // by pointer: index of the spill vector that buffers a tail without masked access
-	bodyRegisters   alloc.RegisterFile // registers for row constants and full passes
-	tailRegisters   alloc.RegisterFile // registers for tails; accumulators are in memory there, unless the loop has totals
-	accSets         int                // number of sets of accumulator registers; successive passes use different sets
-	unroll          int                // number of passes in one iteration of the main loop
-	accsInRegisters bool               // accumulators are in registers during the main loop
-	accRegisters    []int              // by index in generator.accs: its register in the first set
-	bodyInsts       [2][]alloc.Inst    // by foldsInRegisters or foldsInMemory: the body with these folds
-	interleaved     int                // number of interleaved passes in each list of bodyInsts
-	hasWideElements bool               // an operand or output has elements of 16 bytes
+	registerIndexOf    []int              // by pointer: the index of its register in bases, or -1
+	rowCounter         int                // number of the pointer that counts the remaining rows
+	pointerSlots       int                // number of vectors in the spill area that hold pointers without a register
+	bounceVectors      map[int]int        // by pointer: index of the spill vector that buffers an unmasked tail
+	bodyRegisters      alloc.RegisterFile // registers for row constants and full passes
+	tailRegisters      alloc.RegisterFile // registers for tails, with accumulators in memory unless the loop has totals
+	accSets            int                // number of sets of accumulator registers; successive passes use different sets
+	passesPerIteration int                // number of passes in one iteration of the main loop
+	accsInRegisters    bool               // accumulators are in registers during the main loop
+	accRegisters       []int              // by index in generator.accs: its register in the first set
+	bodyInsts          [2][]alloc.Inst    // by foldsInRegisters or foldsInMemory: the body with these folds
+	interleavedPasses  int                // number of interleaved passes in each list of bodyInsts
+	hasWideElements    bool               // an operand or output has elements of 16 bytes
 
 	rowCode   *alloc.Result // code that runs once per row
 	bodyCode  *alloc.Result // code of full passes
@@ -98,7 +98,7 @@ func (g *generator) layOutFrame() error {
 		g.bodyInsts[kind] = slices.Concat(g.Body, g.foldInsts[kind], g.stores)
 	}
 	g.tailInsts = slices.Concat(g.Body, g.foldInsts[foldsInTail], g.stores)
-	g.interleaved = 1
+	g.interleavedPasses = 1
 	cost, ok := g.searchAllocation(rowConstants, slots)
 	switch {
 	case !ok && g.loop.CombinesLanes:
@@ -106,7 +106,7 @@ func (g *generator) layOutFrame() error {
 	case !ok:
 		return target.Unsupported("too many values are live at the same time")
 	}
-	length := g.bodyCode.Length
+	length := g.bodyCode.InstructionCount
 	g.tryInterleave(rowConstants, slots, cost, length)
 	g.chooseUnroll(length)
 	return nil
@@ -300,7 +300,7 @@ func (g *generator) allocateAll(rowConstants []alloc.Virt, limit float64) (float
 	if g.accsInRegisters {
 		body = g.bodyInsts[foldsInRegisters]
 	}
-	g.bodyCode = alloc.Run(g.Values, &g.bodyRegisters, body, alloc.Policy{Limit: limit})
+	g.bodyCode = alloc.Run(g.Values, &g.bodyRegisters, body, alloc.Policy{CostLimit: limit})
 	if g.bodyCode.Cost >= limit {
 		return 0, false
 	}
@@ -335,15 +335,15 @@ func (f *frame) free() {
 // chooseUnroll sets the number of passes in one iteration of the main loop. Short bodies are unrolled, to reduce the
 // overhead of the loop. length is the number of instructions of one pass.
 func (g *generator) chooseUnroll(length int) {
-	g.unroll = 1
+	g.passesPerIteration = 1
 	switch {
 	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
 	case length <= shortBody:
-		g.unroll = 4
+		g.passesPerIteration = 4
 	case length <= mediumBody:
-		g.unroll = 2
+		g.passesPerIteration = 2
 	}
-	g.unroll = max(g.unroll, g.accSets, g.interleaved)
+	g.passesPerIteration = max(g.passesPerIteration, g.accSets, g.interleavedPasses)
 }
 
 // tryInterleave interleaves two passes, and then four. It stops if interleaving adds more than one memory access
@@ -366,7 +366,7 @@ func (g *generator) tryInterleave(rowConstants []alloc.Virt, slots int, cost flo
 		for _, kind := range bodyKinds {
 			g.bodyInsts[kind] = g.Interleave(g.bodyInsts[kind], passes/2)
 		}
-		g.interleaved = passes
+		g.interleavedPasses = passes
 		totalCost, ok := g.searchAllocation(rowConstants, slots)
 		if !ok {
 			g.frame = previousFrame

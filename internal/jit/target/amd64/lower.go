@@ -128,7 +128,7 @@ func (g *generator) mayLoseNaN(op lane.Op, dtype tensor.DType) bool {
 }
 
 // foldInto folds a value into the accumulator acc. noNaN is 0, or an accumulator with the mask of the lanes that have
-// seen no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
+// folded no NaN. The comparison that updates noNaN is masked by the old noNaN, so a cleared lane stays cleared.
 func (g *generator) foldInto(op lane.Op, acc, noNaN alloc.Virt, value *laneValue) {
 	if noNaN != 0 {
 		laneBytes := laneSize(value.dtype)

@@ -317,8 +317,8 @@ func (g *generator) store(mem alloc.Mem, value *laneValue) alloc.Inst {
 		return g.newStore(g.packedMove(), g.nonTemporalName(2), mem, value.packed)
 	case dtype == tensor.Bool && g.avx512:
 		ones := g.constantVector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, Zero: true, Dst: g.newVector(16),
-			FoldableSource: 0})
+		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: alloc.Sources(ones), Mask: value.reg, ZeroMasking: true,
+			Dst: g.newVector(16), FoldableSource: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
 			name = "VMOVQ"

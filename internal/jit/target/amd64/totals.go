@@ -33,7 +33,7 @@ func (g *generator) foldTotal(fold lane.Fold) {
 	})...)
 	g.accInitInsts = append(g.accInitInsts, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(neutral.reg), Dst: acc})
 	if noNaN != 0 {
-		// KXNORW of a register with itself sets all bits: no lane has seen a NaN.
+		// KXNORW of a register with itself sets all bits: no lane has folded a NaN.
 		g.accInitInsts = append(g.accInitInsts, alloc.Inst{Name: "KXNORW", Src: alloc.Sources(noNaN, noNaN), Dst: noNaN,
 			FoldableSource: noFoldableSource})
 	}
@@ -66,8 +66,8 @@ func foldPairwise(values []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) al
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
-// noNaN is 0, or an accumulator with the mask of the lanes that have seen no NaN. If a lane has seen a NaN, the result
-// is NaN.
+// noNaN is 0, or an accumulator with the mask of the lanes that have folded no NaN. If a lane has folded a NaN, the
+// result is NaN.
 func (g *generator) combine(op lane.Op, dtype tensor.DType, acc, noNaN alloc.Virt) alloc.Virt {
 	accs := g.accCopies(acc)
 	join := func(a, b alloc.Virt) alloc.Virt {

@@ -147,7 +147,7 @@ func (g *generator) arg(operand *alloc.Operand, pass int) asm.Arg {
 	switch {
 	case operand.Class == alloc.Vectors:
 		return vectorRegister(number, operand.Bytes)
-	case operand.Zero:
+	case operand.ZeroMasking:
 		return asm.Mask(number).Zero()
 	}
 	return asm.Mask(number)

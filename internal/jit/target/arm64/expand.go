@@ -10,7 +10,7 @@ import (
 
 // Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
 const (
-	completeRemainder = "completeRemainder" // computes the rest of a remainder of floats, after one division
+	completeRemainder = "completeRemainder" // completes a remainder of floats after one division
 	tableRow          = "tableRow"          // loads a row of a table; its name is "tableRow ELEMENT TABLE"
 	scvtfLong         = "scvtfLong"         // rounds 64-bit integers of one or two vectors to float32
 	ucvtfLong         = "ucvtfLong"

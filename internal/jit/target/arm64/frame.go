@@ -21,7 +21,7 @@ type generator struct {
 
 	tailPass           *pass        // pass of the tail loop (see Compile): its widest value fills one register
 	accInit, accFinish []alloc.Inst // initialization and combination of accumulators in memory; see selectTotals
-	slots              int          // number of slots of the spill area that pointers and accumulators occupy
+	slotCount          int          // number of slots of the spill area that pointers and accumulators occupy
 	accOffset          []int        // by fold, if the loop has totals: byte offset of its accumulators in the spill area
 	frame
 	work jit.Work // bound on the number of executed instructions
@@ -94,7 +94,7 @@ func (g *generator) chooseLanes() {
 		if layout.mainCode == nil {
 			continue
 		}
-		cost := (layout.cost + float64(layout.mainCode.Length)) / float64(lanes)
+		cost := (layout.cost + float64(layout.mainCode.InstructionCount)) / float64(lanes)
 		hasFewSpills := layout.cost <= float64(candidate.length)/6
 		if hasFewSpills || cost < bestCost {
 			bestCost, chosen = cost, layout
@@ -139,7 +139,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		return false
 	}
 	registerFile := alloc.RegisterFile{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
-		ReservedSlots: g.slots}
+		ReservedSlots: g.slotCount}
 	for v := range registerFile.Permanent {
 		registerFile.Permanent[v], registerFile.PermanentSlot[v] = -1, -1
 	}
@@ -170,7 +170,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 		hasFailed = hasFailed || result.Err != nil || result.Slots > spillSlots
 		return result
 	}
-	layout.mainCode = allocate(&registerFile, mainInsts, alloc.Policy{Limit: limit})
+	layout.mainCode = allocate(&registerFile, mainInsts, alloc.Policy{CostLimit: limit})
 	if hasFailed || layout.mainCode.Cost >= limit {
 		return false
 	}
@@ -218,14 +218,14 @@ func (g *generator) layOutPointers() {
 				g.out.registerIndexOf[k] = int8(next)
 				next++
 			} else {
-				g.slots = max(g.slots, (8*k+8+vectorBytes-1)/vectorBytes) // pointer k is word k of the spill area
+				g.slotCount = max(g.slotCount, (8*k+8+vectorBytes-1)/vectorBytes) // pointer k is word k of the spill area
 			}
 		}
 	}
 	for k := range g.loop.Folds {
 		if g.loop.CombinesLanes {
-			g.accOffset = append(g.accOffset, vectorBytes*g.slots)
-			g.slots += lane.FoldLanes * g.loop.Type(g.loop.Folds[k].Value).Size() / vectorBytes
+			g.accOffset = append(g.accOffset, vectorBytes*g.slotCount)
+			g.slotCount += lane.FoldLanes * g.loop.Type(g.loop.Folds[k].Value).Size() / vectorBytes
 		}
 	}
 }

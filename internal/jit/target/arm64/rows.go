@@ -40,11 +40,11 @@ func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error)
 func (g *generator) emit() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	rowStart, done := assembler.NewLabel(), assembler.NewLabel()
-	g.prologue()
+	g.writePrologue()
 	assembler.Bind(rowStart)
 	g.out.write(g.rowCode.Insts, g.mainPass.lanes)
-	g.mainLoop()
-	g.tailLoop()
+	g.writeMainLoop()
+	g.writeTailLoop()
 	g.rewindAccPointers()
 	if g.loop.CombinesLanes {
 		g.out.write(g.accFinishCode.Insts, lane.FoldLanes)
@@ -53,15 +53,15 @@ func (g *generator) emit() {
 	emit("subs", counter, counter, asm.Imm(1))
 	emit("b.eq", done)
 	g.out.savePointer(g.rowCounter())
-	g.nextRow()
+	g.advanceRow()
 	emit("b", rowStart)
 	assembler.Bind(done)
 	emit("ret")
 	g.work.Row += g.out.executedCount()
 }
 
-// prologue writes the loads of pointers and of permanent constants.
-func (g *generator) prologue() {
+// writePrologue writes the loads of pointers and of permanent constants.
+func (g *generator) writePrologue() {
 	emit := g.out.asm.Emit
 	// The spill area starts at the next multiple of 64.
 	emit("add", regSpill, regArgs, asm.Imm(jit.OffsetSpill+63))
@@ -91,12 +91,12 @@ func (g *generator) prologue() {
 	}
 }
 
-// mainLoop writes the main loop. After the loop, regLeft is the number of elements that are left minus the elements of
-// an iteration.
-func (g *generator) mainLoop() {
+// writeMainLoop writes the main loop. After the loop, regRemaining is the number of remaining elements minus the
+// elements of an iteration.
+func (g *generator) writeMainLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
 	g.out.firstAccRegister, g.out.accSets = g.firstAccRegister, g.accSetsOf(g.mainPass)
-	perIteration := g.mainPass.lanes * g.out.accSets // elements
+	elementsPerIteration := g.mainPass.lanes * g.out.accSets
 	tail := assembler.NewLabel()
 	// writeForAllSets writes a list for each set of accumulator registers, that is, for each pass of an iteration.
 	writeForAllSets := func(list []alloc.Allocated) {
@@ -113,8 +113,8 @@ func (g *generator) mainLoop() {
 	} else if hasTotals {
 		g.out.write(g.accInitCode.Insts, lane.FoldLanes)
 	}
-	emit("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
-	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
+	emit("ldr", regRemaining, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
+	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.lt", tail)
 	if g.accsInRegisters && !hasTotals {
 		writeForAllSets(g.accLoadCode.Insts)
@@ -124,10 +124,10 @@ func (g *generator) mainLoop() {
 	assembler.Bind(top)
 	executedBefore := g.out.executedCount()
 	writeForAllSets(g.mainCode.Insts)
-	g.advance(perIteration, withoutAccs)
-	emit("subs", regLeft, regLeft, asm.Imm(perIteration))
+	g.advance(elementsPerIteration, withoutAccs)
+	emit("subs", regRemaining, regRemaining, asm.Imm(elementsPerIteration))
 	emit("b.ge", top)
-	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, perIteration
+	g.work.Iteration, g.work.IterationElements = g.out.executedCount()-executedBefore, elementsPerIteration
 	g.work.Row -= g.work.Iteration // because method g.emit adds all instructions to g.work.Row
 	if g.accsInRegisters && !hasTotals {
 		writeForAllSets(g.accStoreCode.Insts)
@@ -138,31 +138,32 @@ func (g *generator) mainLoop() {
 	}
 }
 
-// tailLoop writes the tail loop and the partial passes.
-func (g *generator) tailLoop() {
+// writeTailLoop writes the tail loop and the partial passes.
+func (g *generator) writeTailLoop() {
 	emit, assembler := g.out.asm.Emit, g.out.asm
-	lanes, perIteration := g.tailPass.lanes, g.work.IterationElements // perIteration of the main loop
+	lanes, elementsPerIteration := g.tailPass.lanes, g.work.IterationElements // elementsPerIteration of the main loop
 	g.work.TailElements = lanes
-	if perIteration > lanes {
+	if elementsPerIteration > lanes {
 		top, partial := assembler.NewLabel(), assembler.NewLabel()
-		emit("adds", regLeft, regLeft, asm.Imm(perIteration-lanes)) // now the remaining elements minus lanes
+		// regRemaining becomes the number of remaining elements minus lanes.
+		emit("adds", regRemaining, regRemaining, asm.Imm(elementsPerIteration-lanes))
 		emit("b.lt", partial)
 		assembler.Bind(top)
 		executedBefore := g.out.executedCount()
 		g.out.write(g.tailCode.Insts, lanes)
 		g.advance(lanes, withAccs)
-		emit("subs", regLeft, regLeft, asm.Imm(lanes))
+		emit("subs", regRemaining, regRemaining, asm.Imm(lanes))
 		emit("b.ge", top)
 		g.work.TailIteration = g.out.executedCount() - executedBefore
 		g.work.Row -= g.work.TailIteration
 		assembler.Bind(partial)
 	}
 	partialWork := 0 // number of instructions of the partial passes
-	// The low bits of regLeft, the number of remaining elements minus lanes, select the partial passes. Subtraction of
-	// lanes, a power of two, did not change them.
+	// The low bits of regRemaining, the number of remaining elements minus lanes, select the partial passes. Subtraction
+	// of lanes, a power of two, did not change them.
 	for elements := lanes / 2; elements > 0; elements /= 2 {
 		skip := assembler.NewLabel()
-		emit("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
+		emit("tbz", regRemaining, asm.Imm(bits.TrailingZeros(uint(elements))), skip)
 		executedBefore := g.out.executedCount()
 		g.out.write(g.tailCode.Insts, elements)
 		g.advance(elements, withAccs)
@@ -170,7 +171,7 @@ func (g *generator) tailLoop() {
 		assembler.Bind(skip)
 	}
 	// g.work, the bound on executed instructions, counts all partial passes as one iteration of the tail loop.
-	if perIteration == lanes {
+	if elementsPerIteration == lanes {
 		g.work.TailIteration = partialWork
 	}
 	g.work.Row -= min(partialWork, g.work.TailIteration)
@@ -219,8 +220,8 @@ func (g *generator) subtractElements(reg asm.Reg, size int) {
 	g.out.asm.Emit("sub", reg, reg, regCount, asm.Shift(bits.TrailingZeros(uint(size))))
 }
 
-// nextRow writes the increments of pointers from the end of a row to the next row.
-func (g *generator) nextRow() {
+// advanceRow writes the increments of pointers from the end of a row to the next row.
+func (g *generator) advanceRow() {
 	emit := g.out.asm.Emit
 	emit("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetInnerCount)})
 	for k, ptr := range g.loop.Ptrs {

@@ -218,10 +218,10 @@ func TestSelectOps(t *testing.T) {
 			}
 			each(t, 3, []tensor.DType{result(op, d)}, in, func(p *passTest, x []lane.Value) {
 				if op == lane.Div && !d.IsFloat() {
-					x[1] = p.Do(lane.Or, d, x[1], p.Const(d, 1))
+					x[1] = p.Emit(lane.Or, d, x[1], p.Const(d, 1))
 				}
 				p.name = fmt.Sprint(op, " of ", p.name)
-				p.storeOne(p.Do(op, result(op, d), x...))
+				p.storeOne(p.Emit(op, result(op, d), x...))
 			})
 		}
 	}
@@ -232,12 +232,12 @@ func TestSelectConvert(t *testing.T) {
 	for _, to := range stored {
 		for _, from := range stored {
 			each(t, 6, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
-				p.storeOne(p.Do(lane.Convert, to, x[0]))
+				p.storeOne(p.Emit(lane.Convert, to, x[0]))
 			})
 			if lane.Ops[lane.Rint].OperandDTypes.Has(from) {
 				each(t, 6, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
 					p.name = "rounded " + p.name
-					p.storeOne(p.Do(lane.Convert, to, p.Do(lane.Rint, from, x[0])))
+					p.storeOne(p.Emit(lane.Convert, to, p.Emit(lane.Rint, from, x[0])))
 				})
 			}
 		}
@@ -254,9 +254,9 @@ func TestSelectBounded(t *testing.T) {
 			each(t, 4, []tensor.DType{to}, []tensor.DType{tensor.Float32}, func(p *passTest, x []lane.Value) {
 				y := x[0]
 				for k, op := range []lane.Op{lane.Max, lane.Min, lane.Max} {
-					y = p.Do(op, tensor.Float32, y, p.Const(tensor.Float32, bound(limits[k])))
+					y = p.Emit(op, tensor.Float32, y, p.Const(tensor.Float32, bound(limits[k])))
 				}
-				p.storeOne(p.Do(lane.Convert, to, y))
+				p.storeOne(p.Emit(lane.Convert, to, y))
 			})
 		}
 	}
@@ -305,7 +305,7 @@ func TestSelectRandom(t *testing.T) {
 			if p.Type(v).DType == d {
 				return v
 			}
-			return p.Do(lane.Convert, d, v)
+			return p.Emit(lane.Convert, d, v)
 		}
 		for range 3 + rng.IntN(20) {
 			d, op := one(computed), lane.Add+lane.Op(rng.IntN(int(lane.Mod-lane.Add)+1))
@@ -317,9 +317,9 @@ func TestSelectRandom(t *testing.T) {
 				args[0] = of(tensor.Bool)
 			}
 			if op == lane.Div && !d.IsFloat() {
-				args[1] = p.Do(lane.Or, d, args[1], p.Const(d, 1))
+				args[1] = p.Emit(lane.Or, d, args[1], p.Const(d, 1))
 			}
-			values = append(values, p.Do(op, result(op, d), args...))
+			values = append(values, p.Emit(op, result(op, d), args...))
 		}
 		results := []lane.Value{p.Remask(of(out[0]), 1), p.Remask(of(out[1]), 1)}
 		for k, v := range results {

@@ -11,12 +11,12 @@ import (
 // General registers. The registers `bases` hold pointers; other pointers are in the spill area of jit.Args.
 // Pseudo-instructions (see [Expansion]) may change regPointer, regCount and regStride.
 const (
-	regArgs    asm.Reg = 0  // address of the arguments
-	regPointer asm.Reg = 16 // a pointer from the spill area
-	regCount   asm.Reg = 17 // after a row, the number of elements by which pointers have advanced and are moved back
-	regLeft    asm.Reg = 25 // number of elements of the row that are left, minus the elements of one iteration of the loop
-	regSpill   asm.Reg = 26 // address of the spill area
-	regStride  asm.Reg = 27 // bytes between rows
+	regArgs      asm.Reg = 0  // address of the arguments
+	regPointer   asm.Reg = 16 // a pointer from the spill area
+	regCount     asm.Reg = 17 // after a row, the number of elements by which pointers have advanced and are moved back
+	regRemaining asm.Reg = 25 // number of remaining elements of the row, minus the elements of one iteration of the loop
+	regSpill     asm.Reg = 26 // address of the spill area
+	regStride    asm.Reg = 27 // bytes between rows
 )
 
 // bases are the registers for pointers. Register 18 is reserved by operating systems, 28 and 29 by Go.
@@ -179,11 +179,11 @@ func (w *writer) accessSize(mem *alloc.Mem, kind string) (elem asm.Elem, ok bool
 	if mem.Space == alloc.PerRow || mem.Space == alloc.Slot {
 		return elem, true
 	}
-	bytesLeft := w.lanes*int(mem.ElementBytes) - int(mem.Offset)
-	for elem > asm.B && elem.Bytes() > bytesLeft {
+	remainingBytes := w.lanes*int(mem.ElementBytes) - int(mem.Offset)
+	for elem > asm.B && elem.Bytes() > remainingBytes {
 		elem--
 	}
-	return elem, bytesLeft > 0
+	return elem, remainingBytes > 0
 }
 
 // address returns the address of a memory operand. It may write code that changes regPointer.

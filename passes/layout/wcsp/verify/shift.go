@@ -192,14 +192,14 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 func (c *checker) groupFunctions(functionsOf functionsByVariable) (saturatedTotal, map[int][]*functionGroup) {
 	var sum saturatedTotal
 	groupsOf, groups := map[int][]*functionGroup{}, map[string]*functionGroup{}
-	seen := map[int]bool{}
+	grouped := map[int]bool{}
 	for _, v := range slices.Sorted(maps.Keys(functionsOf)) {
 		c.countSteps(1 + len(functionsOf[v]))
 		for _, functionIndex := range functionsOf[v] {
-			if seen[functionIndex] {
+			if grouped[functionIndex] {
 				continue
 			}
-			seen[functionIndex] = true
+			grouped[functionIndex] = true
 			scope := slices.Sorted(slices.Values(c.functions[functionIndex].scope))
 			key := fmt.Sprint(scope)
 			if groups[key] == nil {

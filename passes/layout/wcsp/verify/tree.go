@@ -37,8 +37,8 @@ func (c *checker) checkRoot(rootNode *wcsp.Node) (int64, error) {
 // checkNode checks a node and returns its bound: the sum of its constants, and the least bound of its branches or the
 // sum of the bounds of its parts. It modifies functionsOf.
 func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
-	before := len(c.functions)
-	defer func() { c.functions = c.functions[:before] }()
+	functionCount := len(c.functions)
+	defer func() { c.functions = c.functions[:functionCount] }()
 	if err := c.applyShifts(node.Shifts, functionsOf); err != nil {
 		return 0, err
 	}
@@ -161,10 +161,10 @@ func (c *checker) checkMessage(eliminated int, bucket *wcsp.Bucket) error {
 
 // term is a function in a sum.
 type term struct {
-	table        []int64
-	index        int     // current index into table, without the offset for the eliminated variable
-	scopeOffsets [][]int // by variable of the scope: index offset of each label; nil for a variable of other functions
-	ownOffsets   []int   // index offset of each label of the eliminated variable
+	table             []int64
+	index             int     // current index into table, without the offset for the eliminated variable
+	scopeOffsets      [][]int // by variable of the scope: index offset of each label; nil if the function lacks it
+	eliminatedOffsets []int   // index offset of each label of the eliminated variable
 }
 
 // forEachMinimum adds up the functions with the numbers in from, and minimizes the sum over the labels of the
@@ -180,7 +180,7 @@ func (c *checker) forEachMinimum(from, scope []int, eliminated int, visit func(l
 		c.countSteps(len(sums) * len(terms))
 		for i := range terms {
 			term := &terms[i]
-			for label, offset := range term.ownOffsets {
+			for label, offset := range term.eliminatedOffsets {
 				sums[label] = add(sums[label], term.table[term.index+offset])
 			}
 		}
@@ -199,11 +199,11 @@ func (c *checker) forEachEntry(terms []term, scope []int, visit func(labels []in
 		}
 		position := len(scope) - 1
 		for ; position >= 0; position-- {
-			before := labels[position]
-			labels[position] = (before + 1) % len(c.remainingLabels[scope[position]])
+			oldLabel := labels[position]
+			labels[position] = (oldLabel + 1) % len(c.remainingLabels[scope[position]])
 			for i := range terms {
 				if offsets := terms[i].scopeOffsets[position]; offsets != nil {
-					terms[i].index += offsets[labels[position]] - offsets[before]
+					terms[i].index += offsets[labels[position]] - offsets[oldLabel]
 				}
 			}
 			if labels[position] > 0 {
@@ -231,7 +231,7 @@ func (c *checker) term(f *function, scope []int) term {
 			created.scopeOffsets[scopeIndex] = offsets
 			created.index += offsets[0]
 		} else {
-			created.ownOffsets = offsets
+			created.eliminatedOffsets = offsets
 		}
 		stride *= len(f.labels[position])
 	}
@@ -299,15 +299,15 @@ func (c *checker) components(functionsOf functionsByVariable) []functionsByVaria
 			continue
 		}
 		seen[first] = true
-		part, next := functionsByVariable{}, []int{first}
-		for len(next) > 0 {
-			variable := next[0]
+		part, pending := functionsByVariable{}, []int{first}
+		for len(pending) > 0 {
+			variable := pending[0]
 			c.countSteps(1 + len(functionsOf[variable]))
-			next, part[variable] = next[1:], functionsOf[variable]
+			pending, part[variable] = pending[1:], functionsOf[variable]
 			for _, functionIndex := range functionsOf[variable] {
 				for _, other := range c.functions[functionIndex].scope {
 					if !seen[other] {
-						seen[other], next = true, append(next, other)
+						seen[other], pending = true, append(pending, other)
 					}
 				}
 			}

@@ -85,7 +85,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 	for i := range rows {
 		if inst, ok := rows[i].match(operands[:len(args)], withoutMask[:0], a.NoEVEX); ok {
 			if a.WithListing {
-				a.listing = append(a.listing, "\t"+line(name, args))
+				a.listing = append(a.listing, "\t"+formatInstruction(name, args))
 			}
 			a.instructions++
 			if len(args) == 1 && operands[0].kind == labelKind {
@@ -112,7 +112,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 // fail records the first error.
 func (a *Assembler) fail(name string, args []Arg, reason string) {
 	if a.err == nil {
-		a.err = fmt.Errorf("asm: %s: %s", line(name, args), reason)
+		a.err = fmt.Errorf("asm: %s: %s", formatInstruction(name, args), reason)
 	}
 }
 
@@ -254,9 +254,9 @@ func (a *Assembler) Listing() string {
 	return text.String()
 }
 
-// line formats an instruction in the syntax of Go's assembler, in which broadcast and zeroing are suffixes of the
-// mnemonic.
-func line(name string, args []Arg) string {
+// formatInstruction formats an instruction in the syntax of Go's assembler, in which broadcast and zeroing are suffixes
+// of the mnemonic.
+func formatInstruction(name string, args []Arg) string {
 	var text strings.Builder
 	text.WriteString(name)
 	var operands []string

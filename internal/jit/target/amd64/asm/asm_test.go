@@ -29,7 +29,7 @@ func TestUnknownToGo(t *testing.T) {
 		a := Assembler{NoEVEX: tc.name == "VPDPBUSD"}
 		a.Emit(tc.name, tc.args...)
 		if got := hex.EncodeToString(a.code); a.err != nil || got != tc.want {
-			t.Errorf("%s: %s, want %s (%v)", line(tc.name, tc.args), got, tc.want, a.err)
+			t.Errorf("%s: %s, want %s (%v)", formatInstruction(tc.name, tc.args), got, tc.want, a.err)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestNoEVEX(t *testing.T) {
 	} {
 		a := Assembler{NoEVEX: true}
 		if a.Emit("VADDPS", args...); a.err == nil {
-			t.Errorf("%s: % x", line("VADDPS", args), a.code)
+			t.Errorf("%s: % x", formatInstruction("VADDPS", args), a.code)
 		}
 	}
 	a := Assembler{NoEVEX: true}

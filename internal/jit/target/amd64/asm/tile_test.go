@@ -45,7 +45,7 @@ func TestTiles(t *testing.T) {
 		a := Assembler{NoEVEX: true, WithListing: true}
 		a.Emit(tc.name, tc.args...)
 		if got := hex.EncodeToString(a.code); a.err != nil || got != tc.want {
-			t.Errorf("%s: %s, want %s (%v)", line(tc.name, tc.args), got, tc.want, a.err)
+			t.Errorf("%s: %s, want %s (%v)", formatInstruction(tc.name, tc.args), got, tc.want, a.err)
 		}
 		if text := a.Listing(); !strings.HasPrefix(text, "\t"+tc.name) {
 			t.Errorf("%q", text)
@@ -75,7 +75,7 @@ func TestTilesRefused(t *testing.T) {
 		var a Assembler
 		a.Emit(tc.name, tc.args...)
 		if a.err == nil || !strings.Contains(a.err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %s", line(tc.name, tc.args), a.err, tc.want)
+			t.Errorf("%s: %v, want %s", formatInstruction(tc.name, tc.args), a.err, tc.want)
 		}
 	}
 }

@@ -76,8 +76,8 @@ func (q *Quantizer) ToLevels(sums target.VReg, scale target.Source) {
 	}
 }
 
-// toLevels256 finishes ToLevels for AVX2. NaN becomes -clampLimit for unsigned bytes, which Pack turns into byte 0. For
-// signed bytes it becomes 0.
+// toLevels256 finishes ToLevels for AVX2. For signed bytes, NaN becomes 0. For unsigned bytes, it becomes -clampLimit,
+// which Pack saturates to 0.
 func (q *Quantizer) toLevels256(levels asm.Vec) {
 	temp := q.Vec(q.Temp)
 	if q.Signed {

@@ -67,7 +67,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			continue
 		}
 		if a.WithListing {
-			a.listing = append(a.listing, "\t"+line(name, args))
+			a.listing = append(a.listing, "\t"+formatInstruction(name, args))
 		}
 		a.code = binary.LittleEndian.AppendUint32(a.code, word)
 		return
@@ -82,7 +82,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 // fail records the first error.
 func (a *Assembler) fail(name string, args []Arg, reason string) {
 	if a.err == nil {
-		a.err = fmt.Errorf("asm: %s: %s", line(name, args), reason)
+		a.err = fmt.Errorf("asm: %s: %s", formatInstruction(name, args), reason)
 	}
 }
 
@@ -211,8 +211,8 @@ func (a *Assembler) Listing() string {
 	return text.String()
 }
 
-// line formats an instruction in the syntax of GNU's assembler.
-func line(name string, args []Arg) string {
+// formatInstruction formats an instruction in the syntax of GNU's assembler.
+func formatInstruction(name string, args []Arg) string {
 	var operands []string
 	for _, arg := range args {
 		operands = append(operands, fmt.Sprint(arg))

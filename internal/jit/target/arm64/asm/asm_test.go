@@ -145,7 +145,7 @@ func forms(t *testing.T) (texts, codes []string) {
 							continue
 						}
 						accepted++
-						if text := line(r.name, args); !found[text] {
+						if text := formatInstruction(r.name, args); !found[text] {
 							found[text] = true
 							texts = append(texts, text)
 							codes = append(codes, hex.EncodeToString(binary.LittleEndian.AppendUint32(nil, word)))

@@ -24,8 +24,8 @@ var shiftRows = []row{
 	{"sqshrun", encodeShiftNarrow, 0x2F008400, bhs}, {"sqshrun2", encodeShiftNarrow, 0x6F008400, bhs},
 }
 
-// shifted returns the two vectors and the distance of a shift.
-func shifted(args []Arg) (v [3]Vec, distance int, ok bool) {
+// vectorShiftOperands returns the two vectors and the distance of a shift.
+func vectorShiftOperands(args []Arg) (v [3]Vec, distance int, ok bool) {
 	if len(args) != 3 {
 		return v, 0, false
 	}
@@ -36,7 +36,7 @@ func shifted(args []Arg) (v [3]Vec, distance int, ok bool) {
 
 // encodeShiftLeft encodes 0 Q U 011110 immh:immb opcode 1 Rn Rd. The immediate is the width plus the distance.
 func encodeShiftLeft(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, distance, ok := shifted(args)
+	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[0].Elem
 	return r.code | v[0].qBit() | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
 		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance >= 0 && distance < width
@@ -44,7 +44,7 @@ func encodeShiftLeft(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeShiftRight encodes shifts to the right. The immediate is twice the width minus the distance.
 func encodeShiftRight(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, distance, ok := shifted(args)
+	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[0].Elem
 	return r.code | v[0].qBit() | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(), ok && v[0].valid() &&
 		v[0].Elem == v[1].Elem && v[0].Half == v[1].Half && distance > 0 && distance <= width
@@ -52,7 +52,7 @@ func encodeShiftRight(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeShiftLong encodes shifts to the left into elements of twice the width.
 func encodeShiftLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, distance, ok := shifted(args)
+	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[1].Elem
 	return r.code | uint32(width+distance)<<16 | v[1].rn() | v[0].rd(),
 		ok && r.takesHalf(v[1], v[0]) && distance >= 0 && distance < width
@@ -60,7 +60,7 @@ func encodeShiftLong(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 
 // encodeShiftNarrow encodes shifts to the right into elements of half the width.
 func encodeShiftNarrow(_ *Assembler, r *row, args []Arg) (uint32, bool) {
-	v, distance, ok := shifted(args)
+	v, distance, ok := vectorShiftOperands(args)
 	width := 8 << v[0].Elem
 	return r.code | uint32(2*width-distance)<<16 | v[1].rn() | v[0].rd(),
 		ok && r.takesHalf(v[0], v[1]) && distance > 0 && distance <= width
