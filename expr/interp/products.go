@@ -99,8 +99,27 @@ func integerSumWithProduct[T integer](sign, productSign int) loop {
 	if productSign < 0 {
 		mask = ^mask
 	}
+	size := int(unsafe.Sizeof(T(0)))
 	return func(o operands) {
-		a, b, c, dst := o.a, o.b, o.c, unsafe.Slice((*T)(o.dst.ptr), o.n)
+		if o.b.stride == 0 {
+			o.b, o.c = o.c, o.b
+		}
+		a, b, c, dst, mask := o.a, o.b, o.c, unsafe.Slice((*T)(o.dst.ptr), o.n), mask
+		if a.stride == size && b.stride == size && (c.stride == 0 || c.stride == size) { // fewer registers, no spills
+			first := unsafe.Slice((*T)(unsafe.Add(a.ptr, a.offset)), len(dst))
+			second := unsafe.Slice((*T)(unsafe.Add(b.ptr, b.offset)), len(dst))
+			if factor := *(*T)(unsafe.Add(c.ptr, c.offset)); c.stride == 0 {
+				for i := range dst {
+					dst[i] = ((first[i] ^ mask) + second[i]*factor) ^ mask
+				}
+				return
+			}
+			third := unsafe.Slice((*T)(unsafe.Add(c.ptr, c.offset)), len(dst))
+			for i := range dst {
+				dst[i] = ((first[i] ^ mask) + second[i]*third[i]) ^ mask
+			}
+			return
+		}
 		for i := range dst {
 			dst[i] = ((*(*T)(unsafe.Add(a.ptr, a.offset)) ^ mask) +
 				*(*T)(unsafe.Add(b.ptr, b.offset))**(*T)(unsafe.Add(c.ptr, c.offset))) ^ mask
