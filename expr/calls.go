@@ -20,7 +20,8 @@ var complexCalls = func() map[string][2]*Func {
 	calls := map[string][2]*Func{}
 	for name, f := range elementary.Complex {
 		im := &Func{Name: name + ".im", ArgCount: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }}
-		re := &Func{Name: name + ".re", ArgCount: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) }}
+		re := &Func{Name: name + ".re", ArgCount: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) },
+			Complex: f, Im: im}
 		calls[name] = [2]*Func{re, im}
 	}
 	return calls

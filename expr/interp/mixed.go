@@ -168,6 +168,7 @@ func (prep *preparer) joinConversions() error {
 			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
 		}
 	}
+	prep.joinComplexOutputs(readers)
 	addedConstants := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
 	prep.loops = append(prep.loops, make([]loop, addedConstants)...)
 	prep.operands = append(prep.operands, make([][]expr.Value, addedConstants)...)
@@ -192,7 +193,16 @@ func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, na
 		return operation, narrow[v].values
 	}
 	if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
+		if operation, tested := prep.zeroTest(op, tensor.Complex64, numbers); operation != nil {
+			return operation, tested
+		}
 		return table[op][tensor.Complex64], numbers
+	}
+	if inst.Op == expr.Eq || inst.Op == expr.Ne {
+		operation, tested := prep.zeroTest(inst.Op, prep.code.Insts[inst.A].DType, inst.Operands())
+		if operation != nil {
+			return operation, tested
+		}
 	}
 	return loopFor(prep.code, inst), inst.Operands()
 }
@@ -302,25 +312,28 @@ func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []ex
 		return op, nil
 	}
 	parts := [2]expr.Inst{prep.code.Insts[inst.A], prep.code.Insts[inst.B]}
-	if parts[0].Op != op || parts[1].Op != op || prep.code.Insts[parts[0].A].DType != tensor.Float32 {
+	if parts[0].Op != op || parts[1].Op != op {
 		return op, nil
 	}
-	for k, operand := range parts[0].Operands() {
-		re, im := prep.code.Insts[operand], prep.code.Insts[parts[1].Operands()[k]]
-		switch {
-		case re.Op != im.Op || im.DType != tensor.Float32:
-			return op, nil
-		case re.Op == expr.Load && re.A == im.A && re.Imm == 0 && im.Imm == 1:
-		case re.Op == expr.Const:
-			operand = expr.Value(len(prep.code.Insts))
-			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: tensor.Complex64, A: expr.None,
-				B: expr.None, C: expr.None, Imm: re.Imm | im.Imm<<32})
-		default:
+	for k, re := range parts[0].Operands() {
+		number := prep.complexNumber(re, parts[1].Operands()[k])
+		if number == expr.None {
 			return op, nil
 		}
-		operands = append(operands, operand)
+		operands = append(operands, number)
 	}
 	return op, operands
+}
+
+// zeroTest returns the loop that compares an operand with the constant 0, and the operand. op is Eq or Ne. zeroTest
+// returns nil for other operands and dtypes.
+func (prep *preparer) zeroTest(op expr.Op, dtype tensor.DType, operands []expr.Value) (loop, []expr.Value) {
+	for k, operand := range operands {
+		if inst := prep.code.Insts[operand]; inst.Op == expr.Const && isZero(dtype, inst.Imm) {
+			return zeroTests[zeroTestOp{op, dtype}], []expr.Value{operands[1-k]}
+		}
+	}
+	return nil, nil
 }
 
 // narrowConstant converts a number to a narrower dtype, and reports whether this loses no bits.

@@ -12,11 +12,10 @@ import (
 // interpolation. Each product is rounded. A single loop takes two thirds of the time of separate loops.
 
 // sumLoops makes the loops of the sums of products of one [mixedOp] of Add: an addition with the dtypes of its
-// operands, computation and result. The signs are 1 or -1. Integers have no such loops, because multiplications by
-// signs would take as long as a second loop.
+// operands, computation and result. The signs are 1 or -1.
 type sumLoops struct {
-	ofProducts  func(sign int) loop              // a*b + sign * c*d
-	withProduct func(sign, productSign int) loop // sign*a + productSign * b*c
+	ofProducts  func(sign int) loop              // a*b + sign * c*d; nil for integers, which no op combines so
+	withProduct func(sign, productSign int) loop // sign*a + productSign * b*c; may return nil
 }
 
 var productSums = func() map[mixedOp]sumLoops {
@@ -26,6 +25,14 @@ var productSums = func() map[mixedOp]sumLoops {
 	setSums[float32, float64, float64](t, tensor.Float32, tensor.Float64, tensor.Float64)
 	setSums[float64, float64, float32](t, tensor.Float64, tensor.Float64, tensor.Float32)
 	setSums[float32, float64, float32](t, tensor.Float32, tensor.Float64, tensor.Float32)
+	setIntegerSums[int8](t, tensor.Int8)
+	setIntegerSums[int16](t, tensor.Int16)
+	setIntegerSums[int32](t, tensor.Int32)
+	setIntegerSums[int64](t, tensor.Int64)
+	setIntegerSums[uint8](t, tensor.Uint8)
+	setIntegerSums[uint16](t, tensor.Uint16)
+	setIntegerSums[uint32](t, tensor.Uint32)
+	setIntegerSums[uint64](t, tensor.Uint64)
 	return t
 }()
 
@@ -33,6 +40,11 @@ var productSums = func() map[mixedOp]sumLoops {
 // (to).
 func setSums[T, W, R float](t map[mixedOp]sumLoops, from, in, to tensor.DType) {
 	t[mixedOp{expr.Add, from, in, to}] = sumLoops{sumOfProducts[T, W, R], sumWithProduct[T, W, R]}
+}
+
+// setIntegerSums sets the loops of sums of an integer and a product.
+func setIntegerSums[T integer](t map[mixedOp]sumLoops, dtype tensor.DType) {
+	t[mixedOp{expr.Add, dtype, dtype, dtype}] = sumLoops{withProduct: integerSumWithProduct[T]}
 }
 
 // sumOfProducts returns the loop of a*b + sign * c*d. The parts of a complex number have the same stride, so that a and
@@ -78,6 +90,46 @@ func sumWithProduct[T, W, R float](sign, productSign int) loop {
 	}
 }
 
+// integerSumWithProduct returns the loop of a + productSign * b*c, or nil if sign is negative.
+func integerSumWithProduct[T integer](sign, productSign int) loop {
+	if sign < 0 {
+		return nil
+	}
+	mask := T(0) // a - p is ^(^a + p), which is faster than another multiplication
+	if productSign < 0 {
+		mask = ^mask
+	}
+	size := int(unsafe.Sizeof(T(0)))
+	return func(o operands) {
+		if o.b.stride == 0 {
+			o.b, o.c = o.c, o.b
+		}
+		a, b, c, dst, mask := o.a, o.b, o.c, unsafe.Slice((*T)(o.dst.ptr), o.n), mask
+		if a.stride == size && b.stride == size && (c.stride == 0 || c.stride == size) { // fewer registers, no spills
+			first := unsafe.Slice((*T)(unsafe.Add(a.ptr, a.offset)), len(dst))
+			second := unsafe.Slice((*T)(unsafe.Add(b.ptr, b.offset)), len(dst))
+			if factor := *(*T)(unsafe.Add(c.ptr, c.offset)); c.stride == 0 {
+				for i := range dst {
+					dst[i] = ((first[i] ^ mask) + second[i]*factor) ^ mask
+				}
+				return
+			}
+			third := unsafe.Slice((*T)(unsafe.Add(c.ptr, c.offset)), len(dst))
+			for i := range dst {
+				dst[i] = ((first[i] ^ mask) + second[i]*third[i]) ^ mask
+			}
+			return
+		}
+		for i := range dst {
+			dst[i] = ((*(*T)(unsafe.Add(a.ptr, a.offset)) ^ mask) +
+				*(*T)(unsafe.Add(b.ptr, b.offset))**(*T)(unsafe.Add(c.ptr, c.offset))) ^ mask
+			a.offset += a.stride
+			b.offset += b.stride
+			c.offset += c.stride
+		}
+	}
+}
+
 // joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
 // that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
 // such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion
@@ -107,7 +159,7 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	loops, hasLoops := productSums[mixedOp{expr.Add, from, inst.DType, to}]
 	switch {
 	case !hasLoops:
-	case isFirstProduct && isSecondProduct:
+	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
 		return loops.ofProducts(sign), slices.Concat(first, second)
 	case isFirstProduct:
 		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)

@@ -125,6 +125,37 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 	}
 }
 
+// zeroTestOp is a comparison with the constant 0: Eq or Ne, of numbers of a dtype.
+type zeroTestOp struct {
+	op    expr.Op
+	dtype tensor.DType
+}
+
+// zeroTests has the comparisons of floats and complex numbers with 0 as comparisons of their bits without signs. A
+// comparison of floats takes twice the time, because it must also consider NaN.
+var zeroTests = map[zeroTestOp]loop{
+	{expr.Eq, tensor.Float32}:   func(o operands) { each1(&o, func(x uint32) bool { return x<<1 == 0 }) },
+	{expr.Ne, tensor.Float32}:   func(o operands) { each1(&o, func(x uint32) bool { return x<<1 != 0 }) },
+	{expr.Eq, tensor.Float64}:   func(o operands) { each1(&o, func(x uint64) bool { return x<<1 == 0 }) },
+	{expr.Ne, tensor.Float64}:   func(o operands) { each1(&o, func(x uint64) bool { return x<<1 != 0 }) },
+	{expr.Eq, tensor.Complex64}: func(o operands) { each1(&o, func(x uint64) bool { return x&^complexSigns == 0 }) },
+	{expr.Ne, tensor.Complex64}: func(o operands) { each1(&o, func(x uint64) bool { return x&^complexSigns != 0 }) },
+}
+
+// complexSigns has the sign bits of the two parts of a complex64 number.
+const complexSigns = 1<<63 | 1<<31
+
+// isZero reports whether a constant of dtype float32, float64 or complex64 is 0 or -0.
+func isZero(dtype tensor.DType, bits uint64) bool {
+	switch dtype {
+	case tensor.Float32:
+		return uint32(bits)<<1 == 0
+	case tensor.Float64:
+		return bits<<1 == 0
+	}
+	return dtype == tensor.Complex64 && bits&^complexSigns == 0
+}
+
 // inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
 // uint64, by the loop uint64s, and other or remaining elements by the loop elements. isConstA and isConstB report
 // whether an operand is a constant, which is stored as 8 bytes that repeat its bits.

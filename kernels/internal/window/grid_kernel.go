@@ -254,18 +254,16 @@ func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, posi
 // The approximate costs of listing a tap and of summing a tap of one channel, in copied elements.
 const listedTapMoves, summedTapMoves = 16, 2
 
-// The approximate costs of a kernel in graph.GoSimple operations: of listing the taps of a position, which has a fixed
-// part, of summing a tap of one channel, and of storing a result. All constants below are fitted to calls of 1 to 128
-// channels, 32x32 to 224x224 samples, on an EPYC with AVX2. The costs do not depend on the values of the grid: large
-// operands take 1.6 times as long for random positions as for smooth ones, and their cost is between these times.
-const listedPositionOps, listedTapOps, summedTapOps, sampledResultOps = 380, 36, 4.0, 7.5
+// The costs of listing the taps of a position, relative to a bilinear position of an image. A list has a fixed part and
+// a part for each tap, except for the two modes of storeInnerTaps. These and the following ratios are fitted to calls
+// of 1 to 128 channels, 32x32 to 224x224 samples, on an EPYC with AVX2.
+const listedPositionCost, listedTapCost, nearestListCost = 3.5, .33, .85
 
-// bilinearListOps and nearestListOps are the costs of a position in storeInnerTaps. Positions outside the image cost
-// more.
-const bilinearListOps, nearestListOps = 110.0, 94.0
+// The costs of a tap and of storing a result of one channel, relative to a bilinear sample of four taps.
+const summedTapCost, storedResultCost = .22, .42
 
-// unrolledTapOps is summedTapOps for samples of four taps, which are summed without a loop.
-const unrolledTapOps = 2.6
+// unrolledTapCost is summedTapCost for samples of four taps, which are summed without a loop.
+const unrolledTapCost = .145
 
-// quadTapOps and quadResultOps are summedTapOps and sampledResultOps of operands in quads, with vectors.
-const quadTapOps, quadResultOps = .8, 2.0
+// The costs of a tap and of storing the results of four channels, relative to a bilinear sample in quads.
+const quadTapCost, quadResultCost = .155, .38

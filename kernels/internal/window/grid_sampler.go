@@ -41,7 +41,7 @@ var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(1, 2, 3, 4, 5), kit.F32(1, 2, 3, 2, 3)},
 				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
-	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: gridOperations, FlopKernel: graph.GoSimple,
+	Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: gridFlops,
 		Parallel: func(c *graph.Call) []graph.Parallel { return kit.BatchLoopForRank(c.Meta(0).Rank(), 0, 1)(c) }},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Lists the taps of each position once and sums them for each channel.",
@@ -121,41 +121,48 @@ func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 	return sampling
 }
 
-// gridWork returns the work of a call. It is the same for every walk.
+// gridWork returns the work of a call. It is the same for every walk, and does not depend on the values of the grid:
+// large operands take up to 1.6 times as long for random positions as for smooth ones, and their cost is between these
+// times.
 func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1, Flops: gridOperations(c)}
-	work.AddUnits(graph.GoSimple, work.Flops)
+	work := graph.Work{StartedSteps: 1, Flops: gridFlops(c)}
 	c.AddStreamed(&work)
-	if operand := c.Meta(0); usesQuads(c) {
-		quads := float64(operand.Numel() / operand.Shape[1] * quadLanes(operand.Shape[1]) * elemBytes)
-		// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
-		// the time of writing them: 3*quads is one write and one read. The costs of taps are fitted with the streamed bytes
-		// above.
-		work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*quads) + float64(c.Out[0].Bytes())
-	}
-	return work
-}
-
-// gridOperations returns the cost of a call in graph.GoSimple operations, without memory access.
-func gridOperations(c *graph.Call) float64 {
 	mode, out := kit.Attrs[*gridSamplerAttrs](c).InterpolationMode, c.Out[0]
 	if out.Numel() == 0 {
-		return 0
+		return work
 	}
 	taps, channels := float64(maxTapsOf(mode, out.Rank()-2)), out.Shape[1]
 	positions := float64(out.Numel() / channels)
-	tapOps, resultOps := summedTapOps, sampledResultOps
-	switch {
-	case usesQuads(c):
-		tapOps, resultOps, channels = quadTapOps, quadResultOps, quadLanes(channels)
-	case taps == 4:
-		tapOps = unrolledTapOps
-	}
-	listOps := float64(listedTapOps*taps) + listedPositionOps // all channels share the list of taps of a position
+
+	// All channels share the list of taps of a position.
+	listCost := listedPositionCost + float64(listedTapCost*taps)
 	if mode != gridBicubic && out.Rank() == 4 {
-		listOps = [...]float64{gridBilinear: bilinearListOps, gridNearest: nearestListOps}[mode]
+		listCost = [...]float64{gridBilinear: 1, gridNearest: nearestListCost}[mode]
 	}
-	return positions * (listOps + float64(float64(channels)*(resultOps+float64(taps*tapOps))))
+	work.AddUnits(gridList, positions*listCost)
+
+	operand := c.Meta(0)
+	if !usesQuads(c) {
+		tapCost := summedTapCost
+		if taps == 4 {
+			tapCost = unrolledTapCost
+		}
+		work.AddUnits(gridSample, positions*float64(channels)*(storedResultCost+float64(tapCost*taps)))
+		return work
+	}
+	lanes := quadLanes(channels)
+	work.AddUnits(gridQuad, positions*float64(lanes/4)*(quadResultCost+float64(quadTapCost*taps)))
+	// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
+	// the time of writing them: 3*quadBytes is one write and one read.
+	quadBytes := float64(operand.Numel() / operand.Shape[1] * lanes * elemBytes)
+	work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*quadBytes) + float64(out.Bytes())
+	return work
+}
+
+// gridFlops returns the number of multiplications and additions of all taps.
+func gridFlops(c *graph.Call) float64 {
+	return float64(2*maxTapsOf(kit.Attrs[*gridSamplerAttrs](c).InterpolationMode, c.Out[0].Rank()-2)) *
+		float64(c.Out[0].Numel())
 }
 
 // reference computes each sample of each channel separately.
