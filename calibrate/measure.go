@@ -18,7 +18,7 @@ import (
 
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
 // median, because the minimum is the time at the highest clock frequency, at which networks do not run.
-func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
+func (p *probe) measure(ctx context.Context, minTime time.Duration) error {
 	prepared, err := p.prepare()
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 			p.stepWorks = append(p.stepWorks, n.WorkParts()...)
 		}
 	}
-	if err := prepared.runRepeatedly(ctx, callTime); err != nil {
+	if err := prepared.runRepeatedly(ctx, minTime); err != nil {
 		return err
 	}
 	p.runTimes = append(p.runTimes, prepared.watch.runTimes...)
@@ -75,7 +75,7 @@ func (p *probe) prepare() (*runnable, error) {
 	}
 	values := build.addCall(p.call)
 	for range p.chainedCalls {
-		values = build.addTimedCall(p.call, values[0])
+		values = build.addCallOn(p.call, values[0])
 	}
 	if err := build.graph.Err(); err != nil {
 		return nil, err
@@ -178,11 +178,11 @@ func (b *builder) addCall(call graph.RateCall) []*graph.Value {
 		}
 		list = append(list, value)
 	}
-	return b.addTimedCall(call, list...)
+	return b.addCallOn(call, list...)
 }
 
-// addTimedCall adds a call that is timed.
-func (b *builder) addTimedCall(call graph.RateCall, operands ...any) []*graph.Value {
+// addCallOn adds a call of the given operands.
+func (b *builder) addCallOn(call graph.RateCall, operands ...any) []*graph.Value {
 	if call.Make != nil {
 		return call.Make(b.graph, operands)
 	}
@@ -241,9 +241,9 @@ func randomTensor(meta tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
 }
 
 // runRepeatedly runs the graph repeatedly for the given time.
-func (r *runnable) runRepeatedly(ctx context.Context, callTime time.Duration) error {
+func (r *runnable) runRepeatedly(ctx context.Context, minTime time.Duration) error {
 	start := time.Now()
-	for runs := 0; runs < minRuns || time.Since(start) < callTime; runs++ {
+	for runs := 0; runs < minRuns || time.Since(start) < minTime; runs++ {
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ const minRuns = 4
 
 // stepNS returns the time of a step with almost no work, in nanoseconds, with cold or warm caches. It is the mean over
 // several steps with different code.
-func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float64, error) {
+func stepNS(ctx context.Context, minTime time.Duration, coldCaches bool) (float64, error) {
 	const mayFuse = false
 	build := newBuilder(mayFuse)
 	if coldCaches {
@@ -268,7 +268,7 @@ func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float
 	value := build.excludeFromTiming(build.graph.Apply("relu", nil, build.input(tensor.New(tensor.Float32, 32), 1)))
 	ops := []string{"neg", "abs", "square", "sqrt", "ceil", "exp", "reciprocal", "floor"}
 	for _, op := range ops {
-		value = build.addTimedCall(graph.RateCall{Op: op}, value)[0]
+		value = build.addCallOn(graph.RateCall{Op: op}, value)[0]
 	}
 	build.graph.Output("y", value)
 	if err := build.graph.Err(); err != nil {
@@ -278,6 +278,6 @@ func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float
 	if err != nil {
 		return 0, err
 	}
-	err = prepared.runRepeatedly(ctx, callTime)
+	err = prepared.runRepeatedly(ctx, minTime)
 	return median(prepared.watch.runTimes) / float64(len(ops)), err
 }

@@ -159,8 +159,8 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 
 // toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
 // as_strided depends on this layout. For a view, base is the tensor of the operand, and the result is a view of base.
-// The result is t itself if t has the storage of base, if base does not have the inferred layout, or if the value is
-// packed or dynamic.
+// The result is t itself if t has the storage of base, if base does not have the layout inferred for the operand, or if
+// the value is packed or dynamic.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t

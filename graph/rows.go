@@ -32,7 +32,8 @@ type Rows struct {
 	// dimensions of the view [n, ChannelGroups, c/ChannelGroups, ...] of operand 0. Results then have the shape of
 	// operand 0.
 	ChannelGroups int
-	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to the shape of operand 0.
+	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to Shape or, if Shape is
+	// nil, to the shape of operand 0.
 	In []int
 	// Channels marks the operands of Code that are vectors along dimension 1. Nil marks none. All other vectors are along
 	// the last dimension.
@@ -71,8 +72,8 @@ func (r *Rows) Fits(shape []int) bool {
 }
 
 // SplitsRows reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long
-// or too few. The pieces are folded separately, and their results are combined. A program that reads the rows again
-// after a fold needs a second step of the graph.
+// or too few. The pieces are folded separately, and their results are combined. An expression that combines
+// elements of a row with the result of a fold of this row then needs a second step of the graph.
 func (r *Rows) SplitsRows(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {
@@ -153,7 +154,7 @@ func (r *Rows) UnsuitedReason(shape []int) string {
 	return r.unsuited(shape)
 }
 
-// unsuited is UnsuitedReason without cutting: rows that are too long or too few are also a reason.
+// unsuited is UnsuitedReason for rows that are not split. It therefore also rejects rows that are too long or too few.
 func (r *Rows) unsuited(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {

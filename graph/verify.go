@@ -20,8 +20,8 @@ const (
 	// layout may be chosen: see [Node.LayoutIsFree].
 	Typed
 	// LaidOut means that pins are met. Every node whose op has implementations has a chosen implementation, which
-	// supports the layouts of the node's operands and outputs. Once this property is established, passes add and remove
-	// only copies of constants.
+	// supports the layouts of the node's operands and outputs. Once this property is established, the only nodes that
+	// passes may add or remove are copies of constants.
 	LaidOut
 )
 
@@ -79,7 +79,7 @@ func Verify(g *Graph, props Props) error {
 	return nil
 }
 
-// verifier collects the errors of a graph. Value.ContainedIn is the concatenation whose memory contains a value.
+// verifier collects the errors of a graph.
 type verifier struct {
 	graph         *Graph
 	errs          Errors

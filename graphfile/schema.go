@@ -409,7 +409,7 @@ func typeSchema(field graph.Field, name string) object {
 	if field.OneOf != nil { // the only permitted strings
 		return object{"enum": field.OneOf}
 	}
-	return object{"type": "string"} // type string, or a condition on sizes
+	return object{"type": "string"} // "string", or "condition": a condition on sizes, written as text
 }
 
 // complexTextSchema is a complex number in Python's notation.

@@ -9,12 +9,12 @@ import (
 // arena is not an expression: it is computed when sizes are bound.
 type MemoryFormulas struct {
 	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps write, as an expression over symbols."`
-	AtOnce  string `json:"at_once_bytes" doc:"The maximum number of bytes of intermediate values that are live at once if steps run in order, as an expression over symbols; this neglects that a step that overwrites an operand needs less, and that steps that run at the same time need more."`
+	AtOnce  string `json:"at_once_bytes" doc:"The maximum number of bytes of intermediate values that are live at once if steps run in order, as an expression over symbols. Steps that overwrite an operand need less, and steps that run at the same time need more; the expression ignores both."`
 }
 
 const (
-	// maxMoments is the maximum number of operands of MemoryFormulas.AtOnce. The expression is a maximum; each operand
-	// has the bytes that are live at one moment, during a step.
+	// maxMoments is the maximum number of operands of MemoryFormulas.AtOnce. The expression is a maximum. Each
+	// operand is the number of bytes that are live during one step.
 	maxMoments = 24
 	maxNodes   = 1 << 14 // maximum number of nodes of a graph for which AtOnce is computed
 )

@@ -37,7 +37,7 @@ func TestDimParamsThatAreNoNames(t *testing.T) {
 		{Size: 5}, {Symbol: "in_x_dim5"}, {Size: 1}, {Expr: "batch_size - 1"}, {Size: 2}, {Size: 1}}, g.Inputs[0].Dims)
 
 	_, err = toGraph(m, Options{Dims: map[string]int{"batch-size": 3, "batch_size_": 4}})
-	require.ErrorContains(t, err, "the size batch_size_ is given twice: it is also called batch_size_")
+	require.ErrorContains(t, err, `the size batch_size_ is given twice: as "batch-size" and as "batch_size_"`)
 	_, err = toGraph(flattened("L-1"), Options{Dims: map[string]int{"L": 0}})
 	require.ErrorContains(t, err, "size 0: L-1 is -1")
 }

@@ -4296,7 +4296,7 @@ func LinalgSolveTriangular(self, b *graph.Value, upper bool, attrs ...LinalgSolv
 
 // LinalgSvdAttrs are the optional attributes of [LinalgSvd].
 type LinalgSvdAttrs struct {
-	// U and Vh are square; else they have the smaller size (default true)
+	// U and Vh are square; else U has min(rows, columns) columns, and Vh as many rows (default true)
 	FullMatrices *bool `attr:"full_matrices"`
 	// null; PyTorch has drivers for GPUs only
 	Driver string `attr:"driver"`
@@ -4304,9 +4304,9 @@ type LinalgSvdAttrs struct {
 
 // LinalgSvd is the op linalg_svd.
 //
-// Returns the factors of matrices U diag(S) Vh: orthonormal columns, singular values in descending order, and
-// orthonormal rows. Columns of U and rows of Vh can be multiplied by numbers of magnitude 1. Dimensions before
-// the last two are a batch.
+// Factors each matrix as U diag(S) Vh. U has orthonormal columns, S the singular values in descending order, and
+// Vh orthonormal rows. The factors are not unique: column i of U can have a factor of magnitude 1, and row i of
+// Vh its reciprocal. Dimensions before the last two are a batch.
 func LinalgSvd(a *graph.Value, attrs ...LinalgSvdAttrs) (u, s, vh *graph.Value) {
 	made := node("linalg_svd", 3, nonzeroAttrs(attrs), a)
 	return made[0], made[1], made[2]
@@ -6111,7 +6111,7 @@ func PixelUnshuffle[A Int](self *graph.Value, downscaleFactor A) *graph.Value {
 type PointwiseAttrs struct {
 	// names of the inputs; default: x, y, z, a, b, c, d, u, v, w
 	Params []string `attr:"params"`
-	// Numbers are attributes of any name: number with a name in the expression.
+	// Numbers has further attributes by name: number with a name in the expression.
 	Numbers map[string]tensor.Scalar `attr:"*"`
 }
 
@@ -7701,7 +7701,7 @@ func SumToSize[A Ints](self *graph.Value, size A) *graph.Value {
 
 // SvdAttrs are the optional attributes of [Svd].
 type SvdAttrs struct {
-	// U and V have the smaller size; else they are square (default true)
+	// U and V have min(rows, columns) columns; else they are square (default true)
 	Some *bool `attr:"some"`
 	// compute U and V; else they are 0 (default true)
 	ComputeUv *bool `attr:"compute_uv"`
@@ -7709,7 +7709,7 @@ type SvdAttrs struct {
 
 // Svd is the op svd.
 //
-// Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint. Dimensions
+// Factors each matrix as U diag(S) V^H, as linalg_svd does, but returns V in place of its adjoint. Dimensions
 // before the last two are a batch.
 func Svd(self *graph.Value, attrs ...SvdAttrs) (u, s, v *graph.Value) {
 	made := node("svd", 3, nonzeroAttrs(attrs), self)

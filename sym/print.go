@@ -115,7 +115,7 @@ func operand(e *expr) string {
 	return "(" + e.String() + ")"
 }
 
-// printedSize returns the number of symbols and numbers in the printed form.
+// printedSize returns the number of symbols, functions and numbers in the printed form.
 func (e *expr) printedSize() int {
 	total := 0
 	for _, t := range e.terms {

@@ -8,8 +8,8 @@
 // It is written by hand because libraries are slow: `graphrun view` takes 0.15 s of CPU for a picture of 2,000 boxes
 // and 2,440 edges, and the layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script) and 35 s
 // with Graphviz as WebAssembly (go-graphviz 0.2 adds 6.6 MB to a program; November 2026). nulab/autog 0.11 panics on
-// this graph, and gonum has no layered drawings. Pages also need the routes of nets by layer, to fold groups without a
-// new layout.
+// this graph, and gonum has no layered drawings. The HTML pages of
+// `graphrun view` also need the routes of nets by layer, so that a reader can fold a group without a new layout.
 package graphdraw
 
 import (
@@ -75,11 +75,11 @@ const (
 	netGap      = 12.0  // in a layer, between nets that cross the layer, and between such a net and a box
 	minLayerGap = 34.0  // between layers
 	maxLayerGap = 110.0 // between layers
-	slope       = 0.09  // increase of a layer gap for each unit of the horizontal distance of its widest segment
+	slope       = 0.09  // a layer gap grows by slope times the width of its widest segment
 )
 
-// MaxCells is the maximum number of cells of a drawing. A cell is a box, or the crossing of a net through a layer
-// between its boxes.
+// MaxCells is the maximum number of cells of a drawing. A cell is a box, or the place where a net crosses a layer
+// between the layers of its boxes.
 const MaxCells = 1 << 18
 
 // ErrTooLarge is the error of a graph that needs more than MaxCells cells.
@@ -128,7 +128,8 @@ type layeredLayout struct {
 	trunks [][]int // for each net, the cells in which it crosses layers, from top to bottom
 }
 
-// cellsOf returns a layout with connected cells, without positions. ranks are the layers of boxes.
+// cellsOf returns a layout of connected cells in layers. The x coordinates of cells are not set, and the order in a
+// layer is arbitrary. ranks are the layers of boxes.
 func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	layout := &layeredLayout{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)),
 		trunks: make([][]int, len(nets))}

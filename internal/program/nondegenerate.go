@@ -15,9 +15,9 @@ const (
 )
 
 // NondegenerateSizes returns sizes of the open symbols, the symbols without a fixed size. At these sizes, every size
-// that depends on the symbols is at least 2. A size of 0 or 1 makes the layout of a value ambiguous, so its plan may be
-// poor for other sizes. The search starts at the first hint or the assumed sizes, and doubles each symbol on which a
-// size of 0 or 1 depends. NondegenerateSizes returns nil if the search fails.
+// that depends on the symbols is at least 2. With a size of 0 or 1, the layout of a value is ambiguous, so a plan for
+// this size may be poor for others. The search starts at the first hint or the assumed sizes. It doubles each symbol on
+// which a size of 0 or 1 depends. NondegenerateSizes returns nil if the search fails.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
@@ -40,15 +40,23 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 		sizes[i] = p.Clamp(i, max(sizes[i], 2))
 	}
 	for range maxDoublings {
-		degenerate, ok := p.degenerateSymbols(ctx, sizes)
-		if ok && len(degenerate) == 0 {
-			return sizes
+		var degenerate []int
+		g, err := p.GraphAt(ctx, sizes)
+		interrupt.Check(ctx)
+		if err == nil && largestInputElements(g) > maxElements {
+			return nil
 		}
-		if !ok { // inference fails at sizes this small: double all of them
+		if err == nil {
+			degenerate, err = p.degenerateSymbols(ctx, g, sizes)
+		}
+		switch {
+		case err != nil: // inference fails at sizes this small: double all of them
 			degenerate = nil
 			for i := range sizes {
 				degenerate = append(degenerate, i)
 			}
+		case len(degenerate) == 0:
+			return sizes
 		}
 		doubled := slices.Clone(sizes)
 		for _, i := range degenerate {
@@ -62,14 +70,9 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 	return nil
 }
 
-// degenerateSymbols returns the open symbols on which sizes of 0 or 1 depend. ok is false if the graph cannot be
-// inferred.
-func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []int, ok bool) {
-	g, err := p.GraphAt(ctx, sizes)
-	interrupt.Check(ctx)
-	if err != nil || largestInputElements(g) > maxElements {
-		return nil, false
-	}
+// degenerateSymbols returns the open symbols on which sizes of 0 or 1 in g depend, the graph at the given sizes. It
+// returns an error if the graph cannot be inferred at twice a size.
+func (p *Program) degenerateSymbols(ctx context.Context, g *graph.Graph, sizes []int) (list []int, err error) {
 	for i := range sizes {
 		doubled := slices.Clone(sizes)
 		if doubled[i] = p.Clamp(i, 2*sizes[i]); doubled[i] == sizes[i] {
@@ -78,13 +81,13 @@ func (p *Program) degenerateSymbols(ctx context.Context, sizes []int) (list []in
 		doubledGraph, err := p.GraphAt(ctx, doubled)
 		interrupt.Check(ctx)
 		if err != nil {
-			return nil, false
+			return nil, err
 		}
 		if hasDegenerateSize(g, doubledGraph) {
 			list = append(list, i)
 		}
 	}
-	return list, true
+	return list, nil
 }
 
 // hasDegenerateSize reports whether a size in g is 0 or 1 and differs from the size in changed. changed is the same

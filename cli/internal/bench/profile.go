@@ -54,7 +54,7 @@ type profiledRun struct {
 // profiledGraph has the times of the steps of a graph. The graph may run several times as a nested run.
 type profiledGraph struct {
 	run          *exec.Run          // the first run of the graph
-	currentTimes []stepTime         // the time of each step in the current run
+	currentTimes []stepTime         // the time of each step in the current outer run, over all nested runs
 	times        map[int][]stepTime // the times of steps in each run, by the run's index in profile.profiledRuns
 	reusable     []*runRecord       // records of ended runs, with cleared times, for the next runs
 }
@@ -231,7 +231,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	if wallTime := max(0, merged.last-merged.first-merged.nested); workers == 1 {
-		// The worker may have computed other steps between its parts of this step. busy excludes their times.
+		// The worker may have left the step, computed other steps and come back. busy excludes the time of those steps.
 		sum.wallTime += min(wallTime, busy)
 	} else {
 		sum.wallTime += wallTime

@@ -73,7 +73,8 @@ func (builder *groupBuilder) repeatLabel(first, last *item, period int) string {
 // hash returns a hash of an item. Equal items have equal hashes.
 func (builder *groupBuilder) hash(it *item) uint64 {
 	// The hash includes the distance from each box to each operand, in positions. Distance 0 stands for operands that do
-	// not distinguish items: inputs, operands outside a group, and operands of an ungrouped box over a long distance.
+	// not distinguish items: inputs; for a group, operands before its first box; for a single box, operands that are more
+	// than maxDistance positions away.
 	const maxDistance = 16
 	var digest maphash.Hash
 	digest.SetSeed(blockSeed)

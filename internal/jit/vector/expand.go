@@ -15,7 +15,7 @@ import (
 // loop.
 func expandIfSupported(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
-		return nil, target.Unsupported("the processor needs AVX2 or NEON, and has the features %v", cpu)
+		return nil, target.Unsupported("machine code needs AVX2 or NEON; the processor has %v", cpu)
 	}
 	if !loop.Code.Compilable() {
 		return nil, target.Unsupported("the expression has a function without machine code")
@@ -33,8 +33,8 @@ func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 }
 
 // expandLoop expands elementary functions to primitives. available has the optional operations that the expansion may
-// use. The expansion renumbers all values and updates only the outputs. Folded values are therefore added to the
-// outputs during the expansion.
+// use. The expansion renumbers all values. It replaces the numbers in the outputs, but not those in the folds.
+// Folded values are therefore added to the outputs during the expansion.
 func expandLoop(loop *expr.Loop, available expand.Target) (*expr.Loop, error) {
 	outCount := len(loop.Code.Out)
 	code := *loop.Code

@@ -72,7 +72,7 @@ func TestUnsupported(t *testing.T) {
 		"the expression has a function without machine code": func() (*Loop, error) {
 			return Compile(calls(), machine.AVX2, Options{})
 		},
-		"the processor needs AVX2 or NEON, and has the features portable": func() (*Loop, error) {
+		"machine code needs AVX2 or NEON; the processor has portable": func() (*Loop, error) {
 			return Compile(one(t, expr.Add, tensor.Float32), machine.Portable, Options{})
 		},
 		"the loop has 26 pointers: want at most 24": func() (*Loop, error) {

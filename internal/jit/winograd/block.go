@@ -142,10 +142,10 @@ func (part Part) contains(row, col int) bool {
 	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
 }
 
-// inputBlock returns the transform of a tile's pixels to points: of the columns, then of the rows. Pixels outside the
-// part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of points are
-// computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the registers
-// of AVX-512 and NEON.
+// inputBlock returns the block that transforms the pixels of a tile to points: first each column, then each row. Pixels
+// outside the part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of
+// points are computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the
+// registers of AVX-512 and NEON.
 func (f Form) inputBlock(part Part) *block {
 	out := new(block)
 	size := f.N()
@@ -219,7 +219,7 @@ func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.Epilogue
 	channelOperands := map[int]valueID{}
 	for row := range rows {
 		for col, value := range f.outputTransform(out, transformed[row]) {
-			if col < cols { // lower prunes the operations for other columns
+			if col < cols { // codeGen.lower drops the operations for other columns
 				value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
 				for _, step := range epilogue {
 					value = out.epilogueStep(step, value, row, col, channelOperands)

@@ -16,9 +16,10 @@ type castWithStridesAttrs struct {
 	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
 }
 
-// castWithStrides is an op that converts a value to a dtype and gives it exact strides. A memory format would not
-// determine the strides of dimensions of size 1. The op is not in the catalogue. If a pointwise node computes the
-// value, the op is fused with this node, and the fused loop writes the strided result without a copy.
+// castWithStrides is an op that converts a value to a dtype and gives it exact strides. It takes strides and not a
+// memory format, because a format does not determine the strides of dimensions of size 1. The op is not in the
+// catalogue. If a pointwise node computes the value, the op is fused with this node, and the fused loop writes the
+// strided result without a copy.
 var castWithStrides = kit.Define[*castWithStridesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "cast_with_strides",

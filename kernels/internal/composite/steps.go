@@ -31,23 +31,24 @@ var (
 	unaryExamples = []graph.Example{kit.UnaryExample}
 )
 
-// noLoops is [graph.Facts.Parallel] of ops without independent loops, because the sizes of their results depend on all
+// noLoops is the [graph.Facts.Parallel] of ops that have no independent loops: the sizes of their results depend on all
 // operands or on an attribute.
 func noLoops(*graph.Call) []graph.Parallel { return nil }
 
-// define defines an op by a sequence of other ops, which the function results applies. The list `in` has an element for
-// each parameter, which is null for an omitted operand. Further operands of a variadic parameter follow.
-func define[A any](semantics graph.Semantics, results func(s applier, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
+// define defines an op as a sequence of other ops. The callback apply applies them and returns the op's results. Its
+// list `in` has an element for each parameter, which is null for an omitted operand. Further operands of a variadic
+// parameter follow.
+func define[A any](semantics graph.Semantics, apply func(s applier, a A, in []*graph.Arg) []*graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Applier) []*graph.Arg {
-		return results(applier{s}, kit.Attrs[A](s.Call), applier{s}.operands(len(semantics.Params)))
+		return apply(applier{s}, kit.Attrs[A](s.Call), applier{s}.operands(len(semantics.Params)))
 	})
 }
 
 // defineOneResult is define for an op with one result.
 func defineOneResult[A any](semantics graph.Semantics,
-	result func(s applier, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
+	apply func(s applier, a A, in []*graph.Arg) *graph.Arg) *graph.Op {
 	return compose.Define[A](graph.Op{Semantics: semantics}, func(s *compose.Applier) []*graph.Arg {
-		return []*graph.Arg{result(applier{s}, kit.Attrs[A](s.Call), applier{s}.operands(len(semantics.Params)))}
+		return []*graph.Arg{apply(applier{s}, kit.Attrs[A](s.Call), applier{s}.operands(len(semantics.Params)))}
 	})
 }
 
@@ -62,7 +63,7 @@ func (s applier) operands(n int) []*graph.Arg {
 
 // unary applies an op with one operand.
 //
-//go:noinline // like methods below, saves code and compile time: it has many callers, none of them hot
+//go:noinline // here and below, to save code and compile time: the methods have many callers, none of them hot
 func (s applier) unary(op *graph.Op, x *graph.Arg) *graph.Arg { return s.Apply(op, nil, x) }
 
 // binary applies an op with two operands.
@@ -111,7 +112,8 @@ func (s applier) sum(x *graph.Arg, keepdim bool, dims []int) *graph.Arg {
 	return s.Apply(reduce.Sum, graph.Attrs{"dim": dims, "keepdim": keepdim}, x)
 }
 
-// slice returns the view of the indices from start to end along a dimension; nil stands for the size.
+// slice returns the view of the indices from start to end along a dimension. A null start is 0, and a null end is the
+// size.
 //
 //go:noinline
 func (s applier) slice(x *graph.Arg, dim int, start, end any) *graph.Arg {

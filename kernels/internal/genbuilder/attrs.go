@@ -148,7 +148,7 @@ func (f *function) writeStruct(out *bytes.Buffer) {
 		}
 	}
 	if additional := f.op.Schema.Additional; additional != nil {
-		writeWrapped(out, "\t", "", "Numbers are attributes of any name: "+additional.Doc+".")
+		writeWrapped(out, "\t", "", "Numbers has further attributes by name: "+additional.Doc+".")
 		out.WriteString("\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n")
 	}
 	if slices.ContainsFunc(f.optional, isComputable) {

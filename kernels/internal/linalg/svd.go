@@ -11,7 +11,7 @@ import (
 )
 
 type linalgSVDAttrs struct {
-	FullMatrices bool    `attr:"full_matrices" default:"true" doc:"U and Vh are square; else they have the smaller size"`
+	FullMatrices bool    `attr:"full_matrices" default:"true" doc:"U and Vh are square; else U has min(rows, columns) columns, and Vh as many rows"`
 	Driver       *string `attr:"driver" default:"none" doc:"null; PyTorch has drivers for GPUs only"`
 }
 
@@ -20,19 +20,20 @@ type svdvalsAttrs struct {
 }
 
 type svdAttrs struct {
-	Some      bool `attr:"some" default:"true" doc:"U and V have the smaller size; else they are square"`
+	Some      bool `attr:"some" default:"true" doc:"U and V have min(rows, columns) columns; else they are square"`
 	ComputeUV bool `attr:"compute_uv" default:"true" doc:"compute U and V; else they are 0"`
 }
 
 // Ops that compute singular values of matrices.
 var (
 	LinalgSVD = matrixOp(graph.SchemaOf[*linalgSVDAttrs](), graph.Semantics{Name: "linalg_svd",
-		Doc: "Returns the factors of matrices U diag(S) Vh: orthonormal columns, singular values in descending order, and " +
-			"orthonormal rows. Columns of U and rows of Vh can be multiplied by numbers of magnitude 1.",
+		Doc: "Factors each matrix as U diag(S) Vh. U has orthonormal columns, S the singular values in descending order, " +
+			"and Vh orthonormal rows. The factors are not unique: column i of U can have a factor of magnitude 1, and row i " +
+			"of Vh its reciprocal.",
 		Params: []graph.Param{operandA}, Outputs: []string{"U", "S", "Vh"},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			attrs := kit.Attrs[*linalgSVDAttrs](c)
-			u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
+			u, s, vh, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
 				if attrs.FullMatrices {
 					return rows, cols
 				}
@@ -41,7 +42,7 @@ var (
 			if err == nil {
 				err = checkDriver(c, attrs.Driver)
 			}
-			return c.NewResults(u, s, v), err
+			return c.NewResults(u, s, vh), err
 		},
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: linalgSVD[float64], complex: linalgSVD[complex128], solverElements: svdElements,
@@ -59,16 +60,16 @@ var (
 	}, algorithm{float: singularValues[float64], complex: singularValues[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{1})})
 	SVD = matrixOp(graph.SchemaOf[*svdAttrs](), graph.Semantics{Name: "svd",
-		Doc:    "Returns the factors of matrices U diag(S) V^H, as linalg_svd does, but V in place of its adjoint.",
+		Doc:    "Factors each matrix as U diag(S) V^H, as linalg_svd does, but returns V in place of its adjoint.",
 		Params: selfOnly, Outputs: []string{"U", "S", "V"}, Infer: inferSVD,
 		Examples: examples(nil, tallExample, wideExample, complexExample),
 	}, algorithm{float: svdWithV[float64], complex: svdWithV[complex128], solverElements: svdElements,
 		ranks: fixedRanks([]int{2}, []int{2, 1, 2})})
 )
 
-// svdElements is algorithm.solverElements for singular values. It returns a bound: U and V together have at most as
-// many elements as the results or, if U and V are not results, as two operands. Each of the at most four other matrices
-// of the solver has at most as many elements as the operand.
+// svdElements is algorithm.solverElements for singular values. It returns a bound. U and V together have at most
+// max(2*in, out) elements. Each of the at most four other matrices of the solver has at most as many elements as the
+// operand.
 func svdElements(in, out int) int { return 4*in + max(2*in, out) }
 
 // checkDriver returns PyTorch's error for a driver. PyTorch checks the driver only if the operand has elements.
@@ -85,28 +86,28 @@ func checkDriver(c *graph.Call, driver *string) error {
 		"backend.")
 }
 
-// svdTypes returns the types of U, S and Vh. The function sizes returns the number of columns of U and the number of
-// rows of Vh, for an operand with the given numbers of rows and columns, whose minimum is minSize.
-func svdTypes(c *graph.Call, sizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, v tensor.Type,
+// svdTypes returns the types of U, S and Vh for an operand of rows x cols elements. factorSizes returns the number of
+// columns of U and the number of rows of Vh; minSize is min(rows, cols).
+func svdTypes(c *graph.Call, factorSizes func(rows, cols, minSize sym.Int) (sym.Int, sym.Int)) (u, s, vh tensor.Type,
 	err error) {
 	aType := c.Type(0)
 	if err = (matrixCheck{name: "linalg.svd", kernel: "linalg_svd", integerErrorNamesOp: true}).check(aType); err != nil {
-		return u, s, v, err
+		return u, s, vh, err
 	}
 	rank := aType.Rank()
 	rows, cols := aType.Shape[rank-2], aType.Shape[rank-1]
 	minSize := rows.Min(cols)
-	uCols, vhRows := sizes(rows, cols, minSize)
+	uCols, vhRows := factorSizes(rows, cols, minSize)
 	s = tensor.NewType(aType.DType.ToReal(), withBatch(batchSizes(aType), minSize)...)
 	if u, err = columnMajor(aType.DType, withBatch(batchSizes(aType), rows, uCols)...); err == nil {
-		v, err = columnMajor(aType.DType, withBatch(batchSizes(aType), vhRows, cols)...)
+		vh, err = columnMajor(aType.DType, withBatch(batchSizes(aType), vhRows, cols)...)
 	}
-	return u, s, v, err
+	return u, s, vh, err
 }
 
 func inferSVD(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*svdAttrs](c)
-	u, s, v, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
+	u, s, vh, err := svdTypes(c, func(rows, cols, minSize sym.Int) (sym.Int, sym.Int) {
 		if attrs.Some && attrs.ComputeUV {
 			return minSize, minSize
 		}
@@ -115,12 +116,12 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	rank := v.Rank()
+	rank := vh.Rank()
 	if !attrs.ComputeUV { // U and V are square zeros: PyTorch returns a row-major U, and V with the strides of Vh
 		u, err = kit.FreshType(u.DType, u.Shape)
-		return c.NewResults(u, s, v), err
+		return c.NewResults(u, s, vh), err
 	}
-	v, err = v.Transpose(rank-2, rank-1)
+	v, err := vh.Transpose(rank-2, rank-1)
 	return c.NewResults(u, s, v), err
 }
 

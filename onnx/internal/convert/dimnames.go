@@ -29,8 +29,8 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
-// bounds returns the bounds of a new symbol, with the symbol's spelling in the model.
-func (m *Model) bounds(symbol string) (bounds graph.Bounds) {
+// unlimited returns bounds without limits for a symbol, with the symbol's dim_param as NameInFile.
+func (m *Model) unlimited(symbol string) (bounds graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
 			bounds.NameInFile = spelled
@@ -42,13 +42,13 @@ func (m *Model) bounds(symbol string) (bounds graph.Bounds) {
 // Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. It
 // is an error to give both names of a symbol.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
-	sizes := make(map[string]int, len(given))
+	sizes, names := make(map[string]int, len(given)), make(map[string]string, len(given))
 	for _, name := range sorted.Keys(given) {
 		symbol := m.Symbol(name)
-		if _, exists := sizes[symbol]; exists {
-			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, name)
+		if other, exists := names[symbol]; exists {
+			return nil, fmt.Errorf("the size %s is given twice: as %q and as %q", symbol, other, name)
 		}
-		sizes[symbol] = given[name]
+		sizes[symbol], names[symbol] = given[name], name
 	}
 	return sizes, nil
 }
@@ -119,8 +119,8 @@ func isArithmetic(text string, identifiers map[string]bool) bool {
 	return slices.ContainsFunc(strings.Split(text, "-"), func(word string) bool { return !isSymbol(word) })
 }
 
-// dim returns size i of an input, whose dim_param is text: a number, a symbol or an expression. Symbols in fixed are
-// replaced by numbers.
+// dim returns size i of an input as a number, a symbol or an expression. text is the dim_param of the size. Symbols in
+// fixed are replaced by numbers.
 func (m *Model) dim(input string, i int, text string, fixed map[string]int) (graph.Dim, error) {
 	if !hasLetter(text) {
 		text = generatedName(input, i)

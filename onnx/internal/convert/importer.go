@@ -289,7 +289,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	for _, dim := range dims {
 		for _, symbol := range symbolsOf(dim) {
 			if _, ok := im.graph.Symbols[symbol]; !ok {
-				im.graph.Symbols[symbol] = im.model.bounds(symbol)
+				im.graph.Symbols[symbol] = im.model.unlimited(symbol)
 			}
 		}
 	}

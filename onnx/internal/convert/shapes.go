@@ -44,7 +44,7 @@ func (im *importer) bindHints(first, step int) error {
 					continue
 				}
 				hint := first + len(im.hints)*step
-				im.graph.Symbols[symbol], im.hints[symbol] = im.model.bounds(symbol), hint
+				im.graph.Symbols[symbol], im.hints[symbol] = im.model.unlimited(symbol), hint
 				if err := im.symbols.AddInput(symbol, hint); err != nil {
 					return fmt.Errorf("input %q: %w", declared.Name, err)
 				}
