@@ -110,7 +110,7 @@ func (p *Program) readsFrom(i, first int) bool {
 // runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
 // of the latest step of the group for which all operands are ready.
 func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, end int) error {
-	var nextChunk [maxGroupSteps]int // next[k] is the next chunk of step k of the group
+	var nextChunk [maxGroupSteps]int // nextChunk[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
 		step := &s.program.steps[i]
 		phase, chunk := &step.kernel.Phases[0], nextChunk[i-first]

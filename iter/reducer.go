@@ -148,7 +148,7 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 			results := r.seekUnit(&memory, unit)
 			r.writeResults(&memory, ptrs, r.reduce(&memory, in, unit, results, 0, r.reducedLen), unit, results)
 		}
-	case phase == 0: // chunk = piece*units + unit
+	case phase == 0: // chunk = piece*unitCount + unit
 		unit, piece := chunk%r.unitCount, chunk/r.unitCount
 		results := r.seekUnit(&memory, unit)
 		acc := r.reduce(&memory, in, unit, results, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))

@@ -295,8 +295,8 @@ func (t *Tensor) multiplicities() []float64 {
 	counts := make([]float64, n)
 	counts[0] = 1
 	for dim, stride := range t.Strides {
-		// sums has the counts for the dimensions 0 to dim: sums[p] is counts[p] + counts[p-step] + ..., with Shape[dim]
-		// terms. It is computed from sums[p-step].
+		// sums has the counts for the dimensions 0 to dim: sums[p] is counts[p] + counts[p-stride] + ..., with Shape[dim]
+		// terms. It is computed from sums[p-stride].
 		sums := make([]float64, n)
 		for position := range sums {
 			sums[position] = counts[position]

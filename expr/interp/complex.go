@@ -46,12 +46,13 @@ func (prep *preparer) complexLoop(re, im expr.Value) (loop, []expr.Value) {
 }
 
 // complexNumber returns the value of the complex64 number with the given parts, or None. The value is either the load
-// of the real part, which the imaginary part follows in memory, or a constant that is appended to the code.
+// of the real part, which the imaginary part follows in memory, or a constant that is appended to the code. A load that
+// an output stores is not a complex number: its place is a copy of one part.
 func (prep *preparer) complexNumber(re, im expr.Value) expr.Value {
 	first, second := prep.code.Insts[re], prep.code.Insts[im]
 	switch {
 	case first.Op != second.Op || first.DType != tensor.Float32 || second.DType != tensor.Float32:
-	case first.Op == expr.Load && first.A == second.A && first.Imm == 0 && second.Imm == 1:
+	case first.Op == expr.Load && first.A == second.A && first.Imm == 0 && second.Imm == 1 && !prep.isStored(re):
 		return re
 	case first.Op == expr.Const:
 		prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: tensor.Complex64, A: expr.None,
@@ -59,6 +60,12 @@ func (prep *preparer) complexNumber(re, im expr.Value) expr.Value {
 		return expr.Value(len(prep.code.Insts) - 1)
 	}
 	return expr.None
+}
+
+// isStored reports whether an output stores a value.
+func (prep *preparer) isStored(v expr.Value) (stored bool) {
+	prep.eachOutput(func(output expr.Value, _ place) { stored = stored || output == v })
+	return stored
 }
 
 // complexCall returns the loop of a function of the complex number with the parts a and b.

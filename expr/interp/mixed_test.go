@@ -50,12 +50,15 @@ func TestMixedLoops(t *testing.T) {
 	}
 }
 
-// TestComplexComparisons compares comparisons of complex64 numbers with the definition. A comparison is one step if the
-// parts are adjacent.
-func TestComplexComparisons(t *testing.T) {
+// TestComplexLoops compares comparisons, selections and functions of complex64 numbers with the definition. They are one
+// step if the parts are adjacent. The parts of an operand that is also stored are separate.
+func TestComplexLoops(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 42))
 	for text, steps := range map[string]int{"x == y": 1, "x != 0": 1, "x == complex(1, -0.0)": 1, "x == 0": 1,
-		"x != conj(y)": 4, "real(x) == imag(y) and imag(x) == real(y)": 3} {
+		"x != conj(y)": 4, "real(x) == imag(y) and imag(x) == real(y)": 3,
+		"where(real(x) > 0, x, y)": 2, "where(real(x) > 0, x, complex(1, 2))": 2, "asin(x)": 1, "asin(conj(x))": 2,
+		"(where(real(y) > 0, x, y), real(x))": 6, "(where(imag(y) > 0, y, x), conj(x))": 7, "(x != y, real(x))": 5,
+		"(x != 0, imag(x), real(x))": 7} {
 		c := codeOf(t, text, tensor.Complex64, tensor.Complex64)
 		p, err := New(&expr.Loop{Code: c, Uniform: make([]bool, len(c.In))})
 		if err != nil {

@@ -105,8 +105,10 @@ func New(loop *expr.Loop) (*Runner, error) {
 	}
 	prep.addStores()
 	widestSize := 1
-	for _, inst := range prep.code.Insts {
-		widestSize = max(widestSize, inst.DType.Size())
+	for v, inst := range prep.code.Insts {
+		if prep.isRead[v] {
+			widestSize = max(widestSize, inst.DType.Size())
+		}
 	}
 	runner.blockLen = blockBytes / widestSize
 	if loop.CombinesLanes {
@@ -142,6 +144,9 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	instCount := len(prep.code.Insts)
 	prep.initialCells, prep.uniform = make([]uint64, instCount), make([]bool, instCount)
 	prep.places, prep.lastReader = make([]place, instCount), make([]int, instCount)
+	for v, inst := range prep.code.Insts {
+		prep.uniform[v] = inst.Op == expr.Const // joinConversions appends constants after their readers
+	}
 	for v, inst := range prep.code.Insts {
 		if inst.Op == expr.Const {
 			prep.places[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}

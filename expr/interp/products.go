@@ -14,7 +14,7 @@ import (
 // sumLoops makes the loops of the sums of products of one [mixedOp] of Add: an addition with the dtypes of its
 // operands, computation and result. The signs are 1 or -1.
 type sumLoops struct {
-	ofProducts  func(sign int) loop              // a*b + sign * c*d; nil for integers, which no op combines so
+	ofProducts  func(sign int) loop              // a*b + sign * c*d; nil for integers: only one product is joined
 	withProduct func(sign, productSign int) loop // sign*a + productSign * b*c; may return nil
 }
 
@@ -161,10 +161,10 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	case !hasLoops:
 	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
 		return loops.ofProducts(sign), slices.Concat(first, second)
-	case isFirstProduct:
-		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)
 	case isSecondProduct:
 		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, second...)
+	case isFirstProduct:
+		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)
 	}
 	return nil, nil
 }

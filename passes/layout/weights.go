@@ -94,7 +94,7 @@ func (m *Model) findPlanBounds() {
 		if computed == nil {
 			continue
 		}
-		// Both are maxima over the labels; reads is by operand.
+		// Both are maxima over the labels; maxReadCosts is by operand.
 		maxNodeCost, maxReadCosts := 0.0, make([]float64, len(m.Problem.Graph.Nodes[i].In))
 		for k := range computed.labels {
 			maxNodeCost = max(maxNodeCost, float64(computed.labels[k].cost))

@@ -160,7 +160,7 @@ func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns f
 // planIndex is 0 or 1.
 func (p *picture) addPicture(added *picture, tree *item, planIndex int) {
 	first := len(p.boxes)
-	layouts := make([]int, len(added.legend)) // for each layout of part, its index in p.legend
+	layouts := make([]int, len(added.legend)) // for each layout of added, its index in p.legend
 	for i, l := range added.legend {
 		layouts[i] = slices.IndexFunc(p.legend, func(other pictureLayout) bool { return other.name == l.name })
 		if layouts[i] < 0 {
@@ -169,7 +169,7 @@ func (p *picture) addPicture(added *picture, tree *item, planIndex int) {
 		}
 		p.legend[layouts[i]].count += l.count
 	}
-	layoutIn := func(l int) int { // the index in p.legend of the layout with index l in part.legend
+	layoutIn := func(l int) int { // the index in p.legend of the layout with index l in added.legend
 		if l < 0 {
 			return l
 		}

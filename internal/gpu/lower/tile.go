@@ -115,8 +115,8 @@ func (t *tile) launch() ([]Launch, error) {
 		t.firstIndex[dim] = t.op(lane.Mul, u32, t.firstIndex[dim], t.u32(t.side))
 	}
 	thread := t.Emit(ir.Thread, u32)
-	// A thread accesses vectors at the positions lane*vector along the fastest dimension, and row, row+groupSize/lanes
-	// and so on along the other one.
+	// A thread accesses vectors at the positions lane*vector along the fastest dimension, and row,
+	// row+groupSize/threadsPerSide and so on along the other one.
 	threadLane, row := t.op(lane.And, u32, thread, t.u32(t.threadsPerSide-1)), t.quotient(thread, t.threadsPerSide)
 	t.fill(threadLane, row)
 	t.Emit(ir.Barrier, tensor.Invalid)
@@ -209,7 +209,7 @@ func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
 	return t.add32(t.op(lane.Mul, u32, y, t.u32(t.side)), t.op(lane.Xor, u32, interleavedX, interleavedY))
 }
 
-// interleaved returns (x mod vector)*lanes + x/vector for a position x along a side. Elements that the threads of a row
+// interleaved returns (x mod vector)*threadsPerSide + x/vector for a position x along a side. Elements that the threads of a row
 // access together are adjacent in this order: with vectors of two elements, the even positions precede the odd ones.
 func (t *tile) interleaved(x ir.Value) ir.Value {
 	if t.vector == 1 {

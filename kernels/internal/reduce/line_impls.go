@@ -56,7 +56,7 @@ func (o lineOp) impls() []graph.Impl {
 		}
 		list[i].Read = func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 			_, run, _ := o.axes(c, order, operand, walk.ResultLayout(0, c.Out[0]))
-			isContiguous := run.Size == 1 || run.InStride == operand.DType.Size() // run.In: byte stride of the operand
+			isContiguous := run.Size == 1 || run.InStride == operand.DType.Size()
 			addStridedAccess(&work, operand, isContiguous)
 			return work, true
 		}

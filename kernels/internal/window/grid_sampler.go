@@ -151,11 +151,11 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 		return work
 	}
 	lanes := quadLanes(channels)
-	work.AddUnits(gridQuad, positions*float64(lanes/4)*(quadResultCost+float64(quadTapCost*taps)))
+	work.AddUnits(gridQuad, positions*float64(lanes/quadChannels)*(quadResultCost+float64(quadTapCost*taps)))
 	// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
-	// the time of writing them: 3*quadBytes is one write and one read.
-	quadBytes := float64(operand.Numel() / operand.Shape[1] * lanes * elemBytes)
-	work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*quadBytes) + float64(out.Bytes())
+	// the time of writing them: 3*copiedBytes is one write and one read.
+	copiedBytes := float64(operand.Numel() / operand.Shape[1] * lanes * elemBytes)
+	work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*copiedBytes) + float64(out.Bytes())
 	return work
 }
 
