@@ -122,7 +122,8 @@ func (p *Program) setParts(isSplit []bool) {
 	}
 }
 
-// sectionSharing returns the part of programSharing, the sharing of the whole program, that describes the steps [first, end).
+// sectionSharing returns the part of programSharing, the sharing of the whole program, that describes the steps [first,
+// end).
 func (p *Program) sectionSharing(programSharing sharing, first, end int) *sharing {
 	policies := programSharing.policies[first:end]
 	result := sharing{waitCounts: make([]int32, end-first), costsNS: programSharing.costsNS[first:end], policies: policies,

@@ -50,8 +50,8 @@ func TestMixedLoops(t *testing.T) {
 	}
 }
 
-// TestComplexLoops compares comparisons, selections and functions of complex64 numbers with the definition. They are one
-// step if the parts are adjacent. The parts of an operand that is also stored are separate.
+// TestComplexLoops compares comparisons, selections and functions of complex64 numbers with the definition. They are
+// one step if the parts are adjacent. The parts of an operand that is also stored are separate.
 func TestComplexLoops(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 42))
 	for text, steps := range map[string]int{"x == y": 1, "x != 0": 1, "x == complex(1, -0.0)": 1, "x == 0": 1,

@@ -209,8 +209,9 @@ func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
 	return t.add32(t.op(lane.Mul, u32, y, t.u32(t.side)), t.op(lane.Xor, u32, interleavedX, interleavedY))
 }
 
-// interleaved returns (x mod vector)*threadsPerSide + x/vector for a position x along a side. Elements that the threads of a row
-// access together are adjacent in this order: with vectors of two elements, the even positions precede the odd ones.
+// interleaved returns (x mod vector)*threadsPerSide + x/vector for a position x along a side. Elements that the threads
+// of a row access together are adjacent in this order: with vectors of two elements, the even positions precede the odd
+// ones.
 func (t *tile) interleaved(x ir.Value) ir.Value {
 	if t.vector == 1 {
 		return x
