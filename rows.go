@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowSymbol is the key of [Loader.Sizes] that sets the number of rows of a file without symbols, which are the names of
-// unknown sizes.
+// rowSymbol is the key of [Loader.Sizes] that sets the number of rows in a file whose sizes are all numbers (no
+// symbols).
 const rowSymbol = "N"
 
 // rowCount is a number of rows that the caller requests instead of the number in the file: see [Loader.Sizes]. A row is

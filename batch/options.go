@@ -32,13 +32,14 @@ type Options struct {
 	// MaxRows is the maximum number of rows of several inputs that run together. 0 means 8, because larger runs need more
 	// memory and are rarely faster. A single input may have more rows.
 	MaxRows int
-	// Memory is the maximum size in bytes of the decoded inputs that wait to be run, and also of the results that wait to
-	// be written. 0 means an eighth of the available memory. One input and one result of any size are always admitted.
+	// Memory is the maximum size in bytes of the decoded inputs that wait to be run. A second limit, of the same size,
+	// applies to the results that wait to be written. 0 means an eighth of the available memory. One input and one result
+	// of any size are always admitted.
 	Memory int
 	// Retry means that inputs whose recorded result is an error are run again.
 	Retry bool
-	// Key is a part of the digest of the options. It must differ if passes, pins, prices or custom ops differ, because
-	// the digest has no other information about them.
+	// Key is a part of the digest of the options. It must differ if passes, pins or custom ops differ, because the digest
+	// has no other information about them.
 	Key string
 	// Progress, if set, is called when an input is finished. done counts the inputs that this run has computed and the
 	// inputs that failed. skipped counts the inputs that earlier runs have finished, and total all inputs of the shard.
@@ -63,7 +64,7 @@ type Failure struct{ Input, Error string }
 
 // Input is an input file.
 type Input struct {
-	Name string // the output is DIR/NAME.npz; elements are separated by slashes
+	Name string // a slash-separated path; the output is DIR/NAME.npz
 	Path string
 }
 

@@ -5,9 +5,9 @@
 //		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish))
 //	}
 //
-// [Main] without options is the command graphrun. An added strategy is selected by --strategy NAME, compared by
-// default, and listed in help and completions. Added ops are available to graph files and listed by the command ops.
-// Package inspect explains programs from Go, and package experiment compares them.
+// [Main] without options is the command graphrun. An added strategy is selected by --strategy NAME, included in the
+// command compare by default, and listed in help and completions. Added ops are available to graph files and listed by
+// the command ops. Package inspect explains programs from Go, and package experiment compares them.
 //
 // Authors of extensions implement [graphrun.Strategy] (package passes/layout has the contract), define ops with
 // fusion.Define, convert operators with package onnx, and write passes with package passes.

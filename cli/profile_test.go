@@ -47,7 +47,7 @@ func TestProfile(t *testing.T) {
 		}
 		for _, threads := range []string{"1", "3"} {
 			doc := profiled(t, file, "--runs 9 --threads "+threads)
-			if doc.Runs != 9 || doc.Profile.Runs != 3 || len(doc.ByStep) != len(steps) || doc.Profile.Run <= 0 {
+			if doc.Runs != 9 || doc.Profile.Runs != 3 || len(doc.ByStep) != len(steps) || doc.Profile.FasterHalfMean <= 0 {
 				t.Errorf("%s: %+v, %d steps of %d", file, doc.Profile, len(doc.ByStep), len(steps))
 			}
 			var share, shareOfOps, busy, atSteps, calls float64
@@ -64,7 +64,7 @@ func TestProfile(t *testing.T) {
 			for _, w := range doc.ByWorker {
 				atSteps, idle = atSteps+w.Busy, idle+w.Idle
 			}
-			all := doc.Profile.Run * float64(len(doc.ByWorker))
+			all := doc.Profile.FasterHalfMean * float64(len(doc.ByWorker))
 			for what, pair := range map[string][2]float64{"shares": {share, 1}, "shares of ops": {shareOfOps, 1},
 				"calls": {calls, float64(len(steps))}, "time of workers": {atSteps, busy}, "time": {atSteps + idle, all},
 				"idle": {idle / all, doc.Profile.Idle}} {
@@ -98,8 +98,8 @@ func TestProfileOfALoop(t *testing.T) {
 	if seen["w"] != 3 || seen["p"] != 1 || seen["c"] != 1 { // "a" is computed in the loop of "c", which bounds it
 		t.Errorf("calls by step: %v", seen)
 	}
-	if doc.ByWorker[0].Busy > doc.Profile.Run {
-		t.Errorf("worker 0 is at steps for %v of %v", doc.ByWorker[0].Busy, doc.Profile.Run)
+	if doc.ByWorker[0].Busy > doc.Profile.FasterHalfMean {
+		t.Errorf("worker 0 is at steps for %v of %v", doc.ByWorker[0].Busy, doc.Profile.FasterHalfMean)
 	}
 }
 

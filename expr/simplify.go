@@ -47,8 +47,9 @@ func (b *Builder) isConst(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// foldConstant returns the constant that a primitive operation of constants, or a comparison with a known result,
-// computes. It returns None for other instructions, and for integer divisions, because division by 0 is unspecified.
+// foldConstant returns the result of inst as a constant, if inst is a primitive operation on constants or a comparison
+// with a known result. It returns None for other instructions, and for integer divisions, because division by 0 is
+// unspecified.
 func (b *Builder) foldConstant(inst Inst) Value {
 	operands := inst.Operands()
 	if truth, known := b.foldComparison(inst); known {

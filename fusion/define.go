@@ -25,8 +25,8 @@ func Define(op graph.Op) (*graph.Op, error) {
 	return defined, err
 }
 
-// pricing estimates the work of the calls of an op. It counts the operations in the expression of one call, the op's
-// first example (Semantics.Examples): expressions for other attributes and dtypes have similar length.
+// pricing estimates the work of the calls of an op. It counts the operations in the expression of the op's first
+// example (Semantics.Examples). Other attributes and dtypes give expressions of similar length.
 type pricing struct {
 	op     *graph.Op
 	effort func() (counts OpCounts, ok bool) // ok is false if there is no expression, or if it does not compile
@@ -34,7 +34,7 @@ type pricing struct {
 
 // Work implements [graph.Pricing].
 func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok bool) {
-	if p.op.Flops != nil || len(call.Out) == 0 {
+	if p.op.Flops != nil || len(call.Out) == 0 { // with Flops, the op states its own number of operations
 		return work, false
 	}
 	counts, ok := p.effort()
@@ -48,12 +48,14 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 		fold.work(&work, counts, call, walk)
 		return work, true
 	}
-	counts.AddTo(&work, call.Elements(), 0)
+	const rows = 0 // AddRunStartWork adds the work of starting runs
+	counts.AddTo(&work, call.Elements(), rows)
 	call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 	return work, true
 }
 
-// Read implements [graph.Pricing].
+// Read implements [graph.Pricing]. It prices operands of ops with folds, whose layouts may determine the direction of
+// the loops. The default [graph.ReadWork] assumes that the layout of the result determines it.
 func (p *pricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
 	if p.op.Flops != nil || len(call.Out) == 0 {
 		return work, false

@@ -7,10 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Attend describes how an op that multiplies matrices ([..., m, k] by [..., k, n], with broadcast batches) computes an
-// [Attention] in one kernel. An attention has three steps: a product gives scores, a row program converts scores to
-// weights, and a second product multiplies the weights by the values. The kernel computes one block of rows at a time,
-// so that only the scores of this block are in memory.
+// Attend is a lowering of a matrix-product op. It computes a whole [Attention] in one kernel. The op multiplies
+// [..., m, k] by [..., k, n], with broadcast batches.
+//
+// An attention has three steps: the product of queries and keys gives scores, a row program converts the scores to
+// weights (such as softmax), and the product of the weights and the values is the result. The kernel computes one block
+// of rows at a time, so that only the scores of this block are in memory.
 type Attend struct {
 	Doc string // a sentence about the algorithm
 	// Work returns the work (see [Work]) of the two products for a row-major query, key and value.
@@ -51,9 +53,9 @@ func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= minQueriesByColumns
 }
 
-// Entries returns the offset of each matrix of the batch in an operand or result of layout meta. Offsets count
-// elements. The matrices are in row-major order of the batch. Entries returns nil if the rank of meta is not the rank
-// of the call.
+// Entries returns the offsets of the matrices of an operand or result with layout meta: one offset per entry of the
+// batch, in elements, in row-major order of the batch. A matrix that is broadcast has the same offset in several
+// entries. Entries returns nil if the rank of meta is not the rank of the call.
 func (a *Attention) Entries(meta tensor.Meta) []int {
 	if a == nil || a.Code == nil || meta.Rank() != len(a.Batch)+2 || len(meta.Strides) != meta.Rank() {
 		return nil

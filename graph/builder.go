@@ -87,7 +87,7 @@ func (g *Graph) OutputPinned(name string, v *Value, pin Pin) *Graph {
 	case v == nil:
 		g.recordError(fmt.Errorf("output %q has no value", name))
 		return g
-	case v.rejected():
+	case v.isPlaceholder():
 		return g
 	case v.graph != g:
 		g.recordError(fmt.Errorf("output %q: value %q belongs to another graph", name, v.Name))
@@ -275,7 +275,7 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	}
 	for i, arg := range n.In {
 		switch {
-		case arg.Kind == TensorArg && arg.Value.rejected():
+		case arg.Kind == TensorArg && arg.Value.isPlaceholder():
 			return errRejected
 		case arg.Kind == TensorArg && arg.Value.graph != g:
 			return fmt.Errorf("operand %d: value %q belongs to another graph", i, arg.Value.Name)
@@ -293,7 +293,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 		switch {
 		case ref.value == nil:
 			return nil, fmt.Errorf("attribute %q has no value", ref.attr)
-		case ref.value.rejected():
+		case ref.value.isPlaceholder():
 			return nil, errRejected
 		case ref.value.graph != g:
 			return nil, fmt.Errorf("attribute %q: value %q belongs to another graph", ref.attr, ref.value.Name)
@@ -435,7 +435,7 @@ func (v *Value) ownerGraph() *Graph {
 func (v *Value) Named(name string) *Value {
 	g := v.ownerGraph()
 	switch {
-	case v.rejected() || v.Name == name:
+	case v.isPlaceholder() || v.Name == name:
 		return v
 	case name == "" || g.nameIndex().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
 		g.nameIndex().node(name) != nil:

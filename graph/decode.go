@@ -16,7 +16,7 @@ import (
 )
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted in place of every integer. Parameter symbols maps each symbol to its size, known or unknown. If an
+// permitted in place of every integer. The map symbols has the size of each symbol, known or unknown. If an
 // expression depends on unknown sizes, a field of type sym.Int gets the expression. A field of type int gets its value
 // at typical sizes (the hint). Decode then records a guard: the result is valid only for sizes at which the expression
 // has this value.
@@ -82,6 +82,7 @@ func setAdditional(schema *Schema, attrs reflect.Value, name string, given any, 
 
 // setField checks the value given for an attribute and stores it in dst, the field of the attribute struct.
 func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.Int) error {
+	// A pointer to a graph is the value of the attribute; other pointers are replaced below.
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		subgraph, ok := given.(*Graph)
 		if !ok || subgraph == nil {
@@ -104,6 +105,7 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		}
 		return fmt.Errorf("the value must not be null")
 	}
+	// A word of the field is not an expression, even if a symbol has the same name.
 	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.setWord(given, field.Words) {
 		return nil
 	}
@@ -113,10 +115,12 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 	if tooLarge, found := findTooLarge(dst); found && !field.AnyInt {
 		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", tooLarge)
 	}
+	// setValue accepts every word.
 	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.Word != "" &&
 		!slices.Contains(field.Words, target.Word) {
 		return field.unknownWord(target.Word, symbols)
 	}
+	// A list of the default "none" may be empty, although it does not have the length Len.
 	if field.Len > 0 {
 		if dst.Len() == 1 { // a single number stands for Len equal numbers
 			for dst.Len() < field.Len {
@@ -142,8 +146,8 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	return notAnInteger(word, symbols)
 }
 
-// setValue stores a JSON or Go value in a field of a matching type. The value of a tensor is an elementList, the list
-// of its elements. A list of one element also stands for a number.
+// setValue stores a JSON or Go value in a field of a matching type. An attribute that was given as a tensor arrives as
+// an elementList. An elementList of one element also stands for a number.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
@@ -151,11 +155,7 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	}
 	switch target := dst.Addr().Interface().(type) {
 	case *bool:
-		flag, ok := given.(bool)
-		if !ok {
-			return &mismatchError{got: given}
-		}
-		*target = flag
+		return setExact(target, given)
 	case *int:
 		number, err := toInt(given, symbols)
 		*target = number
@@ -175,14 +175,11 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 		}
 		*target = number
 	case *string:
-		text, ok := given.(string)
-		if !ok {
-			return &mismatchError{got: given}
-		}
-		*target = text
+		return setExact(target, given)
 	case *tensor.Scalar:
 		number, err := toNumber(given, symbols)
-		if *target = number.Number; err == nil && number.Number.DType() == tensor.Invalid { // a size: its hint is a guard
+		if *target = number.Number; err == nil && number.Number.DType() == tensor.Invalid {
+			// The number is an expression over sizes: use its value at the hint, and record a guard.
 			*target = tensor.IntScalar(int64(number.Size.Specialize()))
 		}
 		return err
@@ -201,6 +198,16 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	default:
 		return setCompound(dst, given, symbols)
 	}
+	return nil
+}
+
+// setExact sets target to a value of its own type.
+func setExact[T any](target *T, given any) error {
+	value, ok := given.(T)
+	if !ok {
+		return &mismatchError{got: given}
+	}
+	*target = value
 	return nil
 }
 
@@ -297,12 +304,12 @@ func (e *AttrError) Unwrap() error { return e.Err }
 // mismatchError reports a value that does not have the type of its attribute. [Field.withExpectedType] adds the
 // expected type to the message.
 type mismatchError struct {
-	got  any
-	hint string
+	got        any
+	suggestion string
 }
 
-// Error returns the value and the hint.
-func (e *mismatchError) Error() string { return "got " + valueText(e.got) + e.hint }
+// Error returns the value and the suggestion.
+func (e *mismatchError) Error() string { return "got " + valueText(e.got) + e.suggestion }
 
 // withExpectedType adds the expected type to a mismatchError. It returns other errors unchanged.
 func (f Field) withExpectedType(err error) error {
@@ -371,9 +378,9 @@ func notANumber(v any) error {
 		// The text may misspell a literal, such as "nan" for "NaN", or be a decimal number in quotes. ParseFloat also accepts
 		// names and hexadecimal numbers; these are not suggested.
 		if meant := numerals.IntendedLiteral(text); meant != "" {
-			mismatch.hint = suggest.DidYouMean(strconv.Quote(meant))
+			mismatch.suggestion = suggest.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
-			mismatch.hint = suggest.DidYouMean(text)
+			mismatch.suggestion = suggest.DidYouMean(text)
 		}
 	}
 	return mismatch

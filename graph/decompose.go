@@ -41,9 +41,10 @@ func nameOf(op *Op) string {
 func ArgOf(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
-// results of the new nodes, which get the layout of the node's pin. The caller, a pass, replaces the node in Nodes. If
-// the parts do not fit the node, Decompose fails, and the graph is unchanged except that some fresh names are no longer
-// free. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed: drop it.
+// results of the new nodes. If the node's pin sets a layout, they get it. The caller, a pass, replaces the node in
+// Nodes. If the parts do not fit the node, Decompose fails, and the graph is unchanged, but names that were generated
+// for parts stay taken. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed:
+// drop it.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
@@ -53,9 +54,9 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	return parts.substitute(results, err)
 }
 
-// substitute replaces the whole by the parts: result i of the whole takes the place of results[i], which a part
-// computes. It returns the parts. If err is not nil, or if the results do not fit, it drops the parts and returns the
-// error.
+// substitute replaces the whole by the parts, and returns them. The Value objects of the whole's results are kept:
+// result i becomes the result of the part that computes results[i]. If err is not nil, or if the results do not fit, it
+// drops the parts and returns the error.
 func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 	g, n := p.graph, p.whole
 	if err == nil && len(results) != len(n.Out) {
@@ -63,7 +64,7 @@ func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 	}
 	for i := 0; err == nil && i < len(results); i++ {
 		if err = p.checkResult(i, results[i]); err == nil && slices.Contains(results[:i], results[i]) {
-			err = fmt.Errorf("result %d of its parts is also another result", i)
+			err = fmt.Errorf("its parts return one value as two results (the second is %d)", i)
 		}
 	}
 	if err != nil {
@@ -101,7 +102,7 @@ func (p *Parts) checkResult(i int, v *Value) error {
 	case !v.Meta.SameLayout(replaced.Meta):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
 	case (v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v):
-		return fmt.Errorf("of result %d of its parts and result %d of the node, one is a view and the other is not", i, i)
+		return fmt.Errorf("result %d is a view in the node or in its parts, but not in both", i)
 	}
 	return nil
 }
@@ -158,9 +159,9 @@ type RewriteContext struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Replaced is a node before the rewritten node that the rewrite makes unnecessary, for reports. If there are several,
-	// it is the first. If the node is unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil
-	// means that there is no such node.
+	// Replaced is, for reports, an earlier node that the rewrite makes unnecessary. If there are several, it is the
+	// first. If the node is unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil means that
+	// there is no such node.
 	Replaced *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string
@@ -195,8 +196,8 @@ func (g *Graph) Rewrite(n *Node, context RewriteContext) (Rewrite, []*Node, erro
 // such node.
 func (p *Parts) bypassedPin() *Node {
 	// First mark the values that the parts read. The search from the whole back to the inputs stops at them. A part may
-	// read a result of an earlier rewrite, such as a conversion (RewriteContext.ComputedFrom). The search then also stops
-	// at the operand of that conversion, because the whole reads the operand itself.
+	// read a result of an earlier rewrite, such as a conversion (RewriteContext.ComputedFrom). The operand of that
+	// conversion is marked too, because the whole reads the operand directly.
 	visited := map[*Value]bool{}
 	for _, part := range p.nodes {
 		for _, arg := range part.In {

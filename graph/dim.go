@@ -282,10 +282,10 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 	mismatch := &mismatchError{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
 	case err == nil:
-		mismatch.hint = suggest.DidYouMean(text)
+		mismatch.suggestion = suggest.DidYouMean(text)
 	case len(symbols) > 0 && !numerals.IsSpecial(text):
 		symbolNames := slices.Values(sorted.Keys(symbols))
-		mismatch.hint = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, symbolNames))
+		mismatch.suggestion = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, symbolNames))
 	}
 	return mismatch
 }

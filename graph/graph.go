@@ -19,8 +19,8 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels has, by the name of an input or output, the strings or map keys that its numbers represent. Inference and
-	// execution do not read Labels.
+	// Labels says, by the name of an input or output, what the numbers of its tensor stand for: strings, or the values of
+	// maps with fixed keys (ONNX-ML). Inference and execution do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
@@ -95,7 +95,7 @@ type Node struct {
 	In    []Arg
 	Attrs any // pointer to the struct of attributes that Op.Schema describes
 	Out   []*Value
-	// Pin has the layout of the outputs and the implementation that the user demands.
+	// Pin has what the user demands: an implementation, a layout of the outputs, or both.
 	Pin Pin
 	// Impl is the implementation that passes chose, and Walk its loop order and result layouts. Impl is nil before the
 	// choice.
@@ -112,8 +112,8 @@ type Node struct {
 }
 
 // Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
-// inferred layout. OwnStorage means that a run must return a copy of the value: passes removed a copy of the graph, so
-// that the value became a view of an input.
+// inferred layout. OwnStorage means that a run must return a copy of the value: passes removed a copy node, so that the
+// value became a view of an input.
 type Output struct {
 	Name       string
 	Value      *Value
@@ -417,5 +417,5 @@ func (v *Value) Number() int { return int(v.number) }
 // order in which they are made.
 func (n *Node) Number() int { return int(n.number) }
 
-// rejected reports whether the value is a placeholder: see [Value.Number].
-func (v *Value) rejected() bool { return v.number < 0 }
+// isPlaceholder reports whether the value is a placeholder: see [Value.Number].
+func (v *Value) isPlaceholder() bool { return v.number < 0 }

@@ -254,7 +254,7 @@ func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{For
 // the value. Nodes that depend on the value are inferred again. PinnedTo records errors for [Graph.Err] and returns v.
 func (v *Value) PinnedTo(p Pin) *Value {
 	g := v.ownerGraph()
-	if v.rejected() {
+	if v.isPlaceholder() {
 		return v
 	}
 	if v.Node == nil {

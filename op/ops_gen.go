@@ -554,7 +554,7 @@ type AsStridedAttrs struct {
 // AsStrided is the op as_strided.
 //
 // Views self's storage with any sizes, strides and offset.
-// The values depend on the layout of self's storage, not on self's elements.
+// The result reads the storage directly, so its values depend on the layout of self.
 //
 // Attributes:
 //
@@ -6909,9 +6909,9 @@ type ScatterAttrs struct {
 
 // Scatter is the op scatter.
 //
-// Copies self and writes the elements of `src` into it, each at its own indices except in dimension `dim`, where
-// `index` gives the position. `src` may be a number. Among elements with the same position, the last wins. A
-// negative index counts from the end.
+// Returns a copy of self into which the elements of `src` are written. An element of `src` goes to its own
+// indices, except that `index` gives the index in dimension `dim`. `src` may be a number. Among elements with
+// the same position, the last wins. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -6922,8 +6922,8 @@ func Scatter[A Operand, B Int](self, index *graph.Value, src A, dim B, attrs ...
 
 // ScatterAdd is the op scatter_add.
 //
-// Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where
-// `index` gives the position. A negative index counts from the end.
+// Returns a copy of self to which the elements of `src` are added. An element of `src` goes to its own indices,
+// except that `index` gives the index in dimension `dim`. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -6979,8 +6979,8 @@ type ScatterReduceAttrs struct {
 
 // ScatterReduce is the op scatter_reduce.
 //
-// Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`,
-// where `index` gives the position. A negative index counts from the end.
+// Returns a copy of self into which the elements of `src` are reduced. An element of `src` goes to its own
+// indices, except that `index` gives the index in dimension `dim`. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -8534,7 +8534,7 @@ func Vdot(self, other *graph.Value) *graph.Value {
 type ViewAttrs struct {
 	// sizes of the result; one of them may be -1
 	Size []int `attr:"size"`
-	// dtype as which to interpret the bytes; excludes size
+	// dtype in which the bytes are read; not together with size
 	DType tensor.DType `attr:"dtype"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value

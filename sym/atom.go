@@ -209,10 +209,10 @@ func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	}
 	var remaining []*expr
 	for i, operand := range args {
-		redundant := slices.ContainsFunc(remaining, func(other *expr) bool { return env.isAtMost(operand, other, sign) })
+		redundant := slices.ContainsFunc(remaining, func(other *expr) bool { return env.provesAtMost(operand, other, sign) })
 		for _, other := range args[i+1:] {
 			// Only the last of several equal operands remains.
-			redundant = redundant || env.isAtMost(operand, other, sign)
+			redundant = redundant || env.provesAtMost(operand, other, sign)
 		}
 		if !redundant {
 			remaining = append(remaining, operand)
@@ -231,8 +231,8 @@ func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	return env.atom(kind, remaining...)
 }
 
-// isAtMost reports whether sign*e <= sign*other can be proved for all sizes. sign is 1 or -1.
-func (env *Env) isAtMost(e, other *expr, sign int) bool {
+// provesAtMost reports whether sign*e <= sign*other can be proved for all sizes. sign is 1 or -1.
+func (env *Env) provesAtMost(e, other *expr, sign int) bool {
 	if sign < 0 {
 		other, e = e, other
 	}

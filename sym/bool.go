@@ -90,7 +90,7 @@ func (a Bool) Known() (truth, ok bool) {
 	if a.cond == nil {
 		return a.truth, true
 	}
-	r := a.cond.env.reduceByFacts(a.cond)
+	r := a.cond.env.reduceAsQuestion(a.cond)
 	return r.truth, r.known
 }
 
@@ -100,7 +100,7 @@ func (a Bool) Decide() Bool {
 	if a.cond == nil {
 		return a
 	}
-	r := a.cond.env.reduceByFacts(a.cond)
+	r := a.cond.env.reduceAsQuestion(a.cond)
 	if r.known {
 		return Bool{truth: r.truth}
 	}

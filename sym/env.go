@@ -58,18 +58,18 @@ func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	if !known {
 		symbol = Int{n: lo}
 		if lo < hi {
-			created := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo,
+			symbolAtom := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo,
 				hi: hi, hint: hint, size: 1}
-			created.asExpr = env.sum([]term{{1, []*atom{created}}}, 0)
-			symbol = created.asExpr.int()
+			symbolAtom.asExpr = env.sum([]term{{1, []*atom{symbolAtom}}}, 0)
+			symbol = symbolAtom.asExpr.int()
 		}
 		env.symbols[name] = symbol
 	}
 	knownHi := symbol.Hint()
 	knownLo := knownHi
 	if symbol.e != nil {
-		created := symbol.e.singleAtom()
-		knownLo, knownHi = created.lo, created.hi
+		symbolAtom := symbol.e.singleAtom()
+		knownLo, knownHi = symbolAtom.lo, symbolAtom.hi
 	}
 	if knownLo != lo || knownHi != hi || symbol.Hint() != hint {
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, knownLo,
@@ -103,7 +103,8 @@ func (env *Env) Assume(condition Bool) error {
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
-// hints give the answer, or in a fork the current path.
+// hints give the answer, or in a fork the current path. The proof is a question with a limited number of steps: see
+// questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer := b.truth

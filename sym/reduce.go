@@ -9,8 +9,8 @@ type reduction struct {
 // knownTruth returns the reduction to a known truth.
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
-// reduceByFacts calls reduce as a new question (budget.go), which uses facts.
-func (env *Env) reduceByFacts(c *cond) reduction {
+// reduceAsQuestion reduces a condition under the known facts, with the step budget of a new question (budget.go).
+func (env *Env) reduceAsQuestion(c *cond) reduction {
 	defer env.beginQuestion()()
 	return env.reduce(c)
 }

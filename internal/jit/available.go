@@ -37,4 +37,4 @@ var availability = sync.OnceValue(func() error {
 })
 
 // probeCall maps and calls a function that returns at once. It returns an error if no executable memory is available.
-func probeCall() error { return newFunc("probe", returnCode).Call(new(Args)) }
+func probeCall() error { return newFunc("probe", retFunction).Call(new(Args)) }

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// returnCode is the code of a function that returns at once: RET.
-var returnCode = []byte{0xC3}
+// retFunction is the code of a function that returns at once: RET.
+var retFunction = []byte{0xC3}
 
 // generatorError returns an error with the reason if no code can be generated for this processor.
 func generatorError() error {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// returnCode is the code of a function that returns at once: RET.
-var returnCode = []byte{0xC0, 0x03, 0x5F, 0xD6}
+// retFunction is the code of a function that returns at once: RET.
+var retFunction = []byte{0xC0, 0x03, 0x5F, 0xD6}
 
 // generatorError returns an error with the reason if no code can be generated for this processor.
 func generatorError() error {

@@ -255,7 +255,7 @@ func TestConcurrent(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	if os.Getenv("PRINT_AVAILABLE") != "" {
 		fmt.Println("available:", Available())
-		if f := newFunc("named", returnCode); isSupported {
+		if f := newFunc("named", retFunction); isSupported {
 			_ = f.Call(new(Args))
 		}
 		text, _ := os.ReadFile(fmt.Sprintf("/tmp/perf-%d.map", os.Getpid()))
@@ -290,7 +290,7 @@ func TestRefused(t *testing.T) {
 	if isSupported {
 		t.Skip("this build has machine code")
 	}
-	if err := newFunc("none", returnCode).Call(new(Args)); err == nil || Available() == nil {
+	if err := newFunc("none", retFunction).Call(new(Args)); err == nil || Available() == nil {
 		t.Error("a call without executable memory has no error")
 	}
 }
@@ -302,7 +302,7 @@ func BenchmarkCall(b *testing.B) {
 		name string
 		code []byte
 		n    int
-	}{{"ret", returnCode, 0}, {"add64", adder(b, 1), 64}} {
+	}{{"ret", retFunction, 0}, {"add64", adder(b, 1), 64}} {
 		b.Run(tc.name, func(b *testing.B) {
 			f := newFunc(tc.name, tc.code)
 			in, out := make([]float32, 64), make([]float32, 64)

@@ -9,10 +9,10 @@ const isSupported = false
 
 var (
 	errUnsupported = errors.New("this build cannot map executable memory")
-	returnCode     []byte
+	retFunction    []byte
 )
 
-// The following functions have the docs of the other builds.
+// The files of the other builds document these functions.
 
 func generatorError() error { return errUnsupported }
 

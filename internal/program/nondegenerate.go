@@ -70,8 +70,8 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 	return nil
 }
 
-// degenerateSymbols returns the open symbols on which sizes of 0 or 1 in g depend, the graph at the given sizes. It
-// returns an error if the graph cannot be inferred at twice a size.
+// degenerateSymbols returns the open symbols on which sizes of 0 or 1 in g depend. g is the graph at the given sizes.
+// It returns an error if the graph cannot be inferred at twice a size.
 func (p *Program) degenerateSymbols(ctx context.Context, g *graph.Graph, sizes []int) (list []int, err error) {
 	for i := range sizes {
 		doubled := slices.Clone(sizes)

@@ -6,8 +6,8 @@
 // the decisions without a search. The sizes of a run alone determine the specialization, and therefore the bits of
 // results; earlier runs have no effect.
 //
-// Packages inspect and experiment use the exports of this package to describe and compare programs. Users of the module
-// see only the methods of the root package's Program.
+// The packages inspect and experiment use the exports of this package to describe and compare programs. Users of the
+// module see only the methods of the root package's Program.
 package program
 
 import (
@@ -74,14 +74,14 @@ type Program struct {
 	hints           [][]int              // Options.Hints, by open symbol
 	symbolicIndices []int                // indices of the inputs that have symbols
 	symbolDims      []inputSymbols       // their dimensions, for runs
-	refusedHints    []report.RefusedHint // hints after the first for which the graph cannot be planned
+	refusedHints    []report.RefusedHint // hints, other than the first one, for which planning failed
 	firstBinding    *Binding             // of the first hint, or of the assumed sizes
 
 	uploads  *exec.Uploads
 	pool     *tensor.Pool // recycles the memory of results; they refer to the pool, not to the program
 	bindings bindings
 
-	planningLock    interrupt.Mutex // guards specializations and regions, also while one is planned
+	planningLock    interrupt.Mutex // guards specializations and regions; held while a specialization is planned
 	specializations []*Specialization
 	regions         []*region // sets of sizes at which inference takes the same branches
 
@@ -94,7 +94,7 @@ type Program struct {
 }
 
 // ErrNoContext is the error of a nil context.
-var ErrNoContext = errors.New("the context is nil: context.Background() is one that never ends")
+var ErrNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
 
 // ErrNotCompiled is the error of a nil or zero program.
 var ErrNotCompiled = errors.New("the program was not made by Compile")
@@ -221,7 +221,7 @@ func givenSizes(g *graph.Graph) map[string]int {
 	return sizes
 }
 
-// isInferred reports whether the types of all values are known. A type may also be marked as dependent on data.
+// isInferred reports whether the types of all values are known. A type that depends on data counts as known.
 func isInferred(g *graph.Graph) bool {
 	return !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
 		return len(n.Out) == 0 || !n.Out[0].Dynamic && !n.Out[0].Meta.DType.Valid()
@@ -368,7 +368,7 @@ func (p *Program) Options() *Options {
 	return &p.options
 }
 
-// RefusedHints lists the hints after the first for which the graph cannot be planned.
+// RefusedHints lists the hints, other than the first one, for which planning failed.
 func (p *Program) RefusedHints() []report.RefusedHint { return slices.Clone(p.refusedHints) }
 
 // HasOwnPasses reports whether the options had a list of passes.

@@ -7,10 +7,12 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// Listings returns descriptions of the code of all loops, in the order in which the loops run.
+// Listings returns descriptions of the code of all loops, in the order in which the loops run. A pass is one traversal
+// of a row. An object is memory that loops access. Staged operands are read from, or written to, memory of the worker
+// instead of the caller's.
 func (p *Plan) Listings() []expr.Listing {
 	var list []expr.Listing
-	// objects has an index in p.objects for each pointer of the loop: the memory that the pointer refers to, or -1.
+	// objects[i] is the index in p.objects of the memory of pointer i, or -1.
 	add := func(loop *loops.Loop, objects []int, name string) {
 		if loop == nil {
 			return
@@ -18,7 +20,7 @@ func (p *Plan) Listings() []expr.Listing {
 		listing := loop.Listing(name)
 		listing.Staged = make([]bool, len(listing.Loop.Code.Out)+len(listing.Loop.Code.In))
 		for i := range min(len(objects), len(listing.Staged)) {
-			// Memory of the worker, which is no argument, is a staged copy or an intermediate result.
+			// An object that is no argument is in memory of the worker: a staged copy or an intermediate result.
 			listing.Staged[i] = objects[i] >= 0 && p.objects[objects[i]].argument < 0
 		}
 		list = append(list, listing)

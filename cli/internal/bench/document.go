@@ -29,20 +29,20 @@ type ProfileDoc struct {
 
 // profiledRunsDoc describes the profiled runs as a whole.
 type profiledRunsDoc struct {
-	Runs   int     `json:"runs" doc:"The number of profiled runs; they are not among the measured runs."`
-	Median float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
-	Noise  string  `json:"noise" doc:"The noise of the profiled runs, in words; empty if there is little."`
-	Run    float64 `json:"run_ns" doc:"The mean time of the faster half of the profiled runs; the times by op, step and worker are means over these runs."`
-	Idle   float64 `json:"idle_share" doc:"The share of the workers' time that is not spent in steps."`
-	GBs    float64 `json:"machine_gbs" doc:"The memory bandwidth of a core in the cost profile, in GB/s."`
-	GFLOPs float64 `json:"machine_gflops" doc:"The speed of a core in the cost profile, in GFLOP/s."`
+	Runs           int     `json:"runs" doc:"The number of profiled runs; they are not among the measured runs."`
+	Median         float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
+	Noise          string  `json:"noise" doc:"The noise of the profiled runs, in words; empty if there is little."`
+	FasterHalfMean float64 `json:"run_ns" doc:"The mean time of the faster half of the profiled runs; the times by op, step and worker are means over these runs."`
+	Idle           float64 `json:"idle_share" doc:"The share of the workers' time that is not spent in steps."`
+	GBs            float64 `json:"machine_gbs" doc:"The memory bandwidth of a core in the cost profile, in GB/s."`
+	GFLOPs         float64 `json:"machine_gflops" doc:"The speed of a core in the cost profile, in GFLOP/s."`
 }
 
 // timeDoc has the time of a step, or of all steps with the same ops. Times are nanoseconds in a run.
 type timeDoc struct {
-	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
+	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2 (one exp, two neg)."`
 	Calls     float64  `json:"calls" doc:"The number of calls in a run."`
-	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker, without the time that the only worker of a step spends in other steps."`
+	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker, without nested runs; if one worker computes the whole step, also without the time that it spends in other steps."`
 	Busy      float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
 	Share     float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
 	Predicted float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
@@ -93,7 +93,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 		doc.ByWorker[worker].Worker, doc.ByWorker[worker].Idle = worker, max(0, meanRunTime-doc.ByWorker[worker].Busy)
 	}
 	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
-		Run: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))),
+		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))),
 		GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
 	doc.ByStep = p.stepDocs(fasterHalf, ops)
 	doc.ByOp = timesByOp(doc.ByStep)
@@ -113,17 +113,17 @@ func (p *profile) stepDocs(fasterHalf []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
-	for _, profiled := range p.graphs {
-		costProfile := layout.ProfileFor(p.costProfile, profiled.run.Graph)
-		sums := make([]stepTime, profiled.run.Steps)
+	for _, g := range p.graphs {
+		costProfile := layout.ProfileFor(p.costProfile, g.run.Graph)
+		sums := make([]stepTime, g.run.Steps)
 		for _, runIndex := range fasterHalf {
-			for i, spent := range profiled.times[runIndex] {
+			for i, spent := range g.times[runIndex] {
 				sums[i].busy += spent.busy
 				sums[i].wallTime += spent.wallTime
 				sums[i].calls += spent.calls
 			}
 		}
-		for i, step := range stepsOf(profiled.run) {
+		for i, step := range stepsOf(g.run) {
 			if sums[i].calls == 0 || step.Node == nil {
 				continue
 			}
@@ -151,7 +151,7 @@ func predictedNS(n *graph.Node, costProfile *machine.Profile) (ns float64) {
 }
 
 // stepsOf returns the steps of a run. A run without a program executes a graph in segments (see [graph.Segment]). Its
-// steps are the ops whose result shapes depend on data; every other segment has a run of its own.
+// steps are the ops whose result shapes depend on data. Every other segment is a run of its own, with its own steps.
 func stepsOf(run *exec.Run) []exec.Step {
 	if run.Program != nil {
 		return run.Program.Steps()
@@ -268,7 +268,8 @@ func noiseOf(s experiment.Spread) string {
 	case s.Runs == 1:
 		return "a single run is profiled, whose noise is unknown"
 	case spread > maxRelativeSpread:
-		return fmt.Sprintf("the times of profiled runs vary: p10 to p90 is %.0f%% of the median", 100*spread)
+		return fmt.Sprintf("the times of profiled runs vary: the distance from p10 to p90 is %.0f%% of the median",
+			100*spread)
 	}
 	return ""
 }
@@ -278,17 +279,18 @@ const maxSteps = 40
 
 // write prints the profile. median is the median time of the runs without profiling.
 func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64) {
-	profiled := &d.Profile
-	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
-		"profile of "+format.Count(profiled.Runs, "run")+", made between the measured runs:",
-		format.Nanoseconds(profiled.Median), 100*(profiled.Median/median-1), profiled.GBs, profiled.GFLOPs)
+	runsDoc := &d.Profile
+	fmt.Fprintf(w,
+		"\n%s median %s (%+.1f%% relative to the measured runs); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
+		"profile of "+format.Count(runsDoc.Runs, "run")+", made between the measured runs:",
+		format.Nanoseconds(runsDoc.Median), 100*(runsDoc.Median/median-1), runsDoc.GBs, runsDoc.GFLOPs)
 	rates := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
 		term.UntruncatedCol("predicted").OmitIfNarrow(), term.UntruncatedCol("busy%"),
 		term.UntruncatedCol("workers").OmitIfNarrow(), term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"),
 		term.UntruncatedCol("of a core's peak")}
 	opColumns := append([]term.Column{term.NameCol("op")}, rates...)
 	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {
-		return append([]any{t.Op}, t.cells(profiled)...)
+		return append([]any{t.Op}, t.cells(runsDoc)...)
 	})
 	term.WriteList(w, display, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
 		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitIfNarrow()},
@@ -297,7 +299,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 			if len(s.Nodes) > 1 {
 				nodes = strings.Join(s.Nodes, " ")
 			}
-			return append([]any{s.Name, s.Op, nodes}, s.cells(profiled)...)
+			return append([]any{s.Name, s.Op, nodes}, s.cells(runsDoc)...)
 		})
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
@@ -305,7 +307,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 	workerColumns := []term.Column{term.UntruncatedCol("worker"), term.UntruncatedCol("at steps"),
 		term.UntruncatedCol("idle"), term.UntruncatedCol("idle share")}
 	term.WriteList(w, display, "Workers", d.ByWorker, workerColumns, func(worker workerDoc) []any {
-		idle := format.Percent(worker.Idle / max(1, profiled.Run))
+		idle := format.Percent(worker.Idle / max(1, runsDoc.FasterHalfMean))
 		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}
 	})
 }
@@ -315,7 +317,7 @@ const workersCell = 4
 
 // cells returns the cells of a row, one for each column of rates in [ProfileDoc.write]. The last cell is the greater of
 // two shares: the share of a core's memory bandwidth, and the share of a core's peak arithmetic speed.
-func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
+func (d *timeDoc) cells(runsDoc *profiledRunsDoc) []any {
 	rateText := func(rate *float64) string {
 		if rate == nil {
 			return "-"
@@ -324,10 +326,10 @@ func (d *timeDoc) cells(profiled *profiledRunsDoc) []any {
 	}
 	peakShare := 0.0
 	if d.GBs != nil {
-		peakShare = *d.GBs / profiled.GBs
+		peakShare = *d.GBs / runsDoc.GBs
 	}
 	if d.GFLOPs != nil {
-		peakShare = max(peakShare, *d.GFLOPs/profiled.GFLOPs)
+		peakShare = max(peakShare, *d.GFLOPs/runsDoc.GFLOPs)
 	}
 	ofCore := "-"
 	if peakShare > 0 {

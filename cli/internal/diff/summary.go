@@ -19,13 +19,14 @@ func (doc *Document) summary(first, second string) string {
 	list := []string{format.CountIrregular(len(doc.Values), "value has another layout", "values have other layouts"),
 		format.CountIrregular(kinds["implementation"], "step has another implementation",
 			"steps have other implementations")}
+	// Differences that are omitted if there are none.
 	for _, kind := range []struct {
 		count            int
 		singular, plural string
 	}{
 		{kinds["grouping"], "group of nodes is fused differently", "groups of nodes are fused differently"},
 		{kinds["nodes"], "step is in one graph only", "steps are in one graph only"},
-		// The layouts of operands or results differ, and these values are counted above: see experiment.StepDifferences.
+		// Layouts of operands or results differ. The first item counts these values, so that only the cost is new.
 		{kinds["layout"], "step differs in its cost alone", "steps differ in their cost alone"},
 	} {
 		if kind.count > 0 {
@@ -57,12 +58,12 @@ func (doc *Document) sizesText(first, second string) string {
 		return text
 	}
 	perSize := [2]float64{total[0] / float64(sizes[0]), total[1] / float64(sizes[1])}
-	change := "as much"
-	if perSize[0] != perSize[1] {
-		change = format.Difference(perSize[0], perSize[1], format.Nanoseconds)
+	before, after := format.Nanoseconds(perSize[0]), format.Nanoseconds(perSize[1])
+	if before == after {
+		return fmt.Sprintf("%s; cost/%s is %s in both", text, symbol, after)
 	}
-	return fmt.Sprintf("%s; cost/%s is %s instead of %s: %s", text, symbol, format.Nanoseconds(perSize[1]),
-		format.Nanoseconds(perSize[0]), change)
+	return fmt.Sprintf("%s; cost/%s is %s instead of %s: %s", text, symbol, after, before,
+		format.Difference(perSize[0], perSize[1], format.Nanoseconds))
 }
 
 // costText compares the costs of the two plans.

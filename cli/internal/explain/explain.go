@@ -60,8 +60,8 @@ In the first part, symbolic sizes without --dim stay symbols, as in graphrun inf
 with the conditions under which they hold. The second part is for the sizes of --dim and, for other symbols,
 the sizes that the plan assumes.
 
---first-break FORMAT explains the first value of the graph as written that is not in memory format FORMAT,
-although the node that computes it reads a value of the same rank in this format. VALUE is then omitted.`,
+--first-break FORMAT explains the first value, in the graph as written, that loses memory format FORMAT: the value
+is not in FORMAT, but its node reads a value of the same rank that is in FORMAT. VALUE is then omitted.`,
 		Example: `  graphrun explain examples/models/residual.json joined
   graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
   graphrun explain model.json --first-break channels_last`,
@@ -100,8 +100,8 @@ although the node that computes it reads a value of the same rank in this format
 
 // Document is the output of explain.
 type Document struct {
-	Breaks document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
-	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
+	FirstBreakFormat document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
+	Value            *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
 	*inspect.Explanation
 	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which the fields value and layout are valid; the fields run and copies are valid only for the assumed sizes."`
 	report.Notes
@@ -182,7 +182,7 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	options graphrun.Options) (*Document, error) {
 	doc := &Document{Notes: report.NotesOf(g)}
 	if memoryFormat != tensor.NoFormat {
-		doc.Breaks = document.TextOrNull(memoryFormat.String())
+		doc.FirstBreakFormat = document.TextOrNull(memoryFormat.String())
 		explained, err := inspect.FirstBreak(g, memoryFormat)
 		if err != nil || explained == nil {
 			return doc, err
@@ -258,12 +258,12 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 // Write prints the document as text.
 func Write(w io.Writer, display term.Display, doc *Document) {
 	if doc.Value == nil {
-		fmt.Fprintf(w, "no value loses %s: each node that reads a value in only this format writes its results of the "+
-			"same rank in this format\n", doc.Breaks)
+		fmt.Fprintf(w, "no value loses %s: if a node reads a value that has this format and no other, its results of the "+
+			"same rank have this format, too\n", doc.FirstBreakFormat)
 		return
 	}
-	if doc.Breaks != "" {
-		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.Breaks)
+	if doc.FirstBreakFormat != "" {
+		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.FirstBreakFormat)
 	}
 	display.WriteSentences(w, doc.answer())
 	WriteLayout(w, display, doc)

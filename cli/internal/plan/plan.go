@@ -1,7 +1,7 @@
 // Package plan implements "graphrun plan". It prints the plan of a graph: the steps, the inserted copies with their
 // reasons, the cost, and the gap to the best plan.
 //
-// [Document] is the JSON output, and answer.go the sentences with which the text begins. Each group of flags has a
+// [Document] is the JSON output. answer.go has the sentences at the beginning of the text. Each group of flags has a
 // file: --max-copies and --max-memory (limits.go), --problem, --solution, --k-best and --sensitivity (problem.go),
 // --strategies (strategies.go), ranges of sizes (sizes.go), --measure (measure.go), --code (code.go), --passes
 // (passespage.go), and the plans of graphs with symbolic sizes (specializations.go).
@@ -51,9 +51,9 @@ type flags struct {
 }
 
 const help = `Plans a graph and shows the plan. The text begins with the results of the given flags, the estimated cost
-and its proof, and changes by the caller that would reduce the cost. Tables follow: the effect of each pass,
-inserted copies with their reasons, removed and folded nodes, composite nodes with their replacements, packed
-constants, and the steps with their loops, buffers and estimated costs.
+with a proved lower bound, if there is one, and changes of input or output layouts that would reduce the cost.
+Tables follow: the effect of each pass, inserted copies with their reasons, removed and folded nodes, composite
+nodes with their replacements, packed constants, and the steps with their loops, buffers and estimated costs.
 
 The memory of a run is listed by purpose: inputs, constants, constants packed for implementations, the arena of
 intermediate values, outputs, and the scratch memory of all workers. Peak memory is the sum of the last three. The
@@ -66,18 +66,18 @@ graphrun ops NAME lists the implementations of an op; --pin NODE=impl:NAME selec
 A loop is printed as its sizes, fastest dimension first, with dimensions merged where possible, followed by the
 strides of each operand in bytes, outputs first.
 
-Nodes that iterate over the same elements are fused into one step. Adjacent nodes that are not fused are listed
-with the reason. --code shows the generated code of a step, which is named itself or by a node that it computes:
-the expression, one value per line; the access to each operand (contiguous, broadcast along rows, or copied
-through blocks); and the machine code, or the reason why the loop runs in Go.
+Nodes that iterate over the same elements are fused into one step. Adjacent nodes that are not fused are listed with
+the reason. --code STEP shows the generated code of the step with this name, or of the step that computes the node
+with this name: the expression, one value per line; the access to each operand (contiguous, broadcast along rows, or
+copied through blocks); and the machine code, or the reason why the loop runs in Go.
 
 With --max-copies N the command fails (exit code 1) if more than N copies are inserted, and lists them with their
 reasons; copies of constants do not count. --max-memory BYTES rejects plans whose run on --threads workers needs
-more memory. Other strategies, and a search with a price on the bytes of constants, then look for plans within the
-limit. The cheapest one is shown, with the difference in cost ("rejected" in JSON) and a lower bound on the cost of
-plans within the limit ("within_memory"); --slack does not apply to it. If none is found, the plan that needs the
-least memory is shown, and the exit code is 1. The search is not exhaustive: a plan that needs slightly less memory
-may exist.
+more memory. If the plan is rejected, other strategies are tried, and a search that adds a price for each byte of
+constants. The cheapest plan found within the limit is shown, with the difference in cost ("rejected" in JSON) and a
+lower bound on the cost of plans within the limit ("within_memory"); --slack, the extra cost accepted for fewer
+copies, does not apply to it. If none is found, the plan that needs the least memory is shown, and the exit code is
+1. The search is not exhaustive: a plan that needs slightly less memory may exist.
 
 --slack applies at the sizes that are planned. Other sizes use the nearest plan; the output shows their regret: the
 extra cost, relative to a plan made for these sizes.
@@ -294,7 +294,7 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 // finish measures and prints a plan, and returns an error if the plan violates --max-memory, --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compiled *graphrun.Program, g *graph.Graph,
 	doc *Document, timer *stepTimer) (err error) {
-	if f.json || f.code != "" { // other output begins with these sentences: see answers
+	if f.json || f.code != "" { // the text of a plan begins with these sentences: see answers
 		for _, text := range f.limits.rejectedTexts(doc) {
 			term.PrintNote(cmd, "%s", text)
 		}

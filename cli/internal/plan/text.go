@@ -21,7 +21,7 @@ func writePlan(w io.Writer, display term.Display, answers []string, doc *Documen
 	display.WriteSentences(w, answers...)
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
-		"compiled in %s with folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
+		"compiled in %s, including folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
 		format.Count(len(doc.Steps), "step"), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"),
 		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), display.ProseWidth()))
 	if doc.NoCode != "" {
@@ -49,7 +49,7 @@ func writePlan(w io.Writer, display term.Display, answers []string, doc *Documen
 		})
 	writeFolded(w, display, doc)
 	term.WriteList(w, display, "Composite nodes", doc.Decomposed, []term.Column{term.NameCol("node"), term.NameCol("op"),
-		term.ProseCol("stated as"), term.ProseCol("why")},
+		term.ProseCol("replaced by"), term.ProseCol("why")},
 		func(d report.Decomposition) []any {
 			return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 		})

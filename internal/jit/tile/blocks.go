@@ -7,18 +7,18 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 
 // blockedRun emits a run whose terms are divided into blocks.
 func (g *gen) blockedRun(run *Run) {
-	block := min(run.Block, run.Terms)                   // terms of a block
-	count, lastTerms := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
+	block := min(run.Block, run.Terms)                         // terms of a block
+	wholeBlocks, lastTerms := run.Terms/block, run.Terms%block // whole blocks, and the terms of a shorter last block
 	top := g.NewLabel()
-	if count > 1 {
-		g.Move(target.Imm(count), target.ArgsSpill(blocksRemaining))
+	if wholeBlocks > 1 {
+		g.Move(target.Imm(wholeBlocks), target.ArgsSpill(blocksRemaining))
 		g.Align(16)
 		g.Bind(top)
 	}
 	const unrollAll = false
 	g.constantTerms(run, block, unrollAll)
 	g.endBlock()
-	if count > 1 {
+	if wholeBlocks > 1 {
 		g.CountDown(target.ArgsSpill(blocksRemaining), target.NE, top)
 	}
 	if lastTerms > 0 {
@@ -48,7 +48,8 @@ func (g *gen) blockTotal(i int) target.Addr {
 }
 
 // initBlockTotals stores the initial sum as the total before the first block, and resets the accumulators to 0. The
-// initial sum is not added to the first block of terms, because tiles differ in the terms of their first block.
+// initial sum is not part of the first block: which terms of an element are in the first block depends on the tile, as
+// rows may lack terms (Run.Rows), but the result must not depend on the tile.
 func (g *gen) initBlockTotals() {
 	if !g.spec.hasBlocks() {
 		return

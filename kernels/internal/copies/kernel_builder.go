@@ -15,7 +15,7 @@ import (
 // memory of the run.
 //
 // Ops use a KernelBuilder instead of Decompose if the nodes of a decomposition would access memory more often, or would
-// round intermediate values to their dtype.
+// round intermediate values to the dtypes of the nodes' results.
 type KernelBuilder struct {
 	Call         *graph.Call
 	scratchBytes int // bytes of scratch memory for intermediate values

@@ -35,24 +35,26 @@ type scatterCall struct {
 // mode returns the way in which an element of src is combined with the element at its position.
 func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
 
+// scatterPositions is the part of the docs about positions.
+const scatterPositions = "An element of `src` goes to its own indices, except that `index` gives the index in " +
+	"dimension `dim`."
+
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
 	Scatter = scatterOp(graph.SchemaOf[*scatterAttrs](), "scatter",
-		"Copies self and writes the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
-			"`index` gives the position. `src` may be a number. Among elements with the same position, the last wins.",
+		"Returns a copy of self into which the elements of `src` are written. "+scatterPositions+" `src` may be a number. "+
+			"Among elements with the same position, the last wins.",
 		graph.Attrs{"dim": 1}, func(c *graph.Call) scatterCall {
 			attrs := kit.Attrs[*scatterAttrs](c)
 			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: true}
 		})
 	ScatterAdd = scatterOp(graph.SchemaOf[*gatherAttrs](), "scatter_add",
-		"Copies self and adds the elements of `src` to it, each at its own indices except in dimension `dim`, where "+
-			"`index` gives the position.",
+		"Returns a copy of self to which the elements of `src` are added. "+scatterPositions,
 		graph.Attrs{"dim": 0}, func(c *graph.Call) scatterCall {
 			return scatterCall{dim: kit.Attrs[*gatherAttrs](c).Dim, reduce: "add", includeSelf: true}
 		})
 	ScatterReduce = scatterOp(graph.SchemaOf[*scatterReduceAttrs](), "scatter_reduce",
-		"Copies self and reduces the elements of `src` into it, each at its own indices except in dimension `dim`, where "+
-			"`index` gives the position.",
+		"Returns a copy of self into which the elements of `src` are reduced. "+scatterPositions,
 		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scatterCall {
 			attrs := kit.Attrs[*scatterReduceAttrs](c)
 			return scatterCall{dim: attrs.Dim, reduce: attrs.Reduce, includeSelf: attrs.IncludeSelf}
@@ -148,7 +150,7 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) 
 	} else if table.Meta.Rank() == 0 {
 		steps = []int{0}
 	}
-	// A constant is one element, and so is src if its rank differs: strides of 0.
+	// A constant, or a src of another rank, has one element, which is read with strides of 0.
 	if source.IsData() || len(source.byteStrides) != index.Rank() {
 		source.byteStrides = make([]int, index.Rank())
 	}

@@ -2,8 +2,8 @@ package kit
 
 import "github.com/graphrun/graphrun/tensor"
 
-// WidestNumber lists the types in which references compute, the widest of each kind. An integer wraps when it is
-// converted to a narrower dtype.
+// WidestNumber lists the types in which reference implementations compute: the widest of each kind. Results are then
+// converted to the op's dtype; integers wrap.
 type WidestNumber interface{ float64 | complex128 | int64 }
 
 // ScalarAs converts a number to T.

@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
+// This file has the implementation of [LinearBlocks] by plain loops: a linear layer whose weight is quantized by
+// blocks. Each row of weight is converted to float32, and then multiplied by all rows of the input.
+
 // blockLoopsWork implements [graph.Impl.Work] for plain loops.
 func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
@@ -27,15 +30,15 @@ func lowerBlockLoops(call *graph.Call) (*graph.Kernel, error) {
 	columnsPerChunk := max(1, loopsMACs/max(1, depth*(rows+1)))
 	scales, zeros := operandAddress(call, blocksScale), operandAddress(call, blocksZero)
 	bias := operandAddress(call, blocksBias)
-	blocks := kit.DivUp(depth, weight.blockElements)
+	blocksPerRow := kit.DivUp(depth, weight.blockElements)
 	return &graph.Kernel{WorkerScratch: 4 * depth, Phases: []graph.Phase{{Chunks: kit.DivUp(columns, columnsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
 			weightRow := kit.SliceOf[float32](mem.WorkerScratch, 0, depth) // a row of weight, converted to float32
 			for column := chunk * columnsPerChunk; column < min(columns, (chunk+1)*columnsPerChunk); column++ {
-				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocks), blocks)
+				scale := kit.ElementsOf[float32](kit.AddressOf[float32](scales(mem), column*blocksPerRow), blocksPerRow)
 				rowZeros := zeros(mem) // the zero points of the row, or nil
 				if rowZeros != nil {
-					rowZeros = unsafe.Add(rowZeros, column*blocks)
+					rowZeros = unsafe.Add(rowZeros, column*blocksPerRow)
 				}
 				packedRow := unsafe.Add(mem.Ptrs[1+blocksWeight], column*weight.rowStride)
 				kit.ForEachBlock(mem.Context, depth, func(begin, end int) {

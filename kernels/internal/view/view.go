@@ -13,7 +13,7 @@ import (
 
 type viewAttrs struct {
 	Size  []sym.Int    `attr:"size" default:"none" doc:"sizes of the result; one of them may be -1"`
-	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype as which to interpret the bytes; excludes size"`
+	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype in which the bytes are read; not together with size"`
 }
 
 // View is Tensor.view. It takes either sizes or a dtype.
@@ -120,7 +120,7 @@ var AsStrided = viewOp(graph.SchemaOf[*asStridedAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "as_strided",
 		Doc: "Views self's storage with any sizes, strides and offset.\n" +
-			"The values depend on the layout of self's storage, not on self's elements.",
+			"The result reads the storage directly, so its values depend on the layout of self.",
 		Examples: kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{3, 3}, "stride": []int{1, 6}, "storage_offset": 2}),
 	},
 	Facts: graph.Facts{ReadsStorage: true},

@@ -29,7 +29,7 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
-// unlimited returns bounds without limits for a symbol, with the symbol's dim_param as NameInFile.
+// unlimited returns the Bounds of a symbol: they set no limits, only NameInFile, to the symbol's dim_param.
 func (m *Model) unlimited(symbol string) (bounds graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {

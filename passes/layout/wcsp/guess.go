@@ -2,8 +2,8 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/interrupt"
 
-// guess is a heuristic assignment: its cost is an upper bound on the least cost. Changes of single labels improve it.
-// Depth-first search replaces an assignment that is forbidden.
+// guess is a heuristic assignment: its cost is an upper bound on the least cost. improve changes one label at a time.
+// If the assignment is forbidden, depthFirst searches for one that is not.
 type guess struct {
 	instance    *instance
 	functionsOf [][]*function // by variable: the functions that depend on it
@@ -58,9 +58,9 @@ func (g *guess) improve() {
 	}
 }
 
-// depthFirst searches for a feasible assignment by depth-first search. Each step has eliminated one variable; its
-// functions depend on this variable and on variables of later steps. depthFirst therefore takes variables in
-// the reverse order of steps, and the labels of a variable in order of cost. It reports whether it found an assignment.
+// depthFirst searches for a feasible assignment by depth-first search. The functions of a step depend on the variable
+// that it eliminated and on variables of later steps. Therefore the last step's variable is assigned first. The labels
+// of a variable are tried in order of cost. depthFirst reports whether it found an assignment.
 func (g *guess) depthFirst(steps []step) bool {
 	triedCount := 0
 	var assignFrom func(i int) bool // assigns the variables of steps i, i-1, ..., 0

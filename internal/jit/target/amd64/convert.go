@@ -8,8 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file selects instructions for conversions between dtypes. Without AVX-512 there are no conversions of 64-bit
-// integers, which are then composed of several instructions.
+// This file selects instructions for conversions between dtypes. AVX2 has no instructions that convert 64-bit
+// integers to or from floats; without AVX-512, these conversions are composed of several instructions.
+//
+// Operands of binaryOp are in the order of Go's assembler: binaryOp("VSUBPD", 8, b, a) computes a - b.
 
 // convert selects instructions for a conversion to a dtype. Each result equals the result of tensor.Converter on amd64.
 func (g *generator) convert(dtype tensor.DType, x *laneValue) *laneValue {
@@ -98,7 +100,7 @@ func (g *generator) pack16(x alloc.Virt) alloc.Virt {
 }
 
 // roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16, or the quiet NaN 0x7fc0 for a NaN.
-// The hardware instruction flushes subnormal numbers to 0.
+// The instruction VCVTNEPS2BF16 is not used, because it flushes subnormal numbers to 0.
 func (g *generator) roundToBFloat16(x alloc.Virt) alloc.Virt {
 	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
 	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
@@ -284,8 +286,8 @@ func (g *generator) floatToUint64(x alloc.Virt, laneBytes int) alloc.Virt {
 	return g.or(8, converted, g.blend(8, isSmall, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }
 
-// intToInt converts integers to a dtype that may be narrower, which keeps the lower bits, or wider. The extension to a
-// wider dtype repeats the sign bit if the source dtype is signed, else it adds zeros.
+// intToInt converts integers to another integer dtype. A narrower dtype keeps the lower bits. For a wider dtype, the
+// new bits are copies of the sign bit if the source dtype is signed, else zeros.
 func (g *generator) intToInt(dtype tensor.DType, x *laneValue) *laneValue {
 	from := x.dtype
 	result := &laneValue{dtype: dtype}

@@ -16,19 +16,19 @@ import (
 func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *laneValue {
 	laneBytes := laneSize(dtype)
 	suffix := intSuffix(laneBytes)
-	const extended, notExtended = false, true // values of highUndefined
-	result := func(v alloc.Virt, highUndefined bool) *laneValue {
-		return &laneValue{reg: v, dtype: dtype, hasUndefinedHighBits: highUndefined && dtype.Size() < 4}
+	const highDefined, highUndefined = false, true // values of undefinedHighBits
+	result := func(v alloc.Virt, undefinedHighBits bool) *laneValue {
+		return &laneValue{reg: v, dtype: dtype, hasUndefinedHighBits: undefinedHighBits && dtype.Size() < 4}
 	}
 	switch op {
 	case lane.Add:
-		return result(g.commutativeOp("VPADD"+suffix, laneBytes, a.reg, b.reg), notExtended)
+		return result(g.commutativeOp("VPADD"+suffix, laneBytes, a.reg, b.reg), highUndefined)
 	case lane.Sub:
-		return result(g.binaryOp("VPSUB"+suffix, laneBytes, b.reg, a.reg), notExtended)
+		return result(g.binaryOp("VPSUB"+suffix, laneBytes, b.reg, a.reg), highUndefined)
 	case lane.Mul:
-		return result(g.multiply(laneBytes, a.reg, b.reg), notExtended)
+		return result(g.multiply(laneBytes, a.reg, b.reg), highUndefined)
 	case lane.Neg:
-		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), notExtended)
+		return result(g.binaryOp("VPSUB"+suffix, laneBytes, a.reg, g.constLanes(laneBytes, 0)), highUndefined)
 	case lane.And:
 		return result(g.and(laneBytes, a.reg, b.reg), a.hasUndefinedHighBits || b.hasUndefinedHighBits)
 	case lane.Or:
@@ -36,21 +36,21 @@ func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *
 	case lane.Xor:
 		return result(g.xor(laneBytes, a.reg, b.reg), a.hasUndefinedHighBits || b.hasUndefinedHighBits)
 	case lane.Not:
-		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), notExtended)
+		return result(g.xor(laneBytes, a.reg, g.constLanes(laneBytes, math.MaxUint64)), highUndefined)
 	case lane.Shl:
-		return result(g.shift("VPSLL", dtype, a.reg, b), notExtended)
+		return result(g.shift("VPSLL", dtype, a.reg, b), highUndefined)
 	case lane.Shr:
 		if dtype.IsSigned() {
-			return result(g.shiftSigned(dtype, g.extendedReg(a), b), extended)
+			return result(g.shiftSigned(dtype, g.extendedReg(a), b), highDefined)
 		}
-		return result(g.shift("VPSRL", dtype, g.extendedReg(a), b), extended)
+		return result(g.shift("VPSRL", dtype, g.extendedReg(a), b), highDefined)
 	case lane.Abs:
 		if !dtype.IsSigned() {
 			return a
 		}
-		return result(g.abs(laneBytes, g.extendedReg(a)), notExtended)
+		return result(g.abs(laneBytes, g.extendedReg(a)), highUndefined)
 	case lane.Min, lane.Max:
-		return result(g.intExtremum(op, dtype, g.extendedReg(a), g.extendedReg(b)), extended)
+		return result(g.intExtremum(op, dtype, g.extendedReg(a), g.extendedReg(b)), highDefined)
 	case lane.Div:
 		return g.divide(dtype, a, b)
 	}
@@ -58,8 +58,8 @@ func (g *generator) integerOp(op lane.Op, dtype tensor.DType, a, b *laneValue) *
 	return a
 }
 
-// orConjunction returns a | b. If b is a recently selected conjunction (&), as in the copy of a sign, one instruction
-// of AVX-512 computes both operations.
+// orConjunction returns a | b. If b was just computed as x & y (as in copysign), a | x & y takes one AVX-512
+// instruction.
 func (g *generator) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(laneBytes)
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-recentInsts); k-- {
@@ -101,18 +101,19 @@ func (g *generator) abs(laneBytes int, a alloc.Virt) alloc.Virt {
 // intExtremum selects Min or Max of integers.
 func (g *generator) intExtremum(op lane.Op, dtype tensor.DType, a, b alloc.Virt) alloc.Virt {
 	laneBytes := laneSize(dtype)
-	isUnsigned := !dtype.IsSigned() && dtype.Size() >= 4
+	// In lanes of 32 bits, narrower unsigned integers are not negative, so that signed comparisons are correct.
+	needsUnsignedCompare := !dtype.IsSigned() && dtype.Size() >= 4
 	if !g.avx512 && laneBytes == 8 {
 		if op == lane.Max {
-			return g.blend(8, g.less(8, isUnsigned, b, a), a, b)
+			return g.blend(8, g.less(8, needsUnsignedCompare, b, a), a, b)
 		}
-		return g.blend(8, g.less(8, isUnsigned, a, b), a, b)
+		return g.blend(8, g.less(8, needsUnsignedCompare, a, b), a, b)
 	}
 	name := "VPMIN"
 	if op == lane.Max {
 		name = "VPMAX"
 	}
-	if isUnsigned {
+	if needsUnsignedCompare {
 		return g.commutativeOp(name+"U"+intSuffix(laneBytes), laneBytes, a, b)
 	}
 	return g.commutativeOp(name+"S"+intSuffix(laneBytes), laneBytes, a, b)
@@ -143,8 +144,8 @@ func (g *generator) shiftSigned(dtype tensor.DType, a alloc.Virt, b *laneValue) 
 	if laneBytes := laneSize(dtype); g.avx512 || laneBytes == 4 {
 		return g.shift("VPSRA", dtype, a, b)
 	}
-	// (a>>n ^ sign>>n) - sign>>n, with logical shifts: the shifted sign bit is inverted and subtracted, which extends
-	// it.
+	// With sign = 1<<63 >> n and logical shifts, (a>>n ^ sign) - sign copies the sign bit, now at bit 63-n, to all higher
+	// bits.
 	sign := g.shift("VPSRL", dtype, g.constLanes(8, signBit(8)), b)
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", dtype, a, b), sign))
 }

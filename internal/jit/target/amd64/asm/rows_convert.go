@@ -1,7 +1,7 @@
 package asm
 
-// conversionRows are conversions between element types. The mnemonic ends in X or Y if the operands do not determine
-// the length of the wider vector. The result then has 128 bits in both cases, and the source may be in memory.
+// conversionRows are conversions between element types. Mnemonics that end in X have a 128-bit source, those that end
+// in Y a 256-bit source; both have a 128-bit result. The suffix gives the length of a source in memory.
 //
 // The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit. An operand has two letters.
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
