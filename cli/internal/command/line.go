@@ -10,7 +10,7 @@ import (
 
 // CommandLine returns the command line: the command, its arguments and the flags that were set. It replaces
 // each argument by its FileLabel, and each absolute path in a flag by its last element, because published command lines
-// must not show the user's other folders.
+// must not show where the user's files are.
 func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {
@@ -25,14 +25,17 @@ func CommandLine(cmd *cobra.Command, args []string) string {
 			}
 		}
 		for _, value := range values {
-			switch {
-			case f.Value.Type() == "bool" && value == "true":
-				words = append(words, "--"+f.Name)
-				continue
-			case filepath.IsAbs(value):
+			if filepath.IsAbs(value) {
 				value = filepath.Base(value)
 			}
-			words = append(words, "--"+f.Name, quote(value))
+			switch f.NoOptDefVal {
+			case "":
+				words = append(words, "--"+f.Name, quote(value))
+			case value:
+				words = append(words, "--"+f.Name)
+			default: // the flag takes no separate word as its value
+				words = append(words, "--"+f.Name+"="+quote(value))
+			}
 		}
 	})
 	return strings.Join(words, " ")
