@@ -6,11 +6,11 @@
 // [Run] returns a [Result]: the profile, and the measured and predicted time of each call.
 //
 // Each op family lists its inner kernels. A [graph.Rate] is an inner kernel with the calls of ops that measure its
-// price. A call runs on one worker under the conditions of a network: steps before the call evict its constants and
-// code from the private caches, and write its operands. The prices are fitted to the median times of the calls. The fit
-// minimizes the squared relative errors of the predicted times by coordinate descent: it changes one price at a time.
+// price. A call runs on one worker, as it would run inside a network: earlier steps evict its constants and code from
+// the private caches, and write its operands. The prices are fitted to the median times of the calls. The fit minimizes
+// the squared relative errors of the predicted times by coordinate descent: it changes one price at a time.
 //
-// A device ([Options.Device]) is measured with its own kernels, by calls of growing size instead of the calls of a
-// [graph.Rate]. The price is computed from the largest call, less the time of starting steps and of waiting for the
-// device.
+// A device ([Options.Device]) is measured with its own kernels instead of the calls of a [graph.Rate]. The sizes of
+// calls grow until the overhead, the time of starting steps and of waiting for the device, is a small part of the time.
+// The price is computed from the largest call, less the overhead.
 package calibrate

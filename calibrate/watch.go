@@ -19,7 +19,7 @@ type stopWatch struct {
 // isTimed reports whether the step of a node is timed.
 func (w *stopWatch) isTimed(n *graph.Node) bool { return !w.untimed[n.Name] }
 
-// BeginRun traces every run.
+// BeginRun resets the sum. It returns true, so that every run is traced.
 func (w *stopWatch) BeginRun(*exec.Run) bool {
 	w.runNS = 0
 	return true

@@ -207,7 +207,7 @@ func TestMissingNames(t *testing.T) {
 		}
 	}
 	some := decode[missingDoc](t, succeed(t, "ops", "--missing", "masked.*", "--search", "prototype", "--json"))
-	if len(some.Missing) == 0 || slices.ContainsFunc(some.Missing, func(m catalogue.MissingDoc) bool {
+	if len(some.Missing) == 0 || slices.ContainsFunc(some.Missing, func(m catalogue.MissingName) bool {
 		return !strings.HasPrefix(m.Name, "masked.")
 	}) {
 		t.Errorf("%+v", some.Missing)

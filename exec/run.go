@@ -145,7 +145,7 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	return unknownName("output", names, out)
 }
 
-var errNoContext = errors.New("the context is nil: pass a context such as context.Background()")
+var errNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
 
 // RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes output i into the tensor out[i]
 // (see [Runner.RunInto]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with [Options.KeepGoing]

@@ -117,7 +117,8 @@ func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor
 	return tensors, nil
 }
 
-// NoReference is the error of [Evaluate] at a node whose op has no reference. Why is the op's reason, if it has one.
+// NoReference is the error of [Evaluate] at a node whose op has no reference. The field Why has the reason that the op
+// gives, or is empty.
 type NoReference struct{ Why string }
 
 // Error returns a message with the reason.
@@ -159,8 +160,11 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 
 // toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
 // as_strided depends on this layout. For a view, base is the tensor of the operand, and the result is a view of base.
-// The result is t itself if t has the storage of base, if base does not have the layout inferred for the operand, or if
-// the value is packed or dynamic.
+// It returns t unchanged where this is impossible or unnecessary:
+//   - The value is packed or dynamic, or t has another dtype.
+//   - t has the storage of base.
+//   - base does not have the layout inferred for the operand.
+//   - The inferred layout does not fit in the storage.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t

@@ -19,8 +19,8 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels says, by the name of an input or output, what the numbers of its tensor stand for: strings, or the values of
-	// maps with fixed keys (ONNX-ML). Inference and execution do not read Labels.
+	// Labels has, by the name of an input or output, the strings that its numbers stand for, or the keys of the maps that
+	// its rows stand for (ONNX-ML). Inference and execution do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops

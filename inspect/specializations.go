@@ -18,21 +18,21 @@ import (
 type Specialization struct {
 	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
-	Guards  []Guard         `json:"guards" doc:"The origins of these conditions, in the same order."`
+	Guards  []Guard         `json:"guards" doc:"What requires each condition of holds_while, in the same order."`
 	Copies  int             `json:"copies" doc:"The number of copies that it inserts."`
-	Regret  []Regret        `json:"regret" doc:"Comparisons with plans for other sizes: bounds, hints, and multiples of the hint of a symbol without an upper bound."`
+	Regret  []Regret        `json:"regret" doc:"Comparisons with plans made for certain sizes: the least sizes, the hints, the greatest sizes if all symbols have an upper bound, and a multiple of the hint for each symbol without one."`
 	Memory  *MemoryFormulas `json:"memory,omitzero" doc:"The sizes of its buffers; left out if they are long expressions."`
 	Unknown string          `json:"unknown,omitzero" doc:"Why the guards are unknown."`
 }
 
-// Guard is the origin of a condition on sizes.
+// Guard says what requires a condition on sizes.
 type Guard struct {
-	Node  string   `json:"node,omitzero" doc:"The node whose inference requires it; left out for inputs and for planning."`
+	Node  string   `json:"node,omitzero" doc:"The node whose inference requires it; left out if an input or the planner requires it."`
 	Op    string   `json:"op,omitzero" doc:"The op of the node."`
 	Binds []string `json:"binds,omitzero" doc:"The symbols that it restricts to one size."`
 }
 
-// Regret compares a specialization at sizes other than its hint with the plan made for these sizes.
+// Regret compares a specialization at certain sizes with the plan made for these sizes.
 type Regret struct {
 	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
 	Choice string         `json:"which" doc:"The choice of these sizes: least, hint, greatest, or a multiple of the hint for a symbol without an upper bound."`
@@ -43,9 +43,9 @@ type Regret struct {
 	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas at these sizes, in bytes."`
 }
 
-// Specializations describes the plans for the hints (graphrun.Options.Hints). Without hints, it describes the plan for
-// the assumed sizes and the plan for most other sizes. Specializations plans the graph several times. The list is empty
-// if no size is open, and for graphs that run in segments.
+// Specializations describes the plans for the hints (graphrun.Options.Hints). Without hints, it describes one plan: for
+// sizes of at least 2 if it finds them, otherwise for the assumed sizes. Specializations plans the graph several times.
+// The list is empty if no size is open, and for graphs that run in segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	internal := (*program.Program)(p)
 	if _, err := internal.Compiled(); err != nil || !internal.Specializes() {
@@ -135,7 +135,8 @@ type pricedSizes struct {
 	choice string // the reason for the choice: see Regret.Choice
 }
 
-// unboundedFactor is the multiple of its largest hint at which a symbol without an upper bound is priced.
+// A symbol without an upper bound is priced at unboundedFactor times its largest hint, or at a smaller multiple if
+// values would exceed memory.
 const unboundedFactor = 64
 
 // sizesToPrice returns the sets of sizes at which specializations are priced. These are the least sizes, the hints and,

@@ -230,8 +230,9 @@ func (p *parser) size() int {
 	return size
 }
 
-// encodeHeader returns magic, version and header text of a row-major array, whose type code is code. itemBytes is the
-// size of a number or character. Blanks pad the text, so that the offset of the data is a multiple of 64 bytes.
+// encodeHeader returns the start of a file: magic, version, length and text of the header. The array is row-major, and
+// its type code is code. itemBytes is the size of a number or character. Blanks pad the text, so that the offset of the
+// data is a multiple of 64 bytes.
 func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	order := "<"
 	switch {

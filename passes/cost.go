@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// Cost returns the expected time of a node in nanoseconds on one core, by the plan's profile. It is 0 for views and for
-// nodes outside the plan's graph.
+// Cost returns the expected time of a node in nanoseconds, by the prices of the device or of one core of the host. It
+// is 0 for views and for uploads of constants.
 func (p *Plan) Cost(n *graph.Node) float64 {
 	if n != nil && len(n.Out) > 0 {
 		if c := p.costs.At(n.Out[0]); c.node == n {

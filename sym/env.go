@@ -103,8 +103,8 @@ func (env *Env) Assume(condition Bool) error {
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
-// hints give the answer, or in a fork the current path. The proof is a question with a limited number of steps: see
-// questionSteps.
+// hints give the answer, or in a fork the current path. The decision is one question, whose steps are limited:
+// see questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer := b.truth

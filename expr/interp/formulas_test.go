@@ -131,7 +131,7 @@ func TestSteps(t *testing.T) {
 		want int
 	}{
 		{"x * y", tensor.Complex64, 3}, {"x / y", tensor.Complex64, 25}, {"x + y", tensor.Complex64, 3},
-		{"3 * x - y * x", tensor.Float64, 1}, {"x * y - 3", tensor.Float32, 1},
+		{"3 * x - y * x", tensor.Float64, 1}, {"x * y - 3", tensor.Float32, 1}, {"x * y - y * 3", tensor.Int32, 2},
 		{"heaviside(x, y)", tensor.Int32, 3},
 		{"x * 2 + y", tensor.BFloat16, 3}, {"x << y", tensor.Uint8, 1}, {"exp(x)", tensor.Int8, 1},
 		{"atan2(x, y)", tensor.Bool, 1},

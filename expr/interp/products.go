@@ -161,7 +161,7 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	case !hasLoops:
 	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
 		return loops.ofProducts(sign), slices.Concat(first, second)
-	case isSecondProduct:
+	case isSecondProduct: // before isFirstProduct: integers have no loop of a product minus a number
 		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, second...)
 	case isFirstProduct:
 		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)

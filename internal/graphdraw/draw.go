@@ -65,7 +65,7 @@ type Band struct{ Top, Bottom float64 }
 type Route struct {
 	LeaveX  float64   // at the upper box
 	CrossX  []float64 // at each layer that the trunk crosses, from top to bottom
-	ArriveX []float64 // at the lower box of each element of Net.To
+	ArriveX []float64 // at each lower box, in the order of Net.To
 }
 
 // Distances between elements, in the units of Box.
@@ -92,7 +92,7 @@ func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, net := range nets {
 		for _, box := range append([]int{net.From}, net.To...) {
 			if box < 0 || box >= len(boxes) {
-				return nil, fmt.Errorf("graphdraw: net %d joins box %d: want 0 to %d", i, box, len(boxes)-1)
+				return nil, fmt.Errorf("graphdraw: net %d refers to box %d, but there are %d boxes", i, box, len(boxes))
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	return layout, nil
 }
 
-// cellAfter returns the last cell of a net after it has crossed a number of layers: its upper box for 0, otherwise a
+// cellAfter returns the cell of a net that is `crossed` layers below its upper box: the box itself for 0, otherwise a
 // crossing.
 func (l *layeredLayout) cellAfter(net, crossed int) int {
 	if crossed == 0 {

@@ -194,7 +194,7 @@ func TestStraight(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, n := range []Net{{-1, nil}, {2, nil}, {0, []int{2}}, {0, []int{-1}}} {
 		_, err := Draw(make([]Box, 2), []Net{n})
-		assert.ErrorContains(t, err, ": want 0 to 1")
+		assert.ErrorContains(t, err, ", but there are 2 boxes")
 	}
 	_, err := Draw([]Box{{}, {Side: First}}, []Net{{0, []int{1}}})
 	assert.ErrorContains(t, err, "above all others")

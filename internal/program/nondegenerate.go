@@ -17,7 +17,8 @@ const (
 // NondegenerateSizes returns sizes of the open symbols, the symbols without a fixed size. At these sizes, every size
 // that depends on the symbols is at least 2. With a size of 0 or 1, the layout of a value is ambiguous, so a plan for
 // this size may be poor for others. The search starts at the first hint or the assumed sizes. It doubles each symbol on
-// which a size of 0 or 1 depends. NondegenerateSizes returns nil if the search fails.
+// which a size of 0 or 1 depends. Sizes at their upper
+// bound stay. NondegenerateSizes returns nil if the search fails, or if an input would exceed maxElements.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
@@ -51,7 +52,6 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 		}
 		switch {
 		case err != nil: // inference fails at sizes this small: double all of them
-			degenerate = nil
 			for i := range sizes {
 				degenerate = append(degenerate, i)
 			}

@@ -1,5 +1,5 @@
 // Command graphrun-beam runs a model on files with Apache Beam. Each .npz or .npy file has the inputs of one run. The
-// results of NAME.npz are written to the file NAME.npz in the directory --outputs.
+// results of NAME.npz or NAME.npy are written to NAME.npz in the directory --outputs.
 //
 //	graphrun-beam --model model.onnx --inputs 'inputs/*.npz' --outputs results
 //

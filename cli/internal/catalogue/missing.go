@@ -16,12 +16,12 @@ import (
 
 // MissingDocument is the output of ops --missing.
 type MissingDocument struct {
-	Names   int          `json:"names" doc:"The number of names in PyTorch's operator suite."`
-	Missing []MissingDoc `json:"missing" doc:"The selected names of the suite that no op has, in order."`
+	Names   int           `json:"names" doc:"The number of names in PyTorch's operator suite."`
+	Missing []MissingName `json:"missing" doc:"The selected names of the suite that no op has, in order."`
 }
 
-// MissingDoc describes a name of PyTorch's operator suite that no op has.
-type MissingDoc struct {
+// MissingName describes a name of PyTorch's operator suite that no op has.
+type MissingName struct {
 	Name   string `json:"name" doc:"The name in the suite."`
 	Reason string `json:"reason" doc:"The reason why there is no op."`
 }
@@ -60,11 +60,11 @@ func (s suiteName) isIn(ops []string) bool {
 }
 
 // missingNames returns the names of the suite that none of the ops has.
-func missingNames(ops []string) []MissingDoc {
-	list := []MissingDoc{}
+func missingNames(ops []string) []MissingName {
+	list := []MissingName{}
 	for _, s := range suite() {
 		if !s.isIn(ops) {
-			list = append(list, MissingDoc{s.name, reasonFor(s.name)})
+			list = append(list, MissingName{s.name, reasonFor(s.name)})
 		}
 	}
 	return list
@@ -95,7 +95,7 @@ func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 		return exit.UsageErrorf("--missing cannot be combined with --kind, --dtype or --onnx")
 	}
 	doc := MissingDocument{Names: len(suite()), Missing: missingNames(opNamesOf(f.ext.Ops()))}
-	doc.Missing = slices.DeleteFunc(doc.Missing, func(missing MissingDoc) bool {
+	doc.Missing = slices.DeleteFunc(doc.Missing, func(missing MissingName) bool {
 		if len(patterns) > 0 && !matchesAny(patterns, missing.Name) {
 			return true
 		}

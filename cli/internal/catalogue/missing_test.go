@@ -36,7 +36,7 @@ func TestMissingReasons(t *testing.T) {
 	}
 	for _, r := range reasons {
 		for _, p := range strings.Fields(r.patterns) {
-			if !slices.ContainsFunc(missing, func(m MissingDoc) bool { return matchesAny([]string{p}, m.Name) }) {
+			if !slices.ContainsFunc(missing, func(m MissingName) bool { return matchesAny([]string{p}, m.Name) }) {
 				t.Errorf("%s: no name is missing", p)
 			}
 		}

@@ -61,7 +61,8 @@ with the conditions under which they hold. The second part is for the sizes of -
 the sizes that the plan assumes.
 
 --first-break FORMAT explains the first value, in the graph as written, that loses memory format FORMAT: the value
-is not in FORMAT, but its node reads a value of the same rank that is in FORMAT. VALUE is then omitted.`,
+is not in FORMAT, but its node reads a value of the same rank that is in FORMAT and in no other format. VALUE is then
+omitted.`,
 		Example: `  graphrun explain examples/models/residual.json joined
   graphrun explain model.onnx /layer1/Relu_output_0 --strategy channels_last
   graphrun explain model.json --first-break channels_last`,

@@ -76,7 +76,7 @@ type Scatter struct {
 	X, Y   Axis
 	Points []Point
 	Lines  []Line
-	Groups []string // the names of [Point.Group], for the legend
+	Groups []string // names of the groups for the legend, indexed by [Point.Group]
 }
 
 // Point is a point of a [Scatter].

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Walks are the names of the iterations of [Iterate].
+// Walks names the patterns of strides that [Iterate] can build.
 var Walks = []string{"contiguous", "transposed", "broadcast", "strided", "matrices"}
 
 // WalkShape returns a small shape for a walk. The shape for "matrices" does not fill the tiles of kernels, so that

@@ -115,7 +115,7 @@ func (t *tile) launch() ([]Launch, error) {
 		t.firstIndex[dim] = t.op(lane.Mul, u32, t.firstIndex[dim], t.u32(t.side))
 	}
 	thread := t.Emit(ir.Thread, u32)
-	// A thread accesses vectors at the positions lane*vector along the fastest dimension, and row,
+	// A thread accesses vectors at the positions threadLane*vector along the fastest dimension, and row,
 	// row+groupSize/threadsPerSide and so on along the other one.
 	threadLane, row := t.op(lane.And, u32, thread, t.u32(t.threadsPerSide-1)), t.quotient(thread, t.threadsPerSide)
 	t.fill(threadLane, row)

@@ -7,11 +7,11 @@ import (
 // This file emits the code before and after the k-loop, the loop over the terms of the sums: it initializes the
 // accumulators, applies the epilogue (element-wise operations on the sums), and stores the result. The last vector of a
 // row may be partial; a mask then selects its valid lanes. target.ArgsStep and target.ArgsSpill select a word of the
-// call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values without a register.
+// call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values that do not fit in registers.
 
-// loadTermLoopMask emits the load of the last vector's mask before the k-loop. With vector masks, it does so only if
-// the k-loop needs the mask, because the mask takes a register from the accumulators.
-func (g *gen) loadTermLoopMask() {
+// loadKLoopMask emits the load of the last vector's mask before the k-loop. If the mask is held in a vector register,
+// it does so only if the k-loop needs the mask, because the mask costs an accumulator.
+func (g *gen) loadKLoopMask() {
 	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
 		g.loadMask()
 	}
@@ -26,7 +26,7 @@ func (g *gen) loadMask() {
 	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
 }
 
-// loadEpilogueMask emits the load of the mask outside the k-loop, unless loadTermLoopMask has already loaded it.
+// loadEpilogueMask emits the load of the mask outside the k-loop, unless loadKLoopMask has already loaded it.
 // It returns another register that is free outside the k-loop.
 func (g *gen) loadEpilogueMask() (scratch target.VReg) {
 	if target.UsesVectorMasks(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
@@ -64,8 +64,8 @@ func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr targ
 	}
 }
 
-// eachLanes loads each vector of an operand that has one element per lane into a register. It then visits the
-// accumulators of these lanes in all rows.
+// eachLanes visits an operand with one element per lane. It loads each vector into the register `loaded`, then visits
+// the accumulators of these lanes in all rows.
 func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector int)) {
 	g.loadAddress(operand, inReg)
 	for vector := range g.spec.Vectors {
@@ -191,8 +191,8 @@ func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	}
 }
 
-// tileStep applies an operation with an operand that has the offsets of the result. A partial vector is loaded under
-// the mask first, because a memory operand of the operation would read the whole vector.
+// tileStep applies an operation with an operand that has the layout of the result. A partial vector is loaded under the
+// mask first, because a memory operand of the operation would read the whole vector.
 func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
 	g.eachResult(base, func(i, vector int, addr target.Addr) {
 		if !g.isPartial(vector) {

@@ -210,7 +210,7 @@ func (g *gen) begin() {
 		g.Lea(target.Addr{Base: target.Args, Disp: int(target.ArgsSpill(spillWords)) + lineBytes - 8}, blockTotalsReg)
 		g.AlignDown(lineBytes, blockTotalsReg)
 	}
-	g.loadTermLoopMask()
+	g.loadKLoopMask()
 	g.beginQuantized()
 }
 

@@ -105,7 +105,7 @@ func TestFunctions(t *testing.T) {
 		"func Chunk(self *graph.Value) []*graph.Value {\n\treturn node(\"chunk\", 0, nil, self)",
 		"func PartsAt(self, at *graph.Value) []*graph.Value {\n\treturn node(\"parts\", 0, nil, self, at)",
 		"func ChunkLike(self, like *graph.Value) *graph.Value {\n\treturn node(\"chunk\", 1, nil, self, like)[0]",
-		"// Numbers are attributes of any name: a number.\n\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n}",
+		"// Numbers has further attributes by name: a number.\n\tNumbers map[string]tensor.Scalar `attr:\"*\"`\n}",
 		"func Text(list []*graph.Value, attrs ...TextAttrs) *graph.Value {\n\treturn node(\"text\", 1, " +
 			"nonzeroAttrs(attrs), list)[0]",
 		"func Max(self *graph.Value) (values, selfOut *graph.Value) {\n\tmade := node(\"max\", 2, nil, self)\n\treturn " +

@@ -28,7 +28,7 @@ func mergeKernels(tables ...kernelTable) (out kernelTable) {
 }
 
 // kernelFor returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it
-// returns PyTorch's error, which names the kernel name_cpu.
+// returns PyTorch's error, which names the kernel name + "_cpu".
 func (t *kernelTable) kernelFor(name string, iteration *rule.Rule) (rule.Kernel, error) {
 	return t.kernelNamed(name+"_cpu", iteration)
 }

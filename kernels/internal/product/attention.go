@@ -173,7 +173,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	spec.Batch = spec.Out.Shape[:spec.Out.Rank()-2]
 	switch { // Others are the further operands of the row program that computes weights from scores
 	case attrs.IsCausal:
-		indices := queryAndKey(builder, queries, keys)
+		indices := causalIndices(builder, queries, keys)
 		buffers = append(buffers[:4], indices[:]...)
 		spec.Others = []tensor.Meta{indices[0].Meta, indices[1].Meta}
 	case call.HasOperand(attentionMask):

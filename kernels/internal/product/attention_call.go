@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// queryAndKey adds the computation of two values that a causal attention compares: a column with the indices 0, 1, ...
-// of the queries, and a row with the indices of the keys. Both broadcast to the shape of the scores.
-func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (indexViews [2]kit.Buffer) {
+// causalIndices adds the computation of two values that a causal attention compares: a column with the indices 0, 1,
+// ... of the queries, and a row with the indices of the keys. Both broadcast to the shape of the scores.
+func causalIndices(builder *copies.KernelBuilder, queries, keys int) (indexViews [2]kit.Buffer) {
 	count, dtype := max(queries, keys), tensor.Int32
 	if count > math.MaxInt32 {
 		dtype = tensor.Int64
@@ -27,7 +27,7 @@ func queryAndKey(builder *copies.KernelBuilder, queries, keys int) (indexViews [
 
 // setRowProgram sets the row program, an expression over rows, that computes weights from scores. It also expands
 // spec.Others, the operands besides query, key and value, to the shape of the scores. spec.Others is empty, a mask, or
-// the result of [queryAndKey]. In the last case, query i sees the keys 0 to i only.
+// the result of [causalIndices]. In the last case, query i sees the keys 0 to i only.
 func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := spec.Sizes()
 	dtype := spec.Out.DType
@@ -59,8 +59,7 @@ func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 
 // headGroups splits the heads of operands. batchRank is the number of batch dimensions of a call. groupSize is the
 // number of adjacent query heads that share a head of keys and values. If it is greater than 1, the last batch
-// dimension is split into two dimensions: the heads of keys, and the query heads of each of them. For example, 8 query
-// heads with 2 heads of keys become [2, 4].
+// dimension, the heads, becomes [key heads, query heads per key head]: 8 query heads with 2 key heads become [2, 4].
 type headGroups struct{ batchRank, groupSize int }
 
 // withSplitHeads returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch

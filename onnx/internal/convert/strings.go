@@ -12,8 +12,8 @@ import (
 
 // This file reads tensors of strings. A string is a code: its index in the list of all strings of the model. A tensor
 // of strings is an int64 tensor of codes ([Value.hasStrings]), so operators that move elements need no special code for
-// strings. Callers convert strings and codes with [graph.Labels]. A string of the caller that is not in the list has
-// the code -1, because the model only compares it with its own strings.
+// strings. Callers convert strings and codes with [graph.Labels]. An input string that is not in the list gets the code
+// -1: the model can only compare it with its own strings.
 
 // StringCodes returns strings as a constant vector.
 func (n *Node) StringCodes(list ...string) *Value {
@@ -46,7 +46,7 @@ func (n *Node) convertStringNode(convertOperator Converter, operator Operator) [
 	return out
 }
 
-// takesStrings reports whether any operand is a tensor of strings.
+// takesStrings reports whether any operand is a tensor of strings or a map, whose keys may be strings.
 func (n *Node) takesStrings() bool {
 	return slices.ContainsFunc(n.In, func(x *Value) bool { return x != nil && (x.hasStrings || x.kind == mapKind) })
 }
@@ -61,7 +61,7 @@ func (im *importer) addStringLabels() {
 	}
 }
 
-// label records that an input or output is a tensor of strings, or that its rows are maps.
+// label records that the elements of an input or output are codes of strings, or that each row has the values of a map.
 func (im *importer) label(name string, labels graph.Labels) {
 	if im.graph.Labels == nil {
 		im.graph.Labels = map[string]graph.Labels{}
@@ -69,7 +69,7 @@ func (im *importer) label(name string, labels graph.Labels) {
 	im.graph.Labels[name] = labels
 }
 
-// addMapInput adds an input that is a map as two inputs: the keys and the values, vectors of the same unknown size.
+// addMapInput adds two inputs for an input of map type: its keys and its values, vectors of the same unknown size.
 func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType) (*Value, error) {
 	addVector := func(suffix string, elementType int32) (*Value, error) {
 		size := fmt.Sprintf("%s_size", declared.Name)

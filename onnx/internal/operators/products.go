@@ -17,9 +17,9 @@ func matMul(n *node) []*value {
 	return single(out)
 }
 
-// gemm converts Gemm: alpha * a @ b + beta * c. It uses the op linear if b is transposed, alpha is 1, and c is absent
-// or, with beta 1, a vector with an element for each column of the result. Otherwise it uses addmm, or matmul if c is
-// absent.
+// gemm converts Gemm: alpha * a @ b + beta * c. It uses the op linear for float operands if b is transposed, alpha is
+// 1, and c can be a bias: c is absent, or beta is 1 and c has one element per column. Otherwise it uses addmm, or
+// matmul if c is absent.
 func gemm(n *node) []*value {
 	a, b := n.Operand(0), n.Operand(1)
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)

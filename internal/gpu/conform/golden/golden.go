@@ -81,8 +81,8 @@ type call struct {
 
 func f32(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 
-// calls have kernels of each kind, in this order: row programs, reductions in two stages, gathers, products and
-// convolutions.
+// calls has one call for each kind of kernel, in this order: row program, reduction in two stages, gather, product and
+// convolution.
 var calls = []call{
 	{"softmax", graph.Attrs{"dim": 1}, []tensor.Meta{f32(9, 30)}},
 	{"sum", graph.Attrs{"dim": []int{1}}, []tensor.Meta{f32(2, 1<<15)}},
@@ -91,7 +91,7 @@ var calls = []call{
 	{"conv2d", graph.Attrs{"padding": 1}, []tensor.Meta{f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(4)}},
 }
 
-// products have larger tiles than the product of calls: 64 and 128 rows and columns.
+// products has matmuls with larger tiles than the matmul in calls: 64x64 and 128x128.
 var products = []call{
 	{"matmul", nil, []tensor.Meta{f32(1024, 20), f32(20, 512)}},
 	{"matmul", nil, []tensor.Meta{f32(2048, 20), f32(20, 1024)}},

@@ -8,7 +8,7 @@ import (
 
 // This file selects loads and stores. A value of more than 16 bytes has several parts, each in its own register.
 
-// registerLetter has the letter of a vector register by the number of its low bytes that an instruction accesses.
+// registerLetter maps an access size in bytes to the letter before the number of a vector register: 4 to s.
 var registerLetter = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
 
 // memory returns the memory at pointer ptr whose elements have the given dtype.
@@ -21,8 +21,8 @@ func (s *selector) memory(ptr int16, dtype tensor.DType) alloc.Mem {
 	return mem
 }
 
-// load returns the elements that an instruction loads. Of a complex dtype, these are the real parts (Imm is 0) or the
-// imaginary parts (Imm is 1).
+// load returns the elements that an instruction loads. For a complex dtype, it returns the real parts (Imm 0) or the
+// imaginary parts (Imm 1).
 func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 	dtype := s.loop.Ptrs[inst.Ptr].DType
 	mem, size := s.memory(inst.Ptr, dtype), inst.Type.Size()
@@ -34,7 +34,9 @@ func (s *selector) load(inst *lane.Inst) []alloc.Virt {
 		return s.loadParts(mem, inst.Type, 1)
 	}
 	pair, ok := s.complexParts[inst.Ptr]
-	if !ok { // uzp1 selects the even elements, which are real parts, and uzp2 the odd elements
+	if !ok {
+		// In memory, each real part precedes its imaginary part. uzp1 selects the real parts from two registers, and uzp2
+		// the imaginary parts.
 		loaded := s.loadParts(mem, inst.Type, s.partCount(dtype.Size()))
 		for k, name := range []string{"uzp1", "uzp2"} {
 			pair[k] = s.makeParts(size, func(p int) alloc.Virt {
@@ -64,7 +66,8 @@ func (s *selector) loadParts(mem alloc.Mem, laneType lane.Type, count int) []all
 	return parts
 }
 
-// loadVector returns the value that an instruction loads. Row constants are loaded once.
+// loadVector returns the value that an instruction loads. All loads of the same element of a row operand (PerRow) share
+// one value, so that it is loaded once per row.
 func (s *selector) loadVector(name string, mem alloc.Mem) alloc.Virt {
 	v, ok := s.rowElements[mem]
 	if !ok {
@@ -93,6 +96,7 @@ func (s *selector) store(inst *lane.Inst) {
 			parts[p] = s.part(inst.A, p)
 			continue
 		}
+		// zip1 alternates real and imaginary parts from the low halves of two registers, and zip2 from the high halves.
 		zip := []string{"zip1", "zip2"}[p%2]
 		parts[p] = s.op(zip, arrangement(dtype.Size()/2), s.part(inst.A, p/2), s.part(inst.B, p/2))
 	}
