@@ -42,8 +42,8 @@ func ArgOf(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
 // results of the new nodes. If the node's pin sets a layout, they get it. The caller, a pass, replaces the node in
-// Nodes. If the parts do not fit the node, Decompose fails, and the graph is unchanged. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed:
-// drop it.
+// Nodes. If the parts do not fit the node, Decompose fails, and the graph is unchanged. If a part cannot have the
+// layout of the pin, Decompose fails, and the graph is partly changed: drop it.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
