@@ -9,7 +9,7 @@ import (
 // arena is not an expression: it is computed when sizes are bound.
 type MemoryFormulas struct {
 	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps write, as an expression over symbols."`
-	AtOnce  string `json:"at_once_bytes" doc:"The maximum number of bytes of intermediate values that are live at once if steps run in order, as an expression over symbols. Steps that overwrite an operand need less, and steps that run at the same time need more; the expression ignores both."`
+	AtOnce  string `json:"at_once_bytes" doc:"The maximum number of bytes of intermediate values that are live at once if steps run in order, as an expression over symbols; steps that overwrite an operand need less, and concurrent steps need more."`
 }
 
 const (
