@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,11 @@ import (
 // extensions are the file extensions of supported inputs.
 var extensions = []string{".npz", ".npy", ".png", ".jpg", ".jpeg", ".csv", ".jsonl", ".ndjson"}
 
-// decoder converts the contents of files to inputs of a graph.
+// decoder converts the contents of files to inputs of a graph. A file has the arrays of one run:
+//   - an .npz file has an array for each input of the graph,
+//   - an .npy file has the array of the only input,
+//   - an image is the only input, with the batch size 1 (images.go),
+//   - a .csv or .jsonl file has one row of all inputs in each line (rows.go).
 type decoder struct {
 	graph  *graph.Graph
 	images Images
@@ -29,23 +32,9 @@ func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, e
 	case ".npz":
 		return d.decodeArchive(path, data)
 	case ".npy":
-		v, err := d.onlyInput("an .npy file")
-		if err != nil {
-			return nil, err
-		}
-		t, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			return nil, err
-		}
-		t, err = d.convert(v, t)
-		return map[string]*tensor.Tensor{v.Name: t}, err
+		return d.decodeArray(data)
 	case ".png", ".jpg", ".jpeg":
-		in, err := imageInputOf(d.graph)
-		if err != nil {
-			return nil, err
-		}
-		t, err := d.images.decode(data, in)
-		return map[string]*tensor.Tensor{in.value.Name: t}, err
+		return d.decodeImage(data)
 	case ".csv":
 		return d.decodeCSV(data)
 	case ".jsonl", ".ndjson":
@@ -53,14 +42,6 @@ func (d *decoder) decode(path string, data []byte) (map[string]*tensor.Tensor, e
 	default:
 		return nil, fmt.Errorf("the extension %q is not supported: want one of %s", ext, strings.Join(extensions, ", "))
 	}
-}
-
-// onlyInput returns the input of a graph with a single input. format names the file format in the error.
-func (d *decoder) onlyInput(format string) (*graph.Value, error) {
-	if n := len(d.graph.Inputs); n != 1 {
-		return nil, fmt.Errorf("the model has %d inputs, but %s has only one array", n, format)
-	}
-	return d.graph.Inputs[0], nil
 }
 
 // decodeArchive decodes an .npz file. Its keys are the names of inputs.
@@ -85,6 +66,30 @@ func (d *decoder) decodeArchive(path string, data []byte) (map[string]*tensor.Te
 	return in, nil
 }
 
+// decodeArray decodes an .npy file.
+func (d *decoder) decodeArray(data []byte) (map[string]*tensor.Tensor, error) {
+	if n := len(d.graph.Inputs); n != 1 {
+		return nil, fmt.Errorf("the model has %d inputs, but an .npy file has only one array", n)
+	}
+	v := d.graph.Inputs[0]
+	t, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	t, err = d.convert(v, t)
+	return map[string]*tensor.Tensor{v.Name: t}, err
+}
+
+// decodeImage decodes a PNG or JPEG file.
+func (d *decoder) decodeImage(data []byte) (map[string]*tensor.Tensor, error) {
+	in, err := imageInputOf(d.graph)
+	if err != nil {
+		return nil, err
+	}
+	t, err := d.images.decode(data, in)
+	return map[string]*tensor.Tensor{in.value.Name: t}, err
+}
+
 // convert returns array t as a row-major tensor with the dtype of input v. Strings become integer codes.
 func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
@@ -101,15 +106,3 @@ func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, e
 	}
 	return t, nil
 }
-
-// rowShape returns the shape of a row of an input: the declared shape without the first dimension. A symbolic
-// dimension has size -1.
-func rowShape(v *graph.Value) ([]int, error) {
-	shape := declaredShape(v)
-	if len(shape) == 0 {
-		return nil, fmt.Errorf("input %q is a scalar and has no rows", v.Name)
-	}
-	return shape[1:], nil
-}
-
-var errNoRows = errors.New("the file has no rows")

@@ -190,6 +190,7 @@ func TestImages(t *testing.T) {
 		{oneInput, Images{}, encodePNG(t, pattern(1, 1)), "images need [N, C, H, W]"},
 		{`{"name": "x", "dtype": "float32", "shape": ["N", 4, 2, 2]}`, Images{}, nil, "images have 1 or 3 channels"},
 		{`{"name": "x", "dtype": "int64", "shape": ["N", 3, 2, 2]}`, Images{}, nil, "images need float32 or uint8"},
+		{photos, Images{Resize: []int{1, 1 << 15}}, encodePNG(t, pattern(1<<15, 1)), "by way of 32768 x 32768"},
 	} {
 		d := decoderOf(t, c.inputs)
 		d.images = c.images
@@ -277,4 +278,23 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s %q: there is neither an input nor an error", name, data)
 		}
 	})
+}
+
+// TestResample compares bytes with Pillow's: see testdata/generate.py.
+func TestResample(t *testing.T) {
+	decode := func(file string) *image.RGBA {
+		data, err := os.ReadFile(filepath.Join("testdata", file))
+		require.NoError(t, err)
+		picture, err := DecodeImage(data)
+		require.NoError(t, err)
+		return scale(picture, picture.Bounds().Dy(), picture.Bounds().Dx())
+	}
+	source := decode("noise.png")
+	files, err := filepath.Glob("testdata/noise_*.png")
+	require.NoError(t, err)
+	assert.Len(t, files, 6)
+	for _, file := range files {
+		want := decode(filepath.Base(file))
+		assert.Equal(t, want, scale(source, want.Rect.Dy(), want.Rect.Dx()), file)
+	}
 }

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	_ "image/jpeg" // a format of inputs
 	_ "image/png"  // a format of inputs
 	"math"
-
-	"golang.org/x/image/draw"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -22,8 +21,8 @@ import (
 // Normalize of torchvision. The steps are made in the order of the fields. The input of the model has the shape [N,
 // C, H, W] or [N, H, W, C], and C is 3 (RGB) or 1 (grayscale).
 //
-// [DecodeImage] decodes files. The orientation in Exif data is ignored. Images are scaled by bilinear interpolation.
-// When they are reduced, the filter is widened, which avoids aliasing. Rounding differs from torchvision's.
+// [DecodeImage] decodes files. The orientation in Exif data is ignored. Images are scaled by bilinear interpolation,
+// with the bits of Pillow. When they are reduced, the filter is widened, which avoids aliasing.
 type Images struct {
 	// Resize is the height and the width to which images are scaled. A single number is the length of the shorter side;
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
@@ -59,7 +58,8 @@ func (m *Images) Check() error {
 			return fmt.Errorf("%s has %d numbers: want 3, one for each channel, or 1 for all channels", name, len(list))
 		}
 		for _, x := range list {
-			if math.IsNaN(x) || math.IsInf(x, 0) || name == "deviation" && x == 0 {
+			isZeroDivisor := name == "deviation" && x == 0
+			if math.IsNaN(x) || math.IsInf(x, 0) || isZeroDivisor {
 				return fmt.Errorf("%s has the invalid number %v", name, x)
 			}
 		}
@@ -67,54 +67,37 @@ func (m *Images) Check() error {
 	return nil
 }
 
-// imageInput describes the input of a model that takes images.
-type imageInput struct {
-	value         *graph.Value
-	height, width int // -1 if the model accepts any size
-	channels      int
-	channelsLast  bool
-	isFloat       bool // whether the dtype is float32; otherwise it is uint8
+// decode returns the tensor that the input in gets for an image file. It decodes, scales, crops and normalizes the
+// image. For example, with Resize 256 and Crop 224, a photo of 480 x 640 pixels (height x width) is scaled to 256 x
+// 341, and the tensor has the shape [1, 3, 224, 224].
+func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
+	source, err := DecodeImage(data)
+	if err != nil {
+		return nil, err
+	}
+	height, width := m.scaledSize(source.Bounds().Dy(), source.Bounds().Dx())
+	// Rows are scaled before columns.
+	if h := max(height, source.Bounds().Dy()); width > maxImagePixels/h {
+		return nil, fmt.Errorf("the image would be resized to %d x %d pixels, by way of %d x %d; the limit is %d pixels",
+			height, width, h, width, maxImagePixels)
+	}
+	scaled := scale(source, height, width)
+	if len(m.Crop) > 0 {
+		height, width = m.Crop[0], m.Crop[len(m.Crop)-1]
+	}
+	if !in.acceptsSize(height, width) {
+		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, but the model "+
+			"needs %s x %s", height, width, sizeText(in.height), sizeText(in.width))
+	}
+	return m.normalize(scaled, height, width, in)
 }
 
-// imageInputOf describes the input of a model. It returns an error if the input cannot be images.
-func imageInputOf(g *graph.Graph) (imageInput, error) {
-	if len(g.Inputs) != 1 {
-		return imageInput{}, fmt.Errorf("the model has %d inputs, but images need a model with one input", len(g.Inputs))
+// sizeText formats a height or a width of a model's input.
+func sizeText(n int) string {
+	if n < 0 {
+		return "any"
 	}
-	v := g.Inputs[0]
-	shape := declaredShape(v)
-	in := imageInput{value: v, isFloat: v.Meta.DType == tensor.Float32}
-	if !in.isFloat && v.Meta.DType != tensor.Uint8 {
-		return in, fmt.Errorf("input %q has dtype %v, but images need float32 or uint8", v.Name, v.Meta.DType)
-	}
-	isChannelCount := func(n int) bool { return n == 1 || n == 3 }
-	switch {
-	case len(shape) != 4 || shape[0] > 1:
-		return in, fmt.Errorf("input %q has the shape %v, but images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
-	case isChannelCount(shape[1]): // also if shape[3] could be a number of channels
-		in.channels, in.height, in.width = shape[1], shape[2], shape[3]
-	case isChannelCount(shape[3]):
-		in.channels, in.height, in.width, in.channelsLast = shape[3], shape[1], shape[2], true
-	case shape[1] < 0: // a symbol: assume channels first, and RGB
-		in.channels, in.height, in.width = 3, shape[2], shape[3]
-	default:
-		return in, fmt.Errorf("input %q has the shape %v, but images have 1 or 3 channels", v.Name, shape)
-	}
-	return in, nil
-}
-
-// declaredShape returns the declared sizes of an input, -1 for a symbol.
-func declaredShape(v *graph.Value) []int {
-	if v.Dims == nil {
-		return v.Meta.Shape
-	}
-	shape := make([]int, len(v.Dims))
-	for i, dim := range v.Dims {
-		if shape[i] = dim.Size; !dim.IsNumber() {
-			shape[i] = -1
-		}
-	}
-	return shape
+	return fmt.Sprint(n)
 }
 
 // DecodeImage decodes a PNG or JPEG file. Chroma of JPEG files is interpolated as Pillow's decoder does. The result has
@@ -148,53 +131,6 @@ func DecodeImage(data []byte) (image.Image, error) {
 	return opaque(source), nil
 }
 
-// decode decodes and transforms an image.
-func (m *Images) decode(data []byte, in imageInput) (*tensor.Tensor, error) {
-	source, err := DecodeImage(data)
-	if err != nil {
-		return nil, err
-	}
-	height, width := m.scaledSize(source.Bounds().Dy(), source.Bounds().Dx())
-	if width > maxImagePixels/height {
-		return nil, fmt.Errorf("the image would be resized to %d x %d pixels; the limit is %d pixels", height, width,
-			maxImagePixels)
-	}
-	scaled := scale(source, height, width)
-	if len(m.Crop) > 0 {
-		height, width = m.Crop[0], m.Crop[len(m.Crop)-1]
-	}
-	if in.height >= 0 && height != in.height || in.width >= 0 && width != in.width {
-		return nil, fmt.Errorf("the image has %d x %d pixels (height x width) after resizing and cropping, but the model "+
-			"needs %s x %s", height, width, sizeText(in.height), sizeText(in.width))
-	}
-	return m.normalize(scaled, height, width, in)
-}
-
-// sizeText formats a height or a width of a model's input.
-func sizeText(n int) string {
-	if n < 0 {
-		return "any"
-	}
-	return fmt.Sprint(n)
-}
-
-// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
-// return them multiplied by alpha.
-func opaque(source image.Image) image.Image {
-	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
-		return source
-	}
-	bounds := source.Bounds()
-	out := image.NewRGBA(bounds)
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			pixel := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
-			out.SetRGBA(x, y, color.RGBA{pixel.R, pixel.G, pixel.B, 255})
-		}
-	}
-	return out
-}
-
 // scaledSize returns the size of an image after Resize.
 func (m *Images) scaledSize(height, width int) (scaledHeight, scaledWidth int) {
 	switch len(m.Resize) {
@@ -213,13 +149,9 @@ func (m *Images) scaledSize(height, width int) (scaledHeight, scaledWidth int) {
 // scale scales an image to the given size.
 func scale(source image.Image, height, width int) *image.RGBA {
 	bounds := source.Bounds()
-	out := image.NewRGBA(image.Rect(0, 0, width, height))
-	if height == bounds.Dy() && width == bounds.Dx() {
-		draw.Draw(out, out.Rect, source, bounds.Min, draw.Src)
-	} else {
-		draw.BiLinear.Scale(out, out.Rect, source, bounds, draw.Src, nil)
-	}
-	return out
+	pixels := image.NewRGBA(image.Rect(0, 0, bounds.Dx(), bounds.Dy()))
+	draw.Draw(pixels, pixels.Rect, source, bounds.Min, draw.Src)
+	return resample(pixels, height, width)
 }
 
 // normalize crops an image to the given size, and converts it to a tensor for the input in.
@@ -240,7 +172,7 @@ func (m *Images) normalize(source *image.RGBA, height, width int, in imageInput)
 	firstRow, firstColumn := cropStart(source.Rect.Dy(), height), cropStart(source.Rect.Dx(), width)
 	for y := range height {
 		for x := range width {
-			var pixel color.RGBA
+			var pixel color.RGBA // 0 outside of the image
 			if position := image.Pt(x+firstColumn, y+firstRow); position.In(source.Rect) {
 				pixel = source.RGBAAt(position.X, position.Y)
 			}
@@ -293,4 +225,76 @@ func (m *Images) normalizedValues(channels int) [][256]float32 {
 		}
 	}
 	return values
+}
+
+// imageInput describes the input of a model that takes images.
+type imageInput struct {
+	value         *graph.Value
+	height, width int // -1 if the model accepts any size
+	channels      int
+	channelsLast  bool
+	isFloat       bool // whether the dtype is float32; otherwise it is uint8
+}
+
+// acceptsSize reports whether the model accepts images of this size.
+func (in *imageInput) acceptsSize(height, width int) bool {
+	return (in.height < 0 || in.height == height) && (in.width < 0 || in.width == width)
+}
+
+// imageInputOf describes the input of a model. It returns an error if the input cannot be images.
+func imageInputOf(g *graph.Graph) (imageInput, error) {
+	if len(g.Inputs) != 1 {
+		return imageInput{}, fmt.Errorf("the model has %d inputs, but images need a model with one input", len(g.Inputs))
+	}
+	v := g.Inputs[0]
+	shape := declaredShape(v)
+	in := imageInput{value: v, isFloat: v.Meta.DType == tensor.Float32}
+	if !in.isFloat && v.Meta.DType != tensor.Uint8 {
+		return in, fmt.Errorf("input %q has dtype %v, but images need float32 or uint8", v.Name, v.Meta.DType)
+	}
+	isChannelCount := func(n int) bool { return n == 1 || n == 3 }
+	switch {
+	case len(shape) != 4 || shape[0] > 1:
+		return in, fmt.Errorf("input %q has the shape %v, but images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
+	case isChannelCount(shape[1]): // also if shape[3] could be a number of channels
+		in.channels, in.height, in.width = shape[1], shape[2], shape[3]
+	case isChannelCount(shape[3]):
+		in.channels, in.height, in.width, in.channelsLast = shape[3], shape[1], shape[2], true
+	case shape[1] < 0: // a symbol: assume channels first, and RGB
+		in.channels, in.height, in.width = 3, shape[2], shape[3]
+	default:
+		return in, fmt.Errorf("input %q has the shape %v, but images have 1 or 3 channels", v.Name, shape)
+	}
+	return in, nil
+}
+
+// declaredShape returns the declared sizes of an input, -1 for a symbol.
+func declaredShape(v *graph.Value) []int {
+	if v.Dims == nil {
+		return v.Meta.Shape
+	}
+	shape := make([]int, len(v.Dims))
+	for i, dim := range v.Dims {
+		if shape[i] = dim.Size; !dim.IsNumber() {
+			shape[i] = -1
+		}
+	}
+	return shape
+}
+
+// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
+// return them multiplied by alpha.
+func opaque(source image.Image) image.Image {
+	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
+		return source
+	}
+	bounds := source.Bounds()
+	out := image.NewRGBA(bounds)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			pixel := color.NRGBAModel.Convert(source.At(x, y)).(color.NRGBA)
+			out.SetRGBA(x, y, color.RGBA{pixel.R, pixel.G, pixel.B, 255})
+		}
+	}
+	return out
 }

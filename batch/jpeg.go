@@ -31,13 +31,19 @@ func smoothChroma(source *image.YCbCr) *image.RGBA {
 
 func clampToByte(x int32) uint8 { return uint8(min(max(x, 0), 255)) }
 
-// upsampler computes rows of chroma in the size of the image.
+// upsampler computes rows of chroma in the size of the image. For example, with a factor of 2 in x and chroma samples
+// c[0], c[1], ..., the pixels 2i and 2i+1 are on both sides of the center of c[i], and get
+//
+//	2i:   3/4 c[i] + 1/4 c[i-1]
+//	2i+1: 3/4 c[i] + 1/4 c[i+1]
+//
+// The same holds for rows with a factor of 2 in y.
 type upsampler struct {
 	width, height    int // of the chroma planes
 	stride           int
-	xFactor, yFactor int  // pixels for each chroma sample
-	smoothX, smoothY bool // whether samples are interpolated in x and in y; otherwise they are repeated
-	sums             []int32
+	xFactor, yFactor int     // pixels for each chroma sample
+	smoothX, smoothY bool    // whether samples are interpolated in x and in y; otherwise they are repeated
+	sums             []int32 // the row that setRow computes, before the interpolation in x
 }
 
 // newUpsampler returns the upsampler of an image. As in libjpeg-turbo, only halved dimensions are interpolated, except
@@ -75,12 +81,9 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 		}
 		return
 	}
-	// If rows are interpolated, u.sums has 4 times the result: 3 times the nearest row plus its neighbor. Divisions by 4
-	// or 16 follow below. As in libjpeg-turbo, consecutive divisions round differently (+8 and +7, +1 and +2), so that
-	// the mean does not change.
-	odd := int32(y % u.yFactor) // 1 if the second chroma row is below the nearest row, 0 if it is above
+	odd := y % u.yFactor // 1 if the second chroma row is below the nearest row, 0 if it is above
 	if u.smoothY {
-		farIndex := min(max(nearIndex-1+2*int(odd), 0), u.height-1)
+		farIndex := min(max(nearIndex-1+2*odd, 0), u.height-1)
 		farRow := plane[farIndex*u.stride:][:u.width]
 		for i := range u.sums {
 			u.sums[i] = 3*int32(nearRow[i]) + int32(farRow[i])
@@ -90,6 +93,13 @@ func (u *upsampler) setRow(out, plane []uint8, y int) {
 			u.sums[i] = int32(nearRow[i])
 		}
 	}
+	u.interpolateX(out, int32(odd))
+}
+
+// interpolateX stores u.sums in out, interpolated in x if u.smoothX is set. If u.smoothY is set, u.sums has 4 times the
+// values of the row, so that the divisor is 4 or 16. As in libjpeg-turbo, consecutive divisions round differently (+8
+// and +7, +1 and +2; +1 and +2 in even and odd rows), so that the mean does not change.
+func (u *upsampler) interpolateX(out []uint8, odd int32) {
 	last := u.width - 1
 	for i, sum := range u.sums {
 		switch {

@@ -17,7 +17,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// column collects the elements of one input of the model, row by row.
+// column collects the elements of one input of the model, row by row. [decoder.decodeCSV] and
+// [decoder.decodeJSONLines] fill one column for each input, and [tensorsOf] makes tensors of them. For example, both of
+// these files give an input x of the shape [N, 2] the rows [1 2] and [3 4]:
+//
+//	x.0,x.1        {"x": [1, 2]}
+//	1,2            {"x": [3, 4]}
+//	3,4
 type column struct {
 	value     *graph.Value                 // the input
 	labels    graph.Labels                 // the strings for which the elements stand, if any
@@ -47,6 +53,16 @@ func (d *decoder) columns() ([]*column, error) {
 	return list, nil
 }
 
+// rowShape returns the shape of a row of an input: the declared shape without the first dimension. A symbolic
+// dimension has size -1.
+func rowShape(v *graph.Value) ([]int, error) {
+	shape := declaredShape(v)
+	if len(shape) == 0 {
+		return nil, fmt.Errorf("input %q is a scalar and has no rows", v.Name)
+	}
+	return shape[1:], nil
+}
+
 func (c *column) isText() bool { return c.labels.Strings != nil }
 
 // add parses an element and adds it.
@@ -72,7 +88,7 @@ func tensorsOf(columns []*column) (in map[string]*tensor.Tensor, err error) {
 	in = map[string]*tensor.Tensor{}
 	for _, c := range columns {
 		if c.rows == 0 {
-			return nil, errNoRows
+			return nil, errors.New("the file has no rows")
 		}
 		shape := append([]int{c.rows}, c.shape...)
 		if c.isText() {
@@ -97,24 +113,10 @@ func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	recordSize := 0 // number of elements of a row of all inputs
-	for _, c := range columns {
-		c.rowSize = 1
-		for _, size := range c.shape {
-			if size < 0 {
-				return nil, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
-					c.value.Name, c.shape)
-			}
-			// No record has more than len(data) fields, because a field takes at least one byte. The check also ends the
-			// loop before c.size overflows.
-			if c.rowSize *= size; c.rowSize > len(data) {
-				return nil, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
-			}
-		}
-		for range c.rowSize {
-			c.fields = append(c.fields, recordSize)
-			recordSize++
-		}
+	// No record has more than len(data) fields, because a field takes at least one byte.
+	recordSize, err := numberFields(columns, len(data))
+	if err != nil {
+		return nil, err
 	}
 	reader := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
 	reader.ReuseRecord = true
@@ -144,6 +146,28 @@ func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
+}
+
+// numberFields sets the fields of columns for records without names, which have the elements of all inputs in order. It
+// returns the number of fields of a record. A row of an input must not have more than maxFields elements.
+func numberFields(columns []*column, maxFields int) (recordSize int, err error) {
+	for _, c := range columns {
+		c.rowSize = 1
+		for _, size := range c.shape {
+			if size < 0 {
+				return 0, fmt.Errorf("input %q: the shape of a row is %v, but CSV files need a model with known sizes",
+					c.value.Name, c.shape)
+			}
+			if c.rowSize *= size; c.rowSize > maxFields { // checked for each factor, so that the product cannot overflow
+				return 0, fmt.Errorf("input %q: the record has fewer fields than a row has elements", c.value.Name)
+			}
+		}
+		for range c.rowSize {
+			c.fields = append(c.fields, recordSize)
+			recordSize++
+		}
+	}
+	return recordSize, nil
 }
 
 // nameFields sets the fields of columns from a record of names. It returns false if the record names no input, and an
@@ -243,7 +267,7 @@ func addLine(columns []*column, text []byte) error {
 		if len(columns) != 1 {
 			return fmt.Errorf("the line must be an object, because the model has %d inputs", len(columns))
 		}
-		return cmp.Or(columns[0].addRow(decoder), atEnd(decoder))
+		return cmp.Or(columns[0].addRow(decoder), checkEnd(decoder))
 	}
 	if _, err := decoder.ReadToken(); err != nil {
 		return err
@@ -271,11 +295,11 @@ func addLine(columns []*column, text []byte) error {
 	if i := slices.Index(hasValue, false); i >= 0 {
 		return fmt.Errorf("the line has no value for input %q", columns[i].value.Name)
 	}
-	return atEnd(decoder)
+	return checkEnd(decoder)
 }
 
-// atEnd returns an error if a value follows.
-func atEnd(decoder *jsontext.Decoder) error {
+// checkEnd returns an error if a value follows.
+func checkEnd(decoder *jsontext.Decoder) error {
 	if _, err := decoder.ReadToken(); err != io.EOF {
 		return errors.New("the line has more than one value")
 	}
@@ -301,31 +325,21 @@ func (c *column) addRow(decoder *jsontext.Decoder) error {
 	return nil
 }
 
-// addValue adds the elements of a JSON value and returns its shape. depth is the number of enclosing lists.
-func (c *column) addValue(r *jsontext.Decoder, depth int) (shape []int, err error) {
-	if r.PeekKind() != '[' {
-		token, err := r.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		if kind := token.Kind(); kind == '{' || kind == 'n' || (kind == '"') != c.isText() { // n: null
-			wanted := "a number"
-			if c.isText() {
-				wanted = "a string"
-			}
-			return nil, fmt.Errorf("the JSON value %.40q is not %s", token.String(), wanted)
-		}
-		return []int{}, c.add([]byte(token.String()))
+// addValue adds the elements of a JSON value and returns its shape: [] for a number, [2 3] for two lists of three
+// numbers. depth is the number of enclosing lists.
+func (c *column) addValue(decoder *jsontext.Decoder, depth int) (shape []int, err error) {
+	if decoder.PeekKind() != '[' {
+		return []int{}, c.addScalar(decoder)
 	}
 	if depth > len(c.shape) {
 		return nil, fmt.Errorf("the lists are nested too deeply: the shape of a row is %v", c.shape)
 	}
-	if _, err := r.ReadToken(); err != nil {
+	if _, err := decoder.ReadToken(); err != nil {
 		return nil, err
 	}
 	n := 0
-	for r.PeekKind() != ']' {
-		inner, err := c.addValue(r, depth+1)
+	for decoder.PeekKind() != ']' {
+		inner, err := c.addValue(decoder, depth+1)
 		switch {
 		case err != nil:
 			return nil, err
@@ -335,6 +349,22 @@ func (c *column) addValue(r *jsontext.Decoder, depth int) (shape []int, err erro
 		shape = inner
 		n++
 	}
-	_, err = r.ReadToken()
+	_, err = decoder.ReadToken()
 	return append([]int{n}, shape...), err
+}
+
+// addScalar adds the element that a JSON number or string represents.
+func (c *column) addScalar(decoder *jsontext.Decoder) error {
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return err
+	}
+	if kind := token.Kind(); kind == '{' || kind == 'n' || (kind == '"') != c.isText() { // n: null
+		wanted := "a number"
+		if c.isText() {
+			wanted = "a string"
+		}
+		return fmt.Errorf("the JSON value %.40q is not %s", token.String(), wanted)
+	}
+	return c.add([]byte(token.String()))
 }

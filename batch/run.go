@@ -55,8 +55,11 @@ func Status(ctx context.Context, model string, inputs []Input, dir string, optio
 	return j.summary, nil
 }
 
-// job is the work on one shard. It is a pipeline of goroutines: several read and decode inputs, one forms batches and
-// starts runs, and one commits results.
+// job is the work on one shard. It is a pipeline of goroutines ([job.process]):
+//
+//	inputs -> read (several goroutines) -> runAll (one, which forms batches and starts their runs) -> commitAll (one)
+//
+// read decodes a file to an [item], runAll makes a [result] of each item, and commitAll writes outputs and records.
 type job struct {
 	options   *Options
 	model     *model
@@ -172,14 +175,14 @@ func (j *job) process(ctx context.Context, c *committer) error {
 	callerContext := ctx
 	ctx, j.cancel = context.WithCancelCause(ctx)
 	defer j.cancel(nil)
-	options := j.options
-	j.window = semaphore.NewWeighted(int64(options.PartSize))
-	j.decodedBytes = semaphore.NewWeighted(int64(options.Memory))
-	j.computedBytes = semaphore.NewWeighted(int64(options.Memory))
-	j.results = make(chan *result, options.PartSize)
-	waiting := make(chan *item, options.PartSize)
-	var readers sync.WaitGroup
+	partSize, memory := j.options.PartSize, int64(j.options.Memory)
+	j.window = semaphore.NewWeighted(int64(partSize))
+	j.decodedBytes = semaphore.NewWeighted(memory)
+	j.computedBytes = semaphore.NewWeighted(memory)
 	next := make(chan Input)
+	waiting := make(chan *item, partSize)
+	j.results = make(chan *result, partSize)
+	var readers sync.WaitGroup
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		readers.Go(func() {
 			for in := range next {
@@ -236,11 +239,12 @@ func (j *job) read(ctx context.Context, in Input) *item {
 	}
 	sum := sha256.Sum256(data)
 	decoded := &item{input: in, digest: hex.EncodeToString(sum[:])}
-	if r := j.outputDir.finishedRecord(j.records[in.Name], decoded.digest, j.model.digest); r != nil && (r.Error == "" ||
-		!j.options.Retry) {
-		const skipped = true
-		j.finish(in, r.Error, skipped)
-		return nil
+	if r := j.outputDir.finishedRecord(j.records[in.Name], decoded.digest, j.model.digest); r != nil {
+		if retried := r.Error != "" && j.options.Retry; !retried {
+			const skipped = true
+			j.finish(in, r.Error, skipped)
+			return nil
+		}
 	}
 	tensors, err := j.decode(in, data)
 	if err != nil {
@@ -290,19 +294,7 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	for first := range waiting {
-		items := []*item{first} // with all items that wait now, at most PartSize
-	fill:
-		for len(items) < j.options.PartSize {
-			select {
-			case it, ok := <-waiting:
-				if !ok {
-					break fill
-				}
-				items = append(items, it)
-			default:
-				break fill
-			}
-		}
+		items := appendWaiting([]*item{first}, waiting, j.options.PartSize)
 		for len(items) > 0 {
 			var batch []*item
 			batch, items = j.nextBatch(items)
@@ -317,6 +309,22 @@ func (j *job) runAll(ctx context.Context, waiting <-chan *item) {
 			})
 		}
 	}
+}
+
+// appendWaiting appends the elements that a channel passes without waiting, up to a length of limit.
+func appendWaiting[T any](list []T, waiting <-chan T, limit int) []T {
+	for len(list) < limit {
+		select {
+		case next, ok := <-waiting:
+			if !ok {
+				return list
+			}
+			list = append(list, next)
+		default:
+			return list
+		}
+	}
+	return list
 }
 
 // nextBatch divides items into the items of the next batch and all others.
@@ -398,32 +406,14 @@ func bytesOf(entries []npz.Entry) (n int64) {
 func (j *job) commitAll(c *committer) (err error) {
 	const skipped = false
 	for first := range j.results {
-		part := []*result{first}
-	fill:
-		for len(part) < j.options.PartSize {
-			select {
-			case r, ok := <-j.results:
-				if !ok {
-					break fill
-				}
-				part = append(part, r)
-			default:
-				break fill
-			}
-		}
+		part := appendWaiting([]*result{first}, j.results, j.options.PartSize)
 		if err == nil {
 			if err = c.commit(part); err != nil {
 				j.cancel(err)
 			}
 		}
 		for _, r := range part {
-			if r.release != nil {
-				r.release()
-			}
-			j.computedBytes.Release(r.bytes)
-			if r.inWindow {
-				j.window.Release(1)
-			}
+			j.releaseResult(r)
 			switch {
 			case err != nil:
 			case r.err != nil:
@@ -434,6 +424,17 @@ func (j *job) commitAll(c *committer) (err error) {
 		}
 	}
 	return err
+}
+
+// releaseResult releases the memory of a result, and its share in the limits of results.
+func (j *job) releaseResult(r *result) {
+	if r.release != nil {
+		r.release()
+	}
+	j.computedBytes.Release(r.bytes)
+	if r.inWindow {
+		j.window.Release(1)
+	}
 }
 
 // finish counts a finished input, and calls Options.Progress. message is the error of the input, or empty. skipped

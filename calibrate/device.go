@@ -16,9 +16,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// deviceMeasurer measures the prices of work on a device, with the device's own kernels. Its methods compute
-// float64(a*b) + c instead of a*b + c. The compiler then cannot fuse the two operations, and all architectures give the
-// same price.
+// deviceMeasurer measures the prices of work on a device, with the device's own kernels. A run adds one call to the
+// queue several times, and then waits for the device. Its time is
+//
+//	calls * (price of a step + units of work * price of a unit) + price of a wait
+//
+// [deviceMeasurer.measureStep] measures the prices of a step and of a wait, with small calls. Then
+// [deviceMeasurer.fit] solves the equation for the price of a unit, once for each kind of work.
+//
+// Methods of deviceMeasurer compute float64(a*b) + c instead of a*b + c. The compiler then cannot fuse the two
+// operations, and all architectures give the same price.
 type deviceMeasurer struct {
 	ctx     context.Context
 	device  graph.Device
@@ -255,37 +262,45 @@ type deviceSizes struct{ first, factor, last, maxCalls int }
 func (m *deviceMeasurer) fit(kernel, unit string, price *float64, sizes deviceSizes,
 	prepare func(size int) (*deviceCall, error)) error {
 	largest := deviceRun{kind: kernel, unit: unit}
-	measure := func(size int) (needsLarger bool, err error) {
+	for size, needsLarger := sizes.first, true; needsLarger; size *= sizes.factor {
 		call, err := prepare(size)
 		if err != nil {
-			return false, err
-		}
-		defer call.free()
-		for count := 1; ; count *= 4 {
-			ns, err := m.medianNS(count, call.enqueue)
-			if err != nil {
-				return false, err
-			}
-			if count*4 > sizes.maxCalls || ns >= float64(m.options.CallTime) {
-				overheadPS := float64(float64(count)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
-				// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited
-				// to half of the time, so that the price is positive.
-				overheadPS = min(overheadPS, machine.PSPerNS*ns/2)
-				*price = (float64(machine.PSPerNS*ns) - overheadPS) / (float64(count) * call.units)
-				largest.work, largest.callBytes, largest.calls, largest.ns = call.work, call.bytes, count, ns
-				return ns/float64(count) < float64(m.options.CallTime) || overheadPS > machine.PSPerNS*ns/4, nil
-			}
-		}
-	}
-	for size, needsLarger := sizes.first, true; needsLarger; size *= sizes.factor {
-		var err error
-		if needsLarger, err = measure(size); err != nil {
 			return err
 		}
-		needsLarger = needsLarger && size*sizes.factor <= sizes.last
+		largest.calls, largest.ns, err = m.timeCalls(call, sizes.maxCalls)
+		call.free()
+		if err != nil {
+			return err
+		}
+		largest.work, largest.callBytes = call.work, call.bytes
+		var overheadIsSmall bool
+		*price, overheadIsSmall = m.unitPS(call, largest.calls, largest.ns)
+		isLong := largest.ns/float64(largest.calls) >= float64(m.options.CallTime)
+		needsLarger = !(isLong && overheadIsSmall) && size*sizes.factor <= sizes.last
 	}
 	m.runs = append(m.runs, largest)
 	return nil
+}
+
+// timeCalls measures runs of 1, 4, 16 and so on equal calls, at most maxCalls, until a run takes Options.CallTime. It
+// returns the number of calls of the last run, and its median time.
+func (m *deviceMeasurer) timeCalls(call *deviceCall, maxCalls int) (calls int, ns float64, err error) {
+	for calls = 1; ; calls *= 4 {
+		ns, err = m.medianNS(calls, call.enqueue)
+		if err != nil || calls*4 > maxCalls || ns >= float64(m.options.CallTime) {
+			return calls, ns, err
+		}
+	}
+}
+
+// unitPS returns the price of a unit of a call's work, from the time of a run of equal calls.
+func (m *deviceMeasurer) unitPS(call *deviceCall, calls int, ns float64) (price float64, overheadIsSmall bool) {
+	overheadPS := float64(float64(calls)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
+	// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited to half
+	// of the time, so that the price is positive.
+	overheadPS = min(overheadPS, machine.PSPerNS*ns/2)
+	price = (float64(machine.PSPerNS*ns) - overheadPS) / (float64(calls) * call.units)
+	return price, overheadPS <= machine.PSPerNS*ns/4
 }
 
 // deviceCall is a call that a queue can repeat.

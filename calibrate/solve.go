@@ -15,32 +15,19 @@ const minPS = 1e-2
 
 // solve fits the prices to the measured times. It minimizes the sum of the squared relative errors by coordinate
 // descent. It fits one price at a time, while all other prices are fixed.
+//
+// A probe is a measured call. It fits either the price of an inner kernel (m.profile.Kernels), or one point of a memory
+// curve (m.profile.Memory): the price of a byte at the footprint of the probe. The price of an inner kernel is a
+// compromise between its probes. The price at a point of a curve makes the predicted time of its probe equal to the
+// measured time.
 func (m *measurer) solve() {
-	// A probe fits either the price of an inner kernel, or one point of a memory curve: the price of a byte at the
-	// footprint of the probe.
-	probesByKernel, curves := map[string][]*probe{}, map[graph.Access]machine.Curve{}
+	probesByKernel := map[string][]*probe{}
 	for _, p := range m.probes {
 		if p.innerKernel != "" {
 			probesByKernel[p.innerKernel] = append(probesByKernel[p.innerKernel], p)
-			continue
 		}
-		if curves[p.access] == nil {
-			curves[p.access] = machine.Curve{}
-		}
-		curve := curves[p.access]
-		if p.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
-			p.footprintBytes = 0
-			for _, w := range p.stepWorks {
-				p.footprintBytes = max(p.footprintBytes, w.Footprint)
-			}
-		}
-		curvePoint(&curve, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
-		curves[p.access] = curve
 	}
-	for access, curve := range curves {
-		sorted.Func(curve, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
-		*m.profile.Memory.CurveOf(access) = curve
-	}
+	curves := m.startCurves()
 	for range fitPasses {
 		for _, rate := range m.rates {
 			if probes := probesByKernel[rate.Name]; len(probes) > 0 {
@@ -57,6 +44,31 @@ func (m *measurer) solve() {
 	for access := range curves {
 		makeMonotone(*m.profile.Memory.CurveOf(access))
 	}
+}
+
+// startCurves replaces the curves of the profile by curves with a point for each memory probe, and returns them. The
+// points are on the previous curves. It also sets the footprints of probes whose data stays in a cache.
+func (m *measurer) startCurves() map[graph.Access]machine.Curve {
+	curves := map[graph.Access]machine.Curve{}
+	for _, p := range m.probes {
+		if p.innerKernel != "" {
+			continue
+		}
+		if p.bytesBetweenCalls() == 0 { // the data is in the cache level that the footprint of the call selects
+			p.footprintBytes = 0
+			for _, w := range p.stepWorks {
+				p.footprintBytes = max(p.footprintBytes, w.Footprint)
+			}
+		}
+		curve := curves[p.access]
+		curvePoint(&curve, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
+		curves[p.access] = curve
+	}
+	for access, curve := range curves {
+		sorted.Func(curve, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
+		*m.profile.Memory.CurveOf(access) = curve
+	}
+	return curves
 }
 
 // makeMonotone lowers each point of a curve that is higher than a later point. Other processes must have disturbed the

@@ -97,6 +97,7 @@ stored in the same profile, for this device only. If the file exists, its times 
 // because large calls take seconds.
 var calibrateMaxBytes int
 
+// runCalibrate measures the machine, stores the profile, and prints the speeds.
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err := outfile.CheckWritable("--out", f.out); err != nil {
 		return err
@@ -108,10 +109,11 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	job := progress.Begin(cmd, "calibrate")
 	defer job.End() // if Do panics
 	start := time.Now()
+	options := calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device, MaxBytes: calibrateMaxBytes,
+		Progress: func(done, total int, _ string) { job.Report(done, total) }}
 	var result *calibrate.Result
 	err = job.Do(progress.Running, func() (err error) {
-		result, err = calibrate.Run(job.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device,
-			MaxBytes: calibrateMaxBytes, Progress: func(done, total int, _ string) { job.Report(done, total) }})
+		result, err = calibrate.Run(job.Context, options)
 		return err
 	})
 	job.End()
@@ -122,10 +124,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		return err
 	}
 	keepDevices(f.out, result.Profile)
-	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: time.Since(start).Seconds(), Profile: result.Profile}
-	for _, point := range result.Points {
-		doc.Points = append(doc.Points, calibratePoint{point.Of, point.Unit, point.Bytes, point.NS, point.PredictedNS})
-	}
+	doc := calibrateReportOf(result, time.Since(start))
 	if doc.File, err = storeProfile(cmd, f.out, result.Profile); err != nil {
 		return err
 	}
@@ -136,6 +135,16 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		doc.write(out, term.StdoutDisplay(cmd))
 	}
 	return out.Flush()
+}
+
+// calibrateReportOf returns the document of a measurement, without the file.
+func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateReport {
+	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Profile: result.Profile}
+	for _, point := range result.Points {
+		doc.Points = append(doc.Points, calibratePoint{Subject: point.Of, Unit: point.Unit, Bytes: point.Bytes,
+			NS: point.NS, Predicted: point.PredictedNS})
+	}
+	return doc
 }
 
 // openMeasured opens the device to measure. It returns nil for the host. If no device can be opened for the name auto,
@@ -202,53 +211,37 @@ func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
+	writeMemory(w, display, profile)
+	d.writeKernels(w, display)
+	writeDevices(w, display, profile)
+}
+
+// writeMemory prints the memory speeds in GB/s: a row for each measured number of bytes that a call accesses, and a
+// column for each kind of access.
+func writeMemory(w *bufio.Writer, display term.Display, profile *machine.Profile) {
 	columns := []term.Column{term.UntruncatedCol("bytes")}
 	for _, access := range memoryCurves(&profile.Memory) {
 		columns = append(columns, term.UntruncatedCol(access.column))
 	}
 	term.WriteList(w, display, "Memory, by the bytes of a call", memoryRows(profile), columns,
 		func(row []any) []any { return row })
-	units, kernels := map[string]string{}, []string{} // the unit of work by subject, and the names of kernels
-	for _, point := range d.Points {
-		if _, known := units[point.Subject]; !known {
-			if _, isKernel := profile.Kernels[point.Subject]; isKernel {
-				kernels = append(kernels, point.Subject)
-			}
-			units[point.Subject] = point.Unit
-		}
-	}
-	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
-		term.UntruncatedCol("units/ns"),
-		term.ProseCol("unit")}
-	term.WriteList(w, display, "Inner kernels", kernels, kernelColumns, func(name string) []any {
-		ps := profile.Kernels[name]
-		rate := "-"
-		if ps > 0 {
-			rate = fmt.Sprintf("%.3g", machine.PSPerNS/ps)
-		}
-		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, units[name]}
-	})
-	writeDevices(w, display, profile)
 }
 
-// writeDevices prints the speeds of the devices of a profile.
-func writeDevices(w *bufio.Writer, display term.Display, profile *machine.Profile) {
-	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
-		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
-		term.UntruncatedCol("upload"),
-		term.UntruncatedCol("download")}
-	perNS := func(ps float64, unit string) string {
-		if ps > 0 {
-			return fmt.Sprintf("%.3g%s", machine.PSPerNS/ps, unit)
+// memoryRows returns the rows of the table of [writeMemory].
+func memoryRows(profile *machine.Profile) [][]any {
+	var rows [][]any
+	for _, point := range profile.Memory.Dense {
+		row := []any{format.Bytes(int(point.Bytes))}
+		for _, access := range memoryCurves(&profile.Memory) {
+			rate := "-"
+			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
+				rate = fmt.Sprintf("%.3g GB/s", machine.PSPerNS/ps)
+			}
+			row = append(row, rate)
 		}
-		return "-"
+		rows = append(rows, row)
 	}
-	term.WriteList(w, display, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
-		rates := profile.Devices[driver]
-		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / machine.PSPerNS),
-			format.Nanoseconds(rates.WaitPS / machine.PSPerNS), perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""),
-			perNS(rates.UploadPS, " GB/s"), perNS(rates.DownloadPS, " GB/s")}
-	})
+	return rows
 }
 
 // memoryCurve is the measured speed of one kind of memory access, and its column in the table.
@@ -264,20 +257,45 @@ func memoryCurves(rates *machine.Rates) []memoryCurve {
 		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
 }
 
-// memoryRows returns the rows of a table of memory speeds in GB/s. A row is for a number of bytes that a call accesses,
-// and a column for a kind of access.
-func memoryRows(profile *machine.Profile) [][]any {
-	var rows [][]any
-	for _, point := range profile.Memory.Dense {
-		row := []any{format.Bytes(int(point.Bytes))}
-		for _, access := range memoryCurves(&profile.Memory) {
-			rate := "-"
-			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
-				rate = fmt.Sprintf("%.3g GB/s", machine.PSPerNS/ps)
+// writeKernels prints the speeds of the inner kernels, in the order of the first measured call of each.
+func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
+	profile := d.Profile
+	units, kernels := map[string]string{}, []string{} // the unit of work by subject, and the names of kernels
+	for _, point := range d.Points {
+		if _, known := units[point.Subject]; !known {
+			if _, isKernel := profile.Kernels[point.Subject]; isKernel {
+				kernels = append(kernels, point.Subject)
 			}
-			row = append(row, rate)
+			units[point.Subject] = point.Unit
 		}
-		rows = append(rows, row)
 	}
-	return rows
+	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
+		term.UntruncatedCol("units/ns"), term.ProseCol("unit")}
+	term.WriteList(w, display, "Inner kernels", kernels, kernelColumns, func(name string) []any {
+		ps := profile.Kernels[name]
+		rate := "-"
+		if ps > 0 {
+			rate = fmt.Sprintf("%.3g", machine.PSPerNS/ps)
+		}
+		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, units[name]}
+	})
+}
+
+// writeDevices prints the speeds of the devices of a profile.
+func writeDevices(w *bufio.Writer, display term.Display, profile *machine.Profile) {
+	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
+		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
+		term.UntruncatedCol("upload"), term.UntruncatedCol("download")}
+	perNS := func(ps float64, unit string) string {
+		if ps > 0 {
+			return fmt.Sprintf("%.3g%s", machine.PSPerNS/ps, unit)
+		}
+		return "-"
+	}
+	term.WriteList(w, display, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
+		rates := profile.Devices[driver]
+		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / machine.PSPerNS),
+			format.Nanoseconds(rates.WaitPS / machine.PSPerNS), perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""),
+			perNS(rates.UploadPS, " GB/s"), perNS(rates.DownloadPS, " GB/s")}
+	})
 }

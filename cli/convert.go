@@ -65,18 +65,11 @@ computes become constants, and the graph is simpler. OUT and the weights are wri
 	return cmd
 }
 
-// convert writes the graph of the file at inPath to outPath, and its weights to a file in the same folder.
+// convert writes the graph of the file at inPath to outPath, and its weights to a file in the same folder: for
+// out/model.json this is out/model.safetensors. It prints the numbers of nodes, constants and weights.
 func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string, dims []string) error {
-	switch strings.ToLower(filepath.Ext(outPath)) {
-	case ".json":
-	case ".safetensors":
-		return exit.UsageErrorf("%s: the output must be a graph file, such as OUT.json; the weights are written to "+
-			"OUT.safetensors beside it", outPath)
-	case ".onnx":
-		return exit.UsageErrorf("%s: convert cannot write ONNX models: the output must be a graph file, such as OUT.json",
-			outPath)
-	default:
-		return exit.UsageErrorf("%s: the output must be a graph file, such as OUT.json", outPath)
+	if err := checkGraphPath(outPath); err != nil {
+		return err
 	}
 	weightsName := strings.TrimSuffix(filepath.Base(outPath), filepath.Ext(outPath)) + ".safetensors"
 	weightsPath := filepath.Join(filepath.Dir(outPath), weightsName)
@@ -86,22 +79,16 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	job := progress.Begin(cmd, filepath.Base(inPath))
 	defer job.End()
 	var g *graph.Graph
-	if err := job.Do(progress.Loading, func() (err error) {
+	load := func() (err error) {
 		g, err = loadConvert(job.Context, ext, inPath, dims)
 		return err
-	}); err != nil {
+	}
+	if err := job.Do(progress.Loading, load); err != nil {
 		return err
 	}
 	job.Enter(progress.Writing)
-	weightCount, weightBytes := 0, 0
-	write := func(path string, names []string, data []*tensor.Tensor) error {
-		for _, t := range data {
-			weightBytes += t.Bytes()
-		}
-		weightCount = len(data)
-		return writeWeights(cmd.Context(), path, names, data)
-	}
-	if err := graphfile.SaveFile(outPath, g, graphfile.SideFile(weightsName, isWeight, write)); err != nil {
+	weightCount, weightBytes, err := saveGraph(cmd.Context(), g, outPath, weightsName)
+	if err != nil {
 		return err
 	}
 	line := fmt.Sprintf("%s: %s, %s", outPath, format.Count(len(g.Nodes), "node"),
@@ -113,11 +100,25 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	command.PrintWarnings(cmd, inPath, g)
 	if names := sorted.Keys(g.Labels); len(names) > 0 {
 		term.PrintNote(cmd, "graph files have no strings and maps; the results %s are numbers in %s",
-			strings.Join(names, ", "),
-			outPath)
+			strings.Join(names, ", "), outPath)
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err
+}
+
+// checkGraphPath returns an error unless the path is that of a graph file.
+func checkGraphPath(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".json":
+		return nil
+	case ".safetensors":
+		return exit.UsageErrorf("%s: the output must be a graph file, such as OUT.json; the weights are written to "+
+			"OUT.safetensors beside it", path)
+	case ".onnx":
+		return exit.UsageErrorf("%s: convert cannot write ONNX models: the output must be a graph file, such as OUT.json",
+			path)
+	}
+	return exit.UsageErrorf("%s: the output must be a graph file, such as OUT.json", path)
 }
 
 // loadConvert reads the graph to convert. Sizes that --dim does not fix remain symbols. If a model cannot be imported
@@ -132,8 +133,9 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 		return nil, exit.UsageErrorf("--dim fixes sizes of .onnx models only: a graph file keeps its symbols")
 	}
 	g, _, err := command.BoundGraph(ctx, f)
-	// Some symbols have no size.
-	if symbols := f.Symbols(); err != nil && f.IsModel() && len(symbols) > len(f.Loader.Sizes) {
+	symbols := f.Symbols()
+	someSymbolHasNoSize := len(symbols) > len(f.Loader.Sizes)
+	if err != nil && f.IsModel() && someSymbolHasNoSize {
 		return nil, exit.UsageErrorf("%w\nFix symbolic sizes, as in --dim %s=8.", err,
 			slices.Min(slices.Collect(maps.Keys(symbols))))
 	}
@@ -141,6 +143,21 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 		return nil, err
 	}
 	return g, command.Infer(ctx, g)
+}
+
+// saveGraph writes a graph to path, and its weights to the file weightsName in the same folder. It returns the number
+// and the size of the weights.
+func saveGraph(ctx context.Context, g *graph.Graph, path, weightsName string) (weightCount, weightBytes int,
+	err error) {
+	write := func(weightsPath string, names []string, data []*tensor.Tensor) error {
+		for _, t := range data {
+			weightBytes += t.Bytes()
+		}
+		weightCount = len(data)
+		return writeWeights(ctx, weightsPath, names, data)
+	}
+	err = graphfile.SaveFile(path, g, graphfile.SideFile(weightsName, isWeight, write))
+	return weightCount, weightBytes, err
 }
 
 // maxInline is the largest number of elements of a constant that is written into the graph file itself.

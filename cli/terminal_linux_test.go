@@ -54,9 +54,9 @@ func displayed(t *testing.T, columns uint16, env []string, args ...string) strin
 	return withoutErasedLines(strings.ReplaceAll(shownBy(t, p, user, program), "\r\n", "\n"))
 }
 
-// erasedLine is a line of progress and the sequence that erases it. A command that takes more than a second shows such
-// lines.
-var erasedLine = regexp.MustCompile(`[^\n]*\n\x1b\[1A\x1b\[J`)
+// erasedLine matches lines of progress and the sequences that erase them. A command that takes more than a second shows
+// such lines.
+var erasedLine = regexp.MustCompile(`(\r\x1b\[K[^\r\n]*)*\r\x1b\[K`)
 
 func withoutErasedLines(s string) string { return erasedLine.ReplaceAllString(s, "") }
 
@@ -170,8 +170,7 @@ func (a *awaited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestProgress holds the line that shows progress to telling the phase, and to being gone
-// before results.
+// TestProgress: the line of progress tells the phase, and is erased before results.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "slow.json")
@@ -193,11 +192,11 @@ func TestProgress(t *testing.T) {
 	}()
 	out := shownBy(t, p, io.TeeReader(user, shown), program)
 	i, j := strings.Index(out, "loading slow.json"), strings.Index(out, "\x1b[1mname")
-	if i < 0 || j < i || strings.Contains(out, "0 / 0") || !strings.Contains(out[i:j], "\x1b[J") {
+	if i < 0 || j < i || strings.Contains(out, "0 / 0") || !strings.Contains(out[i:j], "\x1b[K") {
 		t.Errorf("got %q", out)
 	}
 	if left := withoutErasedLines(strings.ReplaceAll(out, "\r\n", "\n")); strings.Contains(left, "loading") ||
-		strings.Contains(left, "\x1b[J") {
+		strings.Contains(left, "\x1b[K") {
 		t.Errorf("the line stays: %q", left)
 	}
 }

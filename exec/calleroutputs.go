@@ -34,35 +34,44 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 	if caller == nil {
 		return nil
 	}
-	readsGaps := readsStorage(whole) // whether the run may read bytes between the elements of an input: see mayRead
+	readsGaps := readsStorage(whole)
 	for i, given := range caller.tensors {
 		if given == nil {
 			continue
 		}
-		output := caller.outputs[i]
 		// With its own dtype and shape, the tensor passes the checks of dtype and shape, which may still be unknown.
 		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}
-		if v := output.Value; !v.Dynamic {
+		if v := caller.outputs[i].Value; !v.Dynamic {
 			if err := caller.checkTensor(i, v.Meta.DType, v.Meta.Shape); err != nil {
 				return err
 			}
 		}
-		for k, other := range in {
-			if mayRead(other, given, readsGaps) {
-				return sharedMemoryError(output.Name, "input", whole.Inputs[k].Name)
-			}
+		if err := caller.checkMemory(i, whole, in, readsGaps); err != nil {
+			return err
 		}
-		for k, other := range caller.tensors[:i] {
-			if other != nil && tensor.Overlap(given, other) {
-				return sharedMemoryError(output.Name, "the tensor given for output", caller.outputs[k].Name)
-			}
+	}
+	return nil
+}
+
+// checkMemory returns an error if the tensor given for output i shares memory with an input, with the tensor given for
+// an earlier output, or with a constant. [mayRead] explains readsGaps.
+func (caller *callerOutputs) checkMemory(i int, whole *graph.Graph, in []*tensor.Tensor, readsGaps bool) error {
+	name, given := caller.outputs[i].Name, caller.tensors[i]
+	for k, other := range in {
+		if mayRead(other, given, readsGaps) {
+			return sharedMemoryError(name, "input", whole.Inputs[k].Name)
 		}
-		for _, c := range whole.Constants {
-			if c.Const != nil && rangeOf(given).overlaps(rangeOf(c.Const)) {
-				return sharedMemoryError(output.Name, "constant", c.Name)
-			}
+	}
+	for k, other := range caller.tensors[:i] {
+		if other != nil && tensor.Overlap(given, other) {
+			return sharedMemoryError(name, "the tensor given for output", caller.outputs[k].Name)
+		}
+	}
+	for _, c := range whole.Constants {
+		if c.Const != nil && rangeOf(given).overlaps(rangeOf(c.Const)) {
+			return sharedMemoryError(name, "constant", c.Name)
 		}
 	}
 	return nil
@@ -89,9 +98,10 @@ func (caller *callerOutputs) writableTensors(segmented *segmentedGraph, segment 
 			continue
 		}
 		v, t, meta := caller.outputs[callerIndex].Value, caller.tensors[callerIndex], output.Value.Meta
-		sameLayout := t.SameAddresses(meta) && t.Offset == meta.Offset
-		if slices.Contains(segment.Out, v) && caller.checkTensor(callerIndex, meta.DType, meta.Shape) == nil &&
-			(sameLayout || !segmented.reads(v)) {
+		isComputed := slices.Contains(segment.Out, v)
+		hasType := caller.checkTensor(callerIndex, meta.DType, meta.Shape) == nil
+		hasLayout := t.SameAddresses(meta) && t.Offset == meta.Offset
+		if isComputed && hasType && (hasLayout || !segmented.reads(v)) {
 			out[i] = t
 		}
 	}

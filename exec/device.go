@@ -17,6 +17,9 @@ import (
 // session. It returns before the device has executed the launch. The queue keeps the order of the launches, so that a
 // step on the device runs after the earlier steps on the device. A download waits until the device has run all earlier
 // steps.
+//
+// Memory on the device has two lifetimes. Constants are uploaded once for all programs that share an [Uploads]
+// ([Program.upload]). The arena belongs to a session ([Session.openDevice]).
 
 // usesDevice reports whether a node of a graph runs on a device.
 func usesDevice(g *graph.Graph) bool {
@@ -124,46 +127,61 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 	defer p.uploads.mu.Unlock()
 	known := p.uploads.positions
 	maps.DeleteFunc(known, func(_ constantData, position uploadedPosition) bool { return position.block.Value() == nil })
-	addresses, added := map[int]graph.DeviceAddress{}, map[constantData]uploadedPosition{}
-	newBlock, blocks, newBlockBytes := &uploadedBlock{}, []*uploadedBlock(nil), 0
-	for _, storageIndex := range constants.storages {
-		constant := &p.storages[storageIndex]
-		// A constant is in a block of an earlier program, or is added to the new block, whose memory is allocated below.
-		key := constant.constantData()
-		position, found := known[key]
-		if existing := position.block.Value(); found && existing != nil {
-			addresses[storageIndex] = graph.DeviceAddress{Memory: existing.memory, Offset: position.offset}
-			blocks = append(blocks, existing)
-			continue
-		}
-		if _, found := added[key]; !found && constant.bytes > 0 {
-			added[key] = uploadedPosition{weak.Make(newBlock), newBlockBytes}
-			newBlock.data = append(newBlock.data, constant.data)
-			newBlockBytes += (constant.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
-		}
-		addresses[storageIndex] = graph.DeviceAddress{Offset: added[key].offset}
-	}
-	if newBlockBytes > 0 {
-		if err := p.uploadBlock(newBlock, newBlockBytes); err != nil {
+	placed := p.placeConstants(known)
+	if placed.newBytes > 0 {
+		if err := p.uploadBlock(placed.newBlock, placed.newBytes); err != nil {
 			return nil, err
 		}
-		blocks = append(blocks, newBlock)
-		for storageIndex, address := range addresses {
+		placed.blocks = append(placed.blocks, placed.newBlock)
+		for storageIndex, address := range placed.addresses {
 			if address.Memory == nil { // in the new block
-				addresses[storageIndex] = graph.DeviceAddress{Memory: newBlock.memory, Offset: address.Offset}
+				placed.addresses[storageIndex] = graph.DeviceAddress{Memory: placed.newBlock.memory, Offset: address.Offset}
 			}
 		}
 		if p.uploads.positions == nil {
 			p.uploads.positions = map[constantData]uploadedPosition{}
 		}
-		maps.Copy(p.uploads.positions, added)
+		maps.Copy(p.uploads.positions, placed.added)
 	}
-	constants.addresses, constants.blocks = addresses, blocks
-	return addresses, nil
+	constants.addresses, constants.blocks = placed.addresses, placed.blocks
+	return placed.addresses, nil
+}
+
+// constantPlaces has the places of a program's constants: in blocks of earlier programs, or in a new block that is not
+// allocated yet.
+type constantPlaces struct {
+	addresses map[int]graph.DeviceAddress // by index of the storage; an address in the new block has no Memory
+	blocks    []*uploadedBlock            // the blocks of earlier programs
+	newBlock  *uploadedBlock
+	newBytes  int                               // the size of the new block
+	added     map[constantData]uploadedPosition // the positions in the new block
+}
+
+// placeConstants finds a place for each constant of the program. known has the constants that are already uploaded.
+func (p *Program) placeConstants(known map[constantData]uploadedPosition) *constantPlaces {
+	placed := &constantPlaces{addresses: map[int]graph.DeviceAddress{}, newBlock: &uploadedBlock{},
+		added: map[constantData]uploadedPosition{}}
+	for _, storageIndex := range p.uploaded.storages {
+		constant := &p.storages[storageIndex]
+		key := constant.constantData()
+		position, found := known[key]
+		if existing := position.block.Value(); found && existing != nil {
+			placed.addresses[storageIndex] = graph.DeviceAddress{Memory: existing.memory, Offset: position.offset}
+			placed.blocks = append(placed.blocks, existing)
+			continue
+		}
+		if _, found := placed.added[key]; !found && constant.bytes > 0 {
+			placed.added[key] = uploadedPosition{weak.Make(placed.newBlock), placed.newBytes}
+			placed.newBlock.data = append(placed.newBlock.data, constant.data)
+			placed.newBytes += (constant.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+		}
+		placed.addresses[storageIndex] = graph.DeviceAddress{Offset: placed.added[key].offset}
+	}
+	return placed
 }
 
 // uploadBlock allocates a block of size bytes and copies its constants. Each constant starts at the next multiple of
-// tensor.Align, which gives the offsets that upload has recorded.
+// tensor.Align, which gives the offsets that placeConstants has recorded.
 func (p *Program) uploadBlock(block *uploadedBlock, size int) (err error) {
 	if block.memory, err = p.device.Alloc(size); err != nil {
 		return err

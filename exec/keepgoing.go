@@ -17,8 +17,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file implements [Options.KeepGoing]. Compilation omits nodes that fail or do not fit into memory, and a run
-// continues after failed steps. The outputs that depend on these nodes and steps are missing.
+// This file implements [Options.KeepGoing]. Compilation omits nodes that fail or do not fit into memory
+// ([compileWithOmissions]), and a run continues after failed steps ([stepFailures]). The outputs that depend on these
+// nodes and steps are missing. For example, if b fails in the graph
+//
+//	a = relu(x)    b = exp(a)    c = neg(b)    outputs a, c
+//
+// the run returns a, and an [*Incomplete] with the error of b and the missing output c.
 
 // Incomplete is the error of a run that omitted nodes. All outputs except MissingOutputs were computed.
 type Incomplete struct {
@@ -65,11 +70,31 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 	sorted.Func(failed, func(first, second *graph.Error) int {
 		return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Col, second.Col))
 	})
+	cause := missingCauses(g, failed)
+	incomplete := &Incomplete{Failed: failed}
+	isOutput := map[string]bool{}
+	for _, graphOutput := range g.Outputs {
+		isOutput[graphOutput.Name] = true
+		if isComputed == nil || !isComputed(graphOutput.Name) {
+			missing := MissingOutput{graphOutput.Name, cause[graphOutput.Value]}
+			incomplete.MissingOutputs = append(incomplete.MissingOutputs, missing)
+		}
+	}
+	for _, failure := range failed {
+		if failure.Output != "" && !isOutput[failure.Output] {
+			incomplete.MissingOutputs = append(incomplete.MissingOutputs, MissingOutput{Output: failure.Output})
+		}
+	}
+	return incomplete
+}
+
+// missingCauses returns, for each missing value, the name of the failed node that it depends on.
+func missingCauses(g *graph.Graph, failed graph.Errors) map[*graph.Value]string {
 	hasError := map[string]bool{}
 	for _, failure := range failed {
 		hasError[failure.Node] = true
 	}
-	cause := map[*graph.Value]string{} // for each missing value, the failed node that it depends on
+	cause := map[*graph.Value]string{}
 	for _, n := range g.Nodes {
 		source := ""
 		if hasError[n.Name] {
@@ -87,21 +112,7 @@ func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output
 			}
 		}
 	}
-	incomplete := &Incomplete{Failed: failed}
-	isOutput := map[string]bool{}
-	for _, graphOutput := range g.Outputs {
-		isOutput[graphOutput.Name] = true
-		if isComputed == nil || !isComputed(graphOutput.Name) {
-			missing := MissingOutput{graphOutput.Name, cause[graphOutput.Value]}
-			incomplete.MissingOutputs = append(incomplete.MissingOutputs, missing)
-		}
-	}
-	for _, failure := range failed {
-		if failure.Output != "" && !isOutput[failure.Output] {
-			incomplete.MissingOutputs = append(incomplete.MissingOutputs, MissingOutput{Output: failure.Output})
-		}
-	}
-	return incomplete
+	return cause
 }
 
 // compileWithOmissions compiles as much of the graph as fits into memory. It omits the nodes with the largest results
@@ -228,6 +239,9 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
+// Failed returns the errors of the nodes that were omitted at compilation.
+func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
+
 // addMissingOutputs adds missing outputs to the program: the outputs of the complete graph that the program does not
 // compute. omissions has the errors of the nodes that were omitted before the program was compiled.
 func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) {
@@ -250,9 +264,6 @@ func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) 
 	p.completeGraph = whole
 	p.findDirectOutputs()
 }
-
-// Failed returns the errors of the nodes that were omitted at compilation.
-func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
 
 // propagateMissing reports whether a node reads a missing value. If so, it marks the node's results as missing.
 func (p *Program) propagateMissing(n *graph.Node) bool {
@@ -286,7 +297,8 @@ func (p *Program) findSourceSteps() {
 			if arg.Kind != graph.TensorArg {
 				continue
 			}
-			if source, ok := stepOfNode[arg.Value.Root().Node]; ok && arg.Value.Root().Node != nil {
+			root := arg.Value.Root()
+			if source, ok := stepOfNode[root.Node]; ok && root.Node != nil {
 				p.sourceSteps[i] = append(p.sourceSteps[i], source)
 			}
 		}

@@ -18,7 +18,12 @@ import (
 // A storage is the memory of a value and its views. The lifetime of a storage is the range of steps from its first to
 // its last use, in the program's order. Storages with disjoint lifetimes may have the same memory in the arena, the
 // memory block that a run allocates. Because steps run concurrently, a step that writes to reused bytes waits for all
-// steps that used these bytes before.
+// steps that used these bytes before. For example:
+//
+//	storage   step 0   step 1   step 2   step 3   offset
+//	a         writes   reads                      0
+//	b                  writes   reads             64
+//	c                           writes   reads    0: step 2 waits for step 1
 //
 // With several workers, memory is assigned so that a worker finds the data that it wrote in its cache. This affinity is
 // given up where it would make the arena much larger: see affinity.
@@ -31,41 +36,62 @@ func (p *Program) planMemory(ctx context.Context) {
 		}
 	}
 	p.extendLifetimes()
-	steps, storages := p.steps, p.storages
-	planFromStart := func(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
-		p.steps, p.storages = slices.Clone(steps), slices.Clone(storages)
-		for i := range steps {
-			p.steps[i].addresses = slices.Clone(steps[i].addresses)
-		}
-		return p.tryMemoryPlan(ctx, ignoresAffinity, maxBytes, extendsLast)
-	}
-	planner := planFromStart(nil, 0, false) // without affinity
-	extendsLast := false
-	if planner.couldExtend { // try both ways to grow the arena: neither is always better
-		plannedSteps, plannedStorages := p.steps, p.storages
-		if other := planFromStart(nil, 0, true); other.arenaSize < planner.arenaSize {
-			planner, extendsLast = other, true
-		} else {
-			p.steps, p.storages = plannedSteps, plannedStorages
-		}
-	}
+	attempts := &memoryAttempts{program: p, ctx: ctx, steps: p.steps, storages: p.storages}
+	planner := attempts.planWithoutAffinity()
 	if p.threads > 1 {
-		// Plan with affinity. Each failed attempt removes the affinity of more memory: see dropAffinity.
-		ignoresAffinity := make([]bool, len(storages)+len(steps))
-		maxBytes := planner.arenaSize + planner.arenaSize/arenaGrowthDivisor
-		for range maxPlans {
-			if planner = planFromStart(ignoresAffinity, maxBytes, extendsLast); planner.arenaSize <= maxBytes {
-				break
-			}
-		}
-		if planner.arenaSize > maxBytes {
-			planner = planFromStart(nil, 0, extendsLast)
-		}
+		planner = attempts.planWithAffinity(planner)
 	}
 	p.arenaSize, p.deviceArenaSize, p.overwrites = planner.arenaSize, planner.device.size, planner.overwrites
 	for storage := range p.storages {
 		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1))
 	}
+}
+
+// memoryAttempts makes several memory plans of a program, each from the same unplanned steps and storages. The program
+// has the steps and storages of the last plan.
+type memoryAttempts struct {
+	program  *Program
+	ctx      context.Context
+	steps    []step
+	storages []storage
+}
+
+// plan makes a plan. The parameters are those of [Program.tryMemoryPlan].
+func (a *memoryAttempts) plan(ignoresAffinity []bool, maxBytes int, extendsLast bool) *memoryPlanner {
+	p := a.program
+	p.steps, p.storages = slices.Clone(a.steps), slices.Clone(a.storages)
+	for i := range a.steps {
+		p.steps[i].addresses = slices.Clone(a.steps[i].addresses)
+	}
+	return p.tryMemoryPlan(a.ctx, ignoresAffinity, maxBytes, extendsLast)
+}
+
+// planWithoutAffinity makes a plan in which no memory has affinity. It tries both ways to grow the arena, because
+// neither is always better.
+func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
+	planner := a.plan(nil, 0, false)
+	if !planner.couldExtend {
+		return planner
+	}
+	plannedSteps, plannedStorages := a.program.steps, a.program.storages
+	if other := a.plan(nil, 0, true); other.arenaSize < planner.arenaSize {
+		return other
+	}
+	a.program.steps, a.program.storages = plannedSteps, plannedStorages
+	return planner
+}
+
+// planWithAffinity makes a plan with affinity, whose arena is at most slightly larger than without. Each failed attempt
+// removes the affinity of more memory: see dropAffinity. If no attempt succeeds, the plan has no affinity.
+func (a *memoryAttempts) planWithAffinity(without *memoryPlanner) *memoryPlanner {
+	ignoresAffinity := make([]bool, len(a.storages)+len(a.steps))
+	maxBytes := without.arenaSize + without.arenaSize/arenaGrowthDivisor
+	for range maxPlans {
+		if planner := a.plan(ignoresAffinity, maxBytes, without.extendsLast); planner.arenaSize <= maxBytes {
+			return planner
+		}
+	}
+	return a.plan(nil, 0, without.extendsLast)
 }
 
 // tryMemoryPlan plans memory with affinity, except for the memory that is marked in ignoresAffinity. This list has an
@@ -77,19 +103,19 @@ func (p *Program) tryMemoryPlan(ctx context.Context, ignoresAffinity []bool, max
 	planner := &memoryPlanner{program: p, mergedInto: make([]int, len(p.storages)),
 		writingStep: graph.NewByValue[int32](p.graph), isPlaced: make([]bool, len(p.storages)),
 		users: make([][]int32, len(p.storages)), previousUsers: make([][]int32, len(p.storages)),
-		latestWaiter: make([]int32, len(p.steps)),
-		overwrites:   make([]int, len(p.storages)), ignoresAffinity: ignoresAffinity, maxBytes: maxBytes,
-		extendsLast: extendsLast,
-		affinity:    affinity{workers: min(p.threads, maxParts)}}
+		latestWaiter: make([]int32, len(p.steps)), overwrites: make([]int, len(p.storages)),
+		ignoresAffinity: ignoresAffinity, maxBytes: maxBytes, extendsLast: extendsLast,
+		affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range planner.mergedInto {
 		planner.mergedInto[i] = i
 	}
 	for i := range planner.latestWaiter {
 		planner.latestWaiter[i] = -1
 	}
-	for i, end := 0, 0; i < len(p.steps); i++ {
-		if i >= end {
-			planner.groupStart, end = i, p.steps[i].pipelineEnd
+	groupEnd := 0
+	for i := range p.steps {
+		if i >= groupEnd {
+			planner.groupStart, groupEnd = i, p.steps[i].pipelineEnd
 		}
 		interrupt.Check(ctx)
 		planner.planStep(i)
@@ -135,14 +161,6 @@ type block struct {
 	users        []int32 // the steps that used the memory last
 }
 
-// mergedRoot returns the storage whose memory a storage uses.
-func (m *memoryPlanner) mergedRoot(storage int) int {
-	for m.mergedInto[storage] != storage {
-		storage = m.mergedInto[storage]
-	}
-	return storage
-}
-
 // planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
 func (m *memoryPlanner) planStep(i int) {
 	program := m.program
@@ -159,8 +177,7 @@ func (m *memoryPlanner) planStep(i int) {
 	}
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
-	for k := range outCount {
-		address := step.addresses[k]
+	for k, address := range step.addresses[:outCount] {
 		if address.storage < 0 {
 			continue
 		}
@@ -196,6 +213,14 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	}
 }
 
+// mergedRoot returns the storage whose memory a storage uses.
+func (m *memoryPlanner) mergedRoot(storage int) int {
+	for m.mergedInto[storage] != storage {
+		storage = m.mergedInto[storage]
+	}
+	return storage
+}
+
 // isWrittenByStep reports whether a step of the program writes storage s.
 func (m *memoryPlanner) isWrittenByStep(s int) bool {
 	kind := m.program.storages[s].kind
@@ -227,16 +252,14 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	for _, pair := range step.kernel.InPlace {
 		result, operand := &step.addresses[pair.Out], step.addresses[outCount+pair.In]
 		if result.storage < 0 || operand.storage < 0 || reused[operand.storage] ||
-			m.mergedInto[result.storage] != result.storage ||
-			result.storage != program.storageOf(step.node.Out[pair.Out]) || m.isPlaced[result.storage] ||
-			step.node.Out[pair.Out].ContainedIn != nil {
+			!m.needsMemory(step.node.Out[pair.Out], result.storage) {
 			continue
 		}
 		operandStorage, resultStorage := &program.storages[operand.storage], &program.storages[result.storage]
-		if operandStorage.kind != inArena || resultStorage.kind != inArena ||
-			operandStorage.place != resultStorage.place || operandStorage.lastStep != i ||
-			operand.offset != 0 || operandStorage.bytes < resultStorage.bytes ||
-			!m.readsSameElements(i, pair.In) {
+		inSameArena := operandStorage.kind == inArena && resultStorage.kind == inArena &&
+			operandStorage.place == resultStorage.place
+		fits := operand.offset == 0 && operandStorage.bytes >= resultStorage.bytes
+		if !inSameArena || !fits || operandStorage.lastStep != i || !m.readsSameElements(i, pair.In) {
 			continue
 		}
 		reused[operand.storage] = true
@@ -250,6 +273,12 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 		m.mergedInto[result.storage] = operand.storage
 		result.storage = operand.storage
 	}
+}
+
+// needsMemory reports whether a result has a storage of its own that has no memory yet.
+func (m *memoryPlanner) needsMemory(result *graph.Value, storage int) bool {
+	return m.mergedInto[storage] == storage && storage == m.program.storageOf(result) && !m.isPlaced[storage] &&
+		result.ContainedIn == nil
 }
 
 // readsSameElements reports whether all operands of step i in the storage of the given operand have each element at
@@ -287,24 +316,31 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	}
 	best, offset := m.pickBlock(size, memoryIndex)
 	if best < 0 {
-		offset = m.arenaSize
-		lastIndex := len(m.blocks) - 1
-		if lastIndex >= 0 && m.blocks[lastIndex].offset+m.blocks[lastIndex].size == m.arenaSize {
-			m.couldExtend = true
-			if lastBlock := m.blocks[lastIndex]; m.extendsLast {
-				offset = lastBlock.offset
-				previousUsers = m.take(&m.blocks, lastIndex, lastBlock.offset, lastBlock.size, i)
-			}
-		}
-		m.arenaSize = min(offset+size, maxArenaBytes)
-		if m.ignoresAffinity != nil && m.arenaSize > m.maxBytes {
-			m.dropAffinity(memoryIndex)
-		}
+		offset, previousUsers = m.growArena(i, size, memoryIndex)
 		m.affinity.record(offset, size)
 		return offset, previousUsers
 	}
 	m.affinity.record(offset, size)
 	return offset, m.take(&m.blocks, best, offset, size, i)
+}
+
+// growArena allocates size bytes for step i at the end of the arena. With extendsLast, they begin in the last free
+// block, if this block is at the end.
+func (m *memoryPlanner) growArena(i, size, memoryIndex int) (offset int, previousUsers []int32) {
+	offset = m.arenaSize
+	lastIndex := len(m.blocks) - 1
+	if lastIndex >= 0 && m.blocks[lastIndex].offset+m.blocks[lastIndex].size == m.arenaSize {
+		m.couldExtend = true
+		if lastBlock := m.blocks[lastIndex]; m.extendsLast {
+			offset = lastBlock.offset
+			previousUsers = m.take(&m.blocks, lastIndex, lastBlock.offset, lastBlock.size, i)
+		}
+	}
+	m.arenaSize = min(offset+size, maxArenaBytes)
+	if m.ignoresAffinity != nil && m.arenaSize > m.maxBytes {
+		m.dropAffinity(memoryIndex)
+	}
+	return offset, previousUsers
 }
 
 // allocOnDevice is [memoryPlanner.alloc] for the arena of the device.

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes the memory that a run needs, by purpose, and compares it with the limit.
+// This file computes the memory that a run needs, by purpose, and compares it with the limit. The need is compared
+// twice: a lower bound (minNeed) before the graph is compiled, and the exact need (computeNeed) afterwards.
 
 // Need is the memory of a run in bytes, by purpose.
 type Need struct {
@@ -50,7 +51,8 @@ const maxHoldings = 5
 
 // addHolding records a value that takes memory.
 func (n *Need) addHolding(kind string, v *graph.Value, bytes int) {
-	if bytes == 0 || len(n.Largest) == maxHoldings && n.Largest[maxHoldings-1].Bytes >= bytes {
+	isAmongLargest := len(n.Largest) < maxHoldings || bytes > n.Largest[maxHoldings-1].Bytes
+	if bytes == 0 || !isAmongLargest {
 		return
 	}
 	n.Largest = append(n.Largest, Holding{Kind: kind, Name: v.Name, Meta: v.Meta, Bytes: bytes})
@@ -162,10 +164,11 @@ func (e *MemoryError) Error() string {
 	}
 	fmt.Fprintf(&b, " (%v): %v", e.Need, machine.Limit{Available: e.Left, Total: e.Limit, Name: e.From})
 	for i, h := range e.Need.Largest {
+		if i > 0 && h.Bytes < e.Need.Total()/100 {
+			break
+		}
 		if i == 0 {
 			b.WriteString("; the largest values are ")
-		} else if h.Bytes < e.Need.Total()/100 {
-			break
 		} else {
 			b.WriteString("; ")
 		}
@@ -214,33 +217,21 @@ func (p *Program) computeNeed() {
 		DeviceArena: onDevice.Arena}
 	counted := map[*tensor.Storage]bool{} // constants that share memory count once
 	for _, storage := range p.storages {
-		bytes := storage.bytes
 		if storage.place != tensor.Host {
 			continue
 		}
-		if storage.kind == inConst {
-			if counted[storage.data.Storage()] {
-				continue
-			}
-			counted[storage.data.Storage()] = true
-			bytes = storage.data.Storage().Len()
-		}
-		switch {
-		case storage.kind == inInput:
+		switch storage.kind {
+		case inInput:
 			need.AddInput(storage.root)
-		case storage.kind == inNewMemory:
-			need.Outputs = sum(need.Outputs, bytes)
-			need.addHolding("output", storage.root, bytes)
-		case storage.kind == inArena:
-			need.addHolding("value", storage.root, bytes)
-		case storage.root != nil && storage.root.Packed == nil:
-			need.Constants = sum(need.Constants, bytes)
-			need.addHolding("constant", storage.root, bytes)
-		default: // a packed constant, or a constant of a kernel, which has no root value
-			need.Packed = sum(need.Packed, bytes)
-			if storage.root != nil {
-				need.addHolding("packed weight", storage.root, bytes)
-				need.addOriginal(storage.root, counted)
+		case inNewMemory:
+			need.Outputs = sum(need.Outputs, storage.bytes)
+			need.addHolding("output", storage.root, storage.bytes)
+		case inArena:
+			need.addHolding("value", storage.root, storage.bytes)
+		case inConst:
+			if !counted[storage.data.Storage()] {
+				counted[storage.data.Storage()] = true
+				need.addConstant(storage.root, storage.data.Storage().Len(), counted)
 			}
 		}
 	}
@@ -250,6 +241,21 @@ func (p *Program) computeNeed() {
 		}
 	}
 	p.need = need
+}
+
+// addConstant adds a constant. root is its value, or nil for a constant of a kernel. counted has the constants that are
+// added already.
+func (n *Need) addConstant(root *graph.Value, bytes int, counted map[*tensor.Storage]bool) {
+	if root != nil && root.Packed == nil {
+		n.Constants = sum(n.Constants, bytes)
+		n.addHolding("constant", root, bytes)
+		return
+	}
+	n.Packed = sum(n.Packed, bytes)
+	if root != nil {
+		n.addHolding("packed weight", root, bytes)
+		n.addOriginal(root, counted)
+	}
 }
 
 // addOriginal adds the original data of a packed constant, if they are kept.

@@ -8,7 +8,9 @@ import (
 )
 
 // This file permits a caller to give the same tensor for an input and an output. The run then overwrites the input.
-// For example, a decoder updates its cache of keys and values without a copy.
+// For example, a decoder updates its cache of keys and values without a copy: the step that writes row 7 of the cache
+// has the cache as its operand and as its result, in the same memory. At compilation, overwriteInputs finds such pairs
+// of an input and an output. In a run, mayOverwrite checks that the caller's tensors are such a pair.
 
 // overwriteInputs finds the inputs that an output of step i may overwrite while the step runs. The kernel must permit
 // it, the output must have the layout of the input, and no later step and no other output may read the input. Step i
@@ -20,17 +22,22 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 	outCount := len(step.node.Out)
 	for _, pair := range step.kernel.InPlace {
 		out, in := step.addresses[pair.Out], step.addresses[outCount+pair.In]
-		if out.storage < 0 || in.storage < 0 || p.storages[out.storage].kind != inNewMemory ||
-			p.storages[in.storage].kind != inInput || p.storages[in.storage].lastStep != i || p.omittedValues != nil ||
-			slices.Contains(m.overwrites, 1+p.storages[in.storage].input) {
+		if out.storage < 0 || in.storage < 0 || p.omittedValues != nil {
 			continue
 		}
-		input, output := p.storages[in.storage].root.Meta, p.storages[out.storage].root
-		if output != step.node.Out[pair.Out] || !sameLayout(input, output.Meta) ||
-			!sameLayout(input, step.node.In[pair.In].Meta()) || !m.readsSameElements(i, pair.In) || p.viewsInput(in.storage) {
+		input, output := &p.storages[in.storage], &p.storages[out.storage]
+		if input.kind != inInput || output.kind != inNewMemory {
 			continue
 		}
-		m.overwrites[out.storage] = 1 + p.storages[in.storage].input
+		isOverwritten := slices.Contains(m.overwrites, 1+input.input)
+		isReadLater := input.lastStep != i || p.viewsInput(in.storage)
+		// The operand and the result are the whole input and the whole output, in the same layout.
+		isWhole := output.root == step.node.Out[pair.Out] && sameLayout(input.root.Meta, output.root.Meta) &&
+			sameLayout(input.root.Meta, step.node.In[pair.In].Meta())
+		if isOverwritten || isReadLater || !isWhole || !m.readsSameElements(i, pair.In) {
+			continue
+		}
+		m.overwrites[out.storage] = 1 + input.input
 		for k := range p.steps[:i] {
 			if slices.ContainsFunc(p.steps[k].addresses, func(r storageAddress) bool { return r.storage == in.storage }) {
 				m.addWait(i, int32(k))

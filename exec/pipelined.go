@@ -10,7 +10,9 @@ import (
 // A pipelined group is a sequence of steps in which each step reads the result of the previous step. One worker runs
 // the chunks of the steps interleaved: the next chunk of a step runs as soon as enough chunks of the previous step
 // have run. The values between the steps are then read from the L2 cache instead of from memory. The results do not
-// depend on the order of chunks.
+// depend on the order of chunks. For example, if chunk c of step b needs the chunks c and c+1 of step a, the order is
+//
+//	a0 a1 b0 a2 b1 a3 b2 ...
 //
 // Groups are used only with one worker. With several workers, each worker computes only a part of the rows, which is
 // more likely to fit into its cache. In a group, a worker would also have to wait for rows of other workers at the
@@ -49,11 +51,29 @@ func (p *Program) findPipelines() {
 	}
 }
 
+// bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if the
+// chunks of the two steps are interleaved. The result is negative if interleaving is impossible or saves no memory
+// traffic.
+func (p *Program) bufferedBytes(i int) int {
+	previous, step := &p.steps[i-1], &p.steps[i]
+	previousPhase, phase := previous.pipelinePhase(), step.pipelinePhase()
+	if previousPhase == nil || phase == nil || !step.readsResultOf(previous) {
+		return -1
+	}
+	written, read := previous.node.Out[0].Meta, step.node.In[0].Meta()
+	isWhole := written.DType == read.DType && written.Numel() == read.Numel() && written.SameAddresses(read)
+	if !isWhole || written.Bytes() < minPipelinedBytes {
+		return -1
+	}
+	return maxBufferedElements(previousPhase, phase) * written.DType.Size()
+}
+
 // pipelinePhase returns the phase of a step that can be in a group, or nil. Such a step has one phase, with a Flow.
 func (st *step) pipelinePhase() *graph.Phase {
 	kernel := st.kernel
-	if len(kernel.Phases) != 1 || kernel.Scratch > 0 || len(kernel.InPlace) > 0 || len(st.node.Out) != 1 ||
-		st.node.Out[0].ContainedIn != nil {
+	usesOtherMemory := kernel.Scratch > 0 || len(kernel.InPlace) > 0
+	hasOwnResult := len(st.node.Out) == 1 && st.node.Out[0].ContainedIn == nil
+	if len(kernel.Phases) != 1 || usesOtherMemory || !hasOwnResult {
 		return nil
 	}
 	if phase := &kernel.Phases[0]; phase.Flow != nil && phase.Chunks > 1 {
@@ -62,24 +82,17 @@ func (st *step) pipelinePhase() *graph.Phase {
 	return nil
 }
 
-// bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if the
-// chunks of the two steps are interleaved. The result is negative if interleaving is impossible or saves no memory
-// traffic.
-func (p *Program) bufferedBytes(i int) int {
-	previous, step := &p.steps[i-1], &p.steps[i]
-	previousPhase, phase := previous.pipelinePhase(), step.pipelinePhase()
-	if previousPhase == nil || phase == nil || len(step.node.In) == 0 || step.node.In[0].Kind != graph.TensorArg ||
-		step.addresses[1] != previous.addresses[0] { // the first operand is the previous result
-		return -1
-	}
-	written, read := previous.node.Out[0].Meta, step.node.In[0].Meta()
-	if written.DType != read.DType || written.Numel() != read.Numel() || !written.SameAddresses(read) ||
-		written.Bytes() < minPipelinedBytes {
-		return -1
-	}
-	// Before a chunk of step i, finishedChunks chunks of step i-1 must have run. They have written finalElements
-	// elements. The earlier chunks of step i have read consumedElements of these.
-	maxBufferedElements, finalElements, finishedChunks := 0, 0, 0
+// readsResultOf reports whether the first operand of a step is the first result of the previous step.
+func (st *step) readsResultOf(previous *step) bool {
+	return len(st.node.In) > 0 && st.node.In[0].Kind == graph.TensorArg && st.addresses[1] == previous.addresses[0]
+}
+
+// maxBufferedElements returns the maximum number of elements that the phase of a previous step has written, and the
+// phase of a step still has to read.
+func maxBufferedElements(previousPhase, phase *graph.Phase) int {
+	// Before a chunk of the step, finishedChunks chunks of the previous step must have run. They have written
+	// finalElements elements. The earlier chunks of the step have read consumedElements of these.
+	maxElements, finalElements, finishedChunks := 0, 0, 0
 	for chunk := range phase.Chunks {
 		consumedElements := 0
 		if chunk > 0 {
@@ -89,17 +102,17 @@ func (p *Program) bufferedBytes(i int) int {
 		for ; finalElements < needed && finishedChunks < previousPhase.Chunks; finishedChunks++ {
 			finalElements = previousPhase.Flow.FinalElements(finishedChunks)
 		}
-		maxBufferedElements = max(maxBufferedElements, finalElements-consumedElements)
+		maxElements = max(maxElements, finalElements-consumedElements)
 	}
-	return maxBufferedElements * written.DType.Size()
+	return maxElements
 }
 
 // readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
 // operand.
 func (p *Program) readsFrom(i, first int) bool {
-	for _, r := range p.steps[i].addresses[2:] { // addresses 0 and 1 are the only output and the first operand
-		for k := first; k < i && r.storage >= 0; k++ {
-			if p.steps[k].addresses[0].storage == r.storage {
+	for _, operand := range p.steps[i].addresses[2:] { // addresses 0 and 1 are the only output and the first operand
+		for k := first; k < i && operand.storage >= 0; k++ {
+			if p.steps[k].addresses[0].storage == operand.storage {
 				return true
 			}
 		}

@@ -54,28 +54,42 @@ const maxThreads = 4096
 
 // Program is a compiled graph: the kernels of its steps, their schedule, and the addresses of their operands. It is
 // immutable except for the cache of sessions.
+//
+// For example, the planned graph y = relu(x) + w with a constant w and without fusion has two steps and four storages:
+//
+//	storages: 0: x (inInput)   1: w (inConst)   2: relu (inArena)   3: y (inNewMemory)
+//	steps:    0: relu, addresses of the storages 2, 0
+//	          1: add, addresses of the storages 3, 2, 1
+//
+// A [Session] has a pointer for each of these five addresses.
 type Program struct {
-	inputs          []*graph.Value
-	outputs         []graph.Output
-	steps           []step
-	calls           []call    // indexed by step
-	sections        []section // ranges of steps
-	storages        []storage
-	storageIndex    graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
-	phaseCount      int                  // number of phases of all steps
-	partOffsets     []int                // indexed by phase: number of parts of all earlier phases; see setParts
-	pointerCount    int                  // number of operand addresses of all steps
-	arenaSize       int                  // size of the arena in bytes
-	device          graph.Device         // nil unless a step or a constant is on the device
-	deviceArenaSize int                  // size of the arena on the device in bytes
+	graph   *graph.Graph
+	inputs  []*graph.Value
+	outputs []graph.Output
+	threads int
+	tracer  Tracer
+
+	// The steps and their schedule.
+	steps       []step
+	calls       []call    // indexed by step
+	sections    []section // ranges of steps
+	phaseCount  int       // number of phases of all steps
+	partOffsets []int     // indexed by phase: number of parts of all earlier phases; see setParts
+
+	// The memory of values.
+	storages     []storage
+	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
+	pointerCount int                  // number of operand addresses of all steps
+	arenaSize    int                  // size of the arena in bytes
+	workerBytes  int                  // bytes of memory per worker
+	need         Need
+
+	device          graph.Device // nil unless a step or a constant is on the device
+	deviceArenaSize int          // size of the arena on the device in bytes
 	uploads         *Uploads
 	uploaded        deviceConstants // constants on the device
-	workerBytes     int             // bytes of memory per worker
-	threads         int
-	tracer          Tracer
-	graph           *graph.Graph
-	need            Need
 
+	// The memory of outputs.
 	pool          *tensor.Pool
 	directOutputs []bool         // indexed by output: see findDirectOutputs
 	overwrites    []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
@@ -175,22 +189,17 @@ func compile(g *graph.Graph, options Options) (*Program, error) {
 	return program, err
 }
 
-// compileWith is compile with pipelined groups if pipelined is true, otherwise without groups.
+// compileWith is compile with pipelined groups if pipelined is true, otherwise without groups. It adds the storages and
+// the steps, and then plans memory, divides the steps into sections, and computes the need of memory.
 func compileWith(g *graph.Graph, options Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	if err := options.check(minNeed(g)); err != nil {
 		return nil, err
 	}
-	program := &Program{inputs: g.Inputs, outputs: g.Outputs, graph: g,
-		threads: options.Threads, tracer: newSafeTracer(options.Tracer),
-		storageIndex: graph.NewByValue[int32](g), pool: options.Pool, uploads: options.Uploads}
-	if program.pool == nil {
-		program.pool = new(tensor.Pool)
-	}
-	if program.uploads == nil {
-		program.uploads = new(Uploads)
-	}
+	program := &Program{graph: g, inputs: g.Inputs, outputs: g.Outputs,
+		threads: options.Threads, tracer: newSafeTracer(options.Tracer), storageIndex: graph.NewByValue[int32](g),
+		pool: cmp.Or(options.Pool, new(tensor.Pool)), uploads: cmp.Or(options.Uploads, new(Uploads))}
 	if err := program.setDevice(options.Device); err != nil {
 		return nil, err
 	}

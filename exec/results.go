@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -19,12 +20,17 @@ import (
 func (p *Program) findDirectOutputs() {
 	p.directOutputs = make([]bool, len(p.outputs))
 	for i, output := range p.outputs {
-		meta, root := output.Value.Meta, output.Value.Root().Meta
-		p.directOutputs[i] = !p.omittedValues[output.Value] && meta.Numel() > 0 &&
-			p.storages[p.storageOf(output.Value)].kind == inNewMemory &&
-			meta.Bytes() == root.Bytes() && meta.Offset*meta.DType.Size() == root.Offset*root.DType.Size() &&
-			root.IsNonOverlappingAndDense() && !meta.OverlapsItself()
+		isComputed := !p.omittedValues[output.Value] && output.Value.Meta.Numel() > 0
+		p.directOutputs[i] = isComputed && p.storages[p.storageOf(output.Value)].kind == inNewMemory &&
+			coversRoot(output.Value)
 	}
+}
+
+// coversRoot reports whether the elements of a value are all bytes of its root value, each once.
+func coversRoot(v *graph.Value) bool {
+	meta, root := v.Meta, v.Root().Meta
+	hasSameRange := meta.Bytes() == root.Bytes() && meta.Offset*meta.DType.Size() == root.Offset*root.DType.Size()
+	return hasSameRange && root.IsNonOverlappingAndDense() && !meta.OverlapsItself()
 }
 
 // allocateOutputs sets the memory of the outputs: the caller's tensor if it has the layout of the output, otherwise
@@ -47,8 +53,8 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 		}
 		memory := &s.outputMemories[program.storageOf(output.Value)]
 		// The tensor may begin later in its storage than the output in the program's storage, but not earlier.
-		if direct && program.directOutputs[i] && memory.storage == nil && given.SameAddresses(meta) &&
-			given.Offset >= meta.Offset && isAligned(given) {
+		mayWriteDirectly := direct && program.directOutputs[i] && memory.storage == nil
+		if mayWriteDirectly && given.SameAddresses(meta) && given.Offset >= meta.Offset && isAligned(given) {
 			*memory = outputMemory{storage: given.Storage(), shiftBytes: (given.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}
 		}
@@ -143,6 +149,7 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	if outputs[i] == nil && s.onlyGivenOutputs || s.outputMemories[storageIndex].directOutput == i+1 {
 		return nil // not requested, or a step has written the caller's tensor directly
 	}
+	isGiven := outputs[i] != nil
 	var result *tensor.Tensor
 	var err error
 	switch storage.kind {
@@ -151,36 +158,44 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 		if outputStorage := memory.storage; memory.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
 			result, err = tensor.FromStorage(meta, tensor.StorageOf(outputStorage.Bytes()[memory.shiftBytes:]))
-		} else if result, err = tensor.FromStorage(meta, outputStorage); err == nil && outputs[i] == nil {
+		} else if result, err = tensor.FromStorage(meta, outputStorage); err == nil && !isGiven {
 			memory.ownedByCaller = true
 		}
-	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
-		input := inputs[storage.input]
-		shiftBytes := (input.Offset - root.Meta.Offset) * input.DType.Size() // the view may have another element size
-		if shiftBytes%meta.DType.Size() != 0 {
-			// The first byte of the view is not at a multiple of its element size, so the output is a copy.
-			if input, err = s.copyOf(ctx, input, root.Meta); err != nil {
-				return err
-			}
-			shiftBytes = 0
-		}
-		view := meta
-		view.Offset += shiftBytes / meta.DType.Size()
-		if result, err = input.View(view); err == nil && output.OwnStorage && outputs[i] == nil {
+	case inInput:
+		result, err = s.viewOfInput(ctx, inputs[storage.input], root.Meta, meta)
+		if err == nil && output.OwnStorage && !isGiven {
 			result, err = s.copyOf(ctx, result, meta) // the output must not share the input's memory
 		}
 	default: // inConst
-		if result, err = storage.data.View(meta); err == nil && outputs[i] == nil {
+		if result, err = storage.data.View(meta); err == nil && !isGiven {
 			result, err = s.copyOf(ctx, result, meta)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if outputs[i] != nil {
+	if isGiven {
 		return iter.CopyElements(ctx, outputs[i], result, s.program.threads)
 	}
 	s.passToCaller(result)
 	outputs[i] = result
 	return nil
+}
+
+// viewOfInput returns a view of an input. declared is the layout of the input in the program, and meta the layout of
+// the view there. The caller's tensor may begin at another offset.
+func (s *Session) viewOfInput(ctx context.Context, input *tensor.Tensor, declared, meta tensor.Meta) (*tensor.Tensor,
+	error) {
+	shiftBytes := (input.Offset - declared.Offset) * input.DType.Size() // the view may have another element size
+	if shiftBytes%meta.DType.Size() != 0 {
+		// The first byte of the view is not at a multiple of its element size, so the output is a copy.
+		var err error
+		if input, err = s.copyOf(ctx, input, declared); err != nil {
+			return nil, err
+		}
+		shiftBytes = 0
+	}
+	view := meta
+	view.Offset += shiftBytes / meta.DType.Size()
+	return input.View(view)
 }

@@ -15,7 +15,9 @@ import (
 )
 
 // This file runs programs. A run binds the caller's inputs to the memory of a session, executes the steps, and delivers
-// the outputs.
+// the outputs. [Session.runUntraced] has these stages. The other functions lead to it: Run takes and returns tensors by
+// name, and RunInto takes lists in the order of the graph. Both are methods of [Program], which acquires a session, and
+// of [Session].
 
 // Run runs the program on inputs by name and returns the outputs by name.
 //
@@ -84,6 +86,78 @@ func (p *Program) runNamedInto(ctx context.Context, inputs, outputs map[string]*
 	return session.runInto(ctx, nil, session.in, session.out)
 }
 
+var errNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
+
+// RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes output i into the tensor out[i]
+// (see [Runner.RunInto]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with [Options.KeepGoing]
+// omits the output.
+func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	return p.runInto(ctx, nil, in, out)
+}
+
+// runInto is [Program.RunInto] as a part of the run parent, which may be nil.
+func (p *Program) runInto(ctx context.Context, parent *Run, inputs, outputs []*tensor.Tensor) error {
+	session, err := p.acquireSession()
+	if err != nil {
+		return err
+	}
+	defer p.releaseSession(session)
+	return session.runInto(ctx, parent, inputs, outputs)
+}
+
+// RunInto is [Program.RunInto] in this session's memory. It does not allocate if the program has one thread, all
+// outputs are given, and all inputs have the declared layout.
+func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
+	return s.runInto(ctx, nil, in, out)
+}
+
+// runUntraced executes a run with the inputs and outputs in the order of the graph. It checks the inputs, allocates
+// memory, and copies inputs into the layouts that the plan requires. Then it executes the steps and delivers the
+// outputs. It sets outputs that the caller did not give.
+func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
+	defer tensor.CatchMemory(&err)
+	program := s.program
+	if err := program.checkRun(ctx, inputs, outputs); err != nil {
+		return err
+	}
+	if program.device != nil && s.device == nil {
+		if err := s.openDevice(); err != nil {
+			return err
+		}
+	}
+	defer s.release()
+	s.setContext(ctx)
+	if s.stepFailures != nil {
+		s.stepFailures.reset()
+	}
+	if err := s.allocateOutputs(inputs, outputs); err != nil {
+		return err
+	}
+	if inputs, err = s.inputsInLayout(ctx, inputs); err != nil {
+		return err
+	}
+	s.bind(inputs)
+	if err := s.execute(ctx); err != nil {
+		return err
+	}
+	var computed []bool // nil: all outputs are computed
+	if s.stepFailures != nil {
+		computed = s.stepFailures.computedOutputs()
+	}
+	for i, output := range program.outputs {
+		if computed != nil && !computed[i] {
+			continue
+		}
+		if err := s.deliverOutput(ctx, i, inputs, outputs); err != nil {
+			return fmt.Errorf("output %q: %w", output.Name, err)
+		}
+	}
+	if s.stepFailures != nil {
+		return s.stepFailures.runError(computed)
+	}
+	return nil
+}
+
 // orderInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is nil. An
 // unknown name is an error.
 func orderInputs(inputs []*graph.Value, given map[string]*tensor.Tensor, ordered []*tensor.Tensor) error {
@@ -145,86 +219,23 @@ func CheckOutputs(outputs []graph.Output, out map[string]*tensor.Tensor) error {
 	return unknownName("output", names, out)
 }
 
-var errNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
-
-// RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes output i into the tensor out[i]
-// (see [Runner.RunInto]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with [Options.KeepGoing]
-// omits the output.
-func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
-	return p.runInto(ctx, nil, in, out)
-}
-
-// runInto is [Program.RunInto] as a part of the run parent, which may be nil.
-func (p *Program) runInto(ctx context.Context, parent *Run, inputs, outputs []*tensor.Tensor) error {
-	session, err := p.acquireSession()
-	if err != nil {
-		return err
-	}
-	defer p.releaseSession(session)
-	return session.runInto(ctx, parent, inputs, outputs)
-}
-
-// RunInto is [Program.RunInto] in this session's memory. It does not allocate if the program has one thread, all
-// outputs are given, and all inputs have the declared layout.
-func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
-	return s.runInto(ctx, nil, in, out)
-}
-
-// runUntraced executes a run with the inputs and outputs in the order of the graph. It checks the inputs, allocates
-// memory, and copies inputs into the layouts that the plan requires. Then it executes the steps and delivers the
-// outputs. It sets outputs that the caller did not give.
-func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Tensor) (err error) {
-	defer tensor.CatchMemory(&err)
-	program := s.program
+// checkRun returns an error if a run cannot start: the context is nil, the machine cannot run programs, or the inputs
+// or the number of outputs are wrong.
+func (p *Program) checkRun(ctx context.Context, inputs, outputs []*tensor.Tensor) error {
 	if ctx == nil {
 		return errNoContext
 	}
 	if err := machine.RunError(); err != nil {
 		return err
 	}
-	if len(inputs) != len(program.inputs) || len(outputs) != len(program.outputs) {
-		return fmt.Errorf("the graph has %d inputs and %d outputs, but %d and %d tensors were given", len(program.inputs),
-			len(program.outputs), len(inputs), len(outputs))
+	if len(inputs) != len(p.inputs) || len(outputs) != len(p.outputs) {
+		return fmt.Errorf("the graph has %d inputs and %d outputs, but %d and %d tensors were given", len(p.inputs),
+			len(p.outputs), len(inputs), len(outputs))
 	}
-	for i, v := range program.inputs {
+	for i, v := range p.inputs {
 		if err := checkInput(v, inputs[i]); err != nil {
 			return err
 		}
-	}
-	if program.device != nil && s.device == nil {
-		if err := s.openDevice(); err != nil {
-			return err
-		}
-	}
-	defer s.release()
-	s.setContext(ctx)
-	if s.stepFailures != nil {
-		s.stepFailures.reset()
-	}
-	if err := s.allocateOutputs(inputs, outputs); err != nil {
-		return err
-	}
-	if inputs, err = s.inputsInLayout(ctx, inputs); err != nil {
-		return err
-	}
-	s.bind(inputs)
-	if err := s.execute(ctx); err != nil {
-		return err
-	}
-	var computed []bool // nil: all outputs are computed
-	if s.stepFailures != nil {
-		computed = s.stepFailures.computedOutputs()
-	}
-	for i, output := range program.outputs {
-		if computed != nil && !computed[i] {
-			continue
-		}
-		if err := s.deliverOutput(ctx, i, inputs, outputs); err != nil {
-			return fmt.Errorf("output %q: %w", output.Name, err)
-		}
-	}
-	if s.stepFailures != nil {
-		return s.stepFailures.runError(computed)
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ type Planner func(*graph.Graph) (*graph.Graph, error)
 // ([graph.Segment.Class]), when it first runs with values of this class. The bodies of loops and branches are
 // compiled in the same way.
 //
+// For example, the graph neg(nonzero(relu(x))) has three segments: relu, then nonzero, whose result shape depends on
+// data, and then neg. The segment neg is compiled once for each number of nonzero elements that occurs.
+//
 // A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
 // of the memory available to the process.
 type Runner struct {
@@ -234,14 +237,8 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 	if err := caller.check(r.graph, orderedInputs); err != nil {
 		return err
 	}
-	for i, v := range r.graph.Inputs {
-		input := orderedInputs[i]
-		if !input.SameAddresses(v.Meta) || input.Offset != v.Meta.Offset {
-			if input, err = pooledCopy(ctx, r.options.Pool, input, v.Meta, r.options.Threads); err != nil {
-				return err
-			}
-		}
-		orderedInputs[i] = tensor.Must(input.View(v.Meta))
+	if err := r.putInLayout(ctx, orderedInputs); err != nil {
+		return err
 	}
 	results, err := r.runSegments(ctx, nil, r.segmented, orderedInputs, r.options.KeepGoing, caller)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
@@ -254,6 +251,20 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 		return copyErr
 	}
 	return err
+}
+
+// putInLayout replaces the inputs by tensors with the declared layouts, copied if necessary.
+func (r *Runner) putInLayout(ctx context.Context, inputs []*tensor.Tensor) (err error) {
+	for i, v := range r.graph.Inputs {
+		input := inputs[i]
+		if !input.SameAddresses(v.Meta) || input.Offset != v.Meta.Offset {
+			if input, err = pooledCopy(ctx, r.options.Pool, input, v.Meta, r.options.Threads); err != nil {
+				return err
+			}
+		}
+		inputs[i] = tensor.Must(input.View(v.Meta))
+	}
+	return nil
 }
 
 // makeReleasable makes it possible to release the memory of outputs ([tensor.Tensor.Release]), except outputs in the

@@ -9,9 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// execute runs all sections in order. A section is a range of steps: one worker runs a serial section, and several
-// workers run a shared one. If no other worker is available, a shared section runs as a serial one. At the start of the
-// last serial section before a shared section, execute asks the pool to wake workers for the shared one.
+// execute runs all sections of the program in order. The work is divided on four levels:
+//
+//	section  a range of steps; one worker runs a serial section, several workers run a shared one
+//	step     a call of a kernel
+//	phase    a part of a step; it begins when the phase before has ended
+//	chunk    a part of a phase; the chunks of a phase are independent, so that different workers can run them
+//
+// If no other worker is available, a shared section runs as a serial one. At the start of the last serial section
+// before a shared section, execute asks the pool to wake workers for the shared one.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
 		section := &s.program.sections[i]
@@ -34,8 +40,9 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// runSerial runs the steps of a section in order in the calling goroutine. For a step of one chunk, the overhead is a
-// check of the context and a function call.
+// runSerial runs the steps of a section in order in the calling goroutine. A step is the first of a group of pipelined
+// steps, or a step of several chunks or with scratch memory, or a step of one chunk. For a step of one chunk, the
+// overhead is a check of the context and a function call.
 func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 	i, worker := section.first, &s.workers[0]
 	defer func() {
@@ -73,15 +80,6 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 		}
 	}
 	return nil
-}
-
-// chunkError returns the error for a failed chunk of step i. If the context has ended, the result is the cause of the
-// context.
-func (s *Session) chunkError(ctx context.Context, i int, err error) error {
-	if ended := interrupt.Err(ctx); ended != nil {
-		return ended
-	}
-	return s.program.graph.NodeError(s.program.steps[i].node, err)
 }
 
 // runSerialObserved does what [Session.runSerial] does, for runs that have a tracer, and for runs that continue after a
@@ -143,6 +141,15 @@ func (s *Session) setAddresses(worker *workerState, step *step) {
 	case scratchBytes > 0:
 		worker.mem.Scratch = s.arena.Bytes()[step.scratchOffset : step.scratchOffset+scratchBytes]
 	}
+}
+
+// chunkError returns the error for a failed chunk of step i. If the context has ended, the result is the cause of the
+// context.
+func (s *Session) chunkError(ctx context.Context, i int, err error) error {
+	if ended := interrupt.Err(ctx); ended != nil {
+		return ended
+	}
+	return s.program.graph.NodeError(s.program.steps[i].node, err)
 }
 
 // callKernel runs one chunk. A panic in a kernel becomes an error: see [panics.Error].

@@ -46,7 +46,10 @@ const wakeWindow = 4
 // ([workerpool.StartIfUsedRecently]). With the default profile, this is 10 us.
 const trialDivisor = 5
 
-// cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies.
+// cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies. The
+// stages are: estimate the time of each step (stepCostsNS), choose the steps whose chunks are distributed
+// (chooseSplits), estimate what sharing saves (savings), decide where workers are woken (wakePolicies), and start a
+// shared section at each step for which sharing saves time.
 func (p *Program) cutSections(profile *machine.Profile) {
 	count := len(p.steps)
 	if p.threads == 1 || count == 0 {
@@ -56,7 +59,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	if profile == nil {
 		profile = machine.SharedDefaultProfile()
 	}
-	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)}
+	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // of all steps
 	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS)
 	isSplit := p.chooseSplits(whole.costsNS, whole.minSharedNS)
 	savedNS := p.savings(whole.costsNS, isSplit, whole.minSharedNS)
@@ -86,56 +89,6 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	if len(p.sections) > 1 || p.sections[0].shared != nil {
 		p.setParts(isSplit)
 	}
-}
-
-// addSerial adds the serial steps from first to end, which precede a section with the given policy. Workers are woken
-// about wakeAheadNS before the last of these steps ends. At this point, the steps are divided into two sections.
-func (p *Program) addSerial(costsNS []float64, first, end int, policy workerpool.StartPolicy) {
-	remainingNS, wakeStep := 0.0, end
-	for wakeStep > first && remainingNS < wakeAheadNS {
-		wakeStep--
-		remainingNS += costsNS[wakeStep]
-	}
-	if wakeStep > first {
-		p.sections = append(p.sections, section{first: first, end: wakeStep})
-	}
-	p.sections = append(p.sections, section{first: wakeStep, end: end, nextPolicy: policy})
-}
-
-// setParts sets partOffsets. A part is the group of chunks with which one worker starts. In shared sections, a phase of
-// a split step gets one part per worker, but at most one per chunk. One worker runs all chunks of any other phase, and
-// of a phase of one chunk: these phases get no parts.
-func (p *Program) setParts(isSplit []bool) {
-	p.partOffsets = make([]int, p.phaseCount+1)
-	for _, section := range p.sections {
-		for i := section.first; i < section.end && section.shared != nil; i++ {
-			step := &p.steps[i]
-			for k, phase := range step.kernel.Phases {
-				if phase.Chunks > 1 && isSplit[i] {
-					p.partOffsets[step.firstPhase+k+1] = min(p.threads, phase.Chunks)
-				}
-			}
-		}
-	}
-	for i := range p.phaseCount { // prefix sums of the numbers of parts
-		p.partOffsets[i+1] += p.partOffsets[i]
-	}
-}
-
-// sectionSharing returns the part of programSharing, the sharing of the whole program, that describes the steps [first,
-// end).
-func (p *Program) sectionSharing(programSharing sharing, first, end int) *sharing {
-	policies := programSharing.policies[first:end]
-	result := sharing{waitCounts: make([]int32, end-first), costsNS: programSharing.costsNS[first:end], policies: policies,
-		maxPolicy: slices.Max(policies), minSharedNS: programSharing.minSharedNS}
-	for i := first; i < end; i++ {
-		for _, k := range p.steps[i].waitingSteps {
-			if int(k) < end {
-				result.waitCounts[int(k)-first]++
-			}
-		}
-	}
-	return &result
 }
 
 // maxElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
@@ -215,14 +168,10 @@ func (p *Program) savings(costsNS []float64, isSplit []bool, minSharedNS float64
 	previous := -1 // the last step before i that is worth sharing
 	for i := range p.steps {
 		step := &p.steps[i]
-		chunks := 1
-		for _, phase := range step.kernel.Phases {
-			chunks = max(chunks, phase.Chunks)
-		}
 		if costsNS[i] >= minSharedNS {
 			depth[i]++
 			if isSplit[i] {
-				savedNS[i] = costsNS[i] * (1 - 1/float64(min(chunks, p.threads)))
+				savedNS[i] = costsNS[i] * (1 - 1/float64(min(step.chunkCount(), p.threads)))
 			}
 			if previous >= 0 && depth[i] <= depth[previous] {
 				halfNS := min(costsNS[i], costsNS[previous]) / 2
@@ -235,6 +184,15 @@ func (p *Program) savings(costsNS []float64, isSplit []bool, minSharedNS float64
 		}
 	}
 	return savedNS
+}
+
+// chunkCount returns the greatest number of chunks of a phase, at least 1.
+func (st *step) chunkCount() int {
+	chunks := 1
+	for _, phase := range st.kernel.Phases {
+		chunks = max(chunks, phase.Chunks)
+	}
+	return chunks
 }
 
 // wakePolicies returns, for each step, whether workers are woken at its start. It compares the time that they save in
@@ -258,4 +216,54 @@ func wakePolicies(costsNS, savedNS []float64, wakeNS float64) []workerpool.Start
 		}
 	}
 	return list
+}
+
+// addSerial adds the serial steps from first to end, which precede a section with the given policy. Workers are woken
+// about wakeAheadNS before the last of these steps ends. At this point, the steps are divided into two sections.
+func (p *Program) addSerial(costsNS []float64, first, end int, policy workerpool.StartPolicy) {
+	remainingNS, wakeStep := 0.0, end
+	for wakeStep > first && remainingNS < wakeAheadNS {
+		wakeStep--
+		remainingNS += costsNS[wakeStep]
+	}
+	if wakeStep > first {
+		p.sections = append(p.sections, section{first: first, end: wakeStep})
+	}
+	p.sections = append(p.sections, section{first: wakeStep, end: end, nextPolicy: policy})
+}
+
+// sectionSharing returns the part of programSharing, the sharing of the whole program, that describes the steps [first,
+// end).
+func (p *Program) sectionSharing(programSharing sharing, first, end int) *sharing {
+	policies := programSharing.policies[first:end]
+	result := sharing{waitCounts: make([]int32, end-first), costsNS: programSharing.costsNS[first:end], policies: policies,
+		maxPolicy: slices.Max(policies), minSharedNS: programSharing.minSharedNS}
+	for i := first; i < end; i++ {
+		for _, k := range p.steps[i].waitingSteps {
+			if int(k) < end {
+				result.waitCounts[int(k)-first]++
+			}
+		}
+	}
+	return &result
+}
+
+// setParts sets partOffsets. A part is the group of chunks with which one worker starts. In shared sections, a phase of
+// a split step gets one part per worker, but at most one per chunk. One worker runs all chunks of any other phase, and
+// of a phase of one chunk: these phases get no parts.
+func (p *Program) setParts(isSplit []bool) {
+	p.partOffsets = make([]int, p.phaseCount+1)
+	for _, section := range p.sections {
+		for i := section.first; i < section.end && section.shared != nil; i++ {
+			step := &p.steps[i]
+			for k, phase := range step.kernel.Phases {
+				if phase.Chunks > 1 && isSplit[i] {
+					p.partOffsets[step.firstPhase+k+1] = min(p.threads, phase.Chunks)
+				}
+			}
+		}
+	}
+	for i := range p.phaseCount { // prefix sums of the numbers of parts
+		p.partOffsets[i+1] += p.partOffsets[i]
+	}
 }

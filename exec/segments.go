@@ -13,7 +13,9 @@ import (
 
 // This file runs graphs with data-dependent shapes. A segment is a part of a graph whose shapes are known once its
 // input values are known. It is either a subgraph, which is compiled to a program, or a single dynamic node. The op of
-// a dynamic node has a [graph.Lowerings.RunDynamic], because its result shapes depend on data.
+// a dynamic node has a [graph.Lowerings.RunDynamic], because its result shapes depend on data. A run ([segmentRun])
+// executes the segments in order. It prepares each segment for the values that are known at this time, stores the
+// results, and drops the values that no later segment reads.
 
 // segmentedGraph is a graph divided into segments. It is immutable, so all runs share it.
 type segmentedGraph struct {
@@ -131,21 +133,6 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, segmented *segmen
 	return run.outputs()
 }
 
-// dropValue removes a value that has no further reader. The memory returns to the pool unless another value shares it.
-func (run *segmentRun) dropValue(v *graph.Value) {
-	dropped := run.knownValues[v]
-	delete(run.knownValues, v)
-	if dropped == nil || !dropped.Storage().Releasable() || run.sharedConstants[dropped.Storage()] {
-		return
-	}
-	for _, other := range run.knownValues {
-		if other != nil && other.Storage() == dropped.Storage() {
-			return
-		}
-	}
-	_ = dropped.Release()
-}
-
 // runSegment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
 func (run *segmentRun) runSegment(i int) error {
 	segment, isCacheable := &run.segments[i], true
@@ -162,18 +149,6 @@ func (run *segmentRun) runSegment(i int) error {
 		return run.runDynamicNode(segment, run.dynamicIndex[i], isCacheable)
 	}
 	return run.runCompiled(segment, isCacheable)
-}
-
-// prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache. Otherwise it
-// prepares the segment for this run alone, because it lacks some nodes of the graph's segment.
-func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) (*preparedSegment, error) {
-	prepare := func() (*preparedSegment, error) {
-		return run.runner.prepare(run.ctx, segment, run.knownValues, run.keepGoing)
-	}
-	if !isCacheable {
-		return prepare()
-	}
-	return run.runner.segmentCache.getOrPrepare(run.ctx, classKey{segment, segment.Class(run.knownValues)}, prepare)
 }
 
 // runCompiled runs a compiled segment and stores its results.
@@ -218,6 +193,18 @@ func (run *segmentRun) runCompiled(segment *graph.Segment, isCacheable bool) err
 	return nil
 }
 
+// prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache. Otherwise it
+// prepares the segment for this run alone, because it lacks some nodes of the graph's segment.
+func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) (*preparedSegment, error) {
+	prepare := func() (*preparedSegment, error) {
+		return run.runner.prepare(run.ctx, segment, run.knownValues, run.keepGoing)
+	}
+	if !isCacheable {
+		return prepare()
+	}
+	return run.runner.segmentCache.getOrPrepare(run.ctx, classKey{segment, segment.Class(run.knownValues)}, prepare)
+}
+
 // recordFailure records the error of a segment and marks the results that the segment did not compute as missing.
 func (run *segmentRun) recordFailure(segment *graph.Segment, err error) {
 	var incomplete *Incomplete
@@ -234,6 +221,21 @@ func (run *segmentRun) recordFailure(segment *graph.Segment, err error) {
 			run.missingValues[v] = true
 		}
 	}
+}
+
+// dropValue removes a value that has no further reader. The memory returns to the pool unless another value shares it.
+func (run *segmentRun) dropValue(v *graph.Value) {
+	dropped := run.knownValues[v]
+	delete(run.knownValues, v)
+	if dropped == nil || !dropped.Storage().Releasable() || run.sharedConstants[dropped.Storage()] {
+		return
+	}
+	for _, other := range run.knownValues {
+		if other != nil && other.Storage() == dropped.Storage() {
+			return
+		}
+	}
+	_ = dropped.Release()
 }
 
 // outputs returns the outputs in their pinned layouts.
@@ -268,8 +270,7 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			mustCopy = true
 		}
 		if mustCopy {
-			meta.Offset = 0
-			if result, err = pooledCopy(run.ctx, run.runner.options.Pool, result, meta, run.runner.options.Threads); err != nil {
+			if result, err = run.copyOf(result, meta); err != nil {
 				return nil, err
 			}
 		}
@@ -286,18 +287,7 @@ func (run *segmentRun) runDynamicUntraced(segment *graph.Segment, isCacheable bo
 	if err != nil {
 		return err
 	}
-	operands := make([]*tensor.Tensor, len(n.In))
-	for i, arg := range n.In {
-		switch arg.Kind {
-		case graph.TensorArg:
-			if operands[i] = arg.Value.Const; operands[i] == nil {
-				operands[i] = run.knownValues[arg.Value]
-			}
-		case graph.NumberArg:
-			operands[i] = arg.Number.Tensor(arg.Number.DType())
-		}
-	}
-	results, err := n.Op.RunDynamic(run.nodeRuntime, prepared.call, operands)
+	results, err := n.Op.RunDynamic(run.nodeRuntime, prepared.call, run.operandsOf(n))
 	if err != nil {
 		return err
 	}
@@ -313,6 +303,22 @@ func (run *segmentRun) runDynamicUntraced(segment *graph.Segment, isCacheable bo
 	return nil
 }
 
+// operandsOf returns the operands of a dynamic node. A number becomes a tensor with one element.
+func (run *segmentRun) operandsOf(n *graph.Node) []*tensor.Tensor {
+	operands := make([]*tensor.Tensor, len(n.In))
+	for i, arg := range n.In {
+		switch arg.Kind {
+		case graph.TensorArg:
+			if operands[i] = arg.Value.Const; operands[i] == nil {
+				operands[i] = run.knownValues[arg.Value]
+			}
+		case graph.NumberArg:
+			operands[i] = arg.Number.Tensor(arg.Number.DType())
+		}
+	}
+	return operands
+}
+
 // inPinnedLayout returns a tensor in its pinned layout, copied if necessary.
 func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.Tensor, error) {
 	if t == nil || pin.Matches(t.Meta) {
@@ -322,6 +328,11 @@ func (run *segmentRun) inPinnedLayout(t *tensor.Tensor, pin graph.Pin) (*tensor.
 	if err != nil {
 		return nil, err
 	}
+	return run.copyOf(t, meta)
+}
+
+// copyOf returns a copy of a tensor with the layout meta, from the start of new memory.
+func (run *segmentRun) copyOf(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	meta.Offset = 0
 	return pooledCopy(run.ctx, run.runner.options.Pool, t, meta, run.runner.options.Threads)
 }

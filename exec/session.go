@@ -11,15 +11,20 @@ import (
 
 // Session is the memory of a run: the arena, the addresses of all operands, and the state of the schedule. It serves
 // one run at a time. It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
+//
+// The addresses of operands in the arena and of constants are set once ([Program.NewSession]). The addresses of inputs
+// and outputs are set at the start of each run ([Session.bind]) and cleared at its end ([Session.release]).
 type Session struct {
-	program        *Program
-	arena          *tensor.Storage
-	ptrs           []unsafe.Pointer // addresses of the operands of all steps: see step.firstPtr
-	patches        []patch
-	outputMemories []outputMemory    // for each storage, during a run
-	copies         []*tensor.Storage // copies of inputs with other layouts, during a run
-	workers        []workerState
-	in, out        []*tensor.Tensor // lists for a run by names, during that run
+	program *Program
+	arena   *tensor.Storage
+	ptrs    []unsafe.Pointer // addresses of the operands of all steps: see step.firstPtr
+	patches []patch
+	workers []workerState
+
+	// The inputs and outputs, during a run.
+	outputMemories []outputMemory    // for each storage
+	copies         []*tensor.Storage // copies of inputs with other layouts
+	in, out        []*tensor.Tensor  // lists for a run by names
 	// onlyGivenOutputs means that only outputs for which the caller gave a tensor are returned.
 	onlyGivenOutputs bool
 
@@ -72,23 +77,30 @@ func (p *Program) NewSession() *Session {
 		worker.mem.State = &worker.state
 		worker.index = i
 	}
+	session.setFixedAddresses()
+	return session
+}
+
+// setFixedAddresses sets the addresses of operands that are the same in all runs, and lists the others in patches.
+func (s *Session) setFixedAddresses() {
+	p := s.program
 	for i := range p.steps {
 		step := &p.steps[i]
-		for index, ref := range step.addresses {
-			if ref.storage < 0 || p.storages[ref.storage].place != tensor.Host {
+		for k, operand := range step.addresses {
+			if operand.storage < 0 || p.storages[operand.storage].place != tensor.Host {
 				continue
 			}
-			switch storage := &p.storages[ref.storage]; storage.kind {
+			ptrIndex := step.firstPtr + k
+			switch storage := &p.storages[operand.storage]; storage.kind {
 			case inArena:
-				session.ptrs[step.firstPtr+index] = address(session.arena.Bytes(), storage.arenaOffset+ref.offset)
+				s.ptrs[ptrIndex] = address(s.arena.Bytes(), storage.arenaOffset+operand.offset)
 			case inConst:
-				session.ptrs[step.firstPtr+index] = address(storage.data.Storage().Bytes(), ref.offset)
+				s.ptrs[ptrIndex] = address(storage.data.Storage().Bytes(), operand.offset)
 			default:
-				session.patches = append(session.patches, patch{step.firstPtr + index, ref})
+				s.patches = append(s.patches, patch{ptrIndex: ptrIndex, address: operand})
 			}
 		}
 	}
-	return session
 }
 
 // address returns the address of a byte of memory.

@@ -11,57 +11,9 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// This file runs shared sections: several workers run the steps of a section together.
-
-// maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
-const maxChunks = math.MaxInt32
-
-// joinChunks returns a kernel with fewer chunks. In phases that it changes, a chunk is a group of consecutive chunks of
-// the given kernel. It changes phases with more than maxChunks chunks, and phases whose RunRange runs the chunks of a
-// group faster than calls of Run.
-func joinChunks(kernel *graph.Kernel, workers int) *graph.Kernel {
-	limit := func(phase graph.Phase) int {
-		if phase.RunRange != nil {
-			return min(workers, maxChunks)
-		}
-		return maxChunks
-	}
-	if !slices.ContainsFunc(kernel.Phases, func(phase graph.Phase) bool { return phase.Chunks > limit(phase) }) {
-		return kernel
-	}
-	joined := *kernel
-	joined.Phases = slices.Clone(kernel.Phases)
-	for i, phase := range kernel.Phases {
-		maxGroups := limit(phase)
-		if phase.Chunks <= maxGroups {
-			continue
-		}
-		chunksPerGroup := (phase.Chunks-1)/maxGroups + 1 // ceil(Chunks / maxGroups)
-		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, phase.Chunks) - 1 }
-		joinedPhase := &joined.Phases[i]
-		joinedPhase.Chunks = (phase.Chunks-1)/chunksPerGroup + 1
-		joinedPhase.Run = func(mem *graph.Mem, chunk int) error {
-			if phase.RunRange != nil {
-				return phase.RunRange(mem, chunk*chunksPerGroup, last(chunk)+1)
-			}
-			for member := chunk * chunksPerGroup; member <= last(chunk); member++ {
-				if err := phase.Run(mem, member); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if flow := phase.Flow; flow != nil {
-			joinedPhase.Flow = &graph.Flow{FinalElements: func(chunk int) int { return flow.FinalElements(last(chunk)) },
-				NeededElements: func(chunk int) int { return flow.NeededElements(last(chunk)) }}
-		}
-	}
-	return &joined
-}
-
-// openPhase is a phase of a step whose chunks any worker may take. step is an index in Program.steps, and phase is an
-// index in the kernel of the step.
-type openPhase struct{ step, phase int }
+// This file runs shared sections: several workers run the steps of a section together ([sectionRun]). Each worker runs
+// [Session.runWorker]: it takes work (takePhase) and runs phases until there is nothing to take. The worker that starts
+// a phase calls runPhase, and the workers that join it call runChunks.
 
 // sectionRun is the execution of a shared section: a range of steps that several workers run together. A worker takes
 // a ready step, or joins an open phase that has chunks left. The worker that finishes the last chunk of a phase
@@ -91,6 +43,10 @@ type sectionRun struct {
 	err        error
 	failedStep int // the step of err; -1 if err has no step: see fail
 }
+
+// openPhase is a phase of a step whose chunks any worker may take. step is an index in Program.steps, and phase is an
+// index in the kernel of the step.
+type openPhase struct{ step, phase int }
 
 // prepare allocates the counters for the sections of a program.
 func (r *sectionRun) prepare(program *Program) {
@@ -446,4 +402,55 @@ func (s *Session) finishStep(worker *workerState, step int) int {
 		run.requestHelpers(newShareable, policy)
 	}
 	return next
+}
+
+// maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
+const maxChunks = math.MaxInt32
+
+// joinChunks returns a kernel with fewer chunks. In phases that it changes, a chunk is a group of consecutive chunks of
+// the given kernel. It changes phases with more than maxChunks chunks, and phases whose RunRange runs the chunks of a
+// group faster than calls of Run.
+func joinChunks(kernel *graph.Kernel, workers int) *graph.Kernel {
+	limit := func(phase graph.Phase) int {
+		if phase.RunRange != nil {
+			return min(workers, maxChunks)
+		}
+		return maxChunks
+	}
+	if !slices.ContainsFunc(kernel.Phases, func(phase graph.Phase) bool { return phase.Chunks > limit(phase) }) {
+		return kernel
+	}
+	joined := *kernel
+	joined.Phases = slices.Clone(kernel.Phases)
+	for i, phase := range kernel.Phases {
+		if maxGroups := limit(phase); phase.Chunks > maxGroups {
+			joined.Phases[i] = joinPhase(phase, maxGroups)
+		}
+	}
+	return &joined
+}
+
+// joinPhase returns a phase with at most maxGroups chunks, each a group of consecutive chunks of the given phase. For
+// example, 10 chunks in at most 4 groups become the groups 0-2, 3-5, 6-8 and 9.
+func joinPhase(phase graph.Phase, maxGroups int) graph.Phase {
+	chunksPerGroup := (phase.Chunks-1)/maxGroups + 1 // ceil(Chunks / maxGroups)
+	last := func(group int) int { return min((group+1)*chunksPerGroup, phase.Chunks) - 1 }
+	joined := phase
+	joined.Chunks = (phase.Chunks-1)/chunksPerGroup + 1
+	joined.Run = func(mem *graph.Mem, group int) error {
+		if phase.RunRange != nil {
+			return phase.RunRange(mem, group*chunksPerGroup, last(group)+1)
+		}
+		for chunk := group * chunksPerGroup; chunk <= last(group); chunk++ {
+			if err := phase.Run(mem, chunk); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if flow := phase.Flow; flow != nil {
+		joined.Flow = &graph.Flow{FinalElements: func(group int) int { return flow.FinalElements(last(group)) },
+			NeededElements: func(group int) int { return flow.NeededElements(last(group)) }}
+	}
+	return joined
 }

@@ -13,19 +13,6 @@ import (
 
 // This file checks whether a caller's tensor for an output shares memory with another tensor of the run.
 
-// addressRange is the address range of a tensor's elements. Ranges are compared instead of storages, because two
-// storages may contain the same bytes.
-type addressRange struct{ from, to uintptr }
-
-// rangeOf returns the address range of a tensor.
-func rangeOf(t *tensor.Tensor) addressRange {
-	from, to := t.Span()
-	return addressRange{from, to}
-}
-
-// overlaps reports whether two ranges have a byte in common.
-func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
-
 // checkWritable returns an error if the caller's tensor for output i shares memory with another tensor of the run: a
 // constant, the caller's tensor for an earlier output, or an input. The tensor of an input itself is permitted. direct
 // reports whether a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
@@ -51,6 +38,19 @@ func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, e
 func sharedMemoryError(name, otherKind, other string) error {
 	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, otherKind, other)
 }
+
+// addressRange is the address range of a tensor's elements. Ranges are compared instead of storages, because two
+// storages may contain the same bytes.
+type addressRange struct{ from, to uintptr }
+
+// rangeOf returns the address range of a tensor.
+func rangeOf(t *tensor.Tensor) addressRange {
+	from, to := t.Span()
+	return addressRange{from, to}
+}
+
+// overlaps reports whether two ranges have a byte in common.
+func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
 // readsStorage reports whether an op of the graph may read bytes between the elements of its operand.
 func readsStorage(g *graph.Graph) bool {

@@ -6,7 +6,8 @@ import (
 )
 
 // This file chooses the split steps: the steps whose chunks are distributed to several workers. It estimates the time
-// that the workers save, and the time to move data between their cores.
+// that the workers save, and the time to move data between their cores. For example, a cheap step between two split
+// steps is also split: otherwise half of its operand and half of its result would move to another core.
 
 // The costs of sharing, as fractions of the minimum work that is worth sharing. If the minimum is 5 us, distributing
 // a phase costs 1 us and reading a cache line from another core costs 10 ns.
@@ -18,13 +19,6 @@ const (
 // maxPasses is the maximum number of passes over all steps in chooseSplits. Networks need two or three.
 const maxPasses = 8
 
-// transfer describes data that one step passes to another step. If only one of the two steps is split, half of the
-// bytes move between cores.
-type transfer struct {
-	from, to int32   // indices of the steps
-	ns       float64 // cost of moving half of the bytes
-}
-
 // chooseSplits chooses the split steps. With two workers, a split step takes about half as long, but data between a
 // split step and another step moves between cores. The search starts with all steps that have enough work. It then
 // splits further steps while the transfers that this avoids outweigh the costs. Finally it reverts splits while this
@@ -34,9 +28,8 @@ func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
 	gainsNS := make([]float64, len(p.steps)) // gainsNS[i] is the time that a split of step i saves, without transfers
 	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
-		chunks, phases := 1, 0
+		chunks, phases := p.steps[i].chunkCount(), 0
 		for _, phase := range p.steps[i].kernel.Phases {
-			chunks = max(chunks, phase.Chunks)
 			if phase.Chunks > 1 {
 				phases++
 			}
@@ -47,28 +40,48 @@ func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
 		gainsNS[i] = float64(costsNS[i]*(1-1/float64(min(chunks, p.threads)))) -
 			float64(float64(phases)*minSharedNS/distributeDivisor)
 	}
-	transfers := p.transfers(minSharedNS / lineDivisor)
-	lossesNS := make([]float64, len(p.steps)) // lossesNS[i] is the time that transfers of step i add if it is split
-	changeWhileFaster := func(toSplit bool) { // splits steps, or reverts splits, until no change saves time
-		unchanged := false
-		for pass := 0; pass < maxPasses && !unchanged; pass++ {
-			clear(lossesNS) // computed once per pass: changes of a pass affect only the next pass
-			for _, transfer := range transfers {
-				lossesNS[transfer.from] += transfer.lossNS(isSplit[transfer.to])
-				lossesNS[transfer.to] += transfer.lossNS(isSplit[transfer.from])
-			}
-			unchanged = true
-			for i := range isSplit {
-				isPreferred := (gainsNS[i] >= lossesNS[i]) == toSplit
-				if isSplit[i] != toSplit && hasSeveralChunks[i] && isPreferred {
-					isSplit[i], unchanged = toSplit, false
-				}
+	search := splitSearch{isSplit: isSplit, hasSeveralChunks: hasSeveralChunks, gainsNS: gainsNS,
+		transfers: p.transfers(minSharedNS / lineDivisor)}
+	search.changeWhileFaster(true)
+	search.changeWhileFaster(false)
+	return isSplit
+}
+
+// splitSearch improves the choice of split steps. All lists except transfers are indexed by step.
+type splitSearch struct {
+	isSplit          []bool
+	hasSeveralChunks []bool
+	gainsNS          []float64 // the time that a split of the step saves, without transfers
+	transfers        []transfer
+}
+
+// changeWhileFaster splits steps (if toSplit is true) or reverts splits, until no change saves time.
+func (s *splitSearch) changeWhileFaster(toSplit bool) {
+	lossesNS := make([]float64, len(s.isSplit)) // the time that transfers of a step add if it is split
+	for range maxPasses {
+		clear(lossesNS) // computed once per pass: changes of a pass affect only the next pass
+		for _, transfer := range s.transfers {
+			lossesNS[transfer.from] += transfer.lossNS(s.isSplit[transfer.to])
+			lossesNS[transfer.to] += transfer.lossNS(s.isSplit[transfer.from])
+		}
+		changed := false
+		for i := range s.isSplit {
+			isPreferred := (s.gainsNS[i] >= lossesNS[i]) == toSplit
+			if s.isSplit[i] != toSplit && s.hasSeveralChunks[i] && isPreferred {
+				s.isSplit[i], changed = toSplit, true
 			}
 		}
+		if !changed {
+			return
+		}
 	}
-	changeWhileFaster(true)
-	changeWhileFaster(false)
-	return isSplit
+}
+
+// transfer describes data that one step passes to another step. If only one of the two steps is split, half of the
+// bytes move between cores.
+type transfer struct {
+	from, to int32   // indices of the steps
+	ns       float64 // cost of moving half of the bytes
 }
 
 // lossNS returns the time that the transfer costs more if one of its two steps is split. If the other step

@@ -140,7 +140,15 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 }
 
 // comparedPlan is the plan of one of the two compared programs. Every part of a program has a key; matching parts of
-// the two programs have equal keys. A pairing (see matchValues) matches the values of the two graphs.
+// the two programs have equal keys. A pairing (see matchValues) matches the values of the two graphs. For example:
+//
+//	first 3                  value 3 of the first graph, and its match in the second graph
+//	second 5                 value 5 of the second graph, which has no match
+//	first 3#0 as <order>     a copy of the first result of the node "first 3", in an order of dimensions
+//	first 3/conv             the part conv of a composite node
+//
+// Parts with equal keys may still differ in layout, implementation, grouping or cost: these are the differences that
+// [Difference] lists.
 type comparedPlan struct {
 	name        string           // first or second
 	binding     *program.Binding // the graph and its plan at the sizes for which Compile planned
@@ -220,24 +228,6 @@ func (s *comparedPlan) copyKey(n *graph.Node) string {
 	return fmt.Sprintf("%s#%d as %s", s.key(value.Node.Name), value.Index, order)
 }
 
-// totals returns the totals of the plan.
-func (s *comparedPlan) totals() Totals {
-	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
-}
-
-// shareBound copies the lower bound of one plan to the other, if both choose layouts for the same problem.
-func shareBound(first, second *Totals, a, b *graphrun.Program) {
-	if (first.BoundNS == nil) == (second.BoundNS == nil) {
-		return
-	}
-	firstIdentity := identityOf((*program.Program)(a), a.Report())
-	secondIdentity := identityOf((*program.Program)(b), b.Report())
-	if firstIdentity.sameProblem(context.Background(), &secondIdentity) {
-		first.BoundNS = cmp.Or(first.BoundNS, second.BoundNS)
-		second.BoundNS = first.BoundNS
-	}
-}
-
 // copiesOnlyHere lists the copies that the other plan does not have.
 func (s *comparedPlan) copiesOnlyHere(other *comparedPlan) []report.Copy {
 	countByKey := map[string]int{}
@@ -265,8 +255,8 @@ func differentValues(pairs *pairing, a, b *comparedPlan) []ValueDifference {
 			return
 		}
 		plannedA, plannedB := a.values[v.Name], b.values[match.Name]
-		if plannedA == nil || plannedB == nil || plannedA.Alias != nil || plannedB.Alias != nil ||
-			!a.layoutsDiffer(plannedA.Meta, plannedB.Meta) {
+		isStored := func(v *graph.Value) bool { return v != nil && v.Alias == nil }
+		if !isStored(plannedA) || !isStored(plannedB) || !a.layoutsDiffer(plannedA.Meta, plannedB.Meta) {
 			return
 		}
 		d := ValueDifference{Value: v.Name, First: layoutOf(plannedA.Meta), Second: layoutOf(plannedB.Meta)}
@@ -295,10 +285,57 @@ func layoutOf(meta tensor.Meta) ValueLayout {
 	return ValueLayout{Strides: program.NotNil(meta.Strides), Layout: inspect.LayoutName(meta)}
 }
 
-// stepGroup has the steps of both plans that are connected by common nodes.
+// differentSteps lists the steps that differ, the greatest difference in cost first.
+func differentSteps(a, b *comparedPlan) []StepDifference {
+	list := []StepDifference{}
+	for _, g := range groupsOfSteps(a, b) {
+		if what := g.differenceKind(a, b); what != "" {
+			list = append(list, g.difference(what))
+		}
+	}
+	sorted.Func(list, func(first, second StepDifference) int {
+		return cmp.Compare(math.Abs(second.DeltaNS), math.Abs(first.DeltaNS))
+	})
+	return list
+}
+
+// stepGroup has the steps of both plans that are connected by common nodes. For example, the steps {conv, relu} and
+// {add} of one plan and {conv} and {relu, add} of the other plan are one group.
 type stepGroup struct {
 	steps [2][]report.Step // indexed by plan
 	keys  [2][]string      // indexed by plan: the keys of the nodes that the steps compute
+}
+
+// groupsOfSteps returns the connected steps of two plans.
+func groupsOfSteps(a, b *comparedPlan) []*stepGroup {
+	union := stepUnion{owner: map[string]int{}}
+	var keys [][]string // by step of both plans: the keys of its nodes
+	for _, s := range []*comparedPlan{a, b} {
+		for _, step := range s.report.Steps {
+			stepKeys := make([]string, len(step.Ops))
+			for i, op := range step.Ops {
+				stepKeys[i] = s.key(op)
+			}
+			keys = append(keys, stepKeys)
+			union.add(stepKeys)
+		}
+	}
+	groups, groupOf := []*stepGroup{}, map[int]*stepGroup{}
+	index := 0 // counts the steps of both plans, as in keys
+	for plan, s := range []*comparedPlan{a, b} {
+		for _, step := range s.report.Steps {
+			root := union.root(index)
+			group := groupOf[root]
+			if group == nil {
+				group = &stepGroup{}
+				groupOf[root], groups = group, append(groups, group)
+			}
+			group.steps[plan] = append(group.steps[plan], step)
+			group.keys[plan] = append(group.keys[plan], keys[index]...)
+			index++
+		}
+	}
+	return groups
 }
 
 // stepUnion is a union-find structure over the steps of both plans. It connects steps with a common node.
@@ -330,64 +367,15 @@ func (u *stepUnion) root(step int) int {
 	return step
 }
 
-// groupsOfSteps returns the connected steps of two plans.
-func groupsOfSteps(a, b *comparedPlan) []*stepGroup {
-	union := stepUnion{owner: map[string]int{}}
-	var keys [][]string // by step of both plans: the keys of its nodes
-	for _, s := range []*comparedPlan{a, b} {
-		for _, step := range s.report.Steps {
-			stepKeys := make([]string, len(step.Ops))
-			for i, op := range step.Ops {
-				stepKeys[i] = s.key(op)
-			}
-			keys = append(keys, stepKeys)
-			union.add(stepKeys)
-		}
-	}
-	groupOf, groups, index := map[int]*stepGroup{}, []*stepGroup{}, 0 // index counts the steps of both plans, as in keys
-	for i, s := range []*comparedPlan{a, b} {
-		for _, step := range s.report.Steps {
-			root := union.root(index)
-			g := groupOf[root]
-			if g == nil {
-				g = &stepGroup{}
-				groupOf[root], groups = g, append(groups, g)
-			}
-			g.steps[i], g.keys[i] = append(g.steps[i], step), append(g.keys[i], keys[index]...)
-			index++
-		}
-	}
-	return groups
-}
-
-// differentSteps lists the steps that differ, the greatest difference in cost first.
-func differentSteps(a, b *comparedPlan) []StepDifference {
-	list := []StepDifference{}
-	for _, g := range groupsOfSteps(a, b) {
-		if what := g.differenceKind(a, b); what != "" {
-			list = append(list, g.difference(what))
-		}
-	}
-	sorted.Func(list, func(first, second StepDifference) int {
-		return cmp.Compare(math.Abs(second.DeltaNS), math.Abs(first.DeltaNS))
-	})
-	return list
-}
-
 // differenceKind returns the kind of difference, or "" if there is no difference.
 func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 	stepsA, stepsB := g.steps[0], g.steps[1]
-	if len(stepsA) == 0 || len(stepsB) == 0 {
-		for i, s := range []*comparedPlan{a, b} {
-			for _, step := range g.steps[i] {
-				if s.copies[step.Name] == nil {
-					return diffOnly
-				}
-			}
-		}
-		return diffCopy
-	}
 	switch {
+	case len(stepsA) == 0 || len(stepsB) == 0:
+		if a.areCopies(stepsA) && b.areCopies(stepsB) {
+			return diffCopy
+		}
+		return diffOnly
 	case len(stepsA) > 1 || len(stepsB) > 1 || !sameKeys(g.keys[0], g.keys[1]):
 		return diffGroup
 	case stepsA[0].Impl != stepsB[0].Impl:
@@ -396,6 +384,11 @@ func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 		return diffLayout
 	}
 	return ""
+}
+
+// areCopies reports whether all steps are copies that the plan inserted.
+func (s *comparedPlan) areCopies(steps []report.Step) bool {
+	return !slices.ContainsFunc(steps, func(step report.Step) bool { return s.copies[step.Name] == nil })
 }
 
 // sameKeys reports whether two steps compute the same nodes, in any order.
@@ -421,4 +414,22 @@ func (g *stepGroup) difference(what string) StepDifference {
 	d.Second, d.SecondNS = summarize(g.steps[1])
 	d.DeltaNS = d.SecondNS - d.FirstNS
 	return d
+}
+
+// totals returns the totals of the plan.
+func (s *comparedPlan) totals() Totals {
+	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
+}
+
+// shareBound copies the lower bound of one plan to the other, if both choose layouts for the same problem.
+func shareBound(first, second *Totals, a, b *graphrun.Program) {
+	if (first.BoundNS == nil) == (second.BoundNS == nil) {
+		return
+	}
+	firstIdentity := identityOf((*program.Program)(a), a.Report())
+	secondIdentity := identityOf((*program.Program)(b), b.Report())
+	if firstIdentity.sameProblem(context.Background(), &secondIdentity) {
+		first.BoundNS = cmp.Or(first.BoundNS, second.BoundNS)
+		second.BoundNS = first.BoundNS
+	}
 }

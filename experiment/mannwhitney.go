@@ -11,8 +11,23 @@ import (
 // more samples, the distribution of the rank sum is close to normal.
 const maxExactSamples = 25
 
+// mannWhitney returns the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail. (If
+// some samples are equal, the distribution is asymmetric, and the tails differ.) Neither side may be empty, and no
+// sample may be NaN.
+func mannWhitney(a, b []float64) float64 {
+	ranks := rankSamples(a, b)
+	if len(ranks.tieSizes) == 1 {
+		return 1 // all are equal
+	}
+	if ranks.n1 <= maxExactSamples && ranks.n2 <= maxExactSamples {
+		return ranks.exactP()
+	}
+	return ranks.normalP()
+}
+
 // rankStatistics has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled,
-// so that they are integers.
+// so that they are integers. For example, the sides {1, 2, 2} and {2, 3} have the sorted samples 1 2 2 2 3 with the
+// ranks 1 3 3 3 5, the tie sizes {1, 3, 1}, and the doubled sum 2*(1+3+3) = 14.
 type rankStatistics struct {
 	n1, n2   int   // numbers of samples of the sides
 	tieSizes []int // for each distinct sample, in ascending order: the number of equal samples
@@ -51,20 +66,6 @@ func countEqual(sorted []float64, least float64) int {
 		count++
 	}
 	return count
-}
-
-// mannWhitney returns the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail. (If
-// some samples are equal, the distribution is asymmetric, and the tails differ.) Neither side may be empty, and no
-// sample may be NaN.
-func mannWhitney(a, b []float64) float64 {
-	ranks := rankSamples(a, b)
-	if len(ranks.tieSizes) == 1 {
-		return 1 // all are equal
-	}
-	if ranks.n1 <= maxExactSamples && ranks.n2 <= maxExactSamples {
-		return ranks.exactP()
-	}
-	return ranks.normalP()
 }
 
 // exactP returns the exact p-value. It counts the choices of n1 ranks by their sum: at most, and at least, the rank sum

@@ -13,7 +13,13 @@ import (
 )
 
 // pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
-// of equal content, and match the remaining values.
+// of equal content, and match the remaining values. For example, in the graphs
+//
+//	first graph:  a = conv(x, w)   b = relu(a)   c = add(b, x)
+//	second graph: p = conv(x, w)   q = gelu(p)   r = add(q, x)
+//
+// a matches p, because both are computed in the same way. c matches r, because both are sums with the same uses. b and
+// q have no match.
 type pairing struct {
 	matchInSecond map[*graph.Value]*graph.Value // for each value of the first graph: its match
 	matchInFirst  map[*graph.Value]*graph.Value // for each value of the second graph: its match

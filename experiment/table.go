@@ -39,59 +39,76 @@ func (c *Comparison) Table() *Table {
 //
 // The heading of a column has the unit of its numbers. Unknown numbers are dashes.
 func TableOf(rows []Measurement) *Table {
-	table := &Table{Rows: make([][]string, len(rows))}
-	const left, right = false, true
-	addTexts := func(head string, alignRight bool, cell func(*Measurement) string) {
-		table.Heads, table.Right = append(table.Heads, head), append(table.Right, alignRight)
-		for i := range rows {
-			table.Rows[i] = append(table.Rows[i], cell(&rows[i]))
-		}
-	}
-	addNumbers := func(head string, units units, number func(*Measurement) *float64) {
-		values := make([]*float64, len(rows))
-		for i := range rows {
-			values[i] = number(&rows[i])
-		}
-		unit, cells := units.cells(values)
-		row := -1 // addTexts visits the measurements in order
-		addTexts(head+"/"+unit, right, func(*Measurement) string { row++; return cells[row] })
-	}
-	addBytes := func(head string, bytes func(*Measurement) int) {
-		addNumbers(head, byteUnits, func(measured *Measurement) *float64 { return new(float64(bytes(measured))) })
-	}
+	b := &tableBuilder{rows: rows, table: &Table{Rows: make([][]string, len(rows))}}
 	base := "base"
 	if len(rows) > 0 {
 		base = rows[0].Name
 	}
-	addTexts("strategy", left, func(measured *Measurement) string { return measured.nameText() })
-	addNumbers("cost", timeUnits, func(measured *Measurement) *float64 { return &measured.CostNS })
-	if slices.ContainsFunc(rows, func(measured Measurement) bool { return measured.Gap != nil }) {
-		addTexts("gap", right, func(measured *Measurement) string { return measured.gapText() })
+	b.addTexts("strategy", alignLeft, (*Measurement).nameText)
+	b.addNumbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
+	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
+		b.addTexts("gap", alignRight, (*Measurement).gapText)
 	}
-	addNumbers("median", timeUnits, func(measured *Measurement) *float64 { return measured.Median })
-	addTexts("±", right, func(measured *Measurement) string { return measured.halfWidthText() })
-	addTexts("vs "+base, right, func(measured *Measurement) string { return measured.changeText() })
-	addTexts("p", right, func(measured *Measurement) string { return measured.pValueText() })
-	addTexts("copies", right, func(measured *Measurement) string { return strconv.Itoa(measured.Copies) })
-	addBytes("copied", func(measured *Measurement) int { return measured.CopiedBytes })
-	if index := slices.IndexFunc(rows, func(measured Measurement) bool { return measured.Places != nil }); index >= 0 {
-		addCount := func(head string, count func(*report.Places) int) {
-			addTexts(head, right, func(measured *Measurement) string {
-				if measured.Places == nil {
-					return "-"
-				}
-				return strconv.Itoa(count(measured.Places))
-			})
+	b.addNumbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
+	b.addTexts("±", alignRight, (*Measurement).halfWidthText)
+	b.addTexts("vs "+base, alignRight, (*Measurement).changeText)
+	b.addTexts("p", alignRight, (*Measurement).pValueText)
+	b.addTexts("copies", alignRight, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
+	b.addBytes("copied", func(m *Measurement) int { return m.CopiedBytes })
+	if index := slices.IndexFunc(rows, func(m Measurement) bool { return m.Places != nil }); index >= 0 {
+		b.addDeviceCount("on "+rows[index].Places.Device, func(p *report.Places) int { return p.Steps })
+		b.addDeviceCount("uploads", func(p *report.Places) int { return p.Uploads })
+		b.addDeviceCount("downloads", func(p *report.Places) int { return p.Downloads })
+	}
+	b.addBytes("moved", func(m *Measurement) int { return m.MovedBytes })
+	b.addBytes("peak", func(m *Measurement) int { return m.PeakBytes })
+	b.addBytes("+weights", func(m *Measurement) int { return m.PeakWithWeights })
+	b.addNumbers("plan", timeUnits, func(m *Measurement) *float64 { return new(m.PlanMS * 1e6) })
+	return b.table
+}
+
+// tableBuilder adds columns to the table of measurements.
+type tableBuilder struct {
+	rows  []Measurement
+	table *Table
+}
+
+// The alignments of columns: values of Table.Right.
+const alignLeft, alignRight = false, true
+
+// addTexts adds a column.
+func (b *tableBuilder) addTexts(head string, isRight bool, cell func(*Measurement) string) {
+	b.table.Heads, b.table.Right = append(b.table.Heads, head), append(b.table.Right, isRight)
+	for i := range b.rows {
+		b.table.Rows[i] = append(b.table.Rows[i], cell(&b.rows[i]))
+	}
+}
+
+// addNumbers adds a column of numbers in the smallest of units, or nil for unknown numbers. The column has a common
+// unit.
+func (b *tableBuilder) addNumbers(head string, units units, number func(*Measurement) *float64) {
+	values := make([]*float64, len(b.rows))
+	for i := range b.rows {
+		values[i] = number(&b.rows[i])
+	}
+	unit, cells := units.cells(values)
+	row := -1 // addTexts visits the measurements in order
+	b.addTexts(head+"/"+unit, alignRight, func(*Measurement) string { row++; return cells[row] })
+}
+
+// addBytes adds a column of numbers of bytes.
+func (b *tableBuilder) addBytes(head string, bytes func(*Measurement) int) {
+	b.addNumbers(head, byteUnits, func(m *Measurement) *float64 { return new(float64(bytes(m))) })
+}
+
+// addDeviceCount adds a column of numbers that only a program with a device has.
+func (b *tableBuilder) addDeviceCount(head string, count func(*report.Places) int) {
+	b.addTexts(head, alignRight, func(m *Measurement) string {
+		if m.Places == nil {
+			return "-"
 		}
-		addCount("on "+rows[index].Places.Device, func(p *report.Places) int { return p.Steps })
-		addCount("uploads", func(p *report.Places) int { return p.Uploads })
-		addCount("downloads", func(p *report.Places) int { return p.Downloads })
-	}
-	addBytes("moved", func(measured *Measurement) int { return measured.MovedBytes })
-	addBytes("peak", func(measured *Measurement) int { return measured.PeakBytes })
-	addBytes("+weights", func(measured *Measurement) int { return measured.PeakWithWeights })
-	addNumbers("plan", timeUnits, func(measured *Measurement) *float64 { return new(measured.PlanMS * 1e6) })
-	return table
+		return strconv.Itoa(count(m.Places))
+	})
 }
 
 // nameText prints the name, and the name of the candidate that was measured instead.

@@ -67,7 +67,9 @@ func VerifyContext(ctx context.Context, g *graph.Graph, certificate *Certificate
 	return verdict, err
 }
 
-// verify is [VerifyContext], but panics when the context ends: see [interrupt.Check].
+// verify is [VerifyContext]. Its parts panic when the context ends (see [interrupt.Check]), and verify returns an error
+// instead. It checks, in this order: the digests of the options and the profile, the problem of the graph, the solution
+// and the proof of its bound, and the proof about copies.
 func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
 	defer interrupt.Catch(&err)
 	interrupt.Check(ctx)
@@ -77,14 +79,8 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	for _, section := range []struct {
-		name, certifiedDigest string
-		content               any
-	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
-		if digest := machine.DigestOfJSON(section.content); digest != section.certifiedDigest {
-			return nil, fmt.Errorf("the digest of %s is %s, not the certified %s", section.name, shortDigest(digest),
-				shortDigest(section.certifiedDigest))
-		}
+	if err := c.checkDigests(); err != nil {
+		return nil, err
 	}
 	model, err := c.rebuild(ctx, g)
 	if err != nil {
@@ -99,9 +95,8 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	}
 	solution := c.Solution
 	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / machine.PSPerNS,
-		BoundNS:  float64(solution.Bound) / machine.PSPerNS,
-		Strategy: c.Options.Strategy, Digest: c.Graph.Digest, Sizes: c.sizes(), Variables: len(problem.Variables),
-		Factors: len(problem.Factors)}
+		BoundNS: float64(solution.Bound) / machine.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
+		Sizes: c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)
@@ -111,58 +106,19 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	return verdict, nil
 }
 
-// sizes returns the sizes of the symbols of the graph and of its file.
-func (c *Certificate) sizes() map[string]int {
-	sizes := map[string]int{}
-	maps.Copy(sizes, c.Graph.Sizes)
-	maps.Copy(sizes, c.Options.Sizes)
-	return sizes
+// checkDigests returns an error if the options or the profile were changed after the certificate was made.
+func (c *Certificate) checkDigests() error {
+	for _, section := range []struct {
+		name, certifiedDigest string
+		content               any
+	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
+		if digest := machine.DigestOfJSON(section.content); digest != section.certifiedDigest {
+			return fmt.Errorf("the digest of %s is %s, not the certified %s", section.name, shortDigest(digest),
+				shortDigest(section.certifiedDigest))
+		}
+	}
+	return nil
 }
-
-// verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
-// on copies and memory.
-func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
-	certified, labels := c.Copies, c.Solution.Labels
-	chosen, err := model.WithWeights(certified.PlanWeights)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := chosen.Outcome(labels)
-	if err != nil {
-		return nil, err
-	}
-	if plan.CostPS != certified.Cost {
-		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.CostPS, certified.Cost)
-	}
-	weighted, err := model.WithWeights(certified.Weights)
-	if err != nil {
-		return nil, err
-	}
-	cost, err := weighted.Weighted.Cost(labels)
-	if err != nil {
-		return nil, err
-	}
-	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels, Cost: cost,
-		Bound: certified.Bound, Proof: certified.Proof})
-	if err != nil {
-		return nil, err
-	}
-	budget := layout.Budget(c.Solution.Bound, certified.Slack)
-	verdict := &CopiesVerdict{Slack: certified.Slack, Copies: plan.Inserted, UnitBytes: certified.Weights.UnitBytes,
-		AtLeast: min(plan.Inserted, certified.Weights.MinCopiesWithin(certified.Bound, budget, weighted.MaxUnits()))}
-	units := int64(0)
-	for _, copied := range plan.Copies {
-		units += certified.Weights.UnitsOf(copied.Bytes)
-	}
-	verdict.Bytes = units * verdict.UnitBytes
-	verdict.Fewest = certified.Cost <= budget && verdict.AtLeast == verdict.Copies
-	verdict.LeastMemory = verdict.Fewest && certified.Slack == 0 && verdict.UnitBytes > 0 &&
-		units == certified.Weights.MinUnitsWithin(certified.Bound, budget, verdict.Copies)
-	return verdict, nil
-}
-
-// shortDigest returns the first 12 digits of a digest, for messages.
-func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
 
 // rebuild states the problem of a graph with the options of the certificate.
 func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Model, error) {
@@ -185,8 +141,9 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	if err := c.checkDevice(); err != nil {
 		return nil, err
 	}
-	planned, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
-		Exact: c.Options.Exact, Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
+	options := program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion, Exact: c.Options.Exact,
+		Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit}
+	planned, err := program.New(pinned, options)
 	if err != nil {
 		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
 	}
@@ -264,4 +221,57 @@ func scopeText(problem *wcsp.Problem, scope []int) string {
 		text += separator + strconv.Quote(problem.Variables[variable].Name)
 	}
 	return text
+}
+
+// sizes returns the sizes of the symbols of the graph and of its file.
+func (c *Certificate) sizes() map[string]int {
+	sizes := map[string]int{}
+	maps.Copy(sizes, c.Graph.Sizes)
+	maps.Copy(sizes, c.Options.Sizes)
+	return sizes
+}
+
+// shortDigest returns the first 12 digits of a digest, for messages.
+func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
+
+// verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
+// on copies and memory.
+func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
+	certified, labels := c.Copies, c.Solution.Labels
+	chosen, err := model.WithWeights(certified.PlanWeights)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := chosen.Outcome(labels)
+	if err != nil {
+		return nil, err
+	}
+	if plan.CostPS != certified.Cost {
+		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.CostPS, certified.Cost)
+	}
+	weighted, err := model.WithWeights(certified.Weights)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := weighted.Weighted.Cost(labels)
+	if err != nil {
+		return nil, err
+	}
+	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels, Cost: cost,
+		Bound: certified.Bound, Proof: certified.Proof})
+	if err != nil {
+		return nil, err
+	}
+	budget := layout.Budget(c.Solution.Bound, certified.Slack)
+	verdict := &CopiesVerdict{Slack: certified.Slack, Copies: plan.Inserted, UnitBytes: certified.Weights.UnitBytes,
+		AtLeast: min(plan.Inserted, certified.Weights.MinCopiesWithin(certified.Bound, budget, weighted.MaxUnits()))}
+	units := int64(0)
+	for _, copied := range plan.Copies {
+		units += certified.Weights.UnitsOf(copied.Bytes)
+	}
+	verdict.Bytes = units * verdict.UnitBytes
+	verdict.Fewest = certified.Cost <= budget && verdict.AtLeast == verdict.Copies
+	verdict.LeastMemory = verdict.Fewest && certified.Slack == 0 && verdict.UnitBytes > 0 &&
+		units == certified.Weights.MinUnitsWithin(certified.Bound, budget, verdict.Copies)
+	return verdict, nil
 }

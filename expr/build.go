@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Builder makes a [Code], instruction by instruction. Equal instructions are added once and share a [Value].
-// [Builder.Build] returns the first error. After an error, methods return [None].
+// [Builder.Build] returns the first error. After an error, methods return [None]. For example, max(x, 0) of float32 is
+//
+//	b := NewBuilder(tensor.Float32)
+//	zero := b.Const(tensor.Float32, 0)
+//	code, err := b.Build(b.Real(b.Emit(Max, b.Load(0), zero)))
 type Builder struct {
 	code    Code
 	valueOf map[Inst]Value // the value of each instruction of code
@@ -92,6 +97,7 @@ func (b *Builder) Load(operand int) Value { return b.load(operand, 0) }
 // LoadImag returns the imaginary part of the element of a complex operand.
 func (b *Builder) LoadImag(operand int) Value { return b.load(operand, 1) }
 
+// load returns the real part (part 0) or the imaginary part (part 1) of the element of an operand.
 func (b *Builder) load(operand int, part uint64) Value {
 	if operand < 0 || operand >= len(b.code.In) {
 		return b.Fail(fmt.Errorf("expr: operand %d does not exist: the code has %d operands", operand, len(b.code.In)))
@@ -151,7 +157,8 @@ func (b *Builder) Element(dtype tensor.DType, bytes []byte) Value {
 // Number returns a plain number, that is, a number without a dtype, as a constant of a dtype. part is 1 for the
 // imaginary part of a complex number, else 0.
 func (b *Builder) Number(dtype tensor.DType, number tensor.Scalar, part int) Value {
-	if !dtype.Valid() || !number.IsSet() || part < 0 || part > 1 || part == 1 && !dtype.IsComplex() {
+	hasPart := part == 0 || part == 1 && dtype.IsComplex()
+	if !dtype.Valid() || !number.IsSet() || !hasPart {
 		return b.Fail(fmt.Errorf("expr: a constant of %v has no part %d", dtype, part))
 	}
 	bytes := number.Tensor(dtype).Storage().Bytes()
@@ -218,12 +225,7 @@ func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 	if len(args) != f.ArgCount || f.ArgCount < 1 || f.ArgCount > 3 {
 		return b.Fail(fmt.Errorf("expr: %s takes %d operands, not %d", f.Name, f.ArgCount, len(args)))
 	}
-	index := -1
-	for k, known := range b.code.Funcs {
-		if known == f {
-			index = k
-		}
-	}
+	index := slices.Index(b.code.Funcs, f)
 	if index < 0 {
 		index = len(b.code.Funcs)
 		b.code.Funcs = append(b.code.Funcs, f)
@@ -237,83 +239,6 @@ func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 		inst.C = args[2]
 	}
 	return b.AddInst(inst)
-}
-
-// Inline adds the instructions of code c and returns its outputs. load(operand, part) returns the value that replaces
-// an operand of c: its real part for part 0, its imaginary part for part 1.
-func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
-	return b.inline(c, load, func(_ Value, inst Inst) Value { return b.AddInst(inst) })
-}
-
-// inline is [Builder.Inline], but calls the function add instead of [Builder.AddInst] for each instruction other than
-// [Load] and [Call]. The first argument of add is the instruction's value in the inlined code. The second argument is
-// the instruction with values of the builder as operands.
-func (b *Builder) inline(code *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
-	newValue := make(valueMap, len(code.Insts))
-	for k, inst := range code.Insts {
-		switch inst.Op {
-		case Load:
-			newValue[k] = load(int(inst.A), int(inst.Imm))
-			continue
-		case Call:
-			function := code.Funcs[inst.Imm]
-			newValue[k] = b.Call(function, inst.DType, []Value{newValue.of(inst.A), newValue.of(inst.B),
-				newValue.of(inst.C)}[:function.ArgCount]...)
-			continue
-		}
-		if inst.Op.ArgCount() > 0 {
-			inst.A = newValue.of(inst.A)
-		}
-		if inst.Op.ArgCount() > 1 {
-			inst.B = newValue.of(inst.B)
-		}
-		if inst.Op.ArgCount() > 2 {
-			inst.C = newValue.of(inst.C)
-		}
-		newValue[k] = add(Value(k), inst)
-	}
-	return newValue.outputs(code.Out)
-}
-
-// valueMap maps the values of a code to values of another code.
-type valueMap []Value
-
-// of returns the mapped value of v. None is mapped to None.
-func (mapping valueMap) of(v Value) Value {
-	if v == None {
-		return None
-	}
-	return mapping[v]
-}
-
-// outputs returns the outputs with their values mapped.
-func (mapping valueMap) outputs(outs []Output) []Output {
-	mapped := make([]Output, len(outs))
-	for k, output := range outs {
-		mapped[k] = Output{output.DType, mapping.of(output.Re), mapping.of(output.Im)}
-	}
-	return mapped
-}
-
-// Rewrite returns a copy of the code with instructions replaced. replace(b, inst) returns the value that replaces
-// instruction inst. The operands of inst are already values of the new code, which b builds.
-func (c *Code) Rewrite(replace func(b *Builder, inst Inst) Value) (*Code, error) {
-	if replace == nil {
-		return nil, errors.New("expr: Rewrite needs a function")
-	}
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	b := NewBuilder(c.In...)
-	b.code.Funcs = c.Funcs
-	newValue := make(valueMap, len(c.Insts))
-	for k, inst := range c.Insts {
-		if inst.Op != Load {
-			inst.A, inst.B, inst.C = newValue.of(inst.A), newValue.of(inst.B), newValue.of(inst.C)
-		}
-		newValue[k] = replace(b, inst)
-	}
-	return b.Build(newValue.outputs(c.Out)...)
 }
 
 // Real returns a real output. v is its value, and the output has the dtype of v.
@@ -339,6 +264,25 @@ func (b *Builder) Build(out ...Output) (*Code, error) {
 
 // prune removes dead instructions and renumbers values. Operands keep their numbers.
 func (c *Code) prune() *Code {
+	live := c.liveValues()
+	pruned := &Code{In: c.In, Funcs: c.Funcs}
+	newValue := make(valueMap, len(c.Insts))
+	for v, inst := range c.Insts {
+		if !live[v] {
+			continue
+		}
+		if inst.Op != Load {
+			inst.A, inst.B, inst.C = newValue.of(inst.A), newValue.of(inst.B), newValue.of(inst.C)
+		}
+		newValue[v] = Value(len(pruned.Insts))
+		pruned.Insts = append(pruned.Insts, inst)
+	}
+	pruned.Out = newValue.outputs(c.Out)
+	return pruned
+}
+
+// liveValues returns, for each value, whether an output depends on it.
+func (c *Code) liveValues() []bool {
 	live := make([]bool, len(c.Insts))
 	mark := func(v Value) {
 		if v != None {
@@ -356,18 +300,82 @@ func (c *Code) prune() *Code {
 			}
 		}
 	}
-	pruned := &Code{In: c.In, Funcs: c.Funcs}
-	newValue := make(valueMap, len(c.Insts))
-	for v, inst := range c.Insts {
-		if !live[v] {
+	return live
+}
+
+// Inline adds the instructions of code c and returns its outputs. load(operand, part) returns the value that replaces
+// an operand of c: its real part for part 0, its imaginary part for part 1.
+func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
+	return b.inline(c, load, func(_ Value, inst Inst) Value { return b.AddInst(inst) })
+}
+
+// inline is [Builder.Inline], but calls the function add instead of [Builder.AddInst] for each instruction other than
+// [Load] and [Call]. The first argument of add is the instruction's value in the inlined code. The second argument is
+// the instruction with values of the builder as operands.
+func (b *Builder) inline(code *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
+	newValue := make(valueMap, len(code.Insts))
+	for k, inst := range code.Insts {
+		switch inst.Op {
+		case Load:
+			newValue[k] = load(int(inst.A), int(inst.Imm))
+			continue
+		case Call:
+			function := code.Funcs[inst.Imm]
+			args := []Value{newValue.of(inst.A), newValue.of(inst.B), newValue.of(inst.C)}
+			newValue[k] = b.Call(function, inst.DType, args[:function.ArgCount]...)
 			continue
 		}
+		if inst.Op.ArgCount() > 0 {
+			inst.A = newValue.of(inst.A)
+		}
+		if inst.Op.ArgCount() > 1 {
+			inst.B = newValue.of(inst.B)
+		}
+		if inst.Op.ArgCount() > 2 {
+			inst.C = newValue.of(inst.C)
+		}
+		newValue[k] = add(Value(k), inst)
+	}
+	return newValue.outputs(code.Out)
+}
+
+// Rewrite returns a copy of the code with instructions replaced. replace(b, inst) returns the value that replaces
+// instruction inst. The operands of inst are already values of the new code, which b builds.
+func (c *Code) Rewrite(replace func(b *Builder, inst Inst) Value) (*Code, error) {
+	if replace == nil {
+		return nil, errors.New("expr: Rewrite needs a function")
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	b := NewBuilder(c.In...)
+	b.code.Funcs = c.Funcs
+	newValue := make(valueMap, len(c.Insts))
+	for k, inst := range c.Insts {
 		if inst.Op != Load {
 			inst.A, inst.B, inst.C = newValue.of(inst.A), newValue.of(inst.B), newValue.of(inst.C)
 		}
-		newValue[v] = Value(len(pruned.Insts))
-		pruned.Insts = append(pruned.Insts, inst)
+		newValue[k] = replace(b, inst)
 	}
-	pruned.Out = newValue.outputs(c.Out)
-	return pruned
+	return b.Build(newValue.outputs(c.Out)...)
+}
+
+// valueMap maps the values of a code to values of another code.
+type valueMap []Value
+
+// of returns the mapped value of v. None is mapped to None.
+func (mapping valueMap) of(v Value) Value {
+	if v == None {
+		return None
+	}
+	return mapping[v]
+}
+
+// outputs returns the outputs with their values mapped.
+func (mapping valueMap) outputs(outs []Output) []Output {
+	mapped := make([]Output, len(outs))
+	for k, output := range outs {
+		mapped[k] = Output{output.DType, mapping.of(output.Re), mapping.of(output.Im)}
+	}
+	return mapped
 }

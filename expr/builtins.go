@@ -2,15 +2,15 @@ package expr
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// builtin is an operator or a function that Go code expands into instructions. Functions that can be written in the
+// builtin is an operator or a function that Go code expands into instructions. For example, the expression a + b of
+// float32 operands calls apply of "+", which is add, and adds the instruction Add. Functions that can be written in the
 // language itself are in library.go.
 type builtin struct {
-	minOperands, maxOperands int
+	argCount int // number of operands
 	// apply adds the instructions for the operands x to the builder t.b, and returns the result. The typer t converts
 	// the operands to their common dtype (promote). A value has a dtype, and an instruction for each part: re and im.
 	apply func(t *typer, x []value) value
@@ -25,47 +25,68 @@ var builtins map[string]builtin
 
 func init() {
 	const sameOrder, swapOperands = false, true // compare(Lt, swapOperands): a > b is b < a
-	// The fields of a builtin are minOperands, maxOperands, apply and resultHasDType.
 	builtins = map[string]builtin{
-		"+": {2, 2, add, false}, "-": {2, 2, sub, false}, "*": {2, 2, mul, false}, "/": {2, 2, div, false},
-		"**": {2, 2, pow, false}, "pow": {2, 2, pow, false},
-		"//": {2, 2, libraryFunction("floor_divide"), false}, "%": {2, 2, libraryFunction("remainder"), false},
-		"unary -": {1, 1, neg, false}, "neg": {1, 1, neg, false}, "unary +": {1, 1, positive, false},
-		"unary ~": {1, 1, invert, false}, "bitwise_not": {1, 1, invert, false}, "unary not": {1, 1, not, false},
-		"&": {2, 2, bitwise(And), false}, "|": {2, 2, bitwise(Or), false}, "^": {2, 2, bitwise(Xor), false},
-		"<<": {2, 2, shift(Shl), false}, ">>": {2, 2, shift(Shr), false},
-		"and": {2, 2, logical(And), false}, "or": {2, 2, logical(Or), false},
-		"==": {2, 2, compare(Eq, sameOrder), false}, "!=": {2, 2, compare(Ne, sameOrder), false},
-		"<": {2, 2, compare(Lt, sameOrder), false}, "<=": {2, 2, compare(Le, sameOrder), false},
-		">": {2, 2, compare(Lt, swapOperands), false}, ">=": {2, 2, compare(Le, swapOperands), false},
-		"where": {3, 3, where, false}, "abs": {1, 1, abs, false}, "fma": {3, 3, fma, false},
-		"min": {2, 2, extremum(Min, And), false}, "minimum": {2, 2, extremum(Min, And), false},
-		"max": {2, 2, extremum(Max, Or), false}, "maximum": {2, 2, extremum(Max, Or), false},
-		"floor": {1, 1, rounding(Floor), false}, "ceil": {1, 1, rounding(Ceil), false},
-		"trunc": {1, 1, rounding(Trunc), false}, "rint": {1, 1, rounding(Rint), false},
-		"fmod": {2, 2, fmod, false}, "trunc_divide": {2, 2, truncDivide, false},
-		"copysign": {2, 2, copysign, false}, "signbit": {1, 1, signbit, false}, "nextafter": {2, 2, nextafter, false},
-		"real": {1, 1, realPart, false}, "imag": {1, 1, imagPart, false}, "conj": {1, 1, conj, false},
-		"complex": {2, 2, makeComplex, false}, "type_as": {2, 2, typeAs, true}, "as_computed": {2, 2, asComputed, true},
-		"finfo_max": {1, 1, finiteLimit(true), false}, "finfo_min": {1, 1, finiteLimit(false), false},
+		"+": binaryOp(add), "-": binaryOp(sub), "*": binaryOp(mul), "/": binaryOp(div),
+		"**": binaryOp(pow), "pow": binaryOp(pow),
+		"//": binaryOp(libraryFunction("floor_divide")), "%": binaryOp(libraryFunction("remainder")),
+		"unary -": unaryOp(neg), "neg": unaryOp(neg), "unary +": unaryOp(positive),
+		"unary ~": unaryOp(invert), "bitwise_not": unaryOp(invert), "unary not": unaryOp(not),
+		"&": binaryOp(bitwise(And)), "|": binaryOp(bitwise(Or)), "^": binaryOp(bitwise(Xor)),
+		"<<": binaryOp(shift(Shl)), ">>": binaryOp(shift(Shr)),
+		"and": binaryOp(logical(And)), "or": binaryOp(logical(Or)),
+		"==": binaryOp(compare(Eq, sameOrder)), "!=": binaryOp(compare(Ne, sameOrder)),
+		"<": binaryOp(compare(Lt, sameOrder)), "<=": binaryOp(compare(Le, sameOrder)),
+		">": binaryOp(compare(Lt, swapOperands)), ">=": binaryOp(compare(Le, swapOperands)),
+		"where": ternaryOp(where), "abs": unaryOp(abs), "fma": ternaryOp(fma),
+		"min": binaryOp(extremum(Min, And)), "minimum": binaryOp(extremum(Min, And)),
+		"max": binaryOp(extremum(Max, Or)), "maximum": binaryOp(extremum(Max, Or)),
+		"floor": unaryOp(rounding(Floor)), "ceil": unaryOp(rounding(Ceil)),
+		"trunc": unaryOp(rounding(Trunc)), "rint": unaryOp(rounding(Rint)),
+		"fmod": binaryOp(fmod), "trunc_divide": binaryOp(truncDivide),
+		"copysign": binaryOp(copysign), "signbit": unaryOp(signbit), "nextafter": binaryOp(nextafter),
+		"real": unaryOp(realPart), "imag": unaryOp(imagPart), "conj": unaryOp(conj),
+		"complex": binaryOp(makeComplex),
+		"type_as": withDType(binaryOp(typeAs)), "as_computed": withDType(binaryOp(asComputed)),
+		"finfo_max": unaryOp(finiteLimit(true)), "finfo_min": unaryOp(finiteLimit(false)),
 	}
 	for op := Sqrt; op < Call; op++ {
 		if op == Sqrt || op >= Exp && op != Pow { // pow has an entry above
-			builtins[op.String()] = builtin{op.ArgCount(), op.ArgCount(), elementaryFunction(op), false}
+			builtins[op.String()] = builtin{argCount: op.ArgCount(), apply: elementaryFunction(op)}
 		}
 	}
 	for name, f := range calls {
-		builtins[name] = builtin{f.ArgCount, f.ArgCount, callFunc(f), false}
+		builtins[name] = builtin{argCount: f.ArgCount, apply: callFunc(f)}
 	}
 	for dtype := tensor.Bool; dtype.Valid(); dtype++ {
-		builtins[dtype.String()] = builtin{1, 1, func(t *typer, x []value) value { return t.cast(x[0], dtype) }, true}
+		builtins[dtype.String()] = withDType(unaryOp(func(t *typer, x []value) value { return t.cast(x[0], dtype) }))
 	}
+}
+
+// unaryOp returns a builtin with one operand.
+func unaryOp(apply func(t *typer, x []value) value) builtin {
+	return builtin{argCount: 1, apply: apply}
+}
+
+// binaryOp returns a builtin with two operands.
+func binaryOp(apply func(t *typer, x []value) value) builtin {
+	return builtin{argCount: 2, apply: apply}
+}
+
+// ternaryOp returns a builtin with three operands.
+func ternaryOp(apply func(t *typer, x []value) value) builtin {
+	return builtin{argCount: 3, apply: apply}
+}
+
+// withDType returns a builtin whose result has a dtype even if all operands are plain numbers.
+func withDType(b builtin) builtin {
+	b.resultHasDType = true
+	return b
 }
 
 // arity returns the least and the greatest number of operands of a function. ok is false for an unknown name.
 func arity(name string) (minOperands, maxOperands int, ok bool) {
 	if function, ok := builtins[name]; ok && isName(name) && !keywords[name] {
-		return function.minOperands, function.maxOperands, true
+		return function.argCount, function.argCount, true
 	}
 	for _, definition := range library[name] {
 		count := len(definition.operandNames())
@@ -414,82 +435,4 @@ func finiteLimit(isGreatest bool) func(t *typer, x []value) value {
 		}
 		return value{dtype: dtype, re: t.b.Const(dtype.OpMath(), limit), im: None}
 	}
-}
-
-// pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
-// PyTorch does, and repeated squaring for integers.
-func pow(t *typer, x []value) value {
-	exponent := x[1]
-	dtype, x := t.promote(x...)
-	t.reject(dtype, dtype == tensor.Bool, "a power")
-	if dtype.IsIntegral(false) {
-		if exponent.isPlainNumber() {
-			if exponent.number.Int() < 0 {
-				t.fail("an integer cannot be raised to a negative integer power")
-			}
-			return value{dtype: dtype, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
-		}
-		return value{dtype: dtype, re: t.powInt(x[0].re, x[1].re), im: None}
-	}
-	if exponent.isPlainNumber() {
-		square := func() value { return mul(t, []value{x[0], x[0]}) }
-		switch {
-		case exponent.number.Complex() == 2:
-			return square()
-		case exponent.number.Complex() == 3:
-			return mul(t, []value{square(), x[0]})
-		case exponent.number.Complex() == -1:
-			return div(t, []value{{number: tensor.IntScalar(1)}, x[0]})
-		case exponent.number.Complex() == 0.5:
-			return elementaryFunction(Sqrt)(t, x[:1])
-		}
-	}
-	if dtype.IsComplex() {
-		return t.call("complex **", x)
-	}
-	return t.eachPart(Pow, dtype, x...)
-}
-
-// powConst returns base to the power of exponent >= 0. Overflow wraps.
-func (t *typer) powConst(base Value, exponent int64) Value {
-	result := None
-	for ; exponent > 0; exponent >>= 1 {
-		if exponent&1 != 0 {
-			if result == None {
-				result = base
-			} else {
-				result = t.b.Emit(Mul, result, base)
-			}
-		}
-		if exponent > 1 {
-			base = t.b.Emit(Mul, base, base)
-		}
-	}
-	if result == None {
-		return t.b.Int(t.b.DType(base), 1)
-	}
-	return result
-}
-
-// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
-// for bases 1 and -1. The instructions process all bits of the exponent one after another, because an expression has no
-// loops.
-func (t *typer) powInt(base, exponent Value) Value {
-	dtype := t.b.DType(base)
-	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
-	exponentBits := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
-	isOdd := t.b.Emit(Ne, t.b.Emit(And, exponent, one), zero)
-	result, power := t.b.Emit(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
-	for k := 1; k < exponentBits; k++ {
-		power = t.b.Emit(Mul, power, power)
-		isBitSet := t.b.Emit(Ne, t.b.Emit(And, exponent, t.b.Int(dtype, 1<<k)), zero)
-		result = t.b.Emit(Select, isBitSet, t.b.Emit(Mul, result, power), result)
-	}
-	if !dtype.IsSigned() {
-		return result
-	}
-	minusOne := t.b.Int(dtype, -1)
-	powerOfMinusOne := t.b.Emit(Select, t.b.Emit(Eq, base, minusOne), t.b.Emit(Select, isOdd, minusOne, one), zero)
-	inverse := t.b.Emit(Select, t.b.Emit(Eq, base, one), one, powerOfMinusOne)
-	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), inverse, result)
 }

@@ -136,17 +136,6 @@ type Inst struct {
 	Imm   uint64       // an immediate operand; its meaning depends on Op
 }
 
-// Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64.
-type Func struct {
-	Name     string // unique among all functions
-	F        func(a, b, c float64) float64
-	ArgCount int // number of operands, 1 to 3
-	// Complex is not nil if F computes the real part of a function of a complex number. Im then computes the imaginary
-	// part, and Complex both parts in the time of one.
-	Complex func(z complex128) complex128
-	Im      *Func
-}
-
 // Output is a result.
 type Output struct {
 	DType tensor.DType // dtype in memory; an output of dtype Invalid is computed for a [Fold] and not stored
@@ -155,7 +144,13 @@ type Output struct {
 }
 
 // Code is a computation of one element, in static single assignment form: an instruction uses only results of earlier
-// instructions. A Code that a [Builder] built is immutable. Equal codes have equal keys.
+// instructions. A Code that a [Builder] built is immutable. Equal codes have equal keys. For example, [Code.String]
+// lists the code of max(x, 0) of float32 as
+//
+//	v0 = const.float32 0
+//	v1 = load.float32 x0
+//	v2 = max.float32 v1 v0
+//	y0.float32 = v2
 type Code struct {
 	In    []tensor.DType // dtypes of the operands in memory
 	Insts []Inst
@@ -165,17 +160,17 @@ type Code struct {
 	formula *Formula
 }
 
-// Formula returns the formula from which [Formula.Code] derived the code, or nil if the code was made otherwise.
-func (c *Code) Formula() *Formula {
-	if c == nil {
-		return nil
-	}
-	return c.formula
-}
-
 // Operands returns the values that are operands of an instruction.
 func (inst Inst) Operands() []Value {
 	return []Value{inst.A, inst.B, inst.C}[:inst.valueOperandCount()] // inlined, so that the slice is not allocated
+}
+
+// valueOperandCount returns the length of [Inst.Operands]. The operand of a Load is not a value.
+func (inst *Inst) valueOperandCount() int {
+	if inst.Op == Load {
+		return 0
+	}
+	return inst.Op.ArgCount()
 }
 
 // Table returns the table of a [Lookup]. If there is no such table, the result is zero, and [Code.Check] rejects the
@@ -187,12 +182,26 @@ func (inst Inst) Table() (table [32]float32) {
 	return table
 }
 
-// valueOperandCount returns the length of [Inst.Operands]. The operand of a Load is not a value.
-func (inst *Inst) valueOperandCount() int {
-	if inst.Op == Load {
-		return 0
+// Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64.
+type Func struct {
+	Name     string // unique among all functions
+	F        func(a, b, c float64) float64
+	ArgCount int // number of operands, 1 to 3
+	// Complex is not nil if F computes the real part of a function of a complex number. Im then computes the imaginary
+	// part, and Complex both parts in the time of one.
+	Complex func(z complex128) complex128
+	Im      *Func
+}
+
+// isCallable reports whether an instruction can call the function.
+func (f *Func) isCallable() bool { return f != nil && f.F != nil && 1 <= f.ArgCount && f.ArgCount <= 3 }
+
+// Formula returns the formula from which [Formula.Code] derived the code, or nil if the code was made otherwise.
+func (c *Code) Formula() *Formula {
+	if c == nil {
+		return nil
 	}
-	return inst.Op.ArgCount()
+	return c.formula
 }
 
 // Key returns a key of the code. Codes with equal keys are the same computation.
@@ -385,8 +394,7 @@ func (c *Code) checkDTypes(inst Inst) error {
 		if inst.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("function %d does not exist", inst.Imm)
 		}
-		if function := c.Funcs[inst.Imm]; function == nil || function.F == nil || function.ArgCount < 1 ||
-			function.ArgCount > 3 {
+		if !c.Funcs[inst.Imm].isCallable() {
 			return fmt.Errorf("function %d cannot be called", inst.Imm)
 		}
 	}
@@ -415,6 +423,7 @@ func (c *Code) checkLoad(inst Inst) error {
 	return checkSame(inst.DType, partDType)
 }
 
+// checkSame returns an error unless two dtypes are equal.
 func checkSame(want, got tensor.DType) error {
 	if got != want {
 		return fmt.Errorf("the dtype is %v, want %v", got, want)
@@ -433,7 +442,9 @@ func checkFold(op Op, dtype tensor.DType) error {
 
 // checkConstBits returns an error if the bits of a constant are not a value of its dtype.
 func checkConstBits(dtype tensor.DType, imm uint64) error {
-	if width := 8 * dtype.Size(); width < 64 && imm>>width != 0 || dtype == tensor.Bool && imm > 1 {
+	width := 8 * dtype.Size()
+	isTooWide := width < 64 && imm>>width != 0
+	if isTooWide || dtype == tensor.Bool && imm > 1 {
 		return fmt.Errorf("%#x is not a value of %v", imm, dtype)
 	}
 	return nil
@@ -449,7 +460,11 @@ func checkStorageOnly(dtype tensor.DType) error {
 
 // checkOperation returns an error if an operation is not defined for a dtype.
 func checkOperation(op Op, dtype tensor.DType) error {
-	if op.Primitive() && !lane.Ops[op].OperandDTypes.Has(dtype) || !op.Primitive() && !dtype.IsFloat() {
+	isDefined := dtype.IsFloat() // for elementary functions
+	if op.Primitive() {
+		isDefined = lane.Ops[op].OperandDTypes.Has(dtype)
+	}
+	if !isDefined {
 		return fmt.Errorf("the operation is undefined for %v", dtype)
 	}
 	return nil

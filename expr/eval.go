@@ -15,8 +15,9 @@ type Number struct {
 }
 
 // Eval computes the outputs for one element, given the operands. Its results define the code, and tests compare the
-// interpreter and compiled code with them. Eval is slow. Elementary functions are computed by package math where that
-// package is accurate. Eval panics if there are fewer operands than the code has.
+// interpreter and compiled code with them. Eval is slow: it keeps the bits of each value in a list, in the order of the
+// instructions. Elementary functions are computed by package math where that package is accurate. Eval panics if there
+// are fewer operands than the code has.
 func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
 		panic("expr: Eval needs all operands of the code")
@@ -27,23 +28,7 @@ func (c *Code) Eval(in ...Number) []Number {
 		for n, operand := range inst.Operands() {
 			args[n] = values[operand]
 		}
-		switch inst.Op {
-		case Const:
-			values[k] = inst.Imm
-		case Load:
-			values[k] = in[inst.A].Re
-			if inst.Imm != 0 {
-				values[k] = in[inst.A].Im
-			}
-		case Lookup:
-			values[k] = uint64(math.Float32bits(elementary.Tables[inst.Imm][args[0]&31]))
-		default:
-			if !inst.Op.Primitive() {
-				values[k] = c.evalFunction(inst, args)
-				continue
-			}
-			values[k] = lane.Eval(lane.Op(inst.Op), inst.DType, c.Insts[inst.A].DType, args)
-		}
+		values[k] = c.evalInst(inst, args, in)
 	}
 	out := make([]Number, len(c.Out))
 	for k, output := range c.Out {
@@ -52,6 +37,24 @@ func (c *Code) Eval(in ...Number) []Number {
 		}
 	}
 	return out
+}
+
+// evalInst computes the value of an instruction. args has the values of its operands, and in the operands of the code.
+func (c *Code) evalInst(inst Inst, args [3]uint64, in []Number) uint64 {
+	switch {
+	case inst.Op == Const:
+		return inst.Imm
+	case inst.Op == Load && inst.Imm != 0:
+		return in[inst.A].Im
+	case inst.Op == Load:
+		return in[inst.A].Re
+	case inst.Op == Lookup:
+		table := &elementary.Tables[inst.Imm]
+		return uint64(math.Float32bits(table[args[0]&31]))
+	case inst.Op.Primitive():
+		return lane.Eval(lane.Op(inst.Op), inst.DType, c.Insts[inst.A].DType, args)
+	}
+	return c.evalFunction(inst, args)
 }
 
 // evalFunction computes an elementary function or a Call in float64. Operations of row programs give 0.

@@ -10,6 +10,11 @@ import (
 // FlushExp returns a code in which the result of an exponential is 0 if its float32 operand is below threshold, a
 // negative number. FlushExp returns c and false if no exponential can be changed in this way.
 //
+// For example, softmax is exp(x - max(x)) / sum(exp(x - max(x))) over a row. With the threshold -87, FlushExp replaces
+// e = exp(d) for d = x - max(x) by
+//
+//	e = select(d < -87, 0, exp(select(d < -87, -87, d)))
+//
 // The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers are a hundred times
 // slower. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential
 // of a row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials
@@ -27,12 +32,13 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 		return c, false
 	}
 	builder := NewBuilder(c.In...)
-	out := builder.inline(c, func(operand, part int) Value {
+	load := func(operand, part int) Value {
 		if part == 0 {
 			return builder.Load(operand)
 		}
 		return builder.LoadImag(operand)
-	}, func(v Value, inst Inst) Value {
+	}
+	add := func(v Value, inst Inst) Value {
 		if !isFlushed[v] {
 			return builder.AddInst(inst)
 		}
@@ -40,7 +46,8 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 		isTiny := builder.Emit(Lt, inst.A, bound)
 		inst.A = builder.Emit(Select, isTiny, bound, inst.A)
 		return builder.Emit(Select, isTiny, builder.Const(inst.DType, 0), builder.AddInst(inst))
-	})
+	}
+	out := builder.inline(c, load, add)
 	flushed, err := builder.Build(out...)
 	if err != nil {
 		return c, false

@@ -21,7 +21,7 @@ func Functions() []Function {
 	var list []Function
 	for name, builtin := range builtins {
 		if _, err := tensor.ParseDType(name); err != nil && isName(name) && !keywords[name] {
-			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:builtin.maxOperands])})
+			list = append(list, Function{Name: name, Params: slices.Clone(defaultParams[:builtin.argCount])})
 		}
 	}
 	for name, definitions := range library {

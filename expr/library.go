@@ -9,7 +9,13 @@ import (
 )
 
 // definition is a function written in the language itself. Operands other than plain numbers are promoted to a common
-// dtype first.
+// dtype first. For example, this is a row of the library:
+//
+//	"square": {{"x", "x ** 2", sameAsFloats, sameAsFloats, acceptsBools}}
+//
+// A call square(a + b) then stands for x ** 2 with x = a + b, for floats, integers and complex numbers. Bools become
+// integers. The call of the typer (typing.go) chooses the definition by the number of operands, and its text by their
+// dtype.
 type definition struct {
 	params   string // names of the operands, separated by spaces
 	text     string // the definition for floats, as a formula
@@ -34,6 +40,8 @@ func (d definition) operandNames() []string { return strings.Fields(d.params) }
 // library maps a name to its definitions, one for each number of operands. The columns are the fields of definition.
 // Names with a space cannot be called from formulas; they implement operators and functions of complex numbers.
 var library = map[string][]definition{
+	// name: {{params, text, integers, complex, flags}}
+
 	// Activations.
 	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, sameAsFloats, acceptsBools}},
 	"silu":        {{"x", "x / (1 + exp(-x))", rejected, sameAsFloats, 0}},
@@ -217,17 +225,18 @@ func (t *typer) call(name string, x []value) value {
 	if arityIndex < 0 {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
+	called := definitions[arityIndex]
 	dtype := t.commonDType(x...)
-	if definitions[arityIndex].flags&ignoreNumbers != 0 {
+	if called.flags&ignoreNumbers != 0 {
 		dtype = t.commonDType(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
-	text, toFloat := definitions[arityIndex].textFor(dtype)
+	text, toFloat := called.textFor(dtype)
 	t.reject(dtype, text == rejected, strings.TrimPrefix(name, "complex "))
 	if toFloat {
 		dtype = t.floatDType
 	}
 	env := scope{}
-	for index, param := range definitions[arityIndex].operandNames() {
+	for index, param := range called.operandNames() {
 		if env[param] = x[index]; !x[index].isPlainNumber() {
 			converted := t.convert(x[index], dtype)
 			converted.isZeroDim = false // within the function all operands have dimensions
@@ -236,5 +245,5 @@ func (t *typer) call(name string, x []value) value {
 	}
 	t.libraryDepth++
 	defer func() { t.libraryDepth-- }()
-	return t.evalFormula(definitions[arityIndex].formula(text), env)[0]
+	return t.evalFormula(called.formula(text), env)[0]
 }

@@ -14,37 +14,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Bounds on the time and the memory of parsing.
-const (
-	maxText   = 1 << 16 // bytes of text
-	maxNodes  = 4096    // nodes of the syntax tree
-	maxDepth  = 200     // nesting depth of parentheses and prefix operators
-	maxHeight = 1000    // height of the syntax tree; a sum of many terms is deep even without parentheses
-)
-
-// The precedences of operators, as in Python.
-const (
-	orLevel = 1 + iota
-	andLevel
-	notLevel
-	compareLevel
-	bitOrLevel
-	bitXorLevel
-	bitAndLevel
-	shiftLevel
-	sumLevel
-	productLevel
-	unaryLevel
-	powerLevel
-)
-
-// precedences maps left-associative binary operators to their precedences.
-var precedences = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, "!=": compareLevel,
-	"<": compareLevel, "<=": compareLevel, ">": compareLevel, ">=": compareLevel,
-	"|": bitOrLevel, "^": bitXorLevel, "&": bitAndLevel,
-	"<<": shiftLevel, ">>": shiftLevel, "+": sumLevel, "-": sumLevel, "*": productLevel, "/": productLevel,
-	"//": productLevel, "%": productLevel}
-
 // Parse reads a formula. params are the names of its operands, in order. Without params, the names are x, y, z, a, b,
 // c, d, u, v and w, up to the last name that occurs in the text.
 //
@@ -79,6 +48,14 @@ func Parse(text string, params ...string) (f *Formula, err error) {
 	return f, nil
 }
 
+// Bounds on the time and the memory of parsing.
+const (
+	maxText   = 1 << 16 // bytes of text
+	maxNodes  = 4096    // nodes of the syntax tree
+	maxDepth  = 200     // nesting depth of parentheses and prefix operators
+	maxHeight = 1000    // height of the syntax tree; a sum of many terms is deep even without parentheses
+)
+
 var keywords = map[string]bool{"and": true, "or": true, "not": true, "True": true, "False": true, "if": true,
 	"else": true, "lambda": true, "is": true, "in": true, "for": true}
 
@@ -95,7 +72,14 @@ func isName(text string) bool {
 func isLetter(char byte) bool { return char == '_' || 'a' <= char|0x20 && char|0x20 <= 'z' }
 func isDigit(char byte) bool  { return '0' <= char && char <= '9' }
 
-// parser is a recursive-descent parser with one token of lookahead.
+// parser is a recursive-descent parser with one token of lookahead. Its methods have the names of the rules:
+//
+//	formula = { name "=" expr ";" } ( expr | tuple )
+//	tuple   = "(" expr "," { expr "," } [ expr ] ")"
+//	expr    = unary { operator unary }     by precedence: x + y * 2 is +(x, *(y, 2))
+//	unary   = ( "not" | "-" | "+" | "~" ) operand | primary [ "**" operand ]
+//	primary = number | name | call | "(" expr ")"
+//	call    = name "(" [ expr { "," expr } ] ")"
 type parser struct {
 	text    string
 	end     int    // byte offset in text of the end of the current token
@@ -110,103 +94,9 @@ type parser struct {
 // tokenKind is the kind of a token of the expression language.
 type tokenKind uint8
 
-const (
-	endToken tokenKind = iota
-	numberToken
-	nameToken
-	opToken
-)
-
 // fail ends parsing; Parse returns the error.
 func (p *parser) fail(pos int, format string, args ...any) {
 	panic(errorAt(p.text, pos, fmt.Sprintf(format, args...)))
-}
-
-var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
-	"^", "~", "(", ")", ",", ";", "="}
-
-// next reads a token.
-func (p *parser) next() {
-	p.pos += utf8.RuneCountInString(p.tok)
-	for p.end < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.end]) >= 0 {
-		p.end++
-		p.pos++
-	}
-	remaining := p.text[p.end:]
-	if remaining == "" {
-		p.tok, p.kind = "", endToken
-		return
-	}
-	length := 0
-	switch {
-	case isDigit(remaining[0]) || remaining[0] == '.' && len(remaining) > 1 && isDigit(remaining[1]):
-		length, p.kind = numberLen(remaining), numberToken
-	case isLetter(remaining[0]):
-		for length < len(remaining) && (isLetter(remaining[length]) || isDigit(remaining[length])) {
-			length++
-		}
-		p.kind = nameToken
-	default:
-		operatorIndex := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(remaining, o) })
-		if operatorIndex < 0 {
-			char, _ := utf8.DecodeRuneInString(remaining)
-			p.fail(p.pos, "there is no operator %q", char)
-		}
-		length, p.kind = len(operators[operatorIndex]), opToken
-	}
-	p.tok = remaining[:length]
-	p.end += length
-}
-
-// numberLen returns the number of leading characters that look like a number, valid or not. An error message quotes
-// them.
-func numberLen(text string) int {
-	length := 0
-	isHex := len(text) > 1 && text[0] == '0' && text[1]|0x20 == 'x'
-	for length < len(text) && (isLetter(text[length]) || isDigit(text[length]) || text[length] == '.' ||
-		(text[length] == '+' || text[length] == '-') && !isHex && text[length-1]|0x20 == 'e') {
-		length++
-	}
-	return length
-}
-
-// accept reads the operator op if it is the current token.
-func (p *parser) accept(op string) bool {
-	if p.kind == opToken && p.tok == op {
-		p.next()
-		return true
-	}
-	return false
-}
-
-// expect reads the operator op and fails if it is missing. `after` ends the first part of the message, such as "after
-// the results".
-func (p *parser) expect(op, after string) {
-	if !p.accept(op) {
-		p.fail(p.pos, "%q is missing %s%s", op, after, p.currentToken())
-	}
-}
-
-// currentToken describes the current token in an error message.
-func (p *parser) currentToken() string {
-	if p.kind == endToken {
-		return ": the text ends"
-	}
-	return fmt.Sprintf(": found %q", p.tok)
-}
-
-// node returns a new node of the syntax tree, with its height. It fails beyond the limits of the tree.
-func (p *parser) node(n node) *node {
-	if p.nodes++; p.nodes > maxNodes {
-		p.fail(n.pos, "the formula has more than %d operators and operands", maxNodes)
-	}
-	for _, arg := range n.args {
-		n.height = max(n.height, arg.height+1)
-	}
-	if n.height > maxHeight {
-		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxHeight)
-	}
-	return &n
 }
 
 // formula parses definitions and results.
@@ -307,6 +197,29 @@ func (p *parser) expr(level int) *node {
 		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(precedence + 1)}, pos: pos})
 	}
 }
+
+// The precedences of operators, as in Python.
+const (
+	orLevel = 1 + iota
+	andLevel
+	notLevel
+	compareLevel
+	bitOrLevel
+	bitXorLevel
+	bitAndLevel
+	shiftLevel
+	sumLevel
+	productLevel
+	unaryLevel
+	powerLevel
+)
+
+// precedences maps left-associative binary operators to their precedences.
+var precedences = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, "!=": compareLevel,
+	"<": compareLevel, "<=": compareLevel, ">": compareLevel, ">=": compareLevel,
+	"|": bitOrLevel, "^": bitXorLevel, "&": bitAndLevel,
+	"<<": shiftLevel, ">>": shiftLevel, "+": sumLevel, "-": sumLevel, "*": productLevel, "/": productLevel,
+	"//": productLevel, "%": productLevel}
 
 // unary parses prefix operators and powers.
 func (p *parser) unary() *node {
@@ -417,3 +330,97 @@ func functionNames() func(yield func(string) bool) {
 	sorted.Strings(names)
 	return slices.Values(names)
 }
+
+// node returns a new node of the syntax tree, with its height. It fails beyond the limits of the tree.
+func (p *parser) node(n node) *node {
+	if p.nodes++; p.nodes > maxNodes {
+		p.fail(n.pos, "the formula has more than %d operators and operands", maxNodes)
+	}
+	for _, arg := range n.args {
+		n.height = max(n.height, arg.height+1)
+	}
+	if n.height > maxHeight {
+		p.fail(n.pos, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxHeight)
+	}
+	return &n
+}
+
+// accept reads the operator op if it is the current token.
+func (p *parser) accept(op string) bool {
+	if p.kind == opToken && p.tok == op {
+		p.next()
+		return true
+	}
+	return false
+}
+
+// expect reads the operator op and fails if it is missing. `after` ends the first part of the message, such as "after
+// the results".
+func (p *parser) expect(op, after string) {
+	if !p.accept(op) {
+		p.fail(p.pos, "%q is missing %s%s", op, after, p.currentToken())
+	}
+}
+
+// currentToken describes the current token in an error message.
+func (p *parser) currentToken() string {
+	if p.kind == endToken {
+		return ": the text ends"
+	}
+	return fmt.Sprintf(": found %q", p.tok)
+}
+
+// next reads a token.
+func (p *parser) next() {
+	p.pos += utf8.RuneCountInString(p.tok)
+	for p.end < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.end]) >= 0 {
+		p.end++
+		p.pos++
+	}
+	remaining := p.text[p.end:]
+	if remaining == "" {
+		p.tok, p.kind = "", endToken
+		return
+	}
+	length := 0
+	switch {
+	case isDigit(remaining[0]) || remaining[0] == '.' && len(remaining) > 1 && isDigit(remaining[1]):
+		length, p.kind = numberLen(remaining), numberToken
+	case isLetter(remaining[0]):
+		for length < len(remaining) && (isLetter(remaining[length]) || isDigit(remaining[length])) {
+			length++
+		}
+		p.kind = nameToken
+	default:
+		operatorIndex := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(remaining, o) })
+		if operatorIndex < 0 {
+			char, _ := utf8.DecodeRuneInString(remaining)
+			p.fail(p.pos, "there is no operator %q", char)
+		}
+		length, p.kind = len(operators[operatorIndex]), opToken
+	}
+	p.tok = remaining[:length]
+	p.end += length
+}
+
+var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
+	"^", "~", "(", ")", ",", ";", "="}
+
+// numberLen returns the number of leading characters that look like a number, valid or not. An error message quotes
+// them.
+func numberLen(text string) int {
+	length := 0
+	isHex := len(text) > 1 && text[0] == '0' && text[1]|0x20 == 'x'
+	for length < len(text) && (isLetter(text[length]) || isDigit(text[length]) || text[length] == '.' ||
+		(text[length] == '+' || text[length] == '-') && !isHex && text[length-1]|0x20 == 'e') {
+		length++
+	}
+	return length
+}
+
+const (
+	endToken tokenKind = iota
+	numberToken
+	nameToken
+	opToken
+)

@@ -8,7 +8,12 @@ import (
 )
 
 // Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. PieceCode folds one piece.
-// Join combines the results of all pieces of a row. A Pieces is immutable.
+// Join combines the results of all pieces of a row. A Pieces is immutable. For example, the mean of a row of n elements
+// in 3 pieces:
+//
+//	Code:       y0 = reduce add(x0) / x1          x1 is n, one element for each row
+//	PieceCode:  y0 = reduce add(x0)               for each piece: s0, s1, s2
+//	Join:       y0 = reduce add(x0) / x1          x0 is the row s0, s1, s2; In is [1]: its x1 is the x1 of Code
 type Pieces struct {
 	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and one more: the
 	// index in the row of the piece's first element. This last operand is an int32, with one element for the piece.
@@ -117,14 +122,6 @@ func (p *pieceSplitter) join() (*Code, error) {
 	return p.builder.Build(outs...)
 }
 
-// fail records the first error and returns None.
-func (p *pieceSplitter) fail(format string, args ...any) Value {
-	if p.err == nil {
-		p.err = fmt.Errorf("expr: "+format, args...)
-	}
-	return None
-}
-
 // valueInJoin adds the computation of v to Join and returns its value in Join. It returns None if v is None. It fails
 // if v differs within a row.
 func (p *pieceSplitter) valueInJoin(v Value) Value {
@@ -161,49 +158,37 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 	return p.joined[v]
 }
 
-// operand returns the index of the operand of Join that is operand i of the code.
-func (p *pieceSplitter) operand(i int) int {
-	for k, operand := range p.operands {
-		if operand == i {
-			return len(p.folds) + k
-		}
-	}
-	p.operands = append(p.operands, i)
-	p.builder.code.In = append(p.builder.code.In, p.code.In[i])
-	return len(p.builder.code.In) - 1
-}
-
-// pieceResult returns the operand of Join with the results of fold v of the pieces.
-func (p *pieceSplitter) pieceResult(v Value) Value {
-	for k, fold := range p.folds {
-		if fold == v {
-			return p.builder.Load(k)
-		}
-	}
-	return p.fail("v%d is not a fold", v)
-}
-
 // joinFold returns the value in Join that combines the results of fold v of all pieces.
 func (p *pieceSplitter) joinFold(v Value) Value {
 	inst := p.code.Insts[v]
 	if !p.dependsOnFold[v] {
 		return p.builder.Reduce(Op(inst.Imm), p.pieceResult(v))
 	}
-	selection := p.code.Insts[inst.A]
-	extreme, matchesNaN, ok := None, false, Op(inst.Imm) == Min && selection.Op == Select
-	if ok {
-		extreme, matchesNaN, ok = p.matchExtreme(selection.A)
-	}
-	if !ok || p.code.Insts[selection.B].Op == Reduce || p.dependsOnFold[selection.B] ||
-		p.code.Insts[selection.C].Op != Const {
+	extreme, matchesNaN, ok := p.matchLeastAtExtreme(inst)
+	if !ok {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
+	selection := p.code.Insts[inst.A]
 	x := p.pieceResult(extreme)
 	matches := p.builder.Emit(Eq, x, p.valueInJoin(extreme))
 	if matchesNaN {
 		matches = p.builder.Emit(Or, matches, p.builder.Emit(Ne, x, x))
 	}
 	return p.builder.Reduce(Min, p.builder.Emit(Select, matches, p.pieceResult(v), p.valueInJoin(selection.C)))
+}
+
+// matchLeastAtExtreme reports whether a fold is reduce min(select(condition, v, k)), where the condition tests that an
+// element equals an extreme of its row, v depends on no fold, and k is a constant. It returns the results of
+// matchExtreme for the condition.
+func (p *pieceSplitter) matchLeastAtExtreme(fold Inst) (extreme Value, matchesNaN, ok bool) {
+	selection := p.code.Insts[fold.A]
+	if Op(fold.Imm) != Min || selection.Op != Select {
+		return None, false, false
+	}
+	if p.code.Insts[selection.B].Op == Reduce || p.dependsOnFold[selection.B] || p.code.Insts[selection.C].Op != Const {
+		return None, false, false
+	}
+	return p.matchExtreme(selection.A)
 }
 
 // matchExtreme reports whether v tests that an element equals the maximum or minimum of its row, and returns this
@@ -240,4 +225,34 @@ func (p *pieceSplitter) matchEqual(v Value) (extreme, x Value, ok bool) {
 		}
 	}
 	return None, None, false
+}
+
+// pieceResult returns the operand of Join with the results of fold v of the pieces.
+func (p *pieceSplitter) pieceResult(v Value) Value {
+	for k, fold := range p.folds {
+		if fold == v {
+			return p.builder.Load(k)
+		}
+	}
+	return p.fail("v%d is not a fold", v)
+}
+
+// operand returns the index of the operand of Join that is operand i of the code.
+func (p *pieceSplitter) operand(i int) int {
+	for k, operand := range p.operands {
+		if operand == i {
+			return len(p.folds) + k
+		}
+	}
+	p.operands = append(p.operands, i)
+	p.builder.code.In = append(p.builder.code.In, p.code.In[i])
+	return len(p.builder.code.In) - 1
+}
+
+// fail records the first error and returns None.
+func (p *pieceSplitter) fail(format string, args ...any) Value {
+	if p.err == nil {
+		p.err = fmt.Errorf("expr: "+format, args...)
+	}
+	return None
 }

@@ -18,6 +18,13 @@ import (
 // Values that are constant within a row are called numbers: folds, operands with one element for each row, and values
 // that depend only on numbers and constants. If a later pass needs a value that varies within the row, the pass
 // recomputes it. If recomputing costs more than a store and a load, the value is stored as a row instead.
+//
+// For example, a softmax, y0 = e / reduce add(e) with e = exp(x0 - reduce max(x0)), has three passes, two numbers m and
+// s, and a stored row e in the memory of y0:
+//
+//	pass 0:  loads x0;      folds max(x0) to m
+//	pass 1:  loads x0, m;   stores e = exp(x0 - m), and folds add(e) to s
+//	pass 2:  loads e, s;    stores y0 = e / s
 type RowProgram struct {
 	Code       *Code
 	Uniform    []bool // indexed by operand: whether it has one element for each row
@@ -39,19 +46,6 @@ type RowPass struct {
 	PerRowIn, PerRowOut []Place
 }
 
-// Row is a stored row. It shares the memory of an output in two cases: the row is that output, or both have elements of
-// the same size and the output is written after the last read of the row.
-type Row struct {
-	DType tensor.DType
-	Out   int // the output with the memory of the row, or -1 for separate memory
-	Scan  Op  // Add or Mul if the row is scanned after the pass that writes it ([Scanning]), else Invalid
-}
-
-// Scans reports whether a row is scanned.
-func (program *RowProgram) Scans() bool {
-	return program != nil && slices.ContainsFunc(program.Rows, func(r Row) bool { return r.Scan != Invalid })
-}
-
 // Place is the source of an operand of a [RowPass], or the destination of an output.
 type Place struct {
 	Kind    PlaceKind
@@ -70,6 +64,19 @@ const (
 	AtRow                      // RowProgram.Rows[N]
 	AtNumber                   // RowProgram.Numbers[N]
 )
+
+// Row is a stored row. It shares the memory of an output in two cases: the row is that output, or both have elements of
+// the same size and the output is written after the last read of the row.
+type Row struct {
+	DType tensor.DType
+	Out   int // the output with the memory of the row, or -1 for separate memory
+	Scan  Op  // Add or Mul if the row is scanned after the pass that writes it ([Scanning]), else Invalid
+}
+
+// Scans reports whether a row is scanned.
+func (program *RowProgram) Scans() bool {
+	return program != nil && slices.ContainsFunc(program.Rows, func(r Row) bool { return r.Scan != Invalid })
+}
 
 // RowProgram splits the code into passes over a row. uniform marks operands with one element for each row. perElement
 // marks outputs with an element for each element of the row. Other outputs must be constant within a row.
@@ -128,8 +135,8 @@ type splitter struct {
 // its operand, because the row is scanned between passes.
 func (s *splitter) assignPasses() {
 	values := len(s.code.Insts)
-	s.variesInRow, s.passOf, s.numberIndex, s.rowIndex = make([]bool, values), make([]int, values), make([]int, values),
-		make([]int, values)
+	s.variesInRow, s.passOf = make([]bool, values), make([]int, values)
+	s.numberIndex, s.rowIndex = make([]int, values), make([]int, values)
 	for v, inst := range s.code.Insts {
 		s.numberIndex[v], s.rowIndex[v], s.passOf[v] = -1, -1, -1
 		if inst.Op == Load {
@@ -153,6 +160,15 @@ func (s *splitter) assignPasses() {
 	}
 }
 
+// firstPass returns the first pass that can use a value in its loop. If inLoop is false and the value is a number,
+// firstPass returns the pass after which the number is known.
+func (s *splitter) firstPass(v Value, inLoop bool) int {
+	if inLoop && !s.variesInRow[v] {
+		return s.passOf[v] + 1
+	}
+	return s.passOf[v]
+}
+
 // scanRows adds a stored row for each Scan. If an output is the row itself, the row is stored in the output's memory.
 func (s *splitter) scanRows() {
 	s.inOutputMemory = make([]bool, len(s.code.Out))
@@ -172,33 +188,10 @@ func (s *splitter) scanRows() {
 	}
 }
 
-// firstPass returns the first pass that can use a value in its loop. If inLoop is false and the value is a number,
-// firstPass returns the pass after which the number is known.
-func (s *splitter) firstPass(v Value, inLoop bool) int {
-	if inLoop && !s.variesInRow[v] {
-		return s.passOf[v] + 1
-	}
-	return s.passOf[v]
-}
-
 // outputVaries reports whether an output varies within the row.
 func (s *splitter) outputVaries(output int) bool {
 	out := s.code.Out[output]
 	return s.variesInRow[out.Re] || out.Im != None && s.variesInRow[out.Im]
-}
-
-// outputPass returns the pass that writes an output. For an output with one element for each row, it returns the pass
-// after which the output is written.
-func (s *splitter) outputPass(output int) int {
-	out := s.code.Out[output]
-	if s.inOutputMemory[output] {
-		return s.passOf[out.Re] - 1
-	}
-	pass := s.firstPass(out.Re, s.PerElement[output])
-	if out.Im != None {
-		pass = max(pass, s.firstPass(out.Im, s.PerElement[output]))
-	}
-	return max(pass, 0)
 }
 
 // countPasses returns the number of passes over a row that the outputs, folds and scans need.
@@ -218,8 +211,136 @@ func (s *splitter) countPasses() int {
 	return passes
 }
 
-// placeOfNumber returns the place of a number, and schedules its computation.
-func (s *splitter) placeOfNumber(v Value) Place {
+// outputPass returns the pass that writes an output. For an output with one element for each row, it returns the pass
+// after which the output is written.
+func (s *splitter) outputPass(output int) int {
+	out := s.code.Out[output]
+	if s.inOutputMemory[output] {
+		return s.passOf[out.Re] - 1
+	}
+	pass := s.firstPass(out.Re, s.PerElement[output])
+	if out.Im != None {
+		pass = max(pass, s.firstPass(out.Im, s.PerElement[output]))
+	}
+	return max(pass, 0)
+}
+
+// buildAfter builds the computation after a pass.
+func (s *splitter) buildAfter(pass int) error {
+	codeEmitter := s.newEmitter(func(v Value) (Place, bool) {
+		inst := s.code.Insts[v]
+		if inst.Op == Reduce || s.passOf[v] >= 0 && s.passOf[v] < pass {
+			return s.requireNumber(v), true
+		}
+		return Place{}, false
+	})
+	var outputs []Output
+	var places []Place
+	for output, out := range s.code.Out {
+		if !s.PerElement[output] && s.outputPass(output) == pass {
+			codeEmitter.mark(out.Re, out.Im)
+			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
+		}
+	}
+	for _, v := range s.numbersAfter[pass] {
+		codeEmitter.mark(v)
+		outputs = append(outputs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
+		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
+	}
+	if len(outputs) == 0 {
+		return nil
+	}
+	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
+	if err != nil {
+		return err
+	}
+	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, codeEmitter.places, places
+	return nil
+}
+
+// buildPass builds the loop of a pass.
+func (s *splitter) buildPass(pass int) error {
+	codeEmitter := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
+	outputs, places := s.passOutputs(pass)
+	rowPass, storedCount := &s.Passes[pass], len(outputs)
+	for v, inst := range s.code.Insts {
+		if inst.Op == Reduce && s.passOf[v] == pass {
+			outputs, places = append(outputs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
+			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
+			rowPass.FoldResults = append(rowPass.FoldResults, s.requireNumber(Value(v)).N)
+		}
+	}
+	if len(outputs) == 0 {
+		return nil
+	}
+	for _, output := range outputs {
+		s.storeRows(pass, output.Re, output.Im)
+	}
+	for _, output := range outputs {
+		codeEmitter.mark(output.Re, output.Im)
+	}
+	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
+	if err != nil {
+		return err
+	}
+	for fold := range rowPass.Folds {
+		rowPass.Folds[fold].Value = code.Out[storedCount+fold].Re
+	}
+	rowPass.Code, rowPass.In, rowPass.Out = code, codeEmitter.places, places
+	return nil
+}
+
+// passOutputs returns the values that a pass stores, and their places.
+func (s *splitter) passOutputs(pass int) (outputs []Output, places []Place) {
+	for output, out := range s.code.Out {
+		if s.PerElement[output] && s.outputPass(output) == pass && !s.inOutputMemory[output] {
+			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
+		}
+	}
+	for row, writer := range s.writerPass {
+		isOutput := s.Rows[row].Out >= 0 && s.Rows[row].Scan == Invalid // the pass stores it as an output of the code
+		if writer != pass || isOutput {
+			continue
+		}
+		stored := s.storedValue(row)
+		if s.Rows[row].Scan != Invalid {
+			stored = s.code.Insts[stored].A // the operand of the Scan, which is scanned in place
+		}
+		outputs = append(outputs, Output{DType: s.code.Insts[stored].DType, Re: stored, Im: None})
+		places = append(places, Place{Kind: AtRow, N: row})
+	}
+	return outputs, places
+}
+
+// storedValue returns the value that the given row stores.
+func (s *splitter) storedValue(row int) Value {
+	for v, stored := range s.rowIndex {
+		if stored == row {
+			return Value(v)
+		}
+	}
+	return None
+}
+
+// loadPlace returns the place from which a pass loads a value, and records that the pass reads it. It returns false if
+// the pass computes the value.
+func (s *splitter) loadPlace(v Value, pass int) (Place, bool) {
+	if !s.variesInRow[v] {
+		if s.passOf[v] < 0 {
+			return Place{}, false
+		}
+		return s.requireNumber(v), true
+	}
+	row := s.rowIndex[v]
+	if row < 0 || s.writerPass[row] >= pass {
+		return Place{}, false
+	}
+	s.lastReader[row] = max(s.lastReader[row], pass)
+	return Place{Kind: AtRow, N: row}, true
+}
+
+// requireNumber returns the place of a number. At the first call for a number it schedules the computation.
+func (s *splitter) requireNumber(v Value) Place {
 	if s.numberIndex[v] < 0 {
 		s.numberIndex[v] = len(s.Numbers)
 		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
@@ -265,18 +386,6 @@ func (e *emitter) mark(roots ...Value) {
 	}
 }
 
-// operand returns the operand of the new code that is loaded from a place.
-func (e *emitter) operand(place Place, dtype tensor.DType) int {
-	for index, existing := range e.places {
-		if existing == place {
-			return index
-		}
-	}
-	e.places = append(e.places, place)
-	e.builder.code.In = append(e.builder.code.In, dtype)
-	return len(e.places) - 1
-}
-
 // emit builds the marked values. It returns, for each value of the code, the value of the new code.
 func (e *emitter) emit() valueMap {
 	code := e.splitter.code
@@ -308,116 +417,16 @@ func (e *emitter) emit() valueMap {
 	return newValue
 }
 
-// buildAfter builds the computation after a pass.
-func (s *splitter) buildAfter(pass int) error {
-	codeEmitter := s.newEmitter(func(v Value) (Place, bool) {
-		inst := s.code.Insts[v]
-		if inst.Op == Reduce || s.passOf[v] >= 0 && s.passOf[v] < pass {
-			return s.placeOfNumber(v), true
-		}
-		return Place{}, false
-	})
-	var outputs []Output
-	var places []Place
-	for output, out := range s.code.Out {
-		if !s.PerElement[output] && s.outputPass(output) == pass {
-			codeEmitter.mark(out.Re, out.Im)
-			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
+// operand returns the operand of the new code that is loaded from a place.
+func (e *emitter) operand(place Place, dtype tensor.DType) int {
+	for index, existing := range e.places {
+		if existing == place {
+			return index
 		}
 	}
-	for _, v := range s.numbersAfter[pass] {
-		codeEmitter.mark(v)
-		outputs = append(outputs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
-		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
-	}
-	if len(outputs) == 0 {
-		return nil
-	}
-	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
-	if err != nil {
-		return err
-	}
-	s.Passes[pass].PerRow, s.Passes[pass].PerRowIn, s.Passes[pass].PerRowOut = code, codeEmitter.places, places
-	return nil
-}
-
-// passOutputs returns the values that a pass stores, and their places.
-func (s *splitter) passOutputs(pass int) (outputs []Output, places []Place) {
-	for output, out := range s.code.Out {
-		if s.PerElement[output] && s.outputPass(output) == pass && !s.inOutputMemory[output] {
-			outputs, places = append(outputs, out), append(places, Place{Kind: AtOutput, N: output})
-		}
-	}
-	for row, writer := range s.writerPass {
-		if writer != pass || s.Rows[row].Out >= 0 && s.Rows[row].Scan == Invalid {
-			continue // the pass stores the row as an output of the code
-		}
-		stored := s.storedValue(row)
-		if s.Rows[row].Scan != Invalid {
-			stored = s.code.Insts[stored].A // the operand of the Scan, which is scanned in place
-		}
-		outputs = append(outputs, Output{DType: s.code.Insts[stored].DType, Re: stored, Im: None})
-		places = append(places, Place{Kind: AtRow, N: row})
-	}
-	return outputs, places
-}
-
-// buildPass builds the loop of a pass.
-func (s *splitter) buildPass(pass int) error {
-	codeEmitter := s.newEmitter(func(v Value) (Place, bool) { return s.loadPlace(v, pass) })
-	outputs, places := s.passOutputs(pass)
-	rowPass, storedCount := &s.Passes[pass], len(outputs)
-	for v, inst := range s.code.Insts {
-		if inst.Op == Reduce && s.passOf[v] == pass {
-			outputs, places = append(outputs, Output{Re: inst.A, Im: None}), append(places, Place{Kind: Nowhere})
-			rowPass.Folds = append(rowPass.Folds, Fold{Op: Op(inst.Imm)})
-			rowPass.FoldResults = append(rowPass.FoldResults, s.placeOfNumber(Value(v)).N)
-		}
-	}
-	if len(outputs) == 0 {
-		return nil
-	}
-	for _, output := range outputs {
-		s.storeRows(pass, output.Re, output.Im)
-	}
-	for _, output := range outputs {
-		codeEmitter.mark(output.Re, output.Im)
-	}
-	code, err := codeEmitter.builder.Build(codeEmitter.emit().outputs(outputs)...)
-	if err != nil {
-		return err
-	}
-	for fold := range rowPass.Folds {
-		rowPass.Folds[fold].Value = code.Out[storedCount+fold].Re
-	}
-	rowPass.Code, rowPass.In, rowPass.Out = code, codeEmitter.places, places
-	return nil
-}
-
-// loadPlace returns the place from which a pass loads a value. It returns false if the pass computes the value.
-func (s *splitter) loadPlace(v Value, pass int) (Place, bool) {
-	if !s.variesInRow[v] {
-		if s.passOf[v] < 0 {
-			return Place{}, false
-		}
-		return s.placeOfNumber(v), true
-	}
-	row := s.rowIndex[v]
-	if row < 0 || s.writerPass[row] >= pass {
-		return Place{}, false
-	}
-	s.lastReader[row] = max(s.lastReader[row], pass)
-	return Place{Kind: AtRow, N: row}, true
-}
-
-// storedValue returns the value that the given row stores.
-func (s *splitter) storedValue(row int) Value {
-	for v, stored := range s.rowIndex {
-		if stored == row {
-			return Value(v)
-		}
-	}
-	return None
+	e.places = append(e.places, place)
+	e.builder.code.In = append(e.builder.code.In, dtype)
+	return len(e.places) - 1
 }
 
 // reuseOutputMemory stores rows in the memory of outputs that are written after the last read of the row.
@@ -433,8 +442,8 @@ func (s *splitter) reuseOutputMemory() {
 			if s.Rows[row].Out >= 0 {
 				break
 			}
-			if s.PerElement[output] && !isUsed[output] && s.outputPass(output) >= s.lastReader[row] &&
-				out.DType.Size() == s.Rows[row].DType.Size() {
+			isWrittenAfter := s.PerElement[output] && s.outputPass(output) >= s.lastReader[row]
+			if isWrittenAfter && !isUsed[output] && out.DType.Size() == s.Rows[row].DType.Size() {
 				s.Rows[row].Out, isUsed[output] = output, true
 			}
 		}

@@ -59,9 +59,12 @@ func (s *splitter) storeIfExpensive(v Value, pass int) {
 				expensiveCount++
 			}
 		}
-		// A row of source must suffice to compute v. If v needs another operand, and no other value uses source, a row
-		// of v is better.
-		if expensiveCount != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
+		// A row of source must suffice to compute v.
+		if expensiveCount != 1 || opCost(s.code.Insts[v].Op) > 1 {
+			break
+		}
+		// If v needs another operand, and no other value uses source, a row of v is better.
+		if s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
 			break
 		}
 		v = source
@@ -79,29 +82,6 @@ func (s *splitter) storeIfExpensive(v Value, pass int) {
 		}
 	}
 	s.writerPass, s.lastReader = append(s.writerPass, s.passOf[v]), append(s.lastReader, pass)
-}
-
-// useCount returns the number of values and outputs that use v.
-func (s *splitter) useCount(v Value) (uses int) {
-	for _, out := range s.code.Out {
-		if out.Re == v || out.Im == v {
-			uses++
-		}
-	}
-	for _, inst := range s.code.Insts {
-		if slices.Contains(inst.Operands(), v) {
-			uses++
-		}
-	}
-	return uses
-}
-
-// hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
-// row. If a row of `stored` replaces a row of v, a later pass must also read or recompute this operand.
-func (s *splitter) hasOtherOperand(v, stored Value) bool {
-	return slices.ContainsFunc(s.code.Insts[v].Operands(), func(operand Value) bool {
-		return operand != stored && s.variesInRow[operand] && s.rowIndex[operand] < 0
-	})
 }
 
 // cost estimates the cost, in simple operations, of computing an element of v from operands, numbers and stored rows.
@@ -136,9 +116,35 @@ func opCost(op Op) int {
 	return 1
 }
 
+// useCount returns the number of values and outputs that use v.
+func (s *splitter) useCount(v Value) (uses int) {
+	for _, out := range s.code.Out {
+		if out.Re == v || out.Im == v {
+			uses++
+		}
+	}
+	for _, inst := range s.code.Insts {
+		if slices.Contains(inst.Operands(), v) {
+			uses++
+		}
+	}
+	return uses
+}
+
+// hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
+// row. If a row of `stored` replaces a row of v, a later pass must also read or recompute this operand.
+func (s *splitter) hasOtherOperand(v, stored Value) bool {
+	return slices.ContainsFunc(s.code.Insts[v].Operands(), func(operand Value) bool {
+		return operand != stored && s.variesInRow[operand] && s.rowIndex[operand] < 0
+	})
+}
+
 // Columns returns the code of a pass for a loop across rows that are adjacent in memory. An iteration of the loop
 // processes the given number of consecutive elements of each row. [Place.Element] is the index of the element. The
 // accumulators of folds are the last operands and, in the same memory, the last outputs. Elements are folded in order.
+// For example, a pass that stores 2*x0 and sums it has this code for 2 elements, where x0[1] has Element 1:
+//
+//	y0[0] = 2 * x0[0]    y0[1] = 2 * x0[1]    sum = (sum + y0[0]) + y0[1]
 func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out []Place, err error) {
 	if passIndex < 0 || passIndex >= len(program.Passes) {
 		return nil, nil, nil, fmt.Errorf("expr: pass %d does not exist: the program has %d passes", passIndex,
@@ -151,47 +157,69 @@ func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out
 	if elements < 1 || elements > MaxOperands {
 		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
 	}
-	builder := NewBuilder()
-	operand := func(place Place, dtype tensor.DType) int {
-		for i, existing := range in {
-			if existing == place {
-				return i
-			}
-		}
-		in, builder.code.In = append(in, place), append(builder.code.In, dtype)
-		return len(in) - 1
-	}
-	var outputs []Output
+	columns := columnsBuilder{program: program, pass: pass, Builder: NewBuilder()}
 	folded := make([][]Value, len(pass.Folds)) // by fold, then by element
 	for element := range elements {
-		values := builder.Inline(pass.Code, func(i, part int) Value {
-			place := pass.In[i]
-			if place.Element = element; place.Kind == AtNumber || place.Kind == AtOperand && program.Uniform[place.N] {
-				place.Element = 0
-			}
-			return builder.load(operand(place, pass.Code.In[i]), uint64(part))
-		})
-		for i, place := range pass.Out {
-			if place.Kind != Nowhere {
-				place.Element = element
-				outputs, out = append(outputs, values[i]), append(out, place)
-			}
-		}
-		firstFolded := len(values) - len(pass.Folds)
-		for i := range folded {
-			folded[i] = append(folded[i], values[firstFolded+i].Re)
+		for i, v := range columns.addElement(element) {
+			folded[i] = append(folded[i], v)
 		}
 	}
-	for i, fold := range pass.Folds {
-		place := Place{Kind: AtNumber, N: pass.FoldResults[i]}
-		accumulator := builder.Load(operand(place, builder.DType(folded[i][0])))
+	columns.addFolds(folded)
+	code, err = columns.Build(columns.outputs...)
+	return code, columns.in, columns.out, err
+}
+
+// columnsBuilder builds the code of [RowProgram.Columns].
+type columnsBuilder struct {
+	*Builder
+	program *RowProgram
+	pass    *RowPass
+	outputs []Output
+	in, out []Place // the places of operands and outputs
+}
+
+// addElement adds the computation of an element. It returns the folded values, indexed by fold.
+func (b *columnsBuilder) addElement(element int) []Value {
+	values := b.Inline(b.pass.Code, func(i, part int) Value {
+		place := b.pass.In[i]
+		isPerRow := place.Kind == AtNumber || place.Kind == AtOperand && b.program.Uniform[place.N]
+		if place.Element = element; isPerRow {
+			place.Element = 0
+		}
+		return b.load(b.operand(place, b.pass.Code.In[i]), uint64(part))
+	})
+	for i, place := range b.pass.Out {
+		if place.Kind != Nowhere {
+			place.Element = element
+			b.outputs, b.out = append(b.outputs, values[i]), append(b.out, place)
+		}
+	}
+	var folded []Value
+	for _, output := range values[len(values)-len(b.pass.Folds):] {
+		folded = append(folded, output.Re)
+	}
+	return folded
+}
+
+// addFolds adds the operations that fold the elements into the accumulators. folded is indexed by fold and by element.
+func (b *columnsBuilder) addFolds(folded [][]Value) {
+	for i, fold := range b.pass.Folds {
+		place := Place{Kind: AtNumber, N: b.pass.FoldResults[i]}
+		accumulator := b.Load(b.operand(place, b.DType(folded[i][0])))
 		for _, element := range folded[i] {
-			accumulator = builder.Emit(fold.Op, accumulator, element)
+			accumulator = b.Emit(fold.Op, accumulator, element)
 		}
-		outputs, out = append(outputs, builder.Real(accumulator)), append(out, place)
+		b.outputs, b.out = append(b.outputs, b.Real(accumulator)), append(b.out, place)
 	}
-	code, err = builder.Build(outputs...)
-	return code, in, out, err
+}
+
+// operand returns the index of the operand that is loaded from a place.
+func (b *columnsBuilder) operand(place Place, dtype tensor.DType) int {
+	if i := slices.Index(b.in, place); i >= 0 {
+		return i
+	}
+	b.in, b.code.In = append(b.in, place), append(b.code.In, dtype)
+	return len(b.in) - 1
 }
 
 // Joining returns the code that combines two accumulators of a fold by op. The first operand is the accumulator of the

@@ -8,7 +8,13 @@ import (
 
 // Simplify returns an equivalent code with fewer instructions. Results have the same bits, except that a NaN may have
 // other bits. Simplify folds constants, removes operations that do not change their operand, and removes pairs of
-// conversions that cancel. Values are renumbered. Outputs keep their positions.
+// conversions that cancel. Values are renumbered. Outputs keep their positions. Examples:
+//
+//	2 + 3                  becomes 5           (foldConstant)
+//	x * 1, min(x, x)       become x            (equalOperand)
+//	float32(float64(x))    becomes x           (equalOperand), for a float32 x
+//	fma(x, y, -0.0)        becomes x * y       (canonical)
+//	b + a                  becomes a + b       (canonical), if a is the earlier value
 func (c *Code) Simplify() (*Code, error) {
 	return c.Rewrite(func(b *Builder, inst Inst) Value {
 		if v := b.foldConstant(inst); v != None {
@@ -19,32 +25,6 @@ func (c *Code) Simplify() (*Code, error) {
 		}
 		return b.AddInst(b.canonical(inst))
 	})
-}
-
-// constantBits returns the bits of a value if it is a constant.
-func (b *Builder) constantBits(v Value) (uint64, bool) {
-	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {
-		return 0, false
-	}
-	return b.code.Insts[v].Imm, true
-}
-
-// isConst reports whether a value is a constant equal to x, with the same sign of 0. It returns false for 16-bit floats
-// and for negative integers.
-func (b *Builder) isConst(v Value, x float64) bool {
-	imm, ok := b.constantBits(v)
-	if !ok {
-		return false
-	}
-	switch dtype := b.DType(v); {
-	case dtype == tensor.Float32:
-		return uint32(imm) == math.Float32bits(float32(x))
-	case dtype == tensor.Float64:
-		return imm == math.Float64bits(x)
-	case dtype.IsReducedFloat():
-		return false
-	}
-	return float64(imm) == x && !math.Signbit(x)
 }
 
 // foldConstant returns the result of inst as a constant, if inst is a primitive operation on constants or a comparison
@@ -230,4 +210,30 @@ func representsAll(large, small tensor.DType) bool {
 		return large.IsSigned() && bits(large) > bits(small)
 	}
 	return bits(large) > bits(small)
+}
+
+// constantBits returns the bits of a value if it is a constant.
+func (b *Builder) constantBits(v Value) (uint64, bool) {
+	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {
+		return 0, false
+	}
+	return b.code.Insts[v].Imm, true
+}
+
+// isConst reports whether a value is a constant equal to x, with the same sign of 0. It returns false for 16-bit floats
+// and for negative integers.
+func (b *Builder) isConst(v Value, x float64) bool {
+	imm, ok := b.constantBits(v)
+	if !ok {
+		return false
+	}
+	switch dtype := b.DType(v); {
+	case dtype == tensor.Float32:
+		return uint32(imm) == math.Float32bits(float32(x))
+	case dtype == tensor.Float64:
+		return imm == math.Float64bits(x)
+	case dtype.IsReducedFloat():
+		return false
+	}
+	return float64(imm) == x && !math.Signbit(x)
 }

@@ -34,7 +34,10 @@ type Typing struct {
 // Code derives the instructions of the formula for operands of the given dtypes in memory, by the promotion rules of
 // PyTorch. Plain numbers promote by category only, quotients and elementary functions of integers are float32, and
 // comparisons are bool. float16 and bfloat16 are computed in float32. A float32 is rounded to 16 bits only where it is
-// a result of the formula, or at a cast (float16(x), type_as(v, x)). Complex numbers are pairs of values.
+// a result of the formula, or at a cast (float16(x), type_as(v, x)). Complex numbers are pairs of values. For example,
+// the formula x * 2 + y of a bfloat16 x and a float32 y is
+//
+//	v0 = load x0 (bfloat16)    v1 = convert v0 to float32    v2 = load x1    v3 = v1 * 2    y0 = v3 + v2 (float32)
 //
 // Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {
@@ -45,24 +48,7 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 		len(typing.ZeroDim), len(in))
 	t.require(1, typing.Out == nil || len(typing.Out) == len(f.results), "Out has %d dtypes for %d results",
 		len(typing.Out), len(f.results))
-	env := scope{}
-	for name, number := range typing.Attrs {
-		if number.IsSet() {
-			env[name] = value{number: number}
-		}
-	}
-	for index, dtype := range in {
-		t.require(1, dtype.Valid(), "operand %s has no dtype", f.params[index])
-		if env[f.params[index]].isPlainNumber() {
-			continue
-		}
-		typed := t.operand(index, dtype)
-		if typing.Common.Valid() && typing.Common != dtype {
-			typed = t.cast(typed, typing.Common)
-		}
-		typed.isZeroDim = typing.ZeroDim != nil && typing.ZeroDim[index]
-		env[f.params[index]] = typed
-	}
+	env := t.bindNames(f.params, in, typing)
 	out := make([]Output, 0, len(f.results))
 	for index, typed := range t.evalFormula(f, env) {
 		dtype := t.dtype(typed)
@@ -76,6 +62,29 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 		code.formula = f
 	}
 	return code, err
+}
+
+// bindNames returns the scope of a formula: its given numbers and its operands, which it loads.
+func (t *typer) bindNames(params []string, in []tensor.DType, typing Typing) scope {
+	env := scope{}
+	for name, number := range typing.Attrs {
+		if number.IsSet() {
+			env[name] = value{number: number}
+		}
+	}
+	for index, dtype := range in {
+		t.require(1, dtype.Valid(), "operand %s has no dtype", params[index])
+		if env[params[index]].isPlainNumber() {
+			continue
+		}
+		typed := t.operand(index, dtype)
+		if typing.Common.Valid() && typing.Common != dtype {
+			typed = t.cast(typed, typing.Common)
+		}
+		typed.isZeroDim = typing.ZeroDim != nil && typing.ZeroDim[index]
+		env[params[index]] = typed
+	}
+	return env
 }
 
 // value is a typed value or a plain number. A plain number becomes an instruction when its dtype is known.
@@ -208,6 +217,11 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	if result.isPlainNumber() {
 		return result
 	}
+	return value{number: numberTyper.constantNumber(result)}
+}
+
+// constantNumber returns the number of a value that depends on constants only.
+func (t *typer) constantNumber(result value) tensor.Scalar {
 	dtype := tensor.Int64
 	switch {
 	case result.dtype == tensor.Bool:
@@ -217,20 +231,20 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	case result.dtype.IsComplex():
 		dtype = tensor.Complex128
 	}
-	code, err := numberTyper.b.Build(numberTyper.output(result, dtype))
+	code, err := t.b.Build(t.output(result, dtype))
 	if err != nil {
 		t.fail("%v", err)
 	}
 	bits := code.Eval()[0]
 	switch dtype {
 	case tensor.Bool:
-		return value{number: tensor.BoolScalar(bits.Re != 0)}
+		return tensor.BoolScalar(bits.Re != 0)
 	case tensor.Int64:
-		return value{number: tensor.IntScalar(int64(bits.Re))}
+		return tensor.IntScalar(int64(bits.Re))
 	case tensor.Float64:
-		return value{number: tensor.FloatScalar(math.Float64frombits(bits.Re))}
+		return tensor.FloatScalar(math.Float64frombits(bits.Re))
 	}
-	return value{number: tensor.ComplexScalar(complex(math.Float64frombits(bits.Re), math.Float64frombits(bits.Im)))}
+	return tensor.ComplexScalar(complex(math.Float64frombits(bits.Re), math.Float64frombits(bits.Im)))
 }
 
 // operand loads an operand.

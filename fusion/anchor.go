@@ -15,7 +15,11 @@ import (
 // called the whole in this file, computes the anchor and then an epilogue: an expression that is applied to each
 // element of the anchor's result. The operands of the whole are the operands of the anchor, followed by the operands of
 // the epilogue. The memory of one of its results, the host (see hostResult), holds the anchor's result until the
-// epilogue overwrites it.
+// epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
+//
+//	operands:  x, w     operands of the anchor, a convolution; Fusion.Anchor is 2
+//	           skip     operand of the epilogue
+//	epilogue:  y0 = max(x0 + x1, 0), where x0 is the anchor's result in the memory of y0, and x1 is skip
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.Anchor]. The returned
 // op has all implementations of the anchor's op, under the same names. An implementation without Epilogues applies the
@@ -74,39 +78,6 @@ func (a anchorImpl) impl() graph.Impl {
 		Forms: a.forms}
 }
 
-// forms returns the contraction of the anchor, with the expression of the epilogue.
-func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
-	fused, anchor, err := anchorOf(call)
-	if err != nil || a.Forms == nil {
-		return nil, err
-	}
-	list, err := a.Forms(anchor)
-	if err != nil || len(list) != 1 {
-		return nil, err
-	}
-	anchorForm, ok := list[0].(*graph.Contraction)
-	if !ok || anchorForm.Epilogue != nil {
-		return nil, nil
-	}
-	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
-	product, host := *anchorForm, fused.hostResult()
-	for _, operand := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
-		operand.Index += len(call.Out) - 1
-	}
-	product.Out.Index = host
-	epilogue := &graph.Elements{Code: fused.code}
-	product.Epilogue = epilogue
-	for i, meta := range call.Out {
-		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: meta})
-	}
-	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: host, Meta: anchor.Out[0]})
-	for i := fused.Anchor; i < len(call.In); i++ {
-		formOperand := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
-		epilogue.Operands = append(epilogue.Operands, formOperand)
-	}
-	return []graph.Form{&product}, nil
-}
-
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the shape and the layout
 // of the host.
 func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
@@ -122,141 +93,6 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 	anchorResult.DType = fused.code.In[0] // this dtype has the size of the host's dtype: see HasRoom
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.Anchor:fused.Anchor],
 		Out: []tensor.Meta{anchorResult}}, nil
-}
-
-// anchorFlops returns the number of operations of the anchor.
-func anchorFlops(call *graph.Call) float64 {
-	fused, anchor, err := anchorOf(call)
-	if err != nil {
-		return 0
-	}
-	return fused.Parts[0].Op.Flops(anchor)
-}
-
-// anchorWalk returns the walk (loop order and result layout) of the anchor in a given walk of the whole.
-func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
-	walk := graph.Walk{LoopOrder: whole.LoopOrder}
-	if host := f.hostResult(); host < len(whole.ResultOrders) {
-		walk.ResultOrders = whole.ResultOrders[host : host+1]
-	}
-	return walk
-}
-
-// walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
-// A walk of the anchor that sets no layout stands for the inferred layout, or for row-major if the anchor cannot write
-// the inferred layout.
-func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-	fused, anchor, err := anchorOf(call)
-	if err != nil {
-		return nil
-	}
-	// whether the anchor can write the inferred layout
-	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
-	if meta := anchor.Out[0]; !writesInferred {
-		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
-	}
-	list := a.Walks(anchor, candidates)
-	out := make([]graph.Walk, 0, len(list))
-	for _, walk := range list {
-		var layout tensor.Order
-		if len(walk.ResultOrders) > 0 {
-			layout = walk.ResultOrders[0]
-		}
-		if layout == "" && !writesInferred {
-			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
-		}
-		if layout != "" {
-			loopOrder := walk.LoopOrder
-			walk = call.WalkInOrder(layout) // all results in this order
-			walk.LoopOrder = loopOrder
-		}
-		out = append(out, walk)
-	}
-	return out
-}
-
-// isStandard reports whether meta has a layout that every anchor can write: contiguous or channels last.
-func isStandard(meta tensor.Meta) bool { return meta.IsContiguous() || meta.IsChannelsLast() }
-
-// work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
-// and writing the anchor's result a second time.
-func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
-	fused, anchor, err := anchorOf(call)
-	if err != nil || fused.effort == nil {
-		return total
-	}
-	total = a.Work(anchor, fused.anchorWalk(walk))
-	host := fused.hostResult()
-	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), host, host+1)}
-	var epilogueWork graph.Work
-	epilogue.AddStreamed(&epilogueWork)
-	fused.effort().AddTo(&epilogueWork, float64(call.Out[host].Numel()), 0)
-	if !a.Epilogues {
-		// The second pass reads and writes the anchor's result again. All its accesses have the speed of a copy, because it
-		// both reads and writes long sequential runs.
-		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(call.Out[host].Bytes())
-		epilogueWork.Bytes[graph.Dense] = 0
-		epilogue.AddRunStartWork(&epilogueWork, walk.ResultLayout(host, call.Out[host]))
-	}
-	total = total.Plus(epilogueWork)
-	total.Footprint = call.Footprint()
-	return total
-}
-
-// read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The anchor's implementation decides
-// for the operands of the anchor. The epilogue reads its operands in any layout.
-func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
-		host := fused.hostResult()
-		if host < 0 || host >= len(call.Out) {
-			return work, true
-		}
-		work, ok = graph.ReadWork(meta, walk.ResultLayout(host, call.Out[host])), true
-	} else {
-		fused, anchor, err := anchorOf(call)
-		if err != nil {
-			return work, true
-		}
-		work, ok = a.Read(anchor, fused.anchorWalk(walk), i, meta)
-	}
-	if work != (graph.Work{}) {
-		work.Footprint = call.Footprint()
-	}
-	return work, ok
-}
-
-// writes reports whether result i can have layout meta. The epilogue can write a result other than the host with any
-// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the host,
-// the anchor's implementation must also support the layout.
-func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
-	fused, anchor, err := anchorOf(call)
-	if err != nil || longestRun(meta) < 2 {
-		return false
-	}
-	if i != fused.hostResult() {
-		return true
-	}
-	return a.Writes != nil && a.Writes(anchor, fused.anchorWalk(walk), 0, meta)
-}
-
-// longestRun returns the largest number of elements that are contiguous along one dimension.
-func longestRun(meta tensor.Meta) (longest int) {
-	for dim, stride := range meta.Strides {
-		if stride == 1 {
-			longest = max(longest, meta.Shape[dim])
-		}
-	}
-	return longest
-}
-
-// packAnchorOperand implements [graph.Impl.Pack] for operand i: only operands of the anchor are packed.
-func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
-	fused, anchor, err := anchorOf(call)
-	if err != nil || i >= fused.Anchor || a.Pack == nil {
-		return graph.Packing{}, false
-	}
-	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
-	return a.Pack(anchor, i)
 }
 
 // lower makes the kernel of the anchor and extends it to the whole. There are three cases:
@@ -368,11 +204,185 @@ func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph
 	return reordered
 }
 
+// packAnchorOperand implements [graph.Impl.Pack] for operand i: only operands of the anchor are packed.
+func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, bool) {
+	fused, anchor, err := anchorOf(call)
+	if err != nil || i >= fused.Anchor || a.Pack == nil {
+		return graph.Packing{}, false
+	}
+	anchor.Impl, anchor.Walk = a.Impl, fused.anchorWalk(call.Walk)
+	return a.Pack(anchor, i)
+}
+
+// forms returns the contraction of the anchor, with the expression of the epilogue.
+func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
+	fused, anchor, err := anchorOf(call)
+	if err != nil || a.Forms == nil {
+		return nil, err
+	}
+	list, err := a.Forms(anchor)
+	if err != nil || len(list) != 1 {
+		return nil, err
+	}
+	anchorForm, ok := list[0].(*graph.Contraction)
+	if !ok || anchorForm.Epilogue != nil {
+		return nil, nil
+	}
+	// Indices of operands of forms count the results first. The anchor has one result; the whole may have more.
+	product, host := *anchorForm, fused.hostResult()
+	for _, operand := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
+		operand.Index += len(call.Out) - 1
+	}
+	product.Out.Index = host
+	epilogue := &graph.Elements{Code: fused.code}
+	product.Epilogue = epilogue
+	for i, meta := range call.Out {
+		epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: i, Meta: meta})
+	}
+	epilogue.Operands = append(epilogue.Operands, graph.FormOperand{Index: host, Meta: anchor.Out[0]})
+	for i := fused.Anchor; i < len(call.In); i++ {
+		formOperand := graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)}
+		epilogue.Operands = append(epilogue.Operands, formOperand)
+	}
+	return []graph.Form{&product}, nil
+}
+
+// walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
+// A walk of the anchor that sets no layout stands for the inferred layout, or for row-major if the anchor cannot write
+// the inferred layout.
+func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+	fused, anchor, err := anchorOf(call)
+	if err != nil {
+		return nil
+	}
+	// whether the anchor can write the inferred layout
+	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(anchor.Out[0])
+	if meta := anchor.Out[0]; !writesInferred {
+		anchor.Out = []tensor.Meta{tensor.New(meta.DType, meta.Shape...)}
+	}
+	list := a.Walks(anchor, candidates)
+	out := make([]graph.Walk, 0, len(list))
+	for _, walk := range list {
+		var layout tensor.Order
+		if len(walk.ResultOrders) > 0 {
+			layout = walk.ResultOrders[0]
+		}
+		if layout == "" && !writesInferred {
+			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
+		}
+		if layout != "" {
+			loopOrder := walk.LoopOrder
+			walk = call.WalkInOrder(layout) // all results in this order
+			walk.LoopOrder = loopOrder
+		}
+		out = append(out, walk)
+	}
+	return out
+}
+
+// isStandard reports whether meta has a layout that every anchor can write: contiguous or channels last.
+func isStandard(meta tensor.Meta) bool { return meta.IsContiguous() || meta.IsChannelsLast() }
+
+// anchorWalk returns the walk (loop order and result layout) of the anchor in a given walk of the whole.
+func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
+	walk := graph.Walk{LoopOrder: whole.LoopOrder}
+	if host := f.hostResult(); host < len(whole.ResultOrders) {
+		walk.ResultOrders = whole.ResultOrders[host : host+1]
+	}
+	return walk
+}
+
+// work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
+// and writing the anchor's result a second time.
+func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
+	fused, anchor, err := anchorOf(call)
+	if err != nil || fused.effort == nil {
+		return total
+	}
+	total = a.Work(anchor, fused.anchorWalk(walk)).Plus(a.epilogueWork(fused, call, walk))
+	total.Footprint = call.Footprint()
+	return total
+}
+
+// epilogueWork returns the work of the epilogue.
+func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
+	host := fused.hostResult()
+	const rows = 0 // the epilogue has no rows to start
+	epilogue := graph.Call{In: call.In[fused.Anchor:], Out: slices.Delete(slices.Clone(call.Out), host, host+1)}
+	epilogue.AddStreamed(&work)
+	fused.effort().AddTo(&work, float64(call.Out[host].Numel()), rows)
+	if !a.Epilogues {
+		// The second pass reads and writes the anchor's result again. All its accesses have the speed of a copy, because it
+		// both reads and writes long sequential runs.
+		work.Bytes[graph.Copied] = work.Bytes[graph.Dense] + 2*float64(call.Out[host].Bytes())
+		work.Bytes[graph.Dense] = 0
+		epilogue.AddRunStartWork(&work, walk.ResultLayout(host, call.Out[host]))
+	}
+	return work
+}
+
+// anchorFlops returns the number of operations of the anchor.
+func anchorFlops(call *graph.Call) float64 {
+	fused, anchor, err := anchorOf(call)
+	if err != nil {
+		return 0
+	}
+	return fused.Parts[0].Op.Flops(anchor)
+}
+
+// read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The anchor's implementation decides
+// for the operands of the anchor. The epilogue reads its operands in any layout.
+func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+	if fused, isFusion := call.Attrs.(*Fusion); isFusion && i >= fused.Anchor {
+		host := fused.hostResult()
+		if host < 0 || host >= len(call.Out) {
+			return work, true
+		}
+		work, ok = graph.ReadWork(meta, walk.ResultLayout(host, call.Out[host])), true
+	} else {
+		fused, anchor, err := anchorOf(call)
+		if err != nil {
+			return work, true
+		}
+		work, ok = a.Read(anchor, fused.anchorWalk(walk), i, meta)
+	}
+	if work != (graph.Work{}) {
+		work.Footprint = call.Footprint()
+	}
+	return work, ok
+}
+
+// writes reports whether result i can have layout meta. The epilogue can write a result other than the host with any
+// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the host,
+// the anchor's implementation must also support the layout.
+func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
+	fused, anchor, err := anchorOf(call)
+	if err != nil || longestRun(meta) < 2 {
+		return false
+	}
+	if i != fused.hostResult() {
+		return true
+	}
+	return a.Writes != nil && a.Writes(anchor, fused.anchorWalk(walk), 0, meta)
+}
+
+// longestRun returns the largest number of elements that are contiguous along one dimension.
+func longestRun(meta tensor.Meta) (longest int) {
+	for dim, stride := range meta.Strides {
+		if stride == 1 {
+			longest = max(longest, meta.Shape[dim])
+		}
+	}
+	return longest
+}
+
 // CheckAnchor returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The outcome
 // depends only on the op, shapes and dtypes. The error continues a sentence that starts with the name of the node.
 func (f *Fuser) CheckAnchor(n *graph.Node) error {
 	switch {
-	case f == nil || n == nil || withEpilogue(n.Op) == nil || len(n.Out) != 1:
+	case f == nil || n == nil:
+		return errNoEpilogue
+	case withEpilogue(n.Op) == nil || len(n.Out) != 1:
 		return errNoEpilogue
 	case !f.Device && !loops.CodeAvailable():
 		return errNotCompiled

@@ -15,7 +15,11 @@ import (
 // This file derives, from the op of a matrix product, the op of a fused attention. An attention computes scores = query
 // * key. A row program, an expression that reduces rows, computes weights from the scores. The result is weights *
 // value. Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row
-// program.
+// program. For example, with a batch b, m queries and n keys:
+//
+//	scores  [b, m, n] = query [b, m, k] * key [b, k, n]
+//	weights [b, m, n] = softmax(scores + mask [n])         the row program
+//	result  [b, m, v] = weights * value [b, n, v]
 
 // productOperandCount is the number of operands of the two products: query, key and value. The operands of the row
 // program follow.
@@ -34,11 +38,6 @@ type attentionKey struct{}
 
 // Attends reports whether an attention whose two products are calls of the op can be one node: see [graph.Attend].
 func Attends(op *graph.Op) bool { return attentionOp(op) != nil }
-
-// minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
-// largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. The remaining weights are
-// so large that their products with values are normal numbers; subnormal numbers would be slow.
-const minExponent = -60
 
 // makeAttentionOp makes the op of [attentionOp].
 func makeAttentionOp(product *graph.Op) *graph.Op {
@@ -70,6 +69,11 @@ func makeAttentionOp(product *graph.Op) *graph.Op {
 	return derived
 }
 
+// minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
+// largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. The remaining weights are
+// so large that their products with values are normal numbers; subnormal numbers would be slow.
+const minExponent = -60
+
 // attentionImpl is an implementation of fused attentions. If flushesWeights is set, it replaces small exponentials by
 // 0.
 type attentionImpl struct {
@@ -91,6 +95,30 @@ func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attent
 		fused.code == nil {
 		return nil, errors.New("only passes can make fused nodes")
 	}
+	metas, err := viewedMetas(fused, call)
+	if err != nil {
+		return nil, err
+	}
+	last := len(metas) - 1
+	attention := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
+		Others: metas[productOperandCount:last], Code: fused.code}
+	attention.Batch = attention.Out.Shape[:attention.Out.Rank()-2]
+	queries, keys, _, _ := attention.Sizes()
+	for i, meta := range attention.Others {
+		if attention.Others[i], err = meta.Expand(append(slices.Clone(attention.Batch), queries, keys)); err != nil {
+			return nil, err
+		}
+	}
+	if implementation.flushesWeights {
+		if attention.Code, ok = fused.code.FlushExp(minExponent); !ok {
+			return nil, errors.New("the row program has no exponential to flush")
+		}
+	}
+	return attention, nil
+}
+
+// viewedMetas returns the metas of the operands and then of the result, each in its shape of [Fusion.ViewShapes].
+func viewedMetas(fused *Fusion, call *graph.Call) ([]tensor.Meta, error) {
 	metas := make([]tensor.Meta, 0, len(call.In)+1)
 	for i, viewShape := range fused.ViewShapes {
 		meta := call.Out[0]
@@ -106,23 +134,16 @@ func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attent
 		}
 		metas = append(metas, meta)
 	}
-	last := len(metas) - 1
-	attention := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
-		Others: metas[productOperandCount:last], Code: fused.code}
-	attention.Batch = attention.Out.Shape[:attention.Out.Rank()-2]
-	queries, keys, _, _ := attention.Sizes()
-	for i, meta := range attention.Others {
-		var err error
-		if attention.Others[i], err = meta.Expand(append(slices.Clone(attention.Batch), queries, keys)); err != nil {
-			return nil, err
-		}
+	return metas, nil
+}
+
+// lower makes the kernel.
+func (implementation attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
+	attention, err := implementation.attentionOf(call)
+	if err != nil {
+		return nil, err
 	}
-	if implementation.flushesWeights {
-		if attention.Code, ok = fused.code.FlushExp(minExponent); !ok {
-			return nil, errors.New("the row program has no exponential to flush")
-		}
-	}
-	return attention, nil
+	return implementation.Lower(attention)
 }
 
 // rowMajorCall returns the call with row-major operands.
@@ -214,14 +235,6 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	return work, true
 }
 
-// transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
-func transposed(meta tensor.Meta) tensor.Meta {
-	rank := meta.Rank()
-	exchanged := tensor.New(meta.DType, meta.Shape...)
-	exchanged.Strides[rank-2], exchanged.Strides[rank-1] = 1, meta.Shape[rank-2]
-	return exchanged
-}
-
 // pack transposes operand i, a constant operand of the row program, such as a mask, if the scores are stored by columns
 // ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
 func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
@@ -237,6 +250,7 @@ func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph
 	if _, err = call.Meta(i).View(viewShape); err != nil {
 		return packing, false
 	}
+	// The views of the operand and of its packed form have the same shape, and different orders in memory.
 	meta := transposed(tensor.New(call.Meta(i).DType, viewShape...))
 	viewOf := func(data *tensor.Tensor) *tensor.Tensor {
 		viewMeta, err := data.Meta.View(viewShape)
@@ -259,20 +273,19 @@ func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph
 		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(viewOf(dst), byColumns(packed)) }}, true
 }
 
+// transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
+func transposed(meta tensor.Meta) tensor.Meta {
+	rank := meta.Rank()
+	exchanged := tensor.New(meta.DType, meta.Shape...)
+	exchanged.Strides[rank-2], exchanged.Strides[rank-1] = 1, meta.Shape[rank-2]
+	return exchanged
+}
+
 // variesInBothDimensions reports whether an operand of the row program varies along rows and along columns of the
 // scores.
 func variesInBothDimensions(meta tensor.Meta) bool {
 	rank := meta.Rank()
 	return meta.Shape[rank-2] > 1 && meta.Shape[rank-1] > 1 && meta.Strides[rank-2] != 0 && meta.Strides[rank-1] != 0
-}
-
-// lower makes the kernel.
-func (implementation attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
-	attention, err := implementation.attentionOf(call)
-	if err != nil {
-		return nil, err
-	}
-	return implementation.Lower(attention)
 }
 
 // CheckAttention returns nil if nodes can be fused to one attention, otherwise an error with the reason. The nodes must

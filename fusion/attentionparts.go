@@ -13,7 +13,14 @@ import (
 
 // This file checks the nodes of a candidate attention and collects them as parts of one node. An attention is a product
 // of query and key, whose result is the scores, then a row program (operations on the rows of the scores, such as a
-// softmax), and last a product with the value. The batch of a matrix product is its dimensions before the last two.
+// softmax), and last a product with the value. The batch of a matrix product is its dimensions before the last two. For
+// example, a model may reshape between the parts (b samples, h heads, m queries, n keys):
+//
+//	scores [b*h, m, n] = query [b*h, m, k] * key [b*h, k, n]
+//	masked [b, h, m, n] = reshape(scores) + mask [b, 1, 1, n]
+//	result [b, h, m, v] = softmax(masked) * value [b, h, n, v]
+//
+// The batch of the fused node is [b, h] (finestBatch), and its kernel reads query as [b, h, m, k] (productView).
 
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. It sets the operands query, key and value,
 // adds the parts in order, and records for each operand the shape in which the kernel views it. The batch may have
@@ -37,6 +44,7 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 		return err
 	}
 	scores := first.Out[0].Meta.Shape
+	// The products broadcast query and key to the batch of the scores, and value to the batch of the result.
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
 		viewShape, ok := productView(builder.node.In[i].Meta().Shape, v.Meta.Shape, batch)
 		if err := builder.recordView(i, viewShape, ok); err != nil {
@@ -286,14 +294,15 @@ func sizeIn(shape, broadcastTo []int, dim int) int {
 
 // leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
 // `leading` instead of the first leadingRank dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is
-// the shape of the value. leadingView compares the factors of broadcastTo's sizes and of leading, from the last
+// the shape of the value. For example, a value of shape [6, 1] that is broadcast to [6, 4] has the view [2, 3, 1] if
+// leading is [2, 3, 4]. leadingView compares the factors of broadcastTo's sizes and of leading, from the last
 // dimension to the first. It returns false if the factors do not match, or if one dimension of leading would be
 // broadcast only in part.
 func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]int, bool) {
 	if len(shape) > len(broadcastTo) {
 		return nil, false
 	}
-	leadingDim, unmatched := len(leading), 1 // unmatched: factor of leading[leadingDim] not yet matched
+	leadingDim, unmatched := len(leading), 1 // unmatched is the factor of leading[leadingDim] that is not yet matched
 	isMatched := slices.Repeat([]bool{false}, len(leading))
 	viewShape := slices.Repeat([]int{1}, len(leading))
 	for dim := leadingRank - 1; dim >= 0; dim-- {

@@ -11,8 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScoreRows computes the weights of an attention, such as a softmax, from a block of consecutive rows of scores. Scores
-// are the products of queries and keys; the weights multiply the values. ScoreRows may be used by several goroutines.
+// ScoreRows computes the weights of an attention from a block of consecutive rows of scores. Scores are the products of
+// queries and keys, and the weights multiply the values. With a mask, for example, a row of weights is
+//
+//	weights[row, :] = softmax(scores[row, :] + mask[row, :])
+//
+// This expression is the row program (Code of [graph.Attention]), and mask is one of the other operands (Others).
+// ScoreRows may be used by several goroutines.
 type ScoreRows struct {
 	plan        *rowprog.Plan             // of the row program, the expression that computes a row of weights
 	inPlace     bool                      // weights overwrite the scores
@@ -25,6 +30,15 @@ type ScoreRows struct {
 type scoreOperand struct {
 	matrixOffsets []int // byte offset of each matrix of the batch
 	rowStride     int   // stride of rows in bytes
+}
+
+// scoreOperandOf returns the memory of an operand with the given offsets and stride in elements.
+func scoreOperandOf(matrixOffsets []int, rowStride, elementBytes int) scoreOperand {
+	byteOffsets := make([]int, len(matrixOffsets))
+	for i, offset := range matrixOffsets {
+		byteOffsets[i] = offset * elementBytes
+	}
+	return scoreOperand{matrixOffsets: byteOffsets, rowStride: rowStride * elementBytes}
 }
 
 // NewScoreRows prepares the row program of an attention for blocks of scores. A block consists of the given number of
@@ -41,25 +55,22 @@ func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) 
 		return tensor.Meta{DType: dtype, Shape: []int{matrices, rows, keys},
 			Strides: []int{matrixStride, rowStride, colStride}}
 	}
-	r, rank := &ScoreRows{}, len(a.Batch)
+	r := &ScoreRows{}
 	outs := []tensor.Meta{block(a.Code.Out[0].DType, rows*rowStride, rowStride, colStride)}
 	ins := []tensor.Meta{block(a.Code.In[0], rows*rowStride, rowStride, colStride)}
 	direction := rowprog.ByRows
 	if rowStride == 1 {
 		direction = rowprog.ByColumns
 	}
+	rank := len(a.Batch) // the dimensions of the batch precede rows and columns
 	for _, meta := range a.Others {
-		rowStride, colStride, size := meta.Strides[rank], meta.Strides[rank+1], meta.DType.Size()
+		rowStride, colStride := meta.Strides[rank], meta.Strides[rank+1]
 		offsets, matrixStride := a.Entries(meta), 0 // the offset of each matrix of the batch, and their distance; in elements
 		if matrices > 1 && len(offsets) > 1 {
 			matrixStride = offsets[1] - offsets[0]
 		}
 		ins = append(ins, block(meta.DType, matrixStride, rowStride, colStride))
-		byteOffsets := make([]int, len(offsets))
-		for i, offset := range offsets {
-			byteOffsets[i] = offset * size
-		}
-		r.operands = append(r.operands, scoreOperand{matrixOffsets: byteOffsets, rowStride: rowStride * size})
+		r.operands = append(r.operands, scoreOperandOf(offsets, rowStride, meta.DType.Size()))
 	}
 	reduced := []bool{false, false, true} // folds are over the keys
 	var err error

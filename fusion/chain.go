@@ -12,6 +12,8 @@ import (
 // applies the epilogue, such as a matrix product or a convolution. The first operand of a step is the result of the
 // previous step. The second operand is a number or an operand of the fused node. An operand is a vector of Width
 // elements (AlongFastest is set), a scalar (IsScalar is set), or a tensor with the layout of the anchor's result.
+// For example, relu(product + bias + skip) has three steps: Add of bias with AlongFastest, Add of skip, and Max of the
+// Number 0.
 type EpilogueStep struct {
 	Op           expr.Op // Add, Mul, Min or Max
 	AddressIndex int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
@@ -32,20 +34,19 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	}
 	insts := e.code.Insts
 	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
-	stepResult, dtype := e.code.Out[0].Re, e.code.In[0] // of the next step to find, from the last to the first
-	isAnchorResult := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
+	isFirstOperand := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
+	dtype, isAnchorResult := e.code.In[0], isFirstOperand
 	if dtype == tensor.Int32 {
 		dtype = tensor.Float32
-		isLoad := isAnchorResult
 		isAnchorResult = func(v expr.Value) bool {
-			return isOp(v, expr.Convert) && insts[v].DType == dtype &&
-				isLoad(insts[v].A)
+			return isOp(v, expr.Convert) && insts[v].DType == dtype && isFirstOperand(insts[v].A)
 		}
 	}
 	if !dtype.IsFloat() {
 		return nil
 	}
 	var steps []EpilogueStep
+	stepResult := e.code.Out[0].Re // the result of the next step to find; the last step is found first
 	for !isAnchorResult(stepResult) {
 		if stepResult < 0 || insts[stepResult].DType != dtype {
 			return nil
@@ -85,17 +86,23 @@ func (e *Epilogue) step(op expr.Op, second expr.Value, dtype tensor.DType) (foun
 	case inst.Op != expr.Load || inst.A == 0 || inst.DType != dtype || e.code.In[inst.A] != dtype:
 		return found, false
 	default:
-		result, operand := e.streams[0], e.streams[1+int(inst.A)] // streams: the result, then the operands
-		found.AddressIndex, found.Width = operand.addressIndex, e.sizes[0]
-		sameStrides := true
-		found.IsScalar = true
-		found.AlongFastest = operand.strides[0] == operand.size
-		for dim, stride := range operand.strides {
-			sameStrides = sameStrides && stride == result.strides[dim]
-			found.IsScalar = found.IsScalar && stride == 0
-			found.AlongFastest = found.AlongFastest && (dim == 0 || stride == 0)
-		}
-		found.AlongFastest = found.AlongFastest && !sameStrides
-		return found, sameStrides || found.AlongFastest || found.IsScalar
+		return e.operandStep(op, int(inst.A))
 	}
+}
+
+// operandStep returns the step with operation op whose second operand is an operand of the expression. It returns false
+// if kernels do not read the operand's layout.
+func (e *Epilogue) operandStep(op expr.Op, operandIndex int) (found EpilogueStep, ok bool) {
+	result, operand := e.streams[0], e.streams[1+operandIndex] // streams: the result, then the operands
+	isScalar, sameStrides := true, true
+	alongFastest := operand.strides[0] == operand.size
+	for dim, stride := range operand.strides {
+		sameStrides = sameStrides && stride == result.strides[dim]
+		isScalar = isScalar && stride == 0
+		alongFastest = alongFastest && (dim == 0 || stride == 0)
+	}
+	alongFastest = alongFastest && !sameStrides
+	found = EpilogueStep{Op: op, AddressIndex: operand.addressIndex, AlongFastest: alongFastest, IsScalar: isScalar,
+		Width: e.sizes[0]}
+	return found, sameStrides || alongFastest || isScalar
 }

@@ -9,12 +9,10 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// ScanSimple is the time that a scan (a running fold) takes per element, in operations of Go code ([graph.GoSimple]).
-const ScanSimple = 3.8
-
 // OpCounts is the number of operations of an expression, by kind. It is also called the effort of the expression. In
 // all fields except Passes and Scans, an operation on elements of 64 bits counts twice. [OpCounts.AddTo] converts it to
-// work.
+// work. For example, (x - reduce max(x)) / sqrt(reduce max(x)) of float32 has the counts Simple 1 (the difference),
+// Divide 1, Folds 1, Row 1 (the square root of the maximum) and Passes 1.
 type OpCounts struct {
 	Simple float64 // instructions for each element
 	Divide float64 // divisions and square roots for each element
@@ -99,6 +97,9 @@ func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 		work.AddUnits(graph.LoopDivide, elements*e.Divide)
 	}
 }
+
+// ScanSimple is the time that a scan (a running fold) takes per element, in operations of Go code ([graph.GoSimple]).
+const ScanSimple = 3.8
 
 // exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
 // or if the expression does not compile.

@@ -17,6 +17,15 @@ import (
 // memory of one of these results contains the anchor's result until the epilogue overwrites it. Implementations with
 // [graph.Impl.Epilogues] apply the epilogue to each part of the anchor's result when the part is final and still in a
 // cache. An Epilogue is immutable once its kernel is made, and may then be used by several goroutines.
+//
+// A kernel that is being made calls [EpilogueOf]. It either applies [Epilogue.Chain] in registers and calls
+// [Epilogue.SetInRegisters], or calls [Epilogue.Apply] when it runs, for each rectangle of final elements, or calls
+// [Epilogue.Defer]. For example, a product of 64 x 32 elements in row-major order that is computed in tiles of 8 x 16:
+//
+//	var run EpilogueRun    // of a worker
+//	e.Bind(&run, mem)
+//	e.Apply(&run, 8*32+16, 8, 32, 16, 1)    // rows 8 to 15, columns 16 to 31
+//	run.Release()
 type Epilogue struct {
 	code    *expr.Code  // operand 0 is the anchor's result
 	loop    *loops.Loop // compiled loop of the expression; nil if the kernel applies the code in registers
@@ -72,7 +81,8 @@ func (e *Epilogue) Defer() {
 }
 
 // newEpilogue prepares the epilogue of a fused node for the layouts of a call of the node. The host is the result whose
-// memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call.
+// memory contains the anchor's result. The anchor's operands are the first fused.Anchor operands of the call. The
+// addresses of the anchor's kernel are the host, then all operands, and then the other results.
 func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	epilogue := &Epilogue{code: fused.code}
 	host, nextAddress := fused.hostResult(), 1+len(call.In)
@@ -100,25 +110,10 @@ func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	return epilogue, nil
 }
 
-// compile compiles the loop of an epilogue that no kernel applies in registers.
-func (e *Epilogue) compile() (err error) {
-	resultCount := len(e.code.Out)
-	loop := &expr.Loop{Code: e.code, Uniform: make([]bool, len(e.code.In))}
-	for i, operandOrResult := range e.streams {
-		switch stride := operandOrResult.strides[0]; {
-		case stride == operandOrResult.size: // contiguous
-		case stride == 0 && i >= resultCount: // an operand with one element along the loop
-			loop.Uniform[i-resultCount] = true
-		default:
-			e.staged = append(e.staged, i)
-		}
-	}
-	e.loop, err = loops.New(loop, loops.Options{})
-	return err
-}
-
 // setDimensions sets sizes, strides and the strides of all streams. It joins adjacent dimensions of the anchor's result
-// if one stride serves for both, in all streams. metas has the layout of each stream.
+// if one stride serves for both, in all streams. metas has the layout of each stream. For example, a row-major result
+// [2, 3, 4] has sizes [24] if all streams have its layout. If an operand of 4-byte elements has shape [3, 1], no
+// dimensions are joined: sizes is [4, 3, 2], strides is [1, 4, 12], and the strides of the operand are [0, 4, 0].
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.isDense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
@@ -132,7 +127,7 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 	for i := range e.streams {
 		e.streams[i].strides = []int{e.streams[i].size}
 	}
-	extent := 1
+	extent := 1 // distance in elements from the first element to the end of the dimensions so far
 	for _, dim := range dims {
 		if result.Strides[dim] < extent {
 			return errors.New("elements of the anchor's result overlap in memory")
@@ -140,13 +135,9 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		extent = result.Strides[dim] * result.Shape[dim]
 		last := len(e.sizes) - 1
 		canJoin := true
-		streamStrides := make([]int, len(metas)) // in bytes, along dim; 0 where a stream is broadcast
-		for i, meta := range metas {
-			// Operands of lower rank lack the first dimensions of the result.
-			if streamDim := dim - (result.Rank() - meta.Rank()); streamDim >= 0 && meta.Shape[streamDim] > 1 {
-				streamStrides[i] = meta.Strides[streamDim] * e.streams[i].size
-			}
-			canJoin = canJoin && streamStrides[i] == e.streams[i].strides[last]*e.sizes[last]
+		streamStrides := e.streamStrides(metas, dim, result.Rank())
+		for i, stride := range streamStrides {
+			canJoin = canJoin && stride == e.streams[i].strides[last]*e.sizes[last]
 		}
 		switch {
 		case e.sizes[last] == 1: // the first dimension
@@ -163,6 +154,36 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		}
 	}
 	return nil
+}
+
+// streamStrides returns the stride in bytes of each stream along dimension dim of the anchor's result, which has the
+// given rank. The stride is 0 where a stream is broadcast.
+func (e *Epilogue) streamStrides(metas []tensor.Meta, dim, rank int) []int {
+	strides := make([]int, len(metas))
+	for i, meta := range metas {
+		// Operands of lower rank lack the first dimensions of the result.
+		if streamDim := dim - (rank - meta.Rank()); streamDim >= 0 && meta.Shape[streamDim] > 1 {
+			strides[i] = meta.Strides[streamDim] * e.streams[i].size
+		}
+	}
+	return strides
+}
+
+// compile compiles the loop of an epilogue that no kernel applies in registers.
+func (e *Epilogue) compile() (err error) {
+	resultCount := len(e.code.Out)
+	loop := &expr.Loop{Code: e.code, Uniform: make([]bool, len(e.code.In))}
+	for i, operandOrResult := range e.streams {
+		switch stride := operandOrResult.strides[0]; {
+		case stride == operandOrResult.size: // contiguous
+		case stride == 0 && i >= resultCount: // an operand with one element along the loop
+			loop.Uniform[i-resultCount] = true
+		default:
+			e.staged = append(e.staged, i)
+		}
+	}
+	e.loop, err = loops.New(loop, loops.Options{})
+	return err
 }
 
 // EpilogueRun is the state of a worker that applies an epilogue in a chunk. The chunk calls [EpilogueRun.Release] at
@@ -274,19 +295,6 @@ func (e *Epilogue) applyWrappedRow(run *EpilogueRun, offset, cols int) {
 	}
 }
 
-// offset returns the offset in memory of an element of the anchor's result. index is the number of elements before it
-// in memory.
-func (e *Epilogue) offset(index int) (memoryOffset int) {
-	if e.isDense {
-		return index
-	}
-	for dim, size := range e.sizes {
-		memoryOffset += index % size * e.strides[dim]
-		index /= size
-	}
-	return memoryOffset
-}
-
 // locate sets run.coords to the coordinates of the element at an offset.
 func (e *Epilogue) locate(run *EpilogueRun, offset int) {
 	for dim := len(e.sizes) - 1; dim >= 0; dim-- {
@@ -307,6 +315,23 @@ func (e *Epilogue) applyBlock(run *EpilogueRun, rows, dim, indexStep, cols int) 
 	if resultCount := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < resultCount {
 		e.setStreamAddresses(run, dim, indexStep)
 		e.stageRows(run, rows, cols, afterLoop)
+	}
+}
+
+// applyInParts calls applyBlock for parts of a rectangle that fit in the buffer.
+func (e *Epilogue) applyInParts(run *EpilogueRun, rows, dim, indexStep, cols int) {
+	firstCoord, firstColumn := run.coords[dim], run.coords[0]
+	for row := 0; row < rows; {
+		rowCount := max(1, min(rows-row, stageElements/cols)) // 1 if a row exceeds the buffer
+		for column := 0; column < cols; column += stageElements {
+			run.coords[0] = firstColumn + column
+			run.coords[dim] += row * indexStep // dim may be 0
+			e.applyBlock(run, rowCount, dim, indexStep, min(stageElements, cols-column))
+			run.coords[dim] = firstCoord
+		}
+		run.coords[0] = firstColumn
+		run.coords[dim] = firstCoord
+		row += rowCount
 	}
 }
 
@@ -350,19 +375,15 @@ func (e *Epilogue) stageRows(run *EpilogueRun, rows, cols int, phase staging) {
 	}
 }
 
-// applyInParts calls applyBlock for parts of a rectangle that fit in the buffer.
-func (e *Epilogue) applyInParts(run *EpilogueRun, rows, dim, indexStep, cols int) {
-	firstCoord, firstColumn := run.coords[dim], run.coords[0]
-	for row := 0; row < rows; {
-		rowCount := max(1, min(rows-row, stageElements/cols)) // 1 if a row exceeds the buffer
-		for column := 0; column < cols; column += stageElements {
-			run.coords[0] = firstColumn + column
-			run.coords[dim] += row * indexStep // dim may be 0
-			e.applyBlock(run, rowCount, dim, indexStep, min(stageElements, cols-column))
-			run.coords[dim] = firstCoord
-		}
-		run.coords[0] = firstColumn
-		run.coords[dim] = firstCoord
-		row += rowCount
+// offset returns the offset in memory of an element of the anchor's result. index is the number of elements before it
+// in memory.
+func (e *Epilogue) offset(index int) (memoryOffset int) {
+	if e.isDense {
+		return index
 	}
+	for dim, size := range e.sizes {
+		memoryOffset += index % size * e.strides[dim]
+		index /= size
+	}
+	return memoryOffset
 }

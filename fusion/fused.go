@@ -14,7 +14,14 @@ import (
 )
 
 // Fusion has the attributes of a fused node. A fused node replaces several nodes, its parts. A value that no other
-// node reads has no memory and no layout. A Fusion is immutable.
+// node reads has no memory and no layout. A Fusion is immutable. For example, this is the Fusion of y = exp(x) * 2, a
+// node with the operand x and the result y:
+//
+//	Parts: []FusedPart{
+//		{Name: "exp", In: []FusedArg{{Part: -1, Index: 0}}, ...},                                // operand 0 of the node
+//		{Name: "y", In: []FusedArg{{Part: 0, Index: 0}, {Number: tensor.IntScalar(2)}}, ...},   // output 0 of part 0
+//	},
+//	Results: [][2]int{{1, 0}},    // output 0 of part 1
 type Fusion struct {
 	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
@@ -70,10 +77,7 @@ var Fused = func() *graph.Op {
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
 				Work: fusedWork, Lower: lowerFused, Forms: fusedForms,
-				Writes: func(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool { // reports whether results may have gaps
-					f, ok := call.Attrs.(*Fusion)
-					return ok && f.Mask == nil
-				}}},
+				Writes: writesFused}},
 			Pricing: fusedPricing{},
 		},
 	})
@@ -85,6 +89,27 @@ var Fused = func() *graph.Op {
 
 // errNoFusion is the error for a node with the op of fused nodes that a pass did not make.
 var errNoFusion = errors.New("only passes can make fused nodes")
+
+// inferFused infers the parts one after the other.
+func inferFused(call *graph.Call) ([]graph.Result, error) {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok {
+		return nil, errNoFusion
+	}
+	types, err := fused.visitParts(call.In, inferredTypes)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]graph.Result, len(fused.Results))
+	for i, result := range fused.Results {
+		part, output := result[0], result[1]
+		if part >= len(types) || output >= len(types[part]) {
+			return nil, fmt.Errorf("no part computes result %d", i)
+		}
+		results[i] = graph.Result{Type: types[part][output], Alias: graph.NoAlias}
+	}
+	return results, nil
+}
 
 // visitParts calls visit for each part, with a call of the part. operands are the operands of the fused node. visit
 // returns the types of the part's results, which are operand types of later parts. visitParts returns the types of the
@@ -133,194 +158,6 @@ func inferredTypes(part *FusedPart, call *graph.Call) ([]tensor.Type, error) {
 	return types, nil
 }
 
-// inferFused infers the parts one after the other.
-func inferFused(call *graph.Call) ([]graph.Result, error) {
-	fused, ok := call.Attrs.(*Fusion)
-	if !ok {
-		return nil, errNoFusion
-	}
-	types, err := fused.visitParts(call.In, inferredTypes)
-	if err != nil {
-		return nil, err
-	}
-	results := make([]graph.Result, len(fused.Results))
-	for i, result := range fused.Results {
-		part, output := result[0], result[1]
-		if part >= len(types) || output >= len(types[part]) {
-			return nil, fmt.Errorf("no part computes result %d", i)
-		}
-		results[i] = graph.Result{Type: types[part][output], Alias: graph.NoAlias}
-	}
-	return results, nil
-}
-
-// Code returns the expression of all parts. Its operands and results have the dtypes of the values in memory. With an
-// anchor, it returns the expression of the epilogue. Operand 0 of that expression is the anchor's result.
-func (f *Fusion) Code() *expr.Code {
-	if f == nil {
-		return nil
-	}
-	return f.code
-}
-
-// lowerFused compiles one loop. As for outputs that PyTorch's caller gives, the layouts of the outputs determine the
-// order of the loop's dimensions; the layouts of the operands order dimensions that the outputs leave open.
-func lowerFused(call *graph.Call) (*graph.Kernel, error) {
-	fused, ok := call.Attrs.(*Fusion)
-	if !ok || fused.code == nil {
-		return nil, errNoFusion
-	}
-	code := fused.code
-	if fused.Mask != nil {
-		return fused.lowerRows(call)
-	}
-	pointwise := graph.Pointwise{Outputs: len(call.Out),
-		Config: func(call *graph.Call, outputs []rule.Operand) (rule.Config, error) {
-			config := rule.New().CheckAllSameDType(false)
-			for _, output := range outputs {
-				config = config.Output(output)
-			}
-			for _, arg := range call.In {
-				config = config.Input(arg.Operand())
-			}
-			return config, nil
-		},
-		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Expr(code), nil },
-	}
-	outputs := make([]rule.Operand, len(call.Out))
-	for i, meta := range call.Out {
-		outputs[i] = rule.OperandOfMeta(meta)
-	}
-	iteration, body, err := buildIteration(&pointwise, call, outputs)
-	if err != nil {
-		return nil, err
-	}
-	return loopKernel(call, iteration, body, 0)
-}
-
-// rowsOf returns the row program of a call.
-func (f *Fusion) rowsOf(call *graph.Call) (*graph.Rows, error) {
-	rows := &graph.Rows{Mask: f.Mask, ChannelGroups: f.Split, Channels: f.Channels, Code: f.code}
-	for i := range call.In {
-		rows.In = append(rows.In, i)
-	}
-	var err error
-	rows.Shape, err = f.broadcastShape(call)
-	return rows, err
-}
-
-// fusedForms implements [graph.Impl.Forms]: it describes the computation for compilers of devices.
-func fusedForms(call *graph.Call) ([]graph.Form, error) {
-	fused, ok := call.Attrs.(*Fusion)
-	switch {
-	case !ok || fused.code == nil:
-		return nil, errNoFusion
-	case fused.Mask != nil:
-		rows, err := fused.rowsOf(call)
-		return []graph.Form{rows}, err
-	}
-	elements := &graph.Elements{Code: fused.code}
-	for i, meta := range call.Out {
-		elements.Operands = append(elements.Operands, graph.FormOperand{Index: i, Meta: meta})
-	}
-	for i := range call.In {
-		elements.Operands = append(elements.Operands, graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
-	}
-	return []graph.Form{elements}, nil
-}
-
-// lowerRows compiles a row program.
-func (f *Fusion) lowerRows(call *graph.Call) (*graph.Kernel, error) {
-	rows, err := f.rowsOf(call)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := planRows(rows, call)
-	if err != nil {
-		return nil, err
-	}
-	return rowKernel(rows, call, plan), nil
-}
-
-// broadcastShape returns the shape to which all operands are broadcast.
-func (f *Fusion) broadcastShape(call *graph.Call) ([]int, error) {
-	var shape []int
-	for i := range call.In {
-		if i < len(f.Channels) && f.Channels[i] {
-			continue
-		}
-		var err error
-		if shape, err = tensor.Broadcast(shape, call.Meta(i).Shape); err != nil {
-			return nil, err
-		}
-	}
-	return shape, nil
-}
-
-// grainOf returns the number of elements per chunk of an interpreted loop. Chunks are smaller for loops with elementary
-// functions, and larger for copies of small elements. code is nil for a loop in Go.
-func grainOf(code *expr.Code) int {
-	if code == nil {
-		return iter.GrainSize
-	}
-	for _, instruction := range code.Insts {
-		if instruction.Op == expr.Mod || !instruction.Op.Primitive() {
-			return machine.FunctionGrain
-		}
-	}
-	if simple, err := code.Simplify(); err == nil && len(simple.Insts) == 1 && len(simple.Out) == 1 {
-		return max(iter.GrainSize, copiedBytes/simple.Out[0].DType.Size()) // a copy
-	}
-	return iter.GrainSize
-}
-
-// copiedBytes is the size in bytes of a chunk of a copy: GrainSize elements of four bytes.
-const copiedBytes = 4 * iter.GrainSize
-
-// fusedWork returns the work of the expression, plus one access to every byte of operands and results.
-func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
-	work.StartedSteps = 1
-	fused, ok := call.Attrs.(*Fusion)
-	if !ok || fused.effort == nil || len(call.Out) == 0 {
-		return work
-	}
-	call.AddStreamed(&work)
-	if fused.Mask == nil {
-		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
-		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
-		return work
-	}
-	if fold, ok := fused.foldingOf(call); ok {
-		fold.work(&work, fused.effort(), call, walk)
-	}
-	return work
-}
-
-// fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
-type fusedPricing struct{}
-
-// Work implements [graph.Pricing].
-func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
-
-// Read implements [graph.Pricing].
-func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
-	fused, ok := call.Attrs.(*Fusion)
-	if !ok || fused.Mask == nil || fused.effort == nil {
-		return work, false
-	}
-	fold, ok := fused.foldingOf(call)
-	if !ok {
-		return work, false
-	}
-	return fold.read(fused.effort(), call, walk, i, meta), true
-}
-
-// foldingOf returns the dimensions that the parts fold.
-func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
-	shape, err := f.broadcastShape(call)
-	return folding{operandShape: shape, mask: f.Mask, split: f.Split}, err == nil
-}
-
 // fusedRef evaluates the references of the parts one after the other.
 func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	fused, ok := call.Attrs.(*Fusion)
@@ -366,6 +203,137 @@ func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, er
 	return fusedResults, nil
 }
 
+// lowerFused compiles one loop. As for outputs that PyTorch's caller gives, the layouts of the outputs determine the
+// order of the loop's dimensions; the layouts of the operands order dimensions that the outputs leave open.
+func lowerFused(call *graph.Call) (*graph.Kernel, error) {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.code == nil {
+		return nil, errNoFusion
+	}
+	code := fused.code
+	if fused.Mask != nil {
+		return fused.lowerRows(call)
+	}
+	pointwise := graph.Pointwise{Outputs: len(call.Out), Config: fusedConfig,
+		Body: func(*graph.Call, *rule.Rule) (rule.Kernel, error) { return rule.Expr(code), nil },
+	}
+	outputs := make([]rule.Operand, len(call.Out))
+	for i, meta := range call.Out {
+		outputs[i] = rule.OperandOfMeta(meta)
+	}
+	iteration, body, err := buildIteration(&pointwise, call, outputs)
+	if err != nil {
+		return nil, err
+	}
+	return loopKernel(call, iteration, body, 0)
+}
+
+// fusedConfig implements [graph.Pointwise.Config]: operands and results may have different dtypes.
+func fusedConfig(call *graph.Call, outputs []rule.Operand) (rule.Config, error) {
+	config := rule.New().CheckAllSameDType(false)
+	for _, output := range outputs {
+		config = config.Output(output)
+	}
+	for _, arg := range call.In {
+		config = config.Input(arg.Operand())
+	}
+	return config, nil
+}
+
+// lowerRows compiles a row program.
+func (f *Fusion) lowerRows(call *graph.Call) (*graph.Kernel, error) {
+	rows, err := f.rowsOf(call)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planRows(rows, call)
+	if err != nil {
+		return nil, err
+	}
+	return rowKernel(rows, call, plan), nil
+}
+
+// rowsOf returns the row program of a call.
+func (f *Fusion) rowsOf(call *graph.Call) (*graph.Rows, error) {
+	rows := &graph.Rows{Mask: f.Mask, ChannelGroups: f.Split, Channels: f.Channels, Code: f.code}
+	for i := range call.In {
+		rows.In = append(rows.In, i)
+	}
+	var err error
+	rows.Shape, err = f.broadcastShape(call)
+	return rows, err
+}
+
+// broadcastShape returns the shape to which all operands are broadcast.
+func (f *Fusion) broadcastShape(call *graph.Call) ([]int, error) {
+	var shape []int
+	for i := range call.In {
+		if i < len(f.Channels) && f.Channels[i] {
+			continue
+		}
+		var err error
+		if shape, err = tensor.Broadcast(shape, call.Meta(i).Shape); err != nil {
+			return nil, err
+		}
+	}
+	return shape, nil
+}
+
+// writesFused implements [graph.Impl.Writes]: the results of a loop over elements may have gaps, the results of a row
+// program may not.
+func writesFused(call *graph.Call, _ graph.Walk, _ int, _ tensor.Meta) bool {
+	fused, ok := call.Attrs.(*Fusion)
+	return ok && fused.Mask == nil
+}
+
+// fusedForms implements [graph.Impl.Forms]: it describes the computation for compilers of devices.
+func fusedForms(call *graph.Call) ([]graph.Form, error) {
+	fused, ok := call.Attrs.(*Fusion)
+	switch {
+	case !ok || fused.code == nil:
+		return nil, errNoFusion
+	case fused.Mask != nil:
+		rows, err := fused.rowsOf(call)
+		return []graph.Form{rows}, err
+	}
+	elements := &graph.Elements{Code: fused.code}
+	for i, meta := range call.Out {
+		elements.Operands = append(elements.Operands, graph.FormOperand{Index: i, Meta: meta})
+	}
+	for i := range call.In {
+		elements.Operands = append(elements.Operands, graph.FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
+	}
+	return []graph.Form{elements}, nil
+}
+
+// fusedWork returns the work of the expression, plus one access to every byte of operands and results.
+func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
+	work.StartedSteps = 1
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.effort == nil || len(call.Out) == 0 {
+		return work
+	}
+	call.AddStreamed(&work)
+	if fused.Mask == nil {
+		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), 0)
+		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
+		return work
+	}
+	if fold, ok := fused.foldingOf(call); ok {
+		fold.work(&work, fused.effort(), call, walk)
+	}
+	return work
+}
+
+// fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
+type fusedPricing struct{}
+
+// foldingOf returns the dimensions that the parts fold.
+func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
+	shape, err := f.broadcastShape(call)
+	return folding{operandShape: shape, mask: f.Mask, split: f.Split}, err == nil
+}
+
 // hostResult returns the index of the host: the result whose memory contains the anchor's result until the epilogue
 // overwrites it. The host is the first result with the dtype of the anchor's result. If no result has that dtype, the
 // host is the first result with a dtype of the same size. hostResult returns -1 if there is no host.
@@ -385,6 +353,15 @@ func HasRoom(result, anchor tensor.DType) bool {
 	return result == anchor || result.Size() == anchor.Size() && !result.IsComplex() && !anchor.IsComplex()
 }
 
+// Code returns the expression of all parts. Its operands and results have the dtypes of the values in memory. With an
+// anchor, it returns the expression of the epilogue. Operand 0 of that expression is the anchor's result.
+func (f *Fusion) Code() *expr.Code {
+	if f == nil {
+		return nil
+	}
+	return f.code
+}
+
 // Names returns the names of the parts.
 func (f *Fusion) Names() []string {
 	names := make([]string, len(f.Parts))
@@ -392,4 +369,40 @@ func (f *Fusion) Names() []string {
 		names[i] = f.Parts[i].Name
 	}
 	return slices.Clip(names)
+}
+
+// grainOf returns the number of elements per chunk of an interpreted loop. Chunks are smaller for loops with elementary
+// functions, and larger for copies of small elements. code is nil for a loop in Go.
+func grainOf(code *expr.Code) int {
+	if code == nil {
+		return iter.GrainSize
+	}
+	for _, instruction := range code.Insts {
+		if instruction.Op == expr.Mod || !instruction.Op.Primitive() {
+			return machine.FunctionGrain
+		}
+	}
+	if simple, err := code.Simplify(); err == nil && len(simple.Insts) == 1 && len(simple.Out) == 1 {
+		return max(iter.GrainSize, copiedBytes/simple.Out[0].DType.Size()) // a copy
+	}
+	return iter.GrainSize
+}
+
+// copiedBytes is the size in bytes of a chunk of a copy: GrainSize elements of four bytes.
+const copiedBytes = 4 * iter.GrainSize
+
+// Work implements [graph.Pricing].
+func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
+
+// Read implements [graph.Pricing].
+func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+	fused, ok := call.Attrs.(*Fusion)
+	if !ok || fused.Mask == nil || fused.effort == nil {
+		return work, false
+	}
+	fold, ok := fused.foldingOf(call)
+	if !ok {
+		return work, false
+	}
+	return fold.read(fused.effort(), call, walk, i, meta), true
 }

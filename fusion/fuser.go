@@ -13,7 +13,8 @@ import (
 )
 
 // Fuser replaces each of several groups of nodes of a graph by one node. It caches the expressions of nodes, so the
-// nodes must not change while it is used. It is not safe for concurrent use.
+// nodes must not change while it is used. It is not safe for concurrent use. A pass finds groups by [Fuser.Expression],
+// [Fuser.Rows], [Fuser.CheckAnchor] and [Fuser.CheckAttention], and then calls [Fuser.Fuse].
 type Fuser struct {
 	// Device means that a device may compute the fused nodes. Row programs and epilogues then need no machine code.
 	Device bool
@@ -48,8 +49,258 @@ type Group struct {
 	Split int
 }
 
-// errNoExpression is the error of nodes whose op has no expression.
-var errNoExpression = errors.New("has no expression")
+// Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
+// of the groups. No node may be in two groups. A node outside a group must be before the group's last node if it
+// computes an operand of the group, and after it if it reads a result. keep reports whether a value of a group remains
+// a result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
+// graph is unchanged.
+func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
+	if f == nil || f.graph == nil || keep == nil {
+		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
+	}
+	g, fused, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
+	for i, group := range groups {
+		if err := g.ContextErr(); err != nil {
+			return nil, err
+		}
+		node, err := f.fusedNode(group, keep)
+		if err != nil {
+			if last := len(group.Nodes) - 1; last >= 0 && group.Nodes[last] != nil {
+				err = g.NodeError(group.Nodes[last], err)
+			}
+			return nil, err
+		}
+		fused[i], nodes[i] = node, group.Nodes
+	}
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	if err := g.Merge(nodes, fused); err != nil {
+		return nil, err
+	}
+	return fused, nil
+}
+
+// fusedNode returns the fused node of a group. It does not add the node to the graph.
+func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Node, error) {
+	parts := group.Nodes
+	if len(parts) < 2 {
+		return nil, errors.New("a group has at least two nodes")
+	}
+	builder := &nodeBuilder{
+		fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask), Split: group.Split},
+		node:   &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
+		operandIndex: map[operandKey]int{}}
+	for i, member := range parts {
+		if member == nil || member.Op == nil || len(member.Out) == 0 || !f.graph.Owns(member.Out[0]) {
+			return nil, fmt.Errorf("part %d is not a node of the graph", i)
+		}
+	}
+	if err := builder.addParts(f, group, keep); err != nil {
+		return nil, err
+	}
+	fused, last := builder.node, parts[len(parts)-1]
+	// The loop reads the anchor's result, if there is an anchor, and all operands except the anchor's. Fusion.Anchor is
+	// the number of the anchor's operands.
+	loopOperands := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
+	switch {
+	case len(fused.Out) == 0:
+		return nil, errors.New("no result of the parts is needed")
+	case len(fused.In) == 0 || loopOperands > expr.MaxOperands:
+		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
+	}
+	fused.Attrs, fused.Name, fused.PartOf = builder.fusion, last.Name, last.PartOf
+	return fused, builder.inline(f, parts)
+}
+
+// nodeBuilder builds a fused node from its parts. A node that becomes a part is a member of the group; the FusedPart
+// records it.
+type nodeBuilder struct {
+	fusion       *Fusion
+	node         *graph.Node
+	producers    map[*graph.Value][2]int // by value that a part computes: indices of the part and of the part's output
+	operandIndex map[operandKey]int      // by operand of parts: its index in node.In
+}
+
+// operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
+// value may be such a vector for one part and an ordinary operand of another.
+type operandKey struct {
+	*graph.Value
+	isChannelVector bool
+}
+
+// addParts adds all nodes of a group as parts.
+func (builder *nodeBuilder) addParts(fuser *Fuser, group Group, keep func(*graph.Value) bool) error {
+	if group.Attention {
+		return builder.addAttention(fuser, group.Nodes, keep)
+	}
+	for i, member := range group.Nodes {
+		add := func() error { return builder.addPart(i, member, fuser.channelVectorTest(member, group), keep) }
+		if i == 0 && group.Anchor {
+			add = func() error { return builder.addAnchor(member, keep) }
+		}
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAnchor adds the first part, an anchor.
+func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value) bool) error {
+	op := withEpilogue(member.Op)
+	if op == nil {
+		return fmt.Errorf("%q %w", member.Name, errNoEpilogue)
+	}
+	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
+		ResultCount: len(member.Out)}
+	for k, arg := range member.In {
+		if part.In[k] = (FusedArg{Part: -1, Index: k}); arg.Kind == graph.Null {
+			part.In[k].Index = -1
+		}
+	}
+	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(member.In), member.Pin
+	builder.fusion.Anchor, builder.fusion.Channels = len(member.In), make([]bool, len(member.In))
+	builder.recordOutputs(0, member, keep)
+	builder.fusion.Parts = append(builder.fusion.Parts, part)
+	return nil
+}
+
+// addPart adds member as part i. isChannelVector reports whether operand k of member is a vector along dimension 1.
+func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector func(k int) bool,
+	keep func(*graph.Value) bool) error {
+	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, 0, len(member.In)),
+		ResultCount: len(member.Out)}
+	for k, arg := range member.In {
+		switch producer, isInner := builder.producers[arg.Value]; {
+		case arg.Kind == graph.NumberArg:
+			part.In = append(part.In, FusedArg{Number: arg.Number})
+		case arg.Kind == graph.Null:
+			return fmt.Errorf("operand %d of %q is absent", k, member.Name)
+		case isInner && isChannelVector(k):
+			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, member.Name)
+		case isInner:
+			part.In = append(part.In, FusedArg{Part: producer[0], Index: producer[1]})
+		default:
+			key := operandKey{arg.Value, isChannelVector(k)}
+			index, known := builder.operandIndex[key]
+			if !known {
+				index = len(builder.node.In)
+				builder.operandIndex[key] = index
+				builder.node.In = append(builder.node.In, arg)
+				builder.fusion.Channels = append(builder.fusion.Channels, key.isChannelVector)
+			}
+			part.In = append(part.In, FusedArg{Part: -1, Index: index})
+		}
+	}
+	builder.recordOutputs(i, member, keep)
+	builder.fusion.Parts = append(builder.fusion.Parts, part)
+	return nil
+}
+
+// recordOutputs records the outputs of member, which is part i. keep reports whether an output becomes a result of the
+// fused node.
+func (builder *nodeBuilder) recordOutputs(i int, member *graph.Node, keep func(*graph.Value) bool) {
+	for k, v := range member.Out {
+		builder.producers[v] = [2]int{i, k}
+		if keep(v) {
+			builder.fusion.Results = append(builder.fusion.Results, [2]int{i, k})
+			builder.node.Out = append(builder.node.Out, v)
+		}
+	}
+}
+
+// channelVectorTest returns a function that reports whether operand k of member is a vector along dimension 1, such as
+// a bias.
+func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) bool {
+	var rows *graph.Rows
+	if group.Mask != nil && member.Op.Expression == nil {
+		rows = f.Rows(member)
+	}
+	return func(k int) bool { return rows != nil && rows.IsAlongChannels(slices.Index(rows.In, k)) }
+}
+
+// inline inlines the expressions of the parts into one. For example, the parts t = exp(x) and y = t * 2 have the
+// expression y0 = exp(x0) * 2.
+func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
+	var dtypes []tensor.DType
+	anchor, shift := builder.fusion.Anchor, 0
+	if anchor > 0 {
+		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchor
+	}
+	for _, arg := range builder.node.In[anchor:] {
+		dtypes = append(dtypes, arg.Type().DType)
+	}
+	outputs := make([][]expr.Output, len(parts)) // by part and output
+	whole := fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift, outputs: outputs}
+	for i, member := range parts {
+		switch isAttention := builder.fusion.ViewShapes != nil; {
+		case i == 0 && anchor > 0:
+			outputs[i] = []expr.Output{whole.Real(whole.Load(0))} // the anchor's result
+			continue
+		// Views and the second product are not part of the expression: each stands for the value of its first operand.
+		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
+			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
+			continue
+		}
+		code, operandOf, err := fuser.partExpression(member, builder.fusion.Mask != nil)
+		if err != nil {
+			return fmt.Errorf("%q: %w", member.Name, err)
+		}
+		partOperands := builder.fusion.Parts[i].In
+		outputs[i] = whole.Inline(code, func(operand, component int) expr.Value {
+			return whole.operandOfPart(partOperands[operandOf(operand)], code.In[operand], component)
+		})
+	}
+	results := make([]expr.Output, len(builder.fusion.Results))
+	for i, result := range builder.fusion.Results {
+		results[i] = outputs[result[0]][result[1]]
+	}
+	code, err := whole.Build(results...)
+	builder.fusion.code = code
+	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 { // no result has room for the anchor's result
+		err = errNoRoom
+	}
+	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
+	return err
+}
+
+// fusedExpression builds the expression of a fused node.
+type fusedExpression struct {
+	*expr.Builder
+	shift   int             // operand i of the node is operand i+shift of the expression
+	outputs [][]expr.Output // by part and output: the values of the parts so far
+}
+
+// operandOfPart returns the value of an operand of a part. dtype is the dtype of a number. A complex value has two
+// components: 0 is real, 1 imaginary.
+func (e fusedExpression) operandOfPart(arg FusedArg, dtype tensor.DType, component int) expr.Value {
+	switch {
+	case arg.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
+		return e.Number(dtype, arg.Number, component)
+	case arg.Part >= 0 && component == 0:
+		return e.outputs[arg.Part][arg.Index].Re
+	case arg.Part >= 0:
+		return e.outputs[arg.Part][arg.Index].Im
+	case component == 0:
+		return e.Load(arg.Index + e.shift)
+	}
+	return e.LoadImag(arg.Index + e.shift)
+}
+
+// partExpression returns the expression of a part. Operand i of the expression reads operand operandOf(i) of the part.
+// hasMask means that the group folds dimensions, so that parts may be row programs.
+func (f *Fuser) partExpression(n *graph.Node, hasMask bool) (code *expr.Code, operandOf func(int) int, err error) {
+	if hasMask && n.Op.Expression == nil {
+		rows := f.Rows(n)
+		if rows == nil {
+			return nil, nil, errNoExpression
+		}
+		return rows.Code, func(i int) int { return rows.In[i] }, nil
+	}
+	code, err = f.Expression(n)
+	return code, func(i int) int { return i }, err
+}
 
 // Expression returns the expression of one element of a node's results, in the dtypes that operands and results have in
 // memory. The operands of the expression are the operands of the node. If there is no expression, the error is the
@@ -70,6 +321,9 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 	}
 	return f.missedCode, f.missedErr
 }
+
+// errNoExpression is the error of nodes whose op has no expression.
+var errNoExpression = errors.New("has no expression")
 
 // expressionOf is [Fuser.Expression] without the cache.
 func expressionOf(n *graph.Node) (*expr.Code, error) {
@@ -119,243 +373,4 @@ func rowsOf(n *graph.Node) *graph.Rows {
 		}
 	}
 	return rows
-}
-
-// Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. A node outside a group must be before the group's last node if it
-// computes an operand of the group, and after it if it reads a result. keep reports whether a value of a group remains
-// a result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
-// graph is unchanged.
-func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
-	if f == nil || f.graph == nil || keep == nil {
-		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
-	}
-	g, fused, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
-	for i, group := range groups {
-		if err := g.ContextErr(); err != nil {
-			return nil, err
-		}
-		node, err := f.fusedNode(group, keep)
-		if err != nil {
-			if last := len(group.Nodes) - 1; last >= 0 && group.Nodes[last] != nil {
-				err = g.NodeError(group.Nodes[last], err)
-			}
-			return nil, err
-		}
-		fused[i], nodes[i] = node, group.Nodes
-	}
-	if len(groups) == 0 {
-		return nil, nil
-	}
-	if err := g.Merge(nodes, fused); err != nil {
-		return nil, err
-	}
-	return fused, nil
-}
-
-// fusedNode returns the fused node of a group. It does not add the node to the graph.
-func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Node, error) {
-	parts := group.Nodes
-	if len(parts) < 2 {
-		return nil, errors.New("a group has at least two nodes")
-	}
-	builder := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask),
-		Split: group.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
-		operandIndex: map[operandKey]int{}}
-	for i, member := range parts {
-		if member == nil || member.Op == nil || len(member.Out) == 0 || !f.graph.Owns(member.Out[0]) {
-			return nil, fmt.Errorf("part %d is not a node of the graph", i)
-		}
-	}
-	if err := builder.addParts(f, group, keep); err != nil {
-		return nil, err
-	}
-	fused, last := builder.node, parts[len(parts)-1]
-	// The loop reads the anchor's result, if there is an anchor, and all operands except the anchor's. Fusion.Anchor is
-	// the number of the anchor's operands.
-	loopOperands := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
-	switch {
-	case len(fused.Out) == 0:
-		return nil, errors.New("no result of the parts is needed")
-	case len(fused.In) == 0 || loopOperands > expr.MaxOperands:
-		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
-	}
-	fused.Attrs, fused.Name, fused.PartOf = builder.fusion, last.Name, last.PartOf
-	return fused, builder.inline(f, parts)
-}
-
-// addParts adds all nodes of a group as parts.
-func (builder *nodeBuilder) addParts(fuser *Fuser, group Group, keep func(*graph.Value) bool) error {
-	if group.Attention {
-		return builder.addAttention(fuser, group.Nodes, keep)
-	}
-	for i, member := range group.Nodes {
-		add := func() error { return builder.addPart(i, member, fuser.channelVectorTest(member, group), keep) }
-		if i == 0 && group.Anchor {
-			add = func() error { return builder.addAnchor(member, keep) }
-		}
-		if err := add(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// nodeBuilder builds a fused node from its parts. A node that becomes a part is a member of the group; the FusedPart
-// records it.
-type nodeBuilder struct {
-	fusion       *Fusion
-	node         *graph.Node
-	producers    map[*graph.Value][2]int // by value that a part computes: indices of the part and of the part's output
-	operandIndex map[operandKey]int      // by operand of parts: its index in node.In
-}
-
-// operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
-// value may be such a vector for one part and an ordinary operand of another.
-type operandKey struct {
-	*graph.Value
-	isChannelVector bool
-}
-
-// channelVectorTest returns a function that reports whether operand k of member is a vector along dimension 1, such as
-// a bias.
-func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) bool {
-	var rows *graph.Rows
-	if group.Mask != nil && member.Op.Expression == nil {
-		rows = f.Rows(member)
-	}
-	return func(k int) bool { return rows != nil && rows.IsAlongChannels(slices.Index(rows.In, k)) }
-}
-
-// addAnchor adds the first part, an anchor.
-func (builder *nodeBuilder) addAnchor(member *graph.Node, keep func(*graph.Value) bool) error {
-	op := withEpilogue(member.Op)
-	if op == nil {
-		return fmt.Errorf("%q %w", member.Name, errNoEpilogue)
-	}
-	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, len(member.In)),
-		ResultCount: len(member.Out)}
-	for k, arg := range member.In {
-		if part.In[k] = (FusedArg{Part: -1, Index: k}); arg.Kind == graph.Null {
-			part.In[k].Index = -1
-		}
-	}
-	builder.node.Op, builder.node.In, builder.node.Pin = op, slices.Clone(member.In), member.Pin
-	builder.fusion.Anchor, builder.fusion.Channels = len(member.In), make([]bool, len(member.In))
-	builder.recordOutputs(0, member, keep)
-	builder.fusion.Parts = append(builder.fusion.Parts, part)
-	return nil
-}
-
-// recordOutputs records the outputs of member, which is part i. keep reports whether an output becomes a result of the
-// fused node.
-func (builder *nodeBuilder) recordOutputs(i int, member *graph.Node, keep func(*graph.Value) bool) {
-	for k, v := range member.Out {
-		builder.producers[v] = [2]int{i, k}
-		if keep(v) {
-			builder.fusion.Results = append(builder.fusion.Results, [2]int{i, k})
-			builder.node.Out = append(builder.node.Out, v)
-		}
-	}
-}
-
-// addPart adds member as part i. isChannelVector reports whether operand k of member is a vector along dimension 1.
-func (builder *nodeBuilder) addPart(i int, member *graph.Node, isChannelVector func(k int) bool,
-	keep func(*graph.Value) bool) error {
-	part := FusedPart{Name: member.Name, Op: member.Op, Attrs: member.Attrs, In: make([]FusedArg, 0, len(member.In)),
-		ResultCount: len(member.Out)}
-	for k, arg := range member.In {
-		switch producer, isInner := builder.producers[arg.Value]; {
-		case arg.Kind == graph.NumberArg:
-			part.In = append(part.In, FusedArg{Number: arg.Number})
-		case arg.Kind == graph.Null:
-			return fmt.Errorf("operand %d of %q is absent", k, member.Name)
-		case isInner && isChannelVector(k):
-			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, member.Name)
-		case isInner:
-			part.In = append(part.In, FusedArg{Part: producer[0], Index: producer[1]})
-		default:
-			key := operandKey{arg.Value, isChannelVector(k)}
-			index, known := builder.operandIndex[key]
-			if !known {
-				index = len(builder.node.In)
-				builder.operandIndex[key] = index
-				builder.node.In = append(builder.node.In, arg)
-				builder.fusion.Channels = append(builder.fusion.Channels, key.isChannelVector)
-			}
-			part.In = append(part.In, FusedArg{Part: -1, Index: index})
-		}
-	}
-	builder.recordOutputs(i, member, keep)
-	builder.fusion.Parts = append(builder.fusion.Parts, part)
-	return nil
-}
-
-// inline inlines the expressions of the parts into one. A complex value has two components: 0 is real, 1 imaginary.
-func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
-	var dtypes []tensor.DType
-	anchor, shift := builder.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
-	if anchor > 0 {
-		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchor
-	}
-	for _, arg := range builder.node.In[anchor:] {
-		dtypes = append(dtypes, arg.Type().DType)
-	}
-	exprBuilder := expr.NewBuilder(dtypes...)
-	outputs := make([][]expr.Output, len(parts))
-	for i, member := range parts {
-		switch isAttention := builder.fusion.ViewShapes != nil; {
-		case i == 0 && anchor > 0:
-			outputs[i] = []expr.Output{exprBuilder.Real(exprBuilder.Load(0))}
-			continue
-		// Views and the second product are not part of the expression: each stands for the value of its first operand.
-		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
-			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
-			continue
-		}
-		code, operandOf, err := fuser.partExpression(member, builder.fusion.Mask != nil)
-		if err != nil {
-			return fmt.Errorf("%q: %w", member.Name, err)
-		}
-		partOperands := builder.fusion.Parts[i].In
-		outputs[i] = exprBuilder.Inline(code, func(operand, component int) expr.Value {
-			arg := partOperands[operandOf(operand)]
-			switch {
-			case arg.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
-				return exprBuilder.Number(code.In[operand], arg.Number, component)
-			case arg.Part >= 0 && component == 0:
-				return outputs[arg.Part][arg.Index].Re
-			case arg.Part >= 0:
-				return outputs[arg.Part][arg.Index].Im
-			case component == 0:
-				return exprBuilder.Load(arg.Index + shift)
-			}
-			return exprBuilder.LoadImag(arg.Index + shift)
-		})
-	}
-	results := make([]expr.Output, len(builder.fusion.Results))
-	for i, result := range builder.fusion.Results {
-		results[i] = outputs[result[0]][result[1]]
-	}
-	code, err := exprBuilder.Build(results...)
-	builder.fusion.code = code
-	if err == nil && anchor > 0 && builder.fusion.hostResult() < 0 { // no result has room for the anchor's result
-		err = errNoRoom
-	}
-	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
-	return err
-}
-
-// partExpression returns the expression of a part. Operand i of the expression reads operand operandOf(i) of the part.
-// hasMask means that the group folds dimensions, so that parts may be row programs.
-func (f *Fuser) partExpression(n *graph.Node, hasMask bool) (code *expr.Code, operandOf func(int) int, err error) {
-	if hasMask && n.Op.Expression == nil {
-		rows := f.Rows(n)
-		if rows == nil {
-			return nil, nil, errNoExpression
-		}
-		return rows.Code, func(i int) int { return rows.In[i] }, nil
-	}
-	code, err = f.Expression(n)
-	return code, func(i int) int { return i }, err
 }

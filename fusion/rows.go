@@ -13,33 +13,46 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowWorkerBytes is the maximum memory of a worker for stored rows, in bytes. If rows need more memory, [CompileRows]
-// leaves the call to another kernel.
-const rowWorkerBytes = 4 << 20
-
 // LowerRows returns the kernel of a row program, an expression that folds rows: see [graph.Rows]. Loops without machine
-// code are interpreted.
-func LowerRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
-	plan, err := planRows(r, call)
+// code are interpreted. LowerRows describes all operands and outputs in the shape of the rows ([RowMetas]), compiles
+// the program for these layouts (package rowprog), and translates the plan to the phases of a kernel.
+func LowerRows(rows *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
+	plan, err := planRows(rows, call)
 	if err != nil {
 		return nil, err
 	}
-	return rowKernel(r, call, plan), nil
+	return rowKernel(rows, call, plan), nil
 }
 
 // CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if a loop has no machine
 // code, or if a worker would need more than 4 MiB for stored rows. The op then uses its other kernel.
-func CompileRows(r *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
-	plan, err := planRows(r, call)
+func CompileRows(rows *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
+	plan, err := planRows(rows, call)
 	if err != nil || !plan.Compiled() || plan.WorkerScratch() > rowWorkerBytes {
 		return nil, err
 	}
-	return rowKernel(r, call, plan), nil
+	return rowKernel(rows, call, plan), nil
 }
 
-// rowprogDirection translates the loop directions of package graph to package rowprog.
-var rowprogDirection = [...]rowprog.Direction{graph.AnyDirection: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
-	graph.ByColumns: rowprog.ByColumns}
+// rowWorkerBytes is the maximum memory of a worker for stored rows, in bytes. If rows need more memory, [CompileRows]
+// leaves the call to another kernel.
+const rowWorkerBytes = 4 << 20
+
+// planRows compiles the row program for the layouts of the call.
+func planRows(rows *graph.Rows, call *graph.Call) (rowPlan, error) {
+	outs, ins, err := RowMetas(rows, call)
+	if err != nil {
+		return nil, err
+	}
+	fullShape, direction := rowShapeOf(rows, call), rowprogDirection[rows.Direction]
+	// NewPieces returns nil if the program cannot be cut into pieces.
+	if rows.SplitsRows(fullShape) || rows.UnsuitedReason(fullShape) != "" {
+		if pieces, err := rowprog.NewPieces(rows.Code, outs, ins, rows.Mask, direction); pieces != nil || err != nil {
+			return pieces, err
+		}
+	}
+	return rowprog.New(rows.Code, outs, ins, rows.Mask, direction)
+}
 
 // rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces. InPlace lists
 // pairs of indices, of an output and of an operand that it may overwrite.
@@ -55,97 +68,87 @@ type rowPlan interface {
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
-// rowKernel returns the kernel of a plan.
-func rowKernel(r *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
-	runner := &rowRunner{plan: plan, operands: r.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
-	kernel := &graph.Kernel{Scratch: plan.Scratch(), WorkerScratch: plan.WorkerScratch(), Code: plan.Listings}
-	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(r, call)))
-	for phase := range plan.Phases() {
-		run := func(m *graph.Mem, chunk int) error { return runner.run(m, phase, chunk) }
-		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
-	}
-	for _, pair := range plan.InPlace() {
-		if in := r.In[pair[1]]; slices.Equal(call.Meta(in).Shape, call.Out[pair[0]].Shape) {
-			kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: pair[0], In: in})
-		}
-	}
-	return kernel
-}
+// rowprogDirection translates the loop directions of package graph to package rowprog.
+var rowprogDirection = [...]rowprog.Direction{graph.AnyDirection: rowprog.AnyDirection, graph.ByRows: rowprog.ByRows,
+	graph.ByColumns: rowprog.ByColumns}
 
 // rowShapeOf returns the shape to which all operands are broadcast.
-func rowShapeOf(r *graph.Rows, call *graph.Call) []int {
-	if r.Shape != nil {
-		return r.Shape
+func rowShapeOf(rows *graph.Rows, call *graph.Call) []int {
+	if rows.Shape != nil {
+		return rows.Shape
 	}
 	return call.Meta(0).Shape
 }
 
-// planRows compiles the row program for the layouts of the call.
-func planRows(r *graph.Rows, call *graph.Call) (rowPlan, error) {
-	outs, ins, err := RowMetas(r, call)
-	if err != nil {
-		return nil, err
-	}
-	fullShape, direction := rowShapeOf(r, call), rowprogDirection[r.Direction]
-	// NewPieces returns nil if the program cannot be cut into pieces.
-	if r.SplitsRows(fullShape) || r.UnsuitedReason(fullShape) != "" {
-		if pieces, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, direction); pieces != nil || err != nil {
-			return pieces, err
-		}
-	}
-	return rowprog.New(r.Code, outs, ins, r.Mask, direction)
-}
-
 // RowMetas returns the layouts of the outputs and operands of a row program, for a call. The layouts have the rank of
-// the program's mask. A dimension along which a value is broadcast or reduced has size 1 or stride 0.
-func RowMetas(r *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
-	if r == nil || r.Code == nil || call == nil {
+// the program's mask. A dimension along which a value is broadcast or reduced has size 1 or stride 0. For example, a
+// mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the output [2, 6, 1]. With 3 ChannelGroups,
+// the layouts of a group norm of x are [2, 3, 2, 4].
+func RowMetas(rows *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
+	if rows == nil || rows.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")
 	}
-	fullShape := rowShapeOf(r, call)
-	if r.ChannelGroups != 0 && (r.ChannelGroups < 0 || len(fullShape) < 2 || fullShape[1]%r.ChannelGroups != 0) {
+	fullShape := rowShapeOf(rows, call)
+	groups := rows.ChannelGroups
+	if groups != 0 && (groups < 0 || len(fullShape) < 2 || fullShape[1]%groups != 0) {
 		return nil, nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(fullShape),
-			r.ChannelGroups)
+			groups)
 	}
-	if len(r.Mask) != r.Rank(len(fullShape)) {
-		return nil, nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(r.Mask),
+	if len(rows.Mask) != rows.Rank(len(fullShape)) {
+		return nil, nil, fmt.Errorf("a mask of %d dimensions does not fit shape %s", len(rows.Mask),
 			tensor.ListString(fullShape))
 	}
-	for i, meta := range call.Out {
-		keepsDims := meta.Rank() == len(fullShape)
-		switch {
-		case slices.Equal(meta.Shape, fullShape):
-			meta = splitRows(r, meta)
-		case r.ChannelGroups != 0:
-			return nil, nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i,
-				tensor.ListString(meta.Shape))
-		case !slices.Equal(meta.Shape, rule.ReduceShape(fullShape, r.Mask, keepsDims)):
-			return nil, nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
-				tensor.ListString(meta.Shape))
-		default:
-			meta = rule.ReduceOutput(meta, r.Mask, keepsDims)
-		}
-		outs = append(outs, meta)
-	}
-	for k, i := range r.In {
-		if i < 0 || i >= len(call.In) || call.In[i].Kind != graph.TensorArg {
-			return nil, nil, errors.New("an operand of a row program is not a tensor")
-		}
-		meta := call.Meta(i)
-		if r.IsAlongChannels(k) {
-			if meta.Rank() != 1 || len(fullShape) < 2 {
-				return nil, nil, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i,
-					tensor.ListString(meta.Shape))
-			}
-			meta = alongChannels(meta, len(fullShape))
-		}
-		meta, err := meta.Expand(fullShape)
+	for i := range call.Out {
+		meta, err := rowOutMeta(rows, call, i, fullShape)
 		if err != nil {
 			return nil, nil, err
 		}
-		ins = append(ins, splitRows(r, meta))
+		outs = append(outs, meta)
+	}
+	for k := range rows.In {
+		meta, err := rowInMeta(rows, call, k, fullShape)
+		if err != nil {
+			return nil, nil, err
+		}
+		ins = append(ins, meta)
 	}
 	return outs, ins, nil
+}
+
+// rowOutMeta returns the layout of output i of a row program.
+func rowOutMeta(rows *graph.Rows, call *graph.Call, i int, fullShape []int) (meta tensor.Meta, err error) {
+	meta = call.Out[i]
+	keepsDims := meta.Rank() == len(fullShape)
+	switch {
+	case slices.Equal(meta.Shape, fullShape):
+		return splitRows(rows, meta), nil
+	case rows.ChannelGroups != 0:
+		return meta, fmt.Errorf("result %d has shape %s, not the shape of the operand", i, tensor.ListString(meta.Shape))
+	case !slices.Equal(meta.Shape, rule.ReduceShape(fullShape, rows.Mask, keepsDims)):
+		return meta, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
+			tensor.ListString(meta.Shape))
+	}
+	return rule.ReduceOutput(meta, rows.Mask, keepsDims), nil
+}
+
+// rowInMeta returns the layout of operand k of a row program.
+func rowInMeta(rows *graph.Rows, call *graph.Call, k int, fullShape []int) (meta tensor.Meta, err error) {
+	i := rows.In[k]
+	if i < 0 || i >= len(call.In) || call.In[i].Kind != graph.TensorArg {
+		return meta, errors.New("an operand of a row program is not a tensor")
+	}
+	meta = call.Meta(i)
+	if rows.IsAlongChannels(k) {
+		if meta.Rank() != 1 || len(fullShape) < 2 {
+			return meta, fmt.Errorf("operand %d of shape %s is not a vector along dimension 1", i,
+				tensor.ListString(meta.Shape))
+		}
+		meta = alongChannels(meta, len(fullShape))
+	}
+	if meta, err = meta.Expand(fullShape); err != nil {
+		return meta, err
+	}
+	return splitRows(rows, meta), nil
 }
 
 // alongChannels returns a vector as a value of the given rank whose dimension 1 is the vector.
@@ -157,14 +160,31 @@ func alongChannels(meta tensor.Meta, rank int) tensor.Meta {
 }
 
 // splitRows returns meta, a value of the full shape, with dimension 1 split into r.ChannelGroups parts.
-func splitRows(r *graph.Rows, meta tensor.Meta) tensor.Meta {
-	if r.ChannelGroups == 0 {
+func splitRows(rows *graph.Rows, meta tensor.Meta) tensor.Meta {
+	if rows.ChannelGroups == 0 {
 		return meta
 	}
-	size := meta.Shape[1] / r.ChannelGroups
-	meta.Shape = slices.Concat(meta.Shape[:1], []int{r.ChannelGroups, size}, meta.Shape[2:])
+	size := meta.Shape[1] / rows.ChannelGroups
+	meta.Shape = slices.Concat(meta.Shape[:1], []int{rows.ChannelGroups, size}, meta.Shape[2:])
 	meta.Strides = slices.Concat(meta.Strides[:1], []int{meta.Strides[1] * size, meta.Strides[1]}, meta.Strides[2:])
 	return meta
+}
+
+// rowKernel returns the kernel of a plan.
+func rowKernel(rows *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
+	runner := &rowRunner{plan: plan, operands: rows.In, numOuts: len(call.Out), numAddresses: len(call.Out) + len(call.In)}
+	kernel := &graph.Kernel{Scratch: plan.Scratch(), WorkerScratch: plan.WorkerScratch(), Code: plan.Listings}
+	kernel.Arithmetic = plan.ElementNS() * float64(tensor.Numel(rowShapeOf(rows, call)))
+	for phase := range plan.Phases() {
+		run := func(m *graph.Mem, chunk int) error { return runner.run(m, phase, chunk) }
+		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
+	}
+	for _, pair := range plan.InPlace() {
+		if in := rows.In[pair[1]]; slices.Equal(call.Meta(in).Shape, call.Out[pair[0]].Shape) {
+			kernel.InPlace = append(kernel.InPlace, graph.InPlace{Out: pair[0], In: in})
+		}
+	}
+	return kernel
 }
 
 // rowRunner runs the chunks of a kernel.

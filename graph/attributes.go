@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -16,6 +17,10 @@ import (
 
 // attributes are the attributes of a node as the user gave them, before they are decoded into Node.Attrs. They may
 // refer to symbols and to values of the graph. Nodes of a file that have equal attributes share one attributes struct.
+// For example, a slice along dimension 1, whose end is a symbol and whose step is a value of the graph, has
+//
+//	given: Attrs{"dim": 1, "end": "n - 1", "step": ValueRef{step}}
+//	refs:  [{"step", step}]
 type attributes struct {
 	given Attrs
 	refs  []attrRef // the attributes that are values of the graph, sorted by name
@@ -26,6 +31,13 @@ type attrRef struct {
 	attr  string
 	value *Value
 }
+
+// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a
+// graph file it is {"value": "name"}.
+//
+// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
+// nodes that depend on it are planned only after the value is computed.
+type ValueRef struct{ Value *Value }
 
 // attributesOf returns the attributes struct for the given attributes, or nil if none are given.
 func attributesOf(given Attrs) *attributes {
@@ -39,12 +51,7 @@ func attributesOf(given Attrs) *attributes {
 		}
 	}
 	if len(created.refs) > 1 {
-		sorted.Func(created.refs, func(first, second attrRef) int {
-			if first.attr < second.attr {
-				return -1
-			}
-			return 1
-		})
+		sorted.Func(created.refs, func(first, second attrRef) int { return cmp.Compare(first.attr, second.attr) })
 	}
 	return created
 }
@@ -84,6 +91,20 @@ func (n *Node) AttrRefs() []*Value {
 		values = append(values, ref.value)
 	}
 	return values
+}
+
+// SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The
+// graph must be inferred again.
+func (n *Node) SetAttr(name string, value any) {
+	if n == nil {
+		return
+	}
+	given := maps.Clone(n.givenAttrs())
+	if given == nil {
+		given = Attrs{}
+	}
+	given[name] = value
+	n.attrs, n.Attrs = attributesOf(given), nil
 }
 
 // AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]), in the
@@ -169,13 +190,6 @@ func (a *attributes) withData(dataOf func(*Value) *tensor.Tensor) (given Attrs, 
 	return given, true, nil
 }
 
-// maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
-const maxAttrElements = 1 << 16
-
-// elementList has the elements of a tensor that is given as an attribute. A list of length 1 is also accepted as a
-// number.
-type elementList []any
-
 // attrFromTensor returns the elements of a tensor in the form of an attribute.
 func attrFromTensor(t *tensor.Tensor) (any, error) {
 	if t.Numel() > maxAttrElements {
@@ -205,10 +219,18 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	return list, nil
 }
 
+// maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
+const maxAttrElements = 1 << 16
+
+// elementList has the elements of a tensor that is given as an attribute. A list of length 1 is also accepted as a
+// number.
+type elementList []any
+
 // In aten's schemas, an argument that is a plain number is an attribute: masked_fill(self, mask, value=0),
 // pow(self=2, exponent). In a graph such an argument is an operand, so that one op accepts both numbers and
 // tensors. If the user gives the number as an attribute, the attribute is moved to the operands when the
-// node is made.
+// node is made: masked_fill of (x, mask) with the attribute value=0 becomes masked_fill of (x, mask, 0). splitNumbers
+// returns the numbers [nil, nil, 0], and addNumbers adds them to the operands.
 
 // attrName returns the name that aten's schema gives the operand if it is a number.
 func (p Param) attrName() string {
@@ -228,8 +250,7 @@ func (op *Op) numberOperand(name string) int {
 		return -1
 	}
 	return slices.IndexFunc(op.Params, func(p Param) bool {
-		return p.AcceptsNumber && !p.Variadic &&
-			p.attrName() == name
+		return p.AcceptsNumber && !p.Variadic && p.attrName() == name
 	})
 }
 
@@ -311,27 +332,6 @@ func numberArg(given any) (Arg, error) {
 		return Arg{}, fmt.Errorf("want a number, got %v", given)
 	}
 	return Arg{Kind: NumberArg, Number: number}, nil
-}
-
-// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a
-// graph file it is {"value": "name"}.
-//
-// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
-// nodes that depend on it are planned only after the value is computed.
-type ValueRef struct{ Value *Value }
-
-// SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The
-// graph must be inferred again.
-func (n *Node) SetAttr(name string, value any) {
-	if n == nil {
-		return
-	}
-	given := maps.Clone(n.givenAttrs())
-	if given == nil {
-		given = Attrs{}
-	}
-	given[name] = value
-	n.attrs, n.Attrs = attributesOf(given), nil
 }
 
 // identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared

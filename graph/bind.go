@@ -13,7 +13,7 @@ import (
 // Bind sets the sizes of symbols, decodes attributes that depend on them, and infers the graph. sizes has the sizes by
 // symbol. A symbol without a size gets its hint ([Bounds.Hint]). Without a hint it gets the smallest size over 1 within
 // its bounds, because sizes 0 and 1 permit layouts that are invalid for larger sizes. [Graph.Assumed] lists such
-// symbols.
+// symbols. For example, Bind(map[string]int{"n": 8}) gives an input of shape [n, m, 3] the shape [8, 2, 3].
 func (g *Graph) Bind(sizes map[string]int) error {
 	if err := g.BindWithoutInference(sizes); err != nil {
 		return err
@@ -30,48 +30,14 @@ func (g *Graph) BindWithoutInference(sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}
-	g.sizes = map[string]sym.Int{}
-	for _, name := range sorted.Keys(g.Symbols) {
-		bounds := g.Symbols[name]
-		size, ok := sizes[name]
-		if ok {
-			g.clearAssumed(name)
-		} else {
-			size = bounds.assumedSize()
-			g.Assume(name, size)
-		}
-		if size < bounds.Min || bounds.Max > 0 && size > bounds.Max {
-			return fmt.Errorf("%s=%d is outside its bounds: %s", g.SymbolText(name), size, bounds.text())
-		}
-		g.sizes[name] = sym.Of(size)
+	if err := g.bindSymbols(sizes); err != nil {
+		return err
 	}
-	for _, v := range g.Inputs {
-		if v.Dims == nil {
-			continue
-		}
-		declared, err := v.decl.Type(g.sizes)
-		if err != nil {
-			return g.valueError(v, err)
-		}
-		v.Type = declared
-		v.Meta, _ = declared.Meta()
+	if err := g.setInputTypes(); err != nil {
+		return err
 	}
 	g.decodeAll()
 	return nil
-}
-
-// SymbolNamed returns the symbol that has the given name in the graph or in the file ([Bounds.NameInFile]). ok is false
-// if no symbol has that name.
-func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
-	if _, ok := g.Symbols[name]; ok {
-		return name, true
-	}
-	for symbol, bounds := range g.Symbols {
-		if bounds.NameInFile == name && name != "" {
-			return symbol, true
-		}
-	}
-	return "", false
 }
 
 // SizesBySymbol returns the given sizes in a new map whose keys are symbols. The keys of given are any names that
@@ -93,12 +59,86 @@ func (g *Graph) SizesBySymbol(given map[string]int) (map[string]int, error) {
 	return sizes, nil
 }
 
+// SymbolNamed returns the symbol that has the given name in the graph or in the file ([Bounds.NameInFile]). ok is false
+// if no symbol has that name.
+func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
+	if _, ok := g.Symbols[name]; ok {
+		return name, true
+	}
+	for symbol, bounds := range g.Symbols {
+		if bounds.NameInFile == name && name != "" {
+			return symbol, true
+		}
+	}
+	return "", false
+}
+
+// bindSymbols sets g.sizes: a given or an assumed size for each symbol.
+func (g *Graph) bindSymbols(sizes map[string]int) error {
+	g.sizes = map[string]sym.Int{}
+	for _, name := range sorted.Keys(g.Symbols) {
+		bounds := g.Symbols[name]
+		size, ok := sizes[name]
+		if ok {
+			g.clearAssumed(name)
+		} else {
+			size = bounds.assumedSize()
+			g.Assume(name, size)
+		}
+		if size < bounds.Min || bounds.Max > 0 && size > bounds.Max {
+			return fmt.Errorf("%s=%d is outside its bounds: %s", g.SymbolText(name), size, bounds.text())
+		}
+		g.sizes[name] = sym.Of(size)
+	}
+	return nil
+}
+
+// assumedSize returns the size that an unbound symbol gets in [Graph.Bind].
+func (b Bounds) assumedSize() int {
+	if b.Hint != nil {
+		return *b.Hint
+	}
+	return b.Clamp(2)
+}
+
+// Clamp returns the size nearest to n within the bounds.
+func (b Bounds) Clamp(n int) int {
+	if n = max(n, b.Min); b.Max > 0 {
+		n = min(n, b.Max)
+	}
+	return n
+}
+
+// text formats the bounds for messages.
+func (b Bounds) text() string {
+	if b.Max > 0 {
+		return fmt.Sprintf("min %d, max %d", b.Min, b.Max)
+	}
+	return fmt.Sprintf("min %d, no max", b.Min)
+}
+
 // SymbolText returns the text of a symbol for messages: its name, and also its name in the file if the two differ.
 func (g *Graph) SymbolText(symbol string) string {
 	if nameInFile := g.Symbols[symbol].NameInFile; nameInFile != "" && nameInFile != symbol {
 		return fmt.Sprintf("%s (%s)", symbol, nameInFile)
 	}
 	return symbol
+}
+
+// setInputTypes sets the types of the inputs with symbolic dimensions from g.sizes.
+func (g *Graph) setInputTypes() error {
+	for _, v := range g.Inputs {
+		if v.Dims == nil {
+			continue
+		}
+		declared, err := v.decl.Type(g.sizes)
+		if err != nil {
+			return g.valueError(v, err)
+		}
+		v.Type = declared
+		v.Meta, _ = declared.Meta()
+	}
+	return nil
 }
 
 // decodeAll decodes attributes that depend on symbols or are not yet decoded. Attributes that several nodes share are
@@ -129,30 +169,6 @@ func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 		}
 	}
 	return false
-}
-
-// assumedSize returns the size that an unbound symbol gets in [Graph.Bind].
-func (b Bounds) assumedSize() int {
-	if b.Hint != nil {
-		return *b.Hint
-	}
-	return b.Clamp(2)
-}
-
-// Clamp returns the size nearest to n within the bounds.
-func (b Bounds) Clamp(n int) int {
-	if n = max(n, b.Min); b.Max > 0 {
-		n = min(n, b.Max)
-	}
-	return n
-}
-
-// text formats the bounds for messages.
-func (b Bounds) text() string {
-	if b.Max > 0 {
-		return fmt.Sprintf("min %d, max %d", b.Min, b.Max)
-	}
-	return fmt.Sprintf("min %d, no max", b.Min)
 }
 
 // withInputs returns an inferred copy of the graph whose inputs have the given metas, in order.

@@ -12,7 +12,13 @@ import (
 )
 
 // This file builds graphs in Go. A method that fails records its error for [Graph.Err], so that callers need not check
-// each call.
+// each call. For example:
+//
+//	g := graph.New("net", kernels.Lookup)
+//	x := g.Input("x", tensor.Float32, 2, 3)
+//	sum := g.Apply("add", nil, x, 1)[0]    // inferred at once: [2, 3]
+//	g.Output("y", g.Apply("relu", nil, sum)[0].Named("y"))
+//	err := g.Err()
 
 // Input adds a row-major input. If it fails, the graph records the error for [Graph.Err], and Input returns a
 // placeholder value; this holds for all builder methods. Nodes and outputs that depend on a placeholder are omitted
@@ -32,6 +38,11 @@ func (g *Graph) InputFormat(name string, dtype tensor.DType, format tensor.Memor
 	return v
 }
 
+// InputDims adds an input with sizes and a memory format: see [Graph.InputDecl]. NoFormat means row-major.
+func (g *Graph) InputDims(name string, dtype tensor.DType, format tensor.MemoryFormat, dims ...Dim) *Value {
+	return g.InputDecl(name, Decl{DType: dtype, Dims: dims, Layout: Pin{Format: format}})
+}
+
 // InputMeta adds an input of any layout.
 func (g *Graph) InputMeta(name string, meta tensor.Meta) *Value {
 	if err := meta.Check(); err != nil {
@@ -43,23 +54,6 @@ func (g *Graph) InputMeta(name string, meta tensor.Meta) *Value {
 	g.Inputs = append(g.Inputs, v)
 	g.addValue(v)
 	return v
-}
-
-// InputDims adds an input with sizes and a memory format: see [Graph.InputDecl]. NoFormat means row-major.
-func (g *Graph) InputDims(name string, dtype tensor.DType, format tensor.MemoryFormat, dims ...Dim) *Value {
-	return g.InputDecl(name, Decl{DType: dtype, Dims: dims, Layout: Pin{Format: format}})
-}
-
-// reject records an error of an input or a constant and returns a placeholder for the value.
-func (g *Graph) reject(name string, err error) *Value {
-	g.recordError(err)
-	v := g.placeholder(name)
-	return &v
-}
-
-// placeholder returns the placeholder of a rejected value: a 0-dim float32.
-func (g *Graph) placeholder(name string) Value {
-	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
 // Constant adds a constant. The graph keeps t, which must not change.
@@ -115,6 +109,60 @@ func (g *Graph) OutputPinned(name string, v *Value, pin Pin) *Graph {
 	return g
 }
 
+// Apply adds a node for any op of the catalogue and returns its outputs. An operand is a *Value, a Go number or bool,
+// or nil for an absent operand. For the ops of package kernels, package op has typed functions. Apply is for other ops
+// and for importers.
+//
+// If Apply fails, it records the error for [Graph.Err] and returns a placeholder for each named output of the op, so
+// that building can continue.
+func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
+	return g.ApplyN(op, 0, attrs, operands...)
+}
+
+// ApplyN is [Graph.Apply] for a node with count results. Callers use ApplyN if inference cannot determine
+// the number of results. If count is 0, inference determines the number.
+//
+//go:noinline
+func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
+	const isExact = false
+	return g.applyCount(op, count, isExact, attrs, operands)
+}
+
+// ApplyExactly is [Graph.Apply] for a node that must have exactly count results. It fails if inference finds another
+// number.
+func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
+	const isExact = true
+	return g.applyCount(op, count, isExact, attrs, operands)
+}
+
+// Named renames the value, and its node if the value is the node's only result.
+func (v *Value) Named(name string) *Value {
+	g := v.ownerGraph()
+	renamesNode := v.Node != nil && len(v.Node.Out) == 1
+	switch {
+	case v.isPlaceholder() || v.Name == name:
+		return v
+	case name == "" || g.nameIndex().values[name] != nil || renamesNode && g.nameIndex().node(name) != nil:
+		g.recordError(g.nameError(name))
+		return v
+	}
+	g.Rename(v, name)
+	if n := v.Node; renamesNode {
+		delete(g.nameIndex().nodes, n.Name)
+		n.Name = name
+	}
+	return v
+}
+
+// ownerGraph returns the graph of the value. It panics for a value that was not made by a graph, because no graph could
+// record the error.
+func (v *Value) ownerGraph() *Graph {
+	if v == nil || v.graph == nil {
+		panic("graph: the value was not made by a graph")
+	}
+	return v.graph
+}
+
 // Err returns all errors of builder methods, joined, or nil. Each error names its node.
 //
 //go:noinline
@@ -143,28 +191,16 @@ func (g *Graph) addValue(v *Value) {
 	names.values[v.Name] = v
 }
 
-// Apply adds a node for any op of the catalogue and returns its outputs. An operand is a *Value, a Go number or bool,
-// or nil for an absent operand. For the ops of package kernels, package op has typed functions. Apply is for other ops
-// and for importers.
-//
-// If Apply fails, it records the error for [Graph.Err] and returns a placeholder for each named output of the op, so
-// that building can continue.
-func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
-	return g.ApplyN(op, 0, attrs, operands...)
+// reject records an error of an input or a constant and returns a placeholder for the value.
+func (g *Graph) reject(name string, err error) *Value {
+	g.recordError(err)
+	v := g.placeholder(name)
+	return &v
 }
 
-// ApplyN is [Graph.Apply] for a node with count results. Callers use ApplyN if inference cannot determine
-// the number of results. If count is 0, inference determines the number.
-//
-//go:noinline
-func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
-	return g.applyCount(op, count, false, attrs, operands)
-}
-
-// ApplyExactly is [Graph.Apply] for a node that must have exactly count results. It fails if inference finds another
-// number.
-func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
-	return g.applyCount(op, count, true, attrs, operands)
+// placeholder returns the placeholder of a rejected value: a 0-dim float32.
+func (g *Graph) placeholder(name string) Value {
+	return Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
 // applyCount is [Graph.ApplyN], and with isExact set [Graph.ApplyExactly].
@@ -182,36 +218,27 @@ func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, oper
 		nodeErr.File, nodeErr.Line = callSite()
 		g.recordError(nodeErr)
 	}
-	// The number of placeholders is the number of results that the caller expects.
-	count = min(max(count, 1), maxOutputs)
-	if n.Op != nil && !isExact {
-		count = max(len(n.Op.Outputs), count)
-	}
-	placeholders := make([]*Value, count)
-	for i := range placeholders {
-		v := g.placeholder(n.Name)
-		v.Node, v.Index = n, i
-		placeholders[i] = &v
-	}
-	return placeholders
+	return g.placeholders(n, count, isExact)
 }
 
 // maxOutputs is the maximum of the parameter count of [Graph.ApplyN].
 const maxOutputs = 1 << 20
 
-// clone returns a copy of the map and of the slices in it. Later changes of the original do not affect the copy.
-func (a Attrs) clone() Attrs {
-	copied := maps.Clone(a)
-	for name, v := range copied {
-		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && !list.IsNil() {
-			copied[name] = reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, list.Len()), list).Interface()
-		}
+// placeholders returns the placeholders of the results of a rejected node. Their number is the number of results that
+// the caller expects.
+func (g *Graph) placeholders(n *Node, count int, isExact bool) []*Value {
+	count = min(max(count, 1), maxOutputs)
+	if n.Op != nil && !isExact {
+		count = max(len(n.Op.Outputs), count)
 	}
-	return copied
+	values := make([]*Value, count)
+	for i := range values {
+		v := g.placeholder(n.Name)
+		v.Node, v.Index = n, i
+		values[i] = &v
+	}
+	return values
 }
-
-// errRejected is the error of a node that uses the output of a rejected node.
-var errRejected = errors.New("depends on a rejected node")
 
 // apply infers node n with the given operands and attributes, and adds it and its results to the graph. For count and
 // isExact see applyCount.
@@ -243,20 +270,40 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	if err := n.setInferred(results); err != nil {
 		return err
 	}
+	g.addInferred(n)
+	return nil
+}
+
+// errRejected is the error of a node that uses the output of a rejected node.
+var errRejected = errors.New("depends on a rejected node")
+
+// addInferred adds a node and its results to the graph. A single result has the name of the node; several results have
+// names such as split_0 and split_1.
+func (g *Graph) addInferred(n *Node) {
 	g.assignNodeNumber(n)
 	names := g.nameIndex()
-	if len(results) > 1 {
+	if len(n.Out) > 1 {
 		names.nodes[n.Name] = n
 	}
 	for i, v := range n.Out {
-		if len(results) > 1 {
+		if len(n.Out) > 1 {
 			v.Name = g.UniqueName(fmt.Sprintf("%s_%d", n.Name, i))
 		}
 		g.assignNumber(v)
 		names.values[v.Name] = v
 	}
 	g.Nodes = append(g.Nodes, n)
-	return nil
+}
+
+// clone returns a copy of the map and of the slices in it. Later changes of the original do not affect the copy.
+func (a Attrs) clone() Attrs {
+	copied := maps.Clone(a)
+	for name, v := range copied {
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && !list.IsNil() {
+			copied[name] = reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, list.Len()), list).Interface()
+		}
+	}
+	return copied
 }
 
 // setInputs sets the operands and attributes of a node of g.
@@ -420,32 +467,4 @@ func (n *Node) checkList(param Param, first int) error {
 		}
 	}
 	return nil
-}
-
-// ownerGraph returns the graph of the value. It panics for a value that was not made by a graph, because no graph could
-// record the error.
-func (v *Value) ownerGraph() *Graph {
-	if v == nil || v.graph == nil {
-		panic("graph: the value was not made by a graph")
-	}
-	return v.graph
-}
-
-// Named renames the value, and its node if the value is the node's only result.
-func (v *Value) Named(name string) *Value {
-	g := v.ownerGraph()
-	switch {
-	case v.isPlaceholder() || v.Name == name:
-		return v
-	case name == "" || g.nameIndex().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
-		g.nameIndex().node(name) != nil:
-		g.recordError(g.nameError(name))
-		return v
-	}
-	g.Rename(v, name)
-	if n := v.Node; n != nil && len(n.Out) == 1 {
-		delete(g.nameIndex().nodes, n.Name)
-		n.Name = name
-	}
-	return v
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Call is one application of an op. It is the argument of the functions of an Op, such as Infer and Compile.
+// Call is one application of an op. It is the argument of the functions of an Op, such as Infer and Compile. For
+// example, the call of a sum has x in In, and its dimension 1 in the struct of Attrs. If x is float32 of shape [2, 3],
+// Out is float32 of shape [2] after inference.
 type Call struct {
 	In    []Arg         // operands
 	Attrs any           // pointer to the struct of decoded attributes, which the op defines
@@ -68,9 +70,6 @@ func (a Arg) Type() tensor.Type {
 	}
 	return a.Value.Type
 }
-
-// IsInPlace reports whether operand i is already in its slice of the result: see [Call.InPlace].
-func (c *Call) IsInPlace(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
 // Meta returns the meta of the operand's value, a 0-dim meta for a number, and the zero Meta for an absent operand.
 func (a Arg) Meta() tensor.Meta {
@@ -137,6 +136,9 @@ func (c *Call) Const(i int) *tensor.Tensor {
 func (c *Call) IsConstant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
 }
+
+// IsInPlace reports whether operand i is already in its slice of the result: see [Call.InPlace].
+func (c *Call) IsInPlace(i int) bool { return i >= 0 && i < len(c.InPlace) && c.InPlace[i] }
 
 // Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
 // NoAlias. If the output shares storage, the offset of Type counts from the start of that storage.
@@ -225,11 +227,14 @@ func (walk Walk) HasInferredLayouts() bool {
 // ResultLayout returns the layout of result i under the walk. meta is the inferred layout. If meta is already dense in
 // the walk's order, ResultLayout returns meta unchanged.
 func (walk Walk) ResultLayout(i int, meta tensor.Meta) tensor.Meta {
-	if i < 0 || i >= len(walk.ResultOrders) || walk.ResultOrders[i] == "" || walk.ResultOrders[i].Rank() != meta.Rank() ||
-		walk.ResultOrders[i].Matches(meta) {
+	if i < 0 || i >= len(walk.ResultOrders) {
 		return meta
 	}
-	return meta.WithStrides(walk.ResultOrders[i].Strides(meta.Shape))
+	order := walk.ResultOrders[i]
+	if order == "" || order.Rank() != meta.Rank() || order.Matches(meta) {
+		return meta
+	}
+	return meta.WithStrides(order.Strides(meta.Shape))
 }
 
 // producesLayouts reports whether the results in call.Out have the layouts of the walk.

@@ -10,7 +10,11 @@ import (
 )
 
 // This file finds the slice of a concatenation's result that belongs to each operand. Passes can write an operand
-// directly into its slice.
+// directly into its slice. For example, a of shape [2, 3] and b of shape [2, 2] are concatenated along dimension 1. The
+// result has the strides [5, 1], and so have the slices, at the offsets 0 and 3:
+//
+//	a a a b b
+//	a a a b b
 
 // Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the slice of the result that contains
 // each operand. An operand without elements may have the zero Type. Places returns nil for other nodes.
@@ -32,17 +36,17 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	start := sym.Int{} // first index of the next slice in dim: the sum of the sizes of earlier operands
 	places := make([]tensor.Type, len(n.In))
 	shapes := make([]sym.Int, rank*len(n.In)) // memory of all Shapes
-	for i, a := range n.In {
-		t := a.Type()
-		if len(t.Shape) != rank {
+	for i, arg := range n.In {
+		operand := arg.Type()
+		if len(operand.Shape) != rank {
 			continue // an operand without elements: see concatDim
 		}
 		places[i] = out
 		places[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
 		copy(places[i].Shape, out.Shape)
-		places[i].Shape[dim] = t.Shape[dim]
+		places[i].Shape[dim] = operand.Shape[dim]
 		places[i].Offset = out.Offset.Add(start.Mul(out.Strides[dim]))
-		start = start.Add(t.Shape[dim])
+		start = start.Add(operand.Shape[dim])
 	}
 	return places
 }
@@ -50,7 +54,10 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 // concatDim returns the dimension along which the node concatenates its operands. It returns false if the node does not
 // concatenate.
 func (n *Node) concatDim() (dim int, ok bool) {
-	if n == nil || n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
+	if n == nil || n.Op == nil || n.Op.ConcatDim == nil {
+		return 0, false
+	}
+	if len(n.Out) != 1 || n.Out[0].Alias != nil {
 		return 0, false
 	}
 	rank := n.Out[0].Meta.Rank()
@@ -82,14 +89,19 @@ func (n *Node) operandsInPlace() []bool {
 		return nil
 	}
 	marks := make([]bool, len(n.In))
-	for i, a := range n.In {
+	for i, arg := range n.In {
 		if place, known := places[i].Meta(); known || places[i].Shape != nil {
-			meta := a.Value.Meta
-			marks[i] = a.Value.Alias == nil && a.Value.BufferOwner() == owner && meta.DType == place.DType && meta.Numel() > 0 &&
-				meta.Offset == place.Offset && meta.SameAddresses(place)
+			isStoredInResult := arg.Value.Alias == nil && arg.Value.BufferOwner() == owner
+			marks[i] = isStoredInResult && isSameSlice(arg.Value.Meta, place)
 		}
 	}
 	return marks
+}
+
+// isSameSlice reports whether a value has the elements of a slice of a result. It returns false for a value without
+// elements.
+func isSameSlice(meta, slice tensor.Meta) bool {
+	return meta.DType == slice.DType && meta.Numel() > 0 && meta.Offset == slice.Offset && meta.SameAddresses(slice)
 }
 
 // checkContainedIn checks that a value is a slice of its ContainedIn, which must be the result of a
@@ -145,29 +157,7 @@ func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 // checkConcatMemory checks that no element in the memory of a concatenation's result is written twice. Writers are the
 // nodes with results in this memory, and concatenations that copy operands into it.
 func (v *verifier) checkConcatMemory() {
-	type part struct {
-		writer     *Node
-		first, end []int
-	}
-	parts := map[*Value][]part{}
-	// add records that n writes the part of the owner's memory with the given layout. It reports overlaps with earlier
-	// parts.
-	add := func(n *Node, owner *Value, meta tensor.Meta) {
-		first, end, ok := sliceRangesOf(meta, owner.Meta)
-		if !ok || meta.Numel() == 0 {
-			return
-		}
-		for _, earlier := range parts[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
-			isDisjoint := false
-			for dim := range first {
-				isDisjoint = isDisjoint || end[dim] <= earlier.first[dim] || earlier.end[dim] <= first[dim]
-			}
-			if !isDisjoint {
-				v.fail(n, "it writes elements of %q that %s also writes", owner.Name, earlier.writer.Name)
-			}
-		}
-		parts[owner] = append(parts[owner], part{writer: n, first: first, end: end})
-	}
+	memory := concatMemory{verifier: v, writes: map[*Value][]sliceWrite{}}
 	sharedConcats := map[*Value]bool{} // the concatenations into whose memory other nodes write
 	for _, n := range v.graph.Nodes {
 		for _, result := range n.Out {
@@ -182,15 +172,46 @@ func (v *verifier) checkConcatMemory() {
 			switch owner := result.BufferOwner(); {
 			case result.Alias != nil || !sharedConcats[owner]:
 			case places == nil:
-				add(n, owner, result.Meta)
+				memory.addWrite(n, owner, result.Meta)
 			default: // a concatenation writes the operands that are not in place
 				inPlace := n.operandsInPlace()
 				for i := range n.In {
 					if place, _ := places[i].Meta(); places[i].Shape != nil && (inPlace == nil || !inPlace[i]) {
-						add(n, owner, place)
+						memory.addWrite(n, owner, place)
 					}
 				}
 			}
 		}
 	}
+}
+
+// concatMemory has the writes to the memory of concatenations, by the owner of the memory.
+type concatMemory struct {
+	*verifier
+	writes map[*Value][]sliceWrite
+}
+
+// sliceWrite is a slice that a node writes: in each dimension, the indices from first up to but not including end.
+type sliceWrite struct {
+	writer     *Node
+	first, end []int
+}
+
+// addWrite records that n writes the slice of the owner's memory with the given layout. It reports overlaps with
+// earlier writes.
+func (m concatMemory) addWrite(n *Node, owner *Value, slice tensor.Meta) {
+	first, end, ok := sliceRangesOf(slice, owner.Meta)
+	if !ok || slice.Numel() == 0 {
+		return
+	}
+	for _, earlier := range m.writes[owner] { // two slices are disjoint if their ranges are disjoint in some dimension
+		isDisjoint := false
+		for dim := range first {
+			isDisjoint = isDisjoint || end[dim] <= earlier.first[dim] || earlier.end[dim] <= first[dim]
+		}
+		if !isDisjoint {
+			m.fail(n, "it writes elements of %q that %s also writes", owner.Name, earlier.writer.Name)
+		}
+	}
+	m.writes[owner] = append(m.writes[owner], sliceWrite{writer: n, first: first, end: end})
 }

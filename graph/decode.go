@@ -19,7 +19,11 @@ import (
 // permitted in place of every integer. The map symbols has the size of each symbol, known or unknown. If an
 // expression depends on unknown sizes, a field of type sym.Int gets the expression. A field of type int gets its value
 // at typical sizes (the hint). Decode then records a guard: the result is valid only for sizes at which the expression
-// has this value.
+// has this value. For example, with the hint 8 of n:
+//
+//	struct { Dims []int `attr:"dims"`; End sym.Int `attr:"end"` }    the attribute struct
+//	{"dims": ["n - 7"], "end": "n - 1"}                              the given attributes
+//	{Dims: [1], End: n - 1}, with the guard n - 7 == 1               the result
 //
 // Decode fails if an attribute is unknown, missing, or of the wrong type; the error then names the attribute. It also
 // returns the error of the struct's method Check, which need not name an attribute.
@@ -82,7 +86,7 @@ func setAdditional(schema *Schema, attrs reflect.Value, name string, given any, 
 
 // setField checks the value given for an attribute and stores it in dst, the field of the attribute struct.
 func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.Int) error {
-	// A pointer to a graph is the value of the attribute; other pointers are replaced below.
+	// A pointer to a graph is the value of the attribute; other pointers are dereferenced.
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		subgraph, ok := given.(*Graph)
 		if !ok || subgraph == nil {
@@ -91,15 +95,7 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		dst.Set(reflect.ValueOf(subgraph))
 		return nil
 	}
-	if pointer := reflect.ValueOf(given); pointer.Kind() == reflect.Pointer {
-		// Replace the pointer by its value, or by null. A decomposition passes a pointer if it copies an optional
-		// attribute from another op's attribute struct.
-		given = nil
-		if !pointer.IsNil() {
-			given = pointer.Elem().Interface()
-		}
-	}
-	if given == nil {
+	if given = dereferenced(given); given == nil {
 		if field.Default == "none" || dst.Kind() == reflect.Pointer {
 			return nil
 		}
@@ -120,15 +116,9 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		!slices.Contains(field.Words, target.Word) {
 		return field.unknownWord(target.Word, symbols)
 	}
-	// A list of the default "none" may be empty, although it does not have the length Len.
 	if field.Len > 0 {
-		if dst.Len() == 1 { // a single number stands for Len equal numbers
-			for dst.Len() < field.Len {
-				dst.Set(reflect.Append(dst, dst.Index(0)))
-			}
-		}
-		if dst.Len() != field.Len && !(dst.Len() == 0 && field.Default == "none") {
-			return fmt.Errorf("want %d numbers, got %d", field.Len, dst.Len())
+		if err := field.setLength(dst); err != nil {
+			return err
 		}
 	}
 	if field.OneOf != nil && !slices.Contains(field.OneOf, dst.String()) {
@@ -138,12 +128,17 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 	return nil
 }
 
-// unknownWord returns the error of a text that is neither in Words nor an integer or expression.
-func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
-	if similar := suggest.Nearest(word, slices.Values(f.Words)); similar != "" {
-		return &mismatchError{word, suggest.DidYouMean(similar)}
+// dereferenced replaces a pointer by its value, or by nil. A decomposition passes a pointer if it copies an optional
+// attribute from another op's attribute struct.
+func dereferenced(given any) any {
+	pointer := reflect.ValueOf(given)
+	switch {
+	case pointer.Kind() != reflect.Pointer:
+		return given
+	case pointer.IsNil():
+		return nil
 	}
-	return notAnInteger(word, symbols)
+	return pointer.Elem().Interface()
 }
 
 // setValue stores a JSON or Go value in a field of a matching type. An attribute that was given as a tensor arrives as
@@ -211,39 +206,6 @@ func setExact[T any](target *T, given any) error {
 	return nil
 }
 
-// setWord sets p to v if v is one of the given words. It reports whether v is one of them.
-func (p *IntsOrWord) setWord(v any, words []string) bool {
-	word, isText := v.(string)
-	if !isText || !slices.Contains(words, word) {
-		return false
-	}
-	*p = IntsOrWord{Word: word}
-	return true
-}
-
-// set sets p to a word or to integers. A text is an expression if all its names are symbols, or if it has an operator,
-// as "n + 1". Every other text is a word. set fails for an expression with an unknown name. The caller, setField,
-// checks that the word is one of the field's words.
-func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
-	if text, ok := given.(string); ok {
-		if _, err := expressionIn(text, symbols); err != nil && !isExpression(text) {
-			p.Word = text
-			return nil
-		}
-	}
-	return setValue(reflect.ValueOf(&p.Ints).Elem(), given, symbols)
-}
-
-// set sets p.List to a list, or p.One to a single integer.
-func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
-	switch given.(type) {
-	case []int, []any, elementList:
-		p.List = []sym.Int{}
-		return setValue(reflect.ValueOf(&p.List).Elem(), given, symbols)
-	}
-	return setValue(reflect.ValueOf(&p.One).Elem(), given, symbols)
-}
-
 // setNamed sets dst to the given value, which is a T or the name of a T.
 func setNamed[T any](dst *T, given any, parse func(string) (T, error)) error {
 	if value, ok := given.(T); ok {
@@ -282,6 +244,61 @@ func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error
 	}
 	dst.Set(list)
 	return nil
+}
+
+// setWord sets p to v if v is one of the given words. It reports whether v is one of them.
+func (p *IntsOrWord) setWord(v any, words []string) bool {
+	word, isText := v.(string)
+	if !isText || !slices.Contains(words, word) {
+		return false
+	}
+	*p = IntsOrWord{Word: word}
+	return true
+}
+
+// set sets p to a word or to integers. A text is an expression if all its names are symbols, or if it has an operator,
+// as "n + 1". Every other text is a word. set fails for an expression with an unknown name. The caller, setField,
+// checks that the word is one of the field's words.
+func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
+	if text, ok := given.(string); ok {
+		if _, err := expressionIn(text, symbols); err != nil && !isExpression(text) {
+			p.Word = text
+			return nil
+		}
+	}
+	return setValue(reflect.ValueOf(&p.Ints).Elem(), given, symbols)
+}
+
+// set sets p.List to a list, or p.One to a single integer.
+func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
+	switch given.(type) {
+	case []int, []any, elementList:
+		p.List = []sym.Int{}
+		return setValue(reflect.ValueOf(&p.List).Elem(), given, symbols)
+	}
+	return setValue(reflect.ValueOf(&p.One).Elem(), given, symbols)
+}
+
+// setLength gives a list of numbers the length Len: a single number stands for Len equal numbers. It fails for a list
+// of another length. A list of the default "none" may be empty.
+func (f Field) setLength(list reflect.Value) error {
+	if list.Len() == 1 {
+		for list.Len() < f.Len {
+			list.Set(reflect.Append(list, list.Index(0)))
+		}
+	}
+	if list.Len() != f.Len && !(list.Len() == 0 && f.Default == "none") {
+		return fmt.Errorf("want %d numbers, got %d", f.Len, list.Len())
+	}
+	return nil
+}
+
+// unknownWord returns the error of a text that is neither in Words nor an integer or expression.
+func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
+	if similar := suggest.Nearest(word, slices.Values(f.Words)); similar != "" {
+		return &mismatchError{word, suggest.DidYouMean(similar)}
+	}
+	return notAnInteger(word, symbols)
 }
 
 // AttrError is a mistake in an attribute. An [Error] that wraps it has the position of the attribute in the file.

@@ -7,7 +7,13 @@ import (
 )
 
 // Parts collects the nodes that replace one node of the graph: see [Op.Decompose] and [Op.Rewrite]. The new nodes are
-// called the parts, the replaced node the whole.
+// called the parts, the replaced node the whole. For example, a node y = addmm(b, x, w) has the parts
+//
+//	y.matmul = matmul(x, w)
+//	y.add    = add(y.matmul, b)
+//
+// The result of the last part replaces the result of the whole: its node gets the name y, and nodes that read y are
+// unchanged.
 type Parts struct {
 	graph *Graph
 	whole *Node
@@ -39,6 +45,28 @@ func nameOf(op *Op) string {
 
 // ArgOf returns an operand that reads a value.
 func ArgOf(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
+
+// Repeat adds a part: a copy of n, a node of the graph, with the operands `in`. Repeat returns the results of the copy.
+func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
+	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
+		return nil, errors.New("only a node of the graph can be copied as a part")
+	}
+	repeated := &Node{Name: p.graph.UniqueName(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in),
+		Attrs: n.Attrs, Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
+	if err := p.graph.insertNode(repeated); err != nil {
+		return nil, fmt.Errorf("%s: %w", n.Op.Name, err)
+	}
+	p.nodes = append(p.nodes, repeated)
+	return repeated.Out, nil
+}
+
+// ReplacedNode returns the node that the parts replace.
+func (p *Parts) ReplacedNode() *Node {
+	if p == nil {
+		return nil
+	}
+	return p.whole
+}
 
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
 // results of the new nodes. If the node's pin sets a layout, they get it. The caller, a pass, replaces the node in
@@ -79,13 +107,6 @@ func (p *Parts) substitute(results []*Value, err error) ([]*Node, error) {
 	last := results[len(results)-1].Node
 	g.nameIndex().renameNode(last, n.Name)
 	return p.nodes, nil
-}
-
-// drop removes the parts from the graph.
-func (p *Parts) drop() {
-	for _, part := range p.nodes {
-		p.graph.nameIndex().dropNode(part)
-	}
 }
 
 // checkResult returns an error if v cannot replace result i of the whole. v is result i of the parts.
@@ -140,30 +161,11 @@ func (p *Parts) substituteResult(i int, v *Value) error {
 	return nil
 }
 
-// RewriteContext describes the graph around a node that an op may rewrite.
-type RewriteContext struct {
-	// UsedOnlyHere reports whether a value becomes unnecessary if this node is removed: the value is not an
-	// output, and every path from the value to an output contains this node.
-	UsedOnlyHere func(*Value) bool
-	// ComputedFrom returns the results of nodes that earlier rewrites added and that depend on no value but
-	// the given one. The op can reuse these results. ComputedFrom may be nil.
-	ComputedFrom func(*Value) []*Value
-	// Exact means that a rewrite must not change the bits of the results.
-	Exact bool
-	// Pinned means that the graph has pinned nodes. A rewrite that would bypass a pinned node is dropped.
-	Pinned bool
-}
-
-// Rewrite is the answer of [Op.Rewrite] for a node.
-type Rewrite struct {
-	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
-	Results []*Value
-	// Replaced is, for reports, an earlier node that the rewrite makes unnecessary. If there are several, it is the
-	// first. If the node is unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil means that
-	// there is no such node.
-	Replaced *Node
-	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
-	Why string
+// drop removes the parts from the graph.
+func (p *Parts) drop() {
+	for _, part := range p.nodes {
+		p.graph.nameIndex().dropNode(part)
+	}
 }
 
 // Rewrite calls [Op.Rewrite] of a node's op, in a graph whose nodes are inferred. If the op returns results, its parts
@@ -189,6 +191,32 @@ func (g *Graph) Rewrite(n *Node, context RewriteContext) (Rewrite, []*Node, erro
 	}
 	nodes, err := parts.substitute(rewrite.Results, err)
 	return rewrite, nodes, err
+}
+
+// RewriteContext describes the graph around a node that an op may rewrite.
+type RewriteContext struct {
+	// UsedOnlyHere reports whether a value becomes unnecessary if this node is removed: the value is not an
+	// output, and every path from the value to an output contains this node.
+	UsedOnlyHere func(*Value) bool
+	// ComputedFrom returns the results of nodes that earlier rewrites added and that depend on no value but
+	// the given one. The op can reuse these results. ComputedFrom may be nil.
+	ComputedFrom func(*Value) []*Value
+	// Exact means that a rewrite must not change the bits of the results.
+	Exact bool
+	// Pinned means that the graph has pinned nodes. A rewrite that would bypass a pinned node is dropped.
+	Pinned bool
+}
+
+// Rewrite is the answer of [Op.Rewrite] for a node.
+type Rewrite struct {
+	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
+	Results []*Value
+	// Replaced is, for reports, an earlier node that the rewrite makes unnecessary. If there are several, it is the
+	// first. If the node is unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil means that
+	// there is no such node.
+	Replaced *Node
+	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
+	Why string
 }
 
 // bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
@@ -222,26 +250,4 @@ func (p *Parts) bypassedPin() *Node {
 		}
 	}
 	return nil
-}
-
-// ReplacedNode returns the node that the parts replace.
-func (p *Parts) ReplacedNode() *Node {
-	if p == nil {
-		return nil
-	}
-	return p.whole
-}
-
-// Repeat adds a part: a copy of n, a node of the graph, with the operands `in`. Repeat returns the results of the copy.
-func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
-	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
-		return nil, errors.New("only a node of the graph can be copied as a part")
-	}
-	repeated := &Node{Name: p.graph.UniqueName(p.whole.Name + "." + n.Op.Name), Op: n.Op, In: slices.Clone(in),
-		Attrs: n.Attrs, Why: p.whole.Why, PartOf: p.whole, attrs: n.attrs}
-	if err := p.graph.insertNode(repeated); err != nil {
-		return nil, fmt.Errorf("%s: %w", n.Op.Name, err)
-	}
-	p.nodes = append(p.nodes, repeated)
-	return repeated.Out, nil
 }

@@ -12,7 +12,10 @@ import (
 // Define checks an op and sets the fields that can be derived: Schema for an op without attributes, and
 // Kind and Infer for an op with a Pointwise part. (fusion.Define also derives the kernel of the Pointwise
 // part.) A graph accepts only ops that Define returned. After a change, a copy of an op must be defined
-// again.
+// again. A view, for example, needs no kernel:
+//
+//	flatten, err := graph.Define(graph.Op{Semantics: graph.Semantics{Name: "flatten", Kind: graph.View,
+//		Params: []graph.Param{{Name: "self"}}, Infer: inferFlatten, Ref: refFlatten}})
 //
 // Errors name the op and the invalid field. Several errors are joined.
 func Define(op Op) (*Op, error) {
@@ -31,48 +34,6 @@ func Define(op Op) (*Op, error) {
 	op.defined = &op
 	op.derived = &derivedValues{values: map[any]func() any{}}
 	return &op, nil
-}
-
-// Derived caches values that are computed from the op, such as the fused op for a chain of nodes whose first node has
-// this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
-// the caller uses. Derived returns nil for an op that Define did not make.
-func (op *Op) Derived(key any, compute func() any) any {
-	if op == nil || op.defined == nil {
-		return nil
-	}
-	return op.defined.derived.get(key, compute)
-}
-
-// derivedValues is the cache of [Op.Derived]. It is not a sync.Map: the generic map inside sync.Map would be compiled
-// again in every package that uses Op.
-type derivedValues struct {
-	mu     sync.RWMutex
-	values map[any]func() any
-}
-
-// get returns the value of a key. compute makes the value at the first call for the key.
-func (cache *derivedValues) get(key any, compute func() any) any {
-	cache.mu.RLock()
-	value, ok := cache.values[key]
-	cache.mu.RUnlock()
-	if !ok {
-		cache.mu.Lock()
-		if value, ok = cache.values[key]; !ok {
-			value = sync.OnceValue(compute)
-			cache.values[key] = value
-		}
-		cache.mu.Unlock()
-	}
-	return value() // without the lock: compute may take long, or derive other values
-}
-
-// rejectOverflow returns a function that calls infer. The function returns an error if a computation with
-// sizes overflows.
-func rejectOverflow(infer func(call *Call) ([]Result, error)) func(call *Call) ([]Result, error) {
-	return func(call *Call) (_ []Result, err error) {
-		defer sym.Catch(&err)
-		return infer(call)
-	}
 }
 
 // definer checks one op for [Define] and collects the errors.
@@ -201,11 +162,12 @@ func (check *definer) checkFunctions() {
 	if op.Infer == nil {
 		check.fail("Infer", "the function is missing, and there is no Pointwise from which it could be derived")
 	}
+	hasKernel := op.Compile != nil || len(op.Impls) > 0 || op.RunDynamic != nil
+	needsKernel := op.Kind != View && op.Decompose == nil && op.TakenBranch == nil
 	switch {
-	case op.Decompose != nil && (op.Compile != nil || len(op.Impls) > 0 || op.RunDynamic != nil):
+	case op.Decompose != nil && hasKernel:
 		check.fail("Decompose", "an op with Decompose must not have a kernel")
-	case op.Compile == nil && len(op.Impls) == 0 && op.RunDynamic == nil && op.Kind != View && op.Decompose == nil &&
-		op.TakenBranch == nil:
+	case needsKernel && !hasKernel:
 		check.fail("Compile", "the function is missing: only views and ops with Decompose, RunDynamic or TakenBranch need "+
 			"no kernel")
 	}
@@ -259,6 +221,15 @@ func (check *definer) checkPointwise(p *Pointwise) {
 	}
 }
 
+// rejectOverflow returns a function that calls infer. The function returns an error if a computation with
+// sizes overflows.
+func rejectOverflow(infer func(call *Call) ([]Result, error)) func(call *Call) ([]Result, error) {
+	return func(call *Call) (_ []Result, err error) {
+		defer sym.Catch(&err)
+		return infer(call)
+	}
+}
+
 // findOp returns an op of the graph's catalogue, or nil without an error if the catalogue has no op of that name. It
 // fails if the graph has no catalogue, or if Define did not make the op.
 func (g *Graph) findOp(name string) (*Op, error) {
@@ -270,4 +241,37 @@ func (g *Graph) findOp(name string) (*Op, error) {
 		return nil, fmt.Errorf("op %q was not made by graph.Define", op.Name)
 	}
 	return op, nil
+}
+
+// Derived caches values that are computed from the op, such as the fused op for a chain of nodes whose first node has
+// this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
+// the caller uses. Derived returns nil for an op that Define did not make.
+func (op *Op) Derived(key any, compute func() any) any {
+	if op == nil || op.defined == nil {
+		return nil
+	}
+	return op.defined.derived.get(key, compute)
+}
+
+// derivedValues is the cache of [Op.Derived]. It is not a sync.Map: the generic map inside sync.Map would be compiled
+// again in every package that uses Op.
+type derivedValues struct {
+	mu     sync.RWMutex
+	values map[any]func() any
+}
+
+// get returns the value of a key. compute makes the value at the first call for the key.
+func (cache *derivedValues) get(key any, compute func() any) any {
+	cache.mu.RLock()
+	value, ok := cache.values[key]
+	cache.mu.RUnlock()
+	if !ok {
+		cache.mu.Lock()
+		if value, ok = cache.values[key]; !ok {
+			value = sync.OnceValue(compute)
+			cache.values[key] = value
+		}
+		cache.mu.Unlock()
+	}
+	return value() // without the lock: compute may take long, or derive other values
 }

@@ -17,7 +17,9 @@ import (
 )
 
 // Dim is a size, a stride or an offset: a number, a symbol, or an expression over symbols in Python's syntax
-// ([sym.Parse]). At most one of the three fields is set.
+// ([sym.Parse]). At most one of the three fields is set. For example, the shape [n, 3, n//2 + 1] is
+//
+//	[]Dim{{Symbol: "n"}, {Size: 3}, {Expr: "n//2 + 1"}}
 type Dim struct {
 	Size   int
 	Symbol string
@@ -31,6 +33,26 @@ func Numbers(list ...int) []Dim {
 		dims[i].Size = number
 	}
 	return dims
+}
+
+// ParseDim reads the name of a symbol, or an expression. A text that parses as arithmetic, such as "a-b", is an
+// expression. Any other text is a name, even with a minus sign, such as "batch-size-".
+func ParseDim(text string) Dim {
+	if isExpression(text) {
+		return Dim{Expr: text}
+	}
+	return Dim{Symbol: text}
+}
+
+// isExpression reports whether a text is an expression, not a name: see [ParseDim]. A text with a minus sign must be
+// parsed to decide.
+func isExpression(text string) bool {
+	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
+		return numerals.IsExpression(text)
+	}
+	dummy := dummySymbols()
+	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return dummy(name), true })
+	return err == nil
 }
 
 // IsNumber reports whether the Dim depends on no symbol.
@@ -67,6 +89,39 @@ func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 	return value, err
 }
 
+// Check returns an error that the Dim's expression has for all values of the symbols, such as a syntax error or an
+// unknown symbol. It returns nil for an error that depends on the values, such as a division by 0.
+func (d Dim) Check(symbols map[string]Bounds) error {
+	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
+		return nil
+	}
+	dummy := dummySymbols()
+	_, err := sym.Parse(d.String(), func(name string) (sym.Int, bool) { _, ok := symbols[name]; return dummy(name), ok })
+	return err
+}
+
+// dummySymbols returns a function that makes a symbol for each name. The symbols are for parsing an expression whose
+// value does not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
+func dummySymbols() func(name string) sym.Int {
+	env, symbolOf := sym.NewEnv(), map[string]sym.Int{}
+	return func(name string) sym.Int {
+		if symbol, ok := symbolOf[name]; ok {
+			return symbol
+		}
+		hint := 1 << 20 // becomes a hash of the name, from 2^20 to 2^20 + 2^24 - 1
+		for _, char := range name {
+			hint = (hint*31 + int(char)) % (1 << 24)
+		}
+		hint += 1 << 20
+		symbol, err := env.Symbol(name, 0, math.MaxInt, hint)
+		if err != nil { // name is not an identifier
+			symbol, _ = env.Symbol(fmt.Sprintf("_%d", len(symbolOf)), 0, math.MaxInt, hint)
+		}
+		symbolOf[name] = symbol
+		return symbol
+	}
+}
+
 // dependsOn reports whether the Dim depends on a symbol.
 func (d Dim) dependsOn(symbol string) bool {
 	return d.Symbol == symbol || textDependsOn(d.Expr, symbol)
@@ -92,56 +147,85 @@ func textDependsOn(text, symbol string) bool {
 	return found && err == nil
 }
 
-// dummySymbols returns a function that makes a symbol for each name. The symbols are for parsing an expression whose
-// value does not matter. Their hints are large and mostly distinct, so that divisors such as a-b are rarely 0.
-func dummySymbols() func(name string) sym.Int {
-	env, symbolOf := sym.NewEnv(), map[string]sym.Int{}
-	return func(name string) sym.Int {
-		if symbol, ok := symbolOf[name]; ok {
-			return symbol
+// InputDecl adds an input with a declaration. A size that is a symbol is added to [Graph.Symbols]; symbols in
+// expressions must already be there. Until [Graph.Bind], symbols have their assumed sizes: see [Graph.Assumed].
+func (g *Graph) InputDecl(name string, decl Decl) *Value {
+	decl.Dims, decl.Strides = slices.Clone(decl.Dims), slices.Clone(decl.Strides)
+	g.addSymbols(decl.Dims)
+	g.assumeSizes()
+	declared, err := decl.Type(g.sizes)
+	if err != nil {
+		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
+	}
+	meta, _ := declared.Meta()
+	input := &Value{Name: name, Type: declared, Meta: meta, decl: &decl, graph: g}
+	if decl.symbolic() {
+		input.Dims = decl.Dims
+	}
+	g.Inputs = append(g.Inputs, input)
+	g.addValue(input)
+	return input
+}
+
+// addSymbols adds the symbols of sizes to [Graph.Symbols], without bounds.
+func (g *Graph) addSymbols(dims []Dim) {
+	for _, dim := range dims {
+		if dim.Symbol == "" {
+			continue
 		}
-		hint := 1 << 20 // becomes a hash of the name, from 2^20 to 2^20 + 2^24 - 1
-		for _, char := range name {
-			hint = (hint*31 + int(char)) % (1 << 24)
+		if g.Symbols == nil {
+			g.Symbols = map[string]Bounds{}
 		}
-		hint += 1 << 20
-		symbol, err := env.Symbol(name, 0, math.MaxInt, hint)
-		if err != nil { // name is not an identifier
-			symbol, _ = env.Symbol(fmt.Sprintf("_%d", len(symbolOf)), 0, math.MaxInt, hint)
+		if _, ok := g.Symbols[dim.Symbol]; !ok {
+			g.Symbols[dim.Symbol] = Bounds{}
 		}
-		symbolOf[name] = symbol
-		return symbol
 	}
 }
 
-// Check returns an error that the Dim's expression has for all values of the symbols, such as a syntax error or an
-// unknown symbol. It returns nil for an error that depends on the values, such as a division by 0.
-func (d Dim) Check(symbols map[string]Bounds) error {
-	if _, ok := symbols[d.String()]; ok || d.IsNumber() {
-		return nil
+// assumeSizes gives an assumed size to each symbol that has no size.
+func (g *Graph) assumeSizes() {
+	for symbol, bounds := range g.Symbols {
+		if _, ok := g.sizes[symbol]; !ok {
+			if g.sizes == nil {
+				g.sizes = map[string]sym.Int{}
+			}
+			g.sizes[symbol] = sym.Of(bounds.assumedSize())
+			g.Assume(symbol, bounds.assumedSize())
+		}
 	}
-	dummy := dummySymbols()
-	_, err := sym.Parse(d.String(), func(name string) (sym.Int, bool) { _, ok := symbols[name]; return dummy(name), ok })
-	return err
 }
+
+// ResizeInput changes a size of an input whose sizes are numbers. The input must be dense; it keeps the order of its
+// dimensions. The graph must be inferred again.
+func (g *Graph) ResizeInput(v *Value, dim, size int) error {
+	switch {
+	case !g.Owns(v) || v.Node != nil || v.Const != nil:
+		return errors.New("the value is not an input of the graph")
+	case v.Dims != nil:
+		return errors.New("the input's sizes depend on symbols: set the sizes of the symbols instead")
+	case dim < 0 || dim >= v.Meta.Rank() || size < 0:
+		return fmt.Errorf("dimension %d cannot get size %d: the input has %d dimensions, and a size must not be negative",
+			dim, size, v.Meta.Rank())
+	}
+	order, isDense := tensor.OrderOf(v.Meta)
+	if !isDense || v.Meta.Offset != 0 {
+		return fmt.Errorf("the input must be dense, but its strides are %s", tensor.ListString(v.Meta.Strides))
+	}
+	shape := slices.Clone(v.Meta.Shape)
+	shape[dim] = size
+	meta := tensor.New(v.Meta.DType, shape...)
+	if err := meta.Check(); err != nil {
+		return err
+	}
+	v.SetMeta(meta.WithStrides(order.Strides(shape)))
+	return nil
+}
+
+// The remaining functions are for attributes before decoding. An integer attribute may be an expression over symbols.
 
 // attrDependsOn reports whether an attribute, before decoding, depends on the symbol.
 func attrDependsOn(given any, symbol string) bool {
 	return containsText(given, func(text string) bool { return textDependsOn(text, symbol) })
-}
-
-// containsText reports whether match returns true for a string in the attribute before decoding. The attribute is a
-// string or a list.
-func containsText(attr any, match func(text string) bool) bool {
-	switch content := attr.(type) {
-	case string:
-		return match(content)
-	case []any:
-		return slices.ContainsFunc(content, func(element any) bool { return containsText(element, match) })
-	case []string:
-		return slices.ContainsFunc(content, match)
-	}
-	return false
 }
 
 // attrDependsOnAny reports whether an attribute, before decoding, depends on one of the symbols.
@@ -157,6 +241,20 @@ func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
 		}
 		return false
 	})
+}
+
+// containsText reports whether match returns true for a string in the attribute before decoding. The attribute is a
+// string or a list.
+func containsText(attr any, match func(text string) bool) bool {
+	switch content := attr.(type) {
+	case string:
+		return match(content)
+	case []any:
+		return slices.ContainsFunc(content, func(element any) bool { return containsText(element, match) })
+	case []string:
+		return slices.ContainsFunc(content, match)
+	}
+	return false
 }
 
 // toSize reads an integer, or an expression over symbols.
@@ -185,6 +283,20 @@ func toSize(given any, symbols map[string]sym.Int) (sym.Int, error) {
 	return sym.Int{}, &mismatchError{got: given}
 }
 
+// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns its hint: its value at
+// typical sizes. It then adds a guard that the size equals the hint. A guard is a condition under which the inferred
+// types are valid.
+func toInt(given any, symbols map[string]sym.Int) (int, error) {
+	if number, ok := given.(int); ok {
+		return number, nil
+	}
+	size, err := toSize(given, symbols)
+	if err != nil {
+		return 0, err
+	}
+	return size.Specialize(), nil
+}
+
 // toNumber reads a number, a size, or an integer expression over symbols.
 func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	if number, ok := numerals.Scalar(given); ok {
@@ -210,18 +322,36 @@ func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	return NumberOrSize{Size: size}, nil
 }
 
-// toInt is toSize for an attribute that must be a number. If the size is unknown, toInt returns its hint: its value at
-// typical sizes. It then adds a guard that the size equals the hint. A guard is a condition under which the inferred
-// types are valid.
-func toInt(given any, symbols map[string]sym.Int) (int, error) {
-	if number, ok := given.(int); ok {
-		return number, nil
+// toCondition reads a bool, or a condition on symbols.
+func toCondition(given any, symbols map[string]sym.Int) (sym.Bool, error) {
+	switch content := given.(type) {
+	case bool:
+		return sym.BoolOf(content), nil
+	case string:
+		condition, err := sym.ParseBool(content, func(name string) (sym.Int, bool) {
+			size, ok := symbols[name]
+			return size, ok
+		})
+		if err != nil {
+			return sym.Bool{}, fmt.Errorf("%w: want a condition such as Lt(100, N)", err)
+		}
+		return condition, nil
 	}
-	size, err := toSize(given, symbols)
-	if err != nil {
-		return 0, err
+	return sym.Bool{}, &mismatchError{got: given}
+}
+
+// notAnInteger is the error of a string in place of an integer. The string may be a quoted integer or the name of an
+// unknown symbol.
+func notAnInteger(text string, symbols map[string]sym.Int) error {
+	mismatch := &mismatchError{got: text}
+	switch _, err := strconv.ParseInt(text, 10, 64); {
+	case err == nil:
+		mismatch.suggestion = suggest.DidYouMean(text)
+	case len(symbols) > 0 && !numerals.IsSpecial(text):
+		symbolNames := slices.Values(sorted.Keys(symbols))
+		mismatch.suggestion = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, symbolNames))
 	}
-	return size.Specialize(), nil
+	return mismatch
 }
 
 // findTooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. field must be
@@ -254,120 +384,4 @@ func findTooLarge(field reflect.Value) (n int, found bool) {
 		}
 	}
 	return 0, false
-}
-
-// ParseDim reads the name of a symbol, or an expression. A text that parses as arithmetic, such as "a-b", is an
-// expression. Any other text is a name, even with a minus sign, such as "batch-size-".
-func ParseDim(text string) Dim {
-	if isExpression(text) {
-		return Dim{Expr: text}
-	}
-	return Dim{Symbol: text}
-}
-
-// isExpression reports whether a text is an expression, not a name: see [ParseDim]. A text with a minus sign must be
-// parsed to decide.
-func isExpression(text string) bool {
-	if numerals.IsExpression(text) || !strings.Contains(text, "-") {
-		return numerals.IsExpression(text)
-	}
-	dummy := dummySymbols()
-	_, err := sym.Parse(text, func(name string) (sym.Int, bool) { return dummy(name), true })
-	return err == nil
-}
-
-// notAnInteger is the error of a string in place of an integer. The string may be a quoted integer or the name of an
-// unknown symbol.
-func notAnInteger(text string, symbols map[string]sym.Int) error {
-	mismatch := &mismatchError{got: text}
-	switch _, err := strconv.ParseInt(text, 10, 64); {
-	case err == nil:
-		mismatch.suggestion = suggest.DidYouMean(text)
-	case len(symbols) > 0 && !numerals.IsSpecial(text):
-		symbolNames := slices.Values(sorted.Keys(symbols))
-		mismatch.suggestion = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, symbolNames))
-	}
-	return mismatch
-}
-
-// InputDecl adds an input with a declaration. A size that is a symbol is added to [Graph.Symbols]; symbols in
-// expressions must already be there. Until [Graph.Bind], symbols have their assumed sizes: see [Graph.Assumed].
-func (g *Graph) InputDecl(name string, decl Decl) *Value {
-	decl.Dims, decl.Strides = slices.Clone(decl.Dims), slices.Clone(decl.Strides)
-	for _, dim := range decl.Dims {
-		if dim.Symbol == "" {
-			continue
-		}
-		if g.Symbols == nil {
-			g.Symbols = map[string]Bounds{}
-		}
-		if _, ok := g.Symbols[dim.Symbol]; !ok {
-			g.Symbols[dim.Symbol] = Bounds{}
-		}
-	}
-	for symbol, bounds := range g.Symbols {
-		if _, ok := g.sizes[symbol]; !ok {
-			if g.sizes == nil {
-				g.sizes = map[string]sym.Int{}
-			}
-			g.sizes[symbol] = sym.Of(bounds.assumedSize())
-			g.Assume(symbol, bounds.assumedSize())
-		}
-	}
-	declared, err := decl.Type(g.sizes)
-	if err != nil {
-		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
-	}
-	meta, _ := declared.Meta()
-	input := &Value{Name: name, Type: declared, Meta: meta, decl: &decl, graph: g}
-	if decl.symbolic() {
-		input.Dims = decl.Dims
-	}
-	g.Inputs = append(g.Inputs, input)
-	g.addValue(input)
-	return input
-}
-
-// toCondition reads a bool, or a condition on symbols.
-func toCondition(given any, symbols map[string]sym.Int) (sym.Bool, error) {
-	switch content := given.(type) {
-	case bool:
-		return sym.BoolOf(content), nil
-	case string:
-		condition, err := sym.ParseBool(content, func(name string) (sym.Int, bool) {
-			size, ok := symbols[name]
-			return size, ok
-		})
-		if err != nil {
-			return sym.Bool{}, fmt.Errorf("%w: want a condition such as Lt(100, N)", err)
-		}
-		return condition, nil
-	}
-	return sym.Bool{}, &mismatchError{got: given}
-}
-
-// ResizeInput changes a size of an input whose sizes are numbers. The input must be dense; it keeps the order of its
-// dimensions. The graph must be inferred again.
-func (g *Graph) ResizeInput(v *Value, dim, size int) error {
-	switch {
-	case !g.Owns(v) || v.Node != nil || v.Const != nil:
-		return errors.New("the value is not an input of the graph")
-	case v.Dims != nil:
-		return errors.New("the input's sizes depend on symbols: set the sizes of the symbols instead")
-	case dim < 0 || dim >= v.Meta.Rank() || size < 0:
-		return fmt.Errorf("dimension %d cannot get size %d: the input has %d dimensions, and a size must not be negative",
-			dim, size, v.Meta.Rank())
-	}
-	order, isDense := tensor.OrderOf(v.Meta)
-	if !isDense || v.Meta.Offset != 0 {
-		return fmt.Errorf("the input must be dense, but its strides are %s", tensor.ListString(v.Meta.Strides))
-	}
-	shape := slices.Clone(v.Meta.Shape)
-	shape[dim] = size
-	meta := tensor.New(v.Meta.DType, shape...)
-	if err := meta.Check(); err != nil {
-		return err
-	}
-	v.SetMeta(meta.WithStrides(order.Strides(shape)))
-	return nil
 }

@@ -12,32 +12,18 @@ import (
 // Draft builds a graph from a file. In contrast to the builder methods of [Graph], a Draft accepts nodes
 // that use values declared later, and continues after invalid nodes. Nodes are first declared
 // ([Draft.Node]) and, once all values are known, completed ([Draft.Complete]). The graph is valid when
-// [Draft.Sort] and inference have returned no error.
+// [Draft.Sort] and inference have returned no error. For example, without the checks of errors:
+//
+//	d := graph.NewDraft(kernels.Lookup, 1, nil)
+//	x, _ := d.Input("x", graph.Decl{DType: tensor.Float32, Dims: graph.Numbers(2, 3)})
+//	y, _ := d.Node("y", nil)
+//	op, _ := d.Op("softmax")
+//	d.Complete(y, op, []graph.Arg{graph.ArgOf(x)}, d.Attributes(op, graph.Attrs{"dim": 1}))
+//	d.Sort(false)
+//	d.Graph().Infer()
 type Draft struct {
 	g    *Graph
 	slab slab
-}
-
-// slab allocates nodes and values in blocks of slabSize. A separate allocation for each node and value would take
-// longer than reading the file.
-type slab struct {
-	nodes  []Node
-	values []Value
-	outs   []*Value
-}
-
-// slabSize is the number of elements of a block.
-const slabSize = 256
-
-// takeFrom removes the first count elements from the block and returns them. If the block has fewer elements, takeFrom
-// first replaces it by a new block.
-func takeFrom[T any](block *[]T, count int) []T {
-	if len(*block) < count {
-		*block = make([]T, max(count, slabSize))
-	}
-	taken := (*block)[:count:count]
-	*block = (*block)[count:]
-	return taken
 }
 
 // NewDraft returns an empty draft with memory for the given number of nodes. places has the positions in the file, for
@@ -61,15 +47,6 @@ func (d *Draft) graph() *Graph {
 		panic("graph: a Draft is made by NewDraft")
 	}
 	return d.g
-}
-
-// Layout returns the memory format or the order with which an input or a constant was declared. It returns the zero Pin
-// if the value was declared by strides or as row-major.
-func (v *Value) Layout() Pin {
-	if v == nil || v.decl == nil {
-		return Pin{}
-	}
-	return v.decl.Layout
 }
 
 // Input declares an input. Symbols in its sizes must be added to [Graph.Symbols], and bound by
@@ -166,6 +143,28 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	return n, errs
 }
 
+// slab allocates nodes and values in blocks of slabSize. A separate allocation for each node and value would take
+// longer than reading the file.
+type slab struct {
+	nodes  []Node
+	values []Value
+	outs   []*Value
+}
+
+// slabSize is the number of elements of a block.
+const slabSize = 256
+
+// takeFrom removes the first count elements from the block and returns them. If the block has fewer elements, takeFrom
+// first replaces it by a new block.
+func takeFrom[T any](block *[]T, count int) []T {
+	if len(*block) < count {
+		*block = make([]T, max(count, slabSize))
+	}
+	taken := (*block)[:count:count]
+	*block = (*block)[count:]
+	return taken
+}
+
 // Op returns an op of the catalogue. If there is none, it returns an error and a placeholder op for nodes that will be
 // rejected.
 func (d *Draft) Op(name string) (*Op, error) {
@@ -233,6 +232,22 @@ func (d *Draft) Reject(n *Node, err error) {
 	}
 }
 
+// Refused returns the reason why inference will reject a completed node, if it is known before inference; otherwise
+// nil.
+func (d *Draft) Refused(n *Node) error {
+	g := d.graph()
+	switch {
+	case n == nil:
+		return nil
+	case g.rejected[n.number] != nil:
+		return g.rejected[n.number]
+	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0:
+		return nil
+	}
+	_, err := n.decode(nil)
+	return err
+}
+
 // RemoveUnavailable removes the unavailable inputs and constants, which could not be read. It rejects the nodes that
 // read unavailable values. It removes the outputs that are unavailable values, and returns an error for each removed
 // output.
@@ -281,22 +296,6 @@ func (d *Draft) Sort(breakCycles bool) error {
 	return err
 }
 
-// Refused returns the reason why inference will reject a completed node, if it is known before inference; otherwise
-// nil.
-func (d *Draft) Refused(n *Node) error {
-	g := d.graph()
-	switch {
-	case n == nil:
-		return nil
-	case g.rejected[n.number] != nil:
-		return g.rejected[n.number]
-	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0:
-		return nil
-	}
-	_, err := n.decode(nil)
-	return err
-}
-
 // Warn adds a warning: see [Graph.Warnings].
 func (d *Draft) Warn(e *Error) {
 	if e != nil {
@@ -318,41 +317,51 @@ type Decl struct {
 // Type returns the declared type for the given values of symbols. It fails if a symbol has no value, or if the type is
 // invalid.
 func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
-	declared := tensor.Type{DType: d.DType, Shape: make([]sym.Int, len(d.Dims))}
+	declared := tensor.Type{DType: d.DType}
 	var err error
-	evaluate := func(to []sym.Int, from []Dim) {
-		for i := 0; i < len(from) && err == nil; i++ {
-			to[i], err = from[i].In(symbols)
-		}
+	if declared.Shape, err = evaluateDims(d.Dims, symbols); err != nil {
+		return declared, err
 	}
-	evaluate(declared.Shape, d.Dims)
-	if err == nil {
-		declared.Offset, err = d.Offset.In(symbols)
-	}
-	if err != nil {
+	if declared.Offset, err = d.Offset.In(symbols); err != nil {
 		return declared, err
 	}
 	if d.Strides != nil {
-		declared.Strides = make([]sym.Int, len(d.Strides))
-		evaluate(declared.Strides, d.Strides)
+		declared.Strides, err = evaluateDims(d.Strides, symbols)
 	} else {
-		if err := tensor.CheckSizes(d.DType, declared.Shape); err != nil {
-			return declared, err
-		}
-		layout := d.Layout
-		if !layout.SetsLayout() {
-			layout.Format = tensor.Contiguous
-		}
-		order, err := layout.OrderFor(len(declared.Shape))
-		if err != nil {
-			return declared, err
-		}
-		declared.Strides = order.SymbolicStrides(declared.Shape)
+		declared.Strides, err = d.stridesOfLayout(declared.Shape)
 	}
 	if err != nil {
 		return declared, err
 	}
 	return declared, declared.Check()
+}
+
+// evaluateDims returns the values of sizes or strides for the given values of symbols.
+func evaluateDims(dims []Dim, symbols map[string]sym.Int) ([]sym.Int, error) {
+	values := make([]sym.Int, len(dims))
+	for i, dim := range dims {
+		var err error
+		if values[i], err = dim.In(symbols); err != nil {
+			return values, err
+		}
+	}
+	return values, nil
+}
+
+// stridesOfLayout returns the strides of a dense value of the given shape in the declared layout.
+func (d Decl) stridesOfLayout(shape []sym.Int) ([]sym.Int, error) {
+	if err := tensor.CheckSizes(d.DType, shape); err != nil {
+		return nil, err
+	}
+	layout := d.Layout
+	if !layout.SetsLayout() {
+		layout.Format = tensor.Contiguous
+	}
+	order, err := layout.OrderFor(len(shape))
+	if err != nil {
+		return nil, err
+	}
+	return order.SymbolicStrides(shape), nil
 }
 
 // unbound returns the declared layout before symbols have values. In this layout, sizes, strides and
@@ -398,4 +407,13 @@ func (v *Value) Declared() Decl {
 		return Decl{}
 	}
 	return *v.decl
+}
+
+// Layout returns the memory format or the order with which an input or a constant was declared. It returns the zero Pin
+// if the value was declared by strides or as row-major.
+func (v *Value) Layout() Pin {
+	if v == nil || v.decl == nil {
+		return Pin{}
+	}
+	return v.decl.Layout
 }

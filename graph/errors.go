@@ -105,136 +105,6 @@ func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	return list
 }
 
-// The packages whose functions callSite skips.
-const (
-	thisPackage = "github.com/graphrun/graphrun/graph."
-	opPackage   = "github.com/graphrun/graphrun/op."
-)
-
-// callSite returns the source position at which a function of package op was called. It returns an empty position if
-// [Graph.Apply] was called directly, because direct callers, such as importers, add nodes on behalf of a file.
-func callSite() (file string, line int) {
-	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	inOpPackage := false
-	for {
-		frame, more := frames.Next()
-		switch {
-		case strings.HasPrefix(frame.Function, opPackage):
-			inOpPackage = true
-		case inOpPackage:
-			return frame.File, frame.Line
-		case !strings.HasPrefix(frame.Function, thisPackage):
-			return "", 0
-		}
-		if !more {
-			return "", 0
-		}
-	}
-}
-
-// Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
-// plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
-func (g *Graph) Assumed() map[string]int {
-	used := map[string]int{}
-	for name, size := range g.assumed {
-		if _, isDeclared := g.Symbols[name]; !isDeclared || g.usesSymbol(name) {
-			used[name] = size
-		}
-	}
-	return used
-}
-
-// Assume records that a symbol has an assumed size because none was given: see [Graph.Assumed]. The graph need not have
-// the symbol. An importer may have replaced a symbol of the file by the size.
-func (g *Graph) Assume(symbol string, size int) {
-	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
-	if g.assumed == nil {
-		g.assumed = map[string]int{}
-	}
-	g.assumed[symbol] = size
-}
-
-// clearAssumed records that the size of a symbol was given, not assumed.
-func (g *Graph) clearAssumed(symbol string) {
-	g.assumed = maps.Clone(g.assumed)
-	delete(g.assumed, symbol)
-}
-
-// usesSymbol reports whether an attribute, or the declaration of an input, depends on a symbol.
-func (g *Graph) usesSymbol(symbol string) bool {
-	for _, v := range g.Inputs {
-		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
-			return true
-		}
-	}
-	for _, n := range g.Nodes {
-		for _, attr := range n.givenAttrs() {
-			if attrDependsOn(attr, symbol) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// Warnings returns facts about the graph that a user should know but that are not mistakes. Examples: the graph has no
-// outputs; a part of the graph supports only some sizes. Like a mistake, each warning has a place or a node. Copies of
-// the graph keep the warnings.
-func (g *Graph) Warnings() []*Error {
-	list := append([]*Error(nil), g.warnings...)
-	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
-		list = append(list, &Error{Err: ErrNoOutputs})
-	}
-	return list
-}
-
-// ErrNoOutputs is the warning about a graph without outputs.
-var ErrNoOutputs = errors.New("the graph has no outputs: a run returns nothing")
-
-// Warn adds a warning about a node of the file. node and op are the names of the node and its op in the
-// file; both are empty for a warning about the whole graph. A warning that already exists is not added
-// again.
-func (g *Graph) Warn(node, op, format string, args ...any) {
-	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
-}
-
-// warn adds a warning, unless an equal one exists.
-func (g *Graph) warn(e *Error) {
-	if g.warned == nil {
-		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.
-		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
-		for _, earlier := range g.warnings {
-			g.warned[earlier.Error()] = true
-		}
-	}
-	if text := e.Error(); !g.warned[text] {
-		g.warned[text] = true
-		g.warnings = append(g.warnings, e)
-	}
-}
-
-// Place is a position in a file. Lines and columns count from 1. The zero Place means unknown.
-type Place struct {
-	File      string
-	Line, Col int
-}
-
-// Places has the positions of nodes and values in the file from which a graph was read. Error messages
-// contain these positions. Nodes and values are identified by their numbers: see [Node.Number]. A graph and
-// its copies share one Places.
-type Places interface {
-	// Node returns the place of a node or, if attr is not empty, of its attribute.
-	Node(number int, attr string) (Place, bool)
-	// Value returns the place of an input or a constant.
-	Value(number int) (Place, bool)
-	// Output returns the place of an output.
-	Output(name string) (Place, bool)
-}
-
-// Places returns the places of the file from which the graph was read; nil if there is no file.
-func (g *Graph) Places() Places { return g.places }
-
 // NodeError returns err as an error of node n, with a place. The place is the place of the attribute that err concerns,
 // if it is known, otherwise the place of the node.
 func (g *Graph) NodeError(n *Node, err error) *Error {
@@ -254,10 +124,63 @@ func (g *Graph) NodeError(n *Node, err error) *Error {
 	return e
 }
 
+// OutputError returns an error of an output with its place.
+func (g *Graph) OutputError(output Output, err error) *Error {
+	e := &Error{Output: output.Name, Err: fmt.Errorf("output %q: %w", output.Name, err)}
+	if g.places != nil {
+		p, _ := g.places.Output(output.Name)
+		e.setPlace(p)
+	}
+	return e
+}
+
+// valueError returns an error of an input or a constant with its place.
+func (g *Graph) valueError(v *Value, err error) *Error {
+	if v == nil {
+		return &Error{Err: err}
+	}
+	e := &Error{Err: fmt.Errorf("%s %q: %w", v.Kind(), v.Name, err)}
+	if g.places != nil {
+		p, _ := g.places.Value(int(v.number))
+		e.setPlace(p)
+	}
+	return e
+}
+
 // setPlace sets the place of an error.
 func (e *Error) setPlace(p Place) { e.File, e.Line, e.Col = p.File, p.Line, p.Col }
 
-// placeOf returns the place for an error of a node: see NodeError.
+// Place is a position in a file. Lines and columns count from 1. The zero Place means unknown.
+type Place struct {
+	File      string
+	Line, Col int
+}
+
+// Places has the positions of nodes and values in the file from which a graph was read. Error messages
+// contain these positions. Nodes and values are identified by their numbers: see [Node.Number]. A graph and
+// its copies share one Places.
+type Places interface {
+	// Node returns the place of a node or, if attr is not empty, of its attribute.
+	Node(number int, attr string) (Place, bool)
+	// Value returns the place of an input or a constant.
+	Value(number int) (Place, bool)
+	// Output returns the place of an output.
+	Output(name string) (Place, bool)
+}
+
+// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because the values of a segment
+// have other numbers than in the file's graph.
+type nodePlaces struct{ Places }
+
+// Value returns no place.
+func (nodePlaces) Value(int) (Place, bool) { return Place{}, false }
+
+// Places returns the places of the file from which the graph was read; nil if there is no file.
+func (g *Graph) Places() Places { return g.places }
+
+// placeOf returns the place for an error of a node: see NodeError. The attribute that the error concerns is found in
+// one of three ways: the error is an [AttrError], or it rejects a dimension that one attribute contains, or its message
+// has the name of an attribute.
 func (g *Graph) placeOf(n *Node, err error) Place {
 	number := int(n.number)
 	attr := ""
@@ -320,35 +243,114 @@ func (n *Node) attrOfDim(dim int) string {
 	return attr
 }
 
-// OutputError returns an error of an output with its place.
-func (g *Graph) OutputError(output Output, err error) *Error {
-	e := &Error{Output: output.Name, Err: fmt.Errorf("output %q: %w", output.Name, err)}
-	if g.places != nil {
-		p, _ := g.places.Output(output.Name)
-		e.setPlace(p)
+// The packages whose functions callSite skips.
+const (
+	thisPackage = "github.com/graphrun/graphrun/graph."
+	opPackage   = "github.com/graphrun/graphrun/op."
+)
+
+// callSite returns the source position at which a function of package op was called. It returns an empty position if
+// [Graph.Apply] was called directly, because direct callers, such as importers, add nodes on behalf of a file.
+func callSite() (file string, line int) {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	inOpPackage := false
+	for {
+		frame, more := frames.Next()
+		switch {
+		case strings.HasPrefix(frame.Function, opPackage):
+			inOpPackage = true
+		case inOpPackage:
+			return frame.File, frame.Line
+		case !strings.HasPrefix(frame.Function, thisPackage):
+			return "", 0
+		}
+		if !more {
+			return "", 0
+		}
 	}
-	return e
 }
 
-// valueError returns an error of an input or a constant with its place.
-func (g *Graph) valueError(v *Value, err error) *Error {
-	if v == nil {
-		return &Error{Err: err}
+// Warnings returns facts about the graph that a user should know but that are not mistakes. Examples: the graph has no
+// outputs; a part of the graph supports only some sizes. Like a mistake, each warning has a place or a node. Copies of
+// the graph keep the warnings.
+func (g *Graph) Warnings() []*Error {
+	list := append([]*Error(nil), g.warnings...)
+	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
+		list = append(list, &Error{Err: ErrNoOutputs})
 	}
-	e := &Error{Err: fmt.Errorf("%s %q: %w", v.Kind(), v.Name, err)}
-	if g.places != nil {
-		p, _ := g.places.Value(int(v.number))
-		e.setPlace(p)
-	}
-	return e
+	return list
 }
 
-// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because the values of a segment
-// have other numbers than in the file's graph.
-type nodePlaces struct{ Places }
+// ErrNoOutputs is the warning about a graph without outputs.
+var ErrNoOutputs = errors.New("the graph has no outputs: a run returns nothing")
 
-// Value returns no place.
-func (nodePlaces) Value(int) (Place, bool) { return Place{}, false }
+// Warn adds a warning about a node of the file. node and op are the names of the node and its op in the
+// file; both are empty for a warning about the whole graph. A warning that already exists is not added
+// again.
+func (g *Graph) Warn(node, op, format string, args ...any) {
+	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
+}
+
+// warn adds a warning, unless an equal one exists.
+func (g *Graph) warn(e *Error) {
+	if g.warned == nil {
+		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.
+		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
+		for _, earlier := range g.warnings {
+			g.warned[earlier.Error()] = true
+		}
+	}
+	if text := e.Error(); !g.warned[text] {
+		g.warned[text] = true
+		g.warnings = append(g.warnings, e)
+	}
+}
+
+// Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
+// plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
+func (g *Graph) Assumed() map[string]int {
+	used := map[string]int{}
+	for name, size := range g.assumed {
+		if _, isDeclared := g.Symbols[name]; !isDeclared || g.usesSymbol(name) {
+			used[name] = size
+		}
+	}
+	return used
+}
+
+// Assume records that a symbol has an assumed size because none was given: see [Graph.Assumed]. The graph need not have
+// the symbol. An importer may have replaced a symbol of the file by the size.
+func (g *Graph) Assume(symbol string, size int) {
+	g.assumed = maps.Clone(g.assumed) // copies of the graph do not see the change
+	if g.assumed == nil {
+		g.assumed = map[string]int{}
+	}
+	g.assumed[symbol] = size
+}
+
+// clearAssumed records that the size of a symbol was given, not assumed.
+func (g *Graph) clearAssumed(symbol string) {
+	g.assumed = maps.Clone(g.assumed)
+	delete(g.assumed, symbol)
+}
+
+// usesSymbol reports whether an attribute, or the declaration of an input, depends on a symbol.
+func (g *Graph) usesSymbol(symbol string) bool {
+	for _, v := range g.Inputs {
+		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
+			return true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, attr := range n.givenAttrs() {
+			if attrDependsOn(attr, symbol) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // UnknownOp returns the error for an op that does not exist. The error suggests a similar name: see [SuggestOp].
 func UnknownOp(name string, lookup Lookup) error {

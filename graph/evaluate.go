@@ -12,10 +12,11 @@ import (
 )
 
 // Evaluate computes a graph's outputs by the references of its ops, one node after another. It is slow and
-// simple. It defines the results that a compiled graph must have. Inputs are given by name and may have any
-// layout. Shapes may depend on data. Evaluate fails if an input is missing, unknown, or of another dtype or
-// shape, and if the graph has errors. If an op has no reference, the error is a [NoReference]; if memory is
-// insufficient, it is a [*tensor.MemoryError].
+// simple. It defines the results that a compiled graph must have. Inputs and outputs are given by name. Inputs may
+// have any layout. Shapes may depend on data.
+//
+// Evaluate fails if an input is missing, unknown, or of another dtype or shape, and if the graph has errors. If an op
+// has no reference, the error is a [NoReference]; if memory is insufficient, it is a [*tensor.MemoryError].
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -44,6 +45,34 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 		outputs[output.Name] = tensors[output.Value]
 	}
 	return outputs, nil
+}
+
+// errNoGraph is the error of functions that are called without a graph.
+var errNoGraph = errors.New("the graph is nil")
+
+// bindInputs checks the inputs, which are given by name, and returns them indexed by value.
+func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
+	tensors := map[*Value]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		t := inputs[v.Name]
+		if t == nil {
+			return nil, fmt.Errorf("input %q is missing", v.Name)
+		}
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", v.Name, err)
+		}
+		if t.DType != v.Meta.DType || !slices.Equal(t.Shape, v.Meta.Shape) {
+			return nil, fmt.Errorf("input %q is %v of shape %s, the graph wants %v of shape %s", v.Name,
+				t.DType, tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
+		}
+		tensors[v] = t
+	}
+	for _, name := range sorted.Keys(inputs) {
+		if v := g.Value(name); v == nil || tensors[v] == nil {
+			return nil, fmt.Errorf("the graph has no input %q", name)
+		}
+	}
+	return tensors, nil
 }
 
 // resultBytes returns the total size in bytes of all results whose shapes are known. An evaluation keeps these results
@@ -78,43 +107,15 @@ func (n *Node) evaluate(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic boo
 			return fmt.Errorf("the op's reference returns no value for output %d", i)
 		}
 		inferredValue := inferred.Out[i]
-		var base *tensor.Tensor // the operand of a view; else nil
+		var viewed *tensor.Tensor // the operand of a view; else nil
 		for k, a := range inferred.In {
 			if inferredValue.Alias != nil && a.Value == inferredValue.Alias {
-				base = tensors[n.In[k].Value]
+				viewed = tensors[n.In[k].Value]
 			}
 		}
-		tensors[v] = inferredValue.toInferredLayout(out[i], base)
+		tensors[v] = inferredValue.toInferredLayout(out[i], viewed)
 	}
 	return nil
-}
-
-// errNoGraph is the error of functions that are called without a graph.
-var errNoGraph = errors.New("the graph is nil")
-
-// bindInputs checks the inputs, which are given by name, and returns them indexed by value.
-func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
-	tensors := map[*Value]*tensor.Tensor{}
-	for _, v := range g.Inputs {
-		t := inputs[v.Name]
-		if t == nil {
-			return nil, fmt.Errorf("input %q is missing", v.Name)
-		}
-		if err := t.Check(); err != nil {
-			return nil, fmt.Errorf("input %q: %w", v.Name, err)
-		}
-		if t.DType != v.Meta.DType || !slices.Equal(t.Shape, v.Meta.Shape) {
-			return nil, fmt.Errorf("input %q is %v of shape %s, the graph wants %v of shape %s", v.Name,
-				t.DType, tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
-		}
-		tensors[v] = t
-	}
-	for _, name := range sorted.Keys(inputs) {
-		if v := g.Value(name); v == nil || tensors[v] == nil {
-			return nil, fmt.Errorf("the graph has no input %q", name)
-		}
-	}
-	return tensors, nil
 }
 
 // NoReference is the error of [Evaluate] at a node whose op has no reference. The field Why has the reason that the op

@@ -15,6 +15,10 @@ import (
 // foldCache is the cache of constant folding: it has results that were computed from constants. The references to the
 // results are weak. A graph, its clones and its segments share one foldCache. A constant that was converted to another
 // layout or packed form is thus in memory only once for all plans.
+//
+// For example, the plans for two sizes of a batch both need the constant w in packed form. The first plan computes it.
+// For the second plan the key of the call is equal: the same op and implementation, the id of w's storage, and equal
+// layouts. [Graph.Fold] then returns the first result.
 type foldCache struct {
 	mu sync.Mutex
 	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the
@@ -54,9 +58,10 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 		metas[i] = v.Meta
 	}
 	cache, attrs := g.folded, n.Attrs
-	if p := n.Packing(); p != nil {
-		attrs = p.Format // Format identifies the packing: the functions of a Packing cannot be compared
+	if packing := n.Packing(); packing != nil {
+		attrs = packing.Format // Format identifies the packing: the functions of a Packing cannot be compared
 	}
+	// The cache is not locked while compute runs.
 	cache.mu.Lock()
 	key, ok := cache.key(n)
 	if !ok {
@@ -92,16 +97,16 @@ func (f *foldCache) key(n *Node) (string, bool) {
 			key = appendText(key, string(order))
 		}
 	}
-	for _, a := range n.In {
-		key = append(key, ';', byte(a.Kind))
+	for _, arg := range n.In {
+		key = append(key, ';', byte(arg.Kind))
 		switch {
-		case a.Kind == NumberArg:
-			key = fmt.Appendf(key, "%#v", a.Number)
-		case a.Kind == Null:
-		case a.Value == nil || a.Value.Const == nil:
+		case arg.Kind == NumberArg:
+			key = fmt.Appendf(key, "%#v", arg.Number)
+		case arg.Kind == Null:
+		case arg.Value == nil || arg.Value.Const == nil:
 			return "", false
 		default:
-			key = appendMeta(binary.AppendVarint(key, int64(f.id(a.Value.Const.Storage()))), a.Value.Meta)
+			key = appendMeta(binary.AppendVarint(key, int64(f.id(arg.Value.Const.Storage()))), arg.Value.Meta)
 		}
 	}
 	for _, v := range n.Out {
@@ -175,31 +180,6 @@ func (f *foldCache) cachedCall(key string, op *Op, attrs any) *foldedCall {
 	return call
 }
 
-// dropCalls removes calls whose results are garbage-collected. Otherwise calls would accumulate if an
-// attribute is a value of the graph that differs in every run. dropCalls keeps the calls that were used
-// since the last dropCalls. The results of such calls may be garbage, but other results that were computed
-// from them may still be in use.
-func (f *foldCache) dropCalls() {
-	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
-	f.callCount = 0
-	for key, calls := range f.callsByKey {
-		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.usedRecently && c.isCollected() })
-		for _, c := range calls {
-			c.usedRecently = false
-		}
-		if f.callsByKey[key] = calls; len(calls) == 0 {
-			delete(f.callsByKey, key)
-		}
-		f.callCount += len(calls)
-	}
-	f.maxCalls = 2*f.callCount + minNewCalls
-}
-
-// isCollected reports whether all results of the call are garbage-collected.
-func (c *foldedCall) isCollected() bool {
-	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
-}
-
 // tensors returns the results of a call, or nil if a result is garbage-collected.
 func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	if len(c.results) != len(metas) {
@@ -231,4 +211,29 @@ func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 		c.results[i] = weak.Make(t.Storage())
 		f.setID(c.results[i], c.resultIDs[i])
 	}
+}
+
+// dropCalls removes calls whose results are garbage-collected. Otherwise calls would accumulate if an
+// attribute is a value of the graph that differs in every run. dropCalls keeps the calls that were used
+// since the last dropCalls. The results of such calls may be garbage, but other results that were computed
+// from them may still be in use.
+func (f *foldCache) dropCalls() {
+	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
+	f.callCount = 0
+	for key, calls := range f.callsByKey {
+		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.usedRecently && c.isCollected() })
+		for _, c := range calls {
+			c.usedRecently = false
+		}
+		if f.callsByKey[key] = calls; len(calls) == 0 {
+			delete(f.callsByKey, key)
+		}
+		f.callCount += len(calls)
+	}
+	f.maxCalls = 2*f.callCount + minNewCalls
+}
+
+// isCollected reports whether all results of the call are garbage-collected.
+func (c *foldedCall) isCollected() bool {
+	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
 }

@@ -12,10 +12,9 @@ import (
 // [*Rows], a [*Gather] or a [*Contraction].
 type Form interface{ isForm() }
 
-func (*Elements) isForm() {}
-func (*Rows) isForm()     {}
-func (*Gather) isForm()   {}
-
+func (*Elements) isForm()    {}
+func (*Rows) isForm()        {}
+func (*Gather) isForm()      {}
 func (*Contraction) isForm() {}
 
 // FormOperand is a result or an operand of a call, or a part of the memory of either.
@@ -59,7 +58,12 @@ type GatherIndex struct {
 }
 
 // Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for every position of the loops of the result. Products
-// of matrices and convolutions are contractions.
+// of matrices and convolutions are contractions. For example, the row-major product of A [m, k] and B [k, n] has the
+// Loops
+//
+//	{Size: m, Out: n, A: k}
+//	{Size: n, Out: 1, B: 1}
+//	{Size: k, A: 1, B: n, Summed: true}
 type Contraction struct {
 	// Loops lists the loops over the result, then the summed loops. Each of the two lists is from the slowest loop to the
 	// fastest.
@@ -146,11 +150,11 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 	}
 	var dtypes []tensor.DType
 	loadIndex := make([]int, len(code.In)) // of each operand: its index among the operands that are loaded
-	for i, a := range call.In {
+	for i, arg := range call.In {
 		switch {
-		case a.Kind == Null:
+		case arg.Kind == Null:
 			return nil
-		case a.Kind == TensorArg && i < len(code.In):
+		case arg.Kind == TensorArg && i < len(code.In):
 			loadIndex[i], dtypes = len(dtypes), append(dtypes, code.In[i])
 			form.Operands = append(form.Operands, FormOperand{Index: len(call.Out) + i, Meta: call.Meta(i)})
 		}

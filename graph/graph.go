@@ -11,7 +11,12 @@ import (
 
 // Graph is a directed acyclic graph of nodes, which apply ops to values. Build one with [New] and the
 // functions of package op, or load one with package graphfile. A Graph is not safe for concurrent changes;
-// compiled programs are independent of it.
+// compiled programs are independent of it. For example, the graph of y = relu(x + b) has
+//
+//	Inputs:    [x]
+//	Constants: [b]
+//	Nodes:     [sum = add(x, b), y = relu(sum)], where each node has the list of its results in Out
+//	Outputs:   [{Name: "y", Value: y}]
 type Graph struct {
 	Name      string
 	Inputs    []*Value
@@ -161,6 +166,106 @@ func (g *Graph) Values(visit func(*Value)) {
 	}
 }
 
+// Dynamic reports whether the shape of some value is known only when the graph runs.
+func (g *Graph) Dynamic() bool {
+	for _, n := range g.Nodes {
+		if len(n.Out) > 0 && n.Out[0].Dynamic {
+			return true
+		}
+	}
+	return false
+}
+
+// BoundSizes returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.
+func (g *Graph) BoundSizes() map[string]int {
+	bound := make(map[string]int, len(g.sizes))
+	for name, size := range g.sizes {
+		bound[name] = size.Hint()
+	}
+	return bound
+}
+
+// Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
+// constants with g.
+func (g *Graph) Clone() *Graph {
+	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, sizes: g.sizes,
+		symbolicState: g.symbolicState, nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
+		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places,
+		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
+		Nodes: make([]*Node, len(g.Nodes))}
+	// All values are allocated at once, and so are all nodes, operands and lists of results.
+	valueCount, operandCount := len(g.Inputs)+len(g.Constants), 0
+	for _, n := range g.Nodes {
+		valueCount, operandCount = valueCount+len(n.Out), operandCount+len(n.In)
+	}
+	allValues, allNodes := make([]Value, 0, valueCount), make([]Node, len(g.Nodes)) // allValues must not be reallocated
+	freeArgs, freeOuts := make([]Arg, operandCount), make([]*Value, valueCount)
+	copies := NewByValue[*Value](g)
+	copyValue := func(v *Value, producer *Node) *Value {
+		allValues = append(allValues, *v)
+		copiedValue := &allValues[len(allValues)-1]
+		copiedValue.graph, copiedValue.Node = copied, producer
+		copies.Set(v, copiedValue)
+		return copiedValue
+	}
+	// First copy all values and nodes. The copied nodes still have the operands of g.
+	for _, v := range g.Inputs {
+		copied.Inputs = append(copied.Inputs, copyValue(v, nil))
+	}
+	for _, v := range g.Constants {
+		copied.Constants = append(copied.Constants, copyValue(v, nil))
+	}
+	for i, n := range g.Nodes {
+		copiedNode := &allNodes[i]
+		*copiedNode = *n
+		copiedNode.Out = takeFrom(&freeOuts, len(n.Out))
+		for k, v := range n.Out {
+			copiedNode.Out[k] = copyValue(v, copiedNode)
+		}
+		copied.Nodes[i] = copiedNode
+	}
+	// Then replace all references to values of g, and copy the outputs.
+	for _, n := range copied.Nodes {
+		copiedArgs := takeFrom(&freeArgs, len(n.In))
+		for k, arg := range n.In {
+			copiedArgs[k] = arg
+			copiedArgs[k].Value = copies.At(arg.Value)
+		}
+		n.In = copiedArgs
+		n.attrs = n.attrs.clone(copies.At)
+		for _, v := range n.Out {
+			v.Alias, v.ContainedIn = copies.At(v.Alias), copies.At(v.ContainedIn)
+		}
+	}
+	for _, output := range g.Outputs {
+		output.Value = copies.At(output.Value)
+		copied.Outputs = append(copied.Outputs, output)
+	}
+	// The index by name is made from these lists when it is first needed.
+	copied.names = &nameIndex{allValues: allValues, allNodes: allNodes}
+	return copied
+}
+
+// SetContext sets a context for inference of the graph and of later copies. After the context has ended, inference
+// rejects all nodes; the error is the cause of the context. Nil means no context.
+func (g *Graph) SetContext(ctx context.Context) { g.ctx = ctx }
+
+// Context returns the context of work on the graph: see [Graph.SetContext]. The default is [context.Background].
+func (g *Graph) Context() context.Context {
+	if g == nil || g.ctx == nil {
+		return context.Background()
+	}
+	return g.ctx
+}
+
+// ContextErr returns the cause of the graph's context if the context has ended, otherwise nil.
+func (g *Graph) ContextErr() error {
+	if g.ctx == nil {
+		return nil
+	}
+	return interrupt.Err(g.ctx)
+}
+
 // SetMeta sets Meta to meta, and Type to the same layout.
 func (v *Value) SetMeta(meta tensor.Meta) { v.Meta, v.Type = meta, meta.Type() }
 
@@ -205,15 +310,15 @@ func (v *Value) Kind() string {
 	return "input"
 }
 
-// IsView reports whether all outputs of the node share the storage of its operands. Such a node does not run.
-func (n *Node) IsView() bool {
-	for _, v := range n.Out {
-		if v.Alias == nil {
-			return false
-		}
-	}
-	return true
-}
+// Graph returns the graph in which the value was made. It panics for a value that was not made by a graph.
+func (v *Value) Graph() *Graph { return v.ownerGraph() }
+
+// Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which
+// they are made. A placeholder, which a builder method returns after a mistake, has a negative number.
+func (v *Value) Number() int { return int(v.number) }
+
+// isPlaceholder reports whether the value is a placeholder: see [Value.Number].
+func (v *Value) isPlaceholder() bool { return v.number < 0 }
 
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
@@ -235,16 +340,14 @@ func (n *Node) Call() *Call {
 	return call
 }
 
-// dependencyCount returns the number of values on which a node depends: see dependency.
-func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
-
-// dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a
-// number or an absent operand. Higher indices are values of attributes.
-func (n *Node) dependency(i int) *Value {
-	if i < len(n.In) {
-		return n.In[i].Value
+// IsView reports whether all outputs of the node share the storage of its operands. Such a node does not run.
+func (n *Node) IsView() bool {
+	for _, v := range n.Out {
+		if v.Alias == nil {
+			return false
+		}
 	}
-	return n.attrs.refs[i-len(n.In)].value
+	return true
 }
 
 // needsData reports whether the node can be inferred only after a part of the graph has run.
@@ -258,102 +361,32 @@ func (n *Node) needsData() bool {
 	return false
 }
 
-// Dynamic reports whether the shape of some value is known only when the graph runs.
-func (g *Graph) Dynamic() bool {
-	for _, n := range g.Nodes {
-		if len(n.Out) > 0 && n.Out[0].Dynamic {
-			return true
-		}
+// dependencyCount returns the number of values on which a node depends: see dependency.
+func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
+
+// dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a
+// number or an absent operand. Higher indices are values of attributes.
+func (n *Node) dependency(i int) *Value {
+	if i < len(n.In) {
+		return n.In[i].Value
 	}
-	return false
+	return n.attrs.refs[i-len(n.In)].value
 }
 
-// Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
-// constants with g.
-func (g *Graph) Clone() *Graph {
-	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, sizes: g.sizes,
-		symbolicState: g.symbolicState, nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
-		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places,
-		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
-		Nodes: make([]*Node, len(g.Nodes))}
-	// All values are allocated at once, and so are all nodes, operands and lists of results.
-	valueCount, operandCount := len(g.Inputs)+len(g.Constants), 0
-	for _, n := range g.Nodes {
-		valueCount, operandCount = valueCount+len(n.Out), operandCount+len(n.In)
-	}
-	allValues, allNodes := make([]Value, 0, valueCount), make([]Node, len(g.Nodes))
-	freeArgs, freeOuts := make([]Arg, operandCount), make([]*Value, valueCount)
-	copies := NewByValue[*Value](g)
-	copyValue := func(v *Value, producer *Node) *Value {
-		allValues = append(allValues, *v)
-		copiedValue := &allValues[len(allValues)-1]
-		copiedValue.graph, copiedValue.Node = copied, producer
-		copies.Set(v, copiedValue)
-		return copiedValue
-	}
-	for _, v := range g.Inputs {
-		copied.Inputs = append(copied.Inputs, copyValue(v, nil))
-	}
-	for _, v := range g.Constants {
-		copied.Constants = append(copied.Constants, copyValue(v, nil))
-	}
-	for i, n := range g.Nodes {
-		copiedNode := &allNodes[i]
-		*copiedNode = *n
-		copiedNode.Out = takeFrom(&freeOuts, len(n.Out))
-		for k, v := range n.Out {
-			copiedNode.Out[k] = copyValue(v, copiedNode)
-		}
-		copied.Nodes[i] = copiedNode
-	}
-	for _, n := range copied.Nodes {
-		copiedArgs := takeFrom(&freeArgs, len(n.In))
-		for k, arg := range n.In {
-			copiedArgs[k] = arg
-			copiedArgs[k].Value = copies.At(arg.Value)
-		}
-		n.In = copiedArgs
-		n.attrs = n.attrs.clone(copies.At)
-		for _, v := range n.Out {
-			v.Alias, v.ContainedIn = copies.At(v.Alias), copies.At(v.ContainedIn)
-		}
-	}
-	for _, output := range g.Outputs {
-		output.Value = copies.At(output.Value)
-		copied.Outputs = append(copied.Outputs, output)
-	}
-	// The index by name is made from these lists when it is first needed.
-	copied.names = &nameIndex{allValues: allValues, allNodes: allNodes}
-	return copied
+// Number returns the node's number in its graph and in copies and segments of it. Nodes are numbered from 0 in the
+// order in which they are made.
+func (n *Node) Number() int { return int(n.number) }
+
+// assignNumber assigns the next free number to a value of the graph.
+func (g *Graph) assignNumber(v *Value) {
+	v.number = int32(g.valueCount)
+	g.valueCount++
 }
 
-// BoundSizes returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.
-func (g *Graph) BoundSizes() map[string]int {
-	bound := make(map[string]int, len(g.sizes))
-	for name, size := range g.sizes {
-		bound[name] = size.Hint()
-	}
-	return bound
-}
-
-// SetContext sets a context for inference of the graph and of later copies. After the context has ended, inference
-// rejects all nodes; the error is the cause of the context. Nil means no context.
-func (g *Graph) SetContext(ctx context.Context) { g.ctx = ctx }
-
-// Context returns the context of work on the graph: see [Graph.SetContext]. The default is [context.Background].
-func (g *Graph) Context() context.Context {
-	if g == nil || g.ctx == nil {
-		return context.Background()
-	}
-	return g.ctx
-}
-
-// ContextErr returns the cause of the graph's context if the context has ended, otherwise nil.
-func (g *Graph) ContextErr() error {
-	if g.ctx == nil {
-		return nil
-	}
-	return interrupt.Err(g.ctx)
+// assignNodeNumber assigns the next free number to a node of the graph.
+func (g *Graph) assignNodeNumber(n *Node) {
+	n.number = int32(g.nodeCount)
+	g.nodeCount++
 }
 
 // ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the
@@ -393,29 +426,3 @@ func (b *ByValue[T]) Set(v *Value, element T) {
 	}
 	b.elements[v.number] = element
 }
-
-// assignNumber assigns the next free number to a value of the graph.
-func (g *Graph) assignNumber(v *Value) {
-	v.number = int32(g.valueCount)
-	g.valueCount++
-}
-
-// assignNodeNumber assigns the next free number to a node of the graph.
-func (g *Graph) assignNodeNumber(n *Node) {
-	n.number = int32(g.nodeCount)
-	g.nodeCount++
-}
-
-// Graph returns the graph in which the value was made. It panics for a value that was not made by a graph.
-func (v *Value) Graph() *Graph { return v.ownerGraph() }
-
-// Number returns the value's number in its graph and in copies of it. Values are numbered from 0 in the order in which
-// they are made. A placeholder, which a builder method returns after a mistake, has a negative number.
-func (v *Value) Number() int { return int(v.number) }
-
-// Number returns the node's number in its graph and in copies and segments of it. Nodes are numbered from 0 in the
-// order in which they are made.
-func (n *Node) Number() int { return int(n.number) }
-
-// isPlaceholder reports whether the value is a placeholder: see [Value.Number].
-func (v *Value) isPlaceholder() bool { return v.number < 0 }

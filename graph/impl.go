@@ -74,289 +74,6 @@ type Impl struct {
 	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 
-// Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,
-// and steps. An Access is a kind of memory access, and a Part is a number of units of one inner kernel.
-type (
-	Work   = machine.Work
-	Access = machine.Access
-	Part   = machine.Part
-)
-
-// The kinds of memory access.
-const (
-	Dense          = machine.Dense          // contiguous access during computation
-	DenseConstants = machine.DenseConstants // contiguous access to large constants during computation
-	Panels         = machine.Panels         // access to packed constants, which products read by register tiles
-	Copied         = machine.Copied         // contiguous access without computation
-	Tiled          = machine.Tiled          // access that transposes tile by tile
-	Strided        = machine.Strided        // access to a part of every cache line
-	Gathered       = machine.Gathered       // random access
-)
-
-// Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
-// it returns the work of the first implementation. The work is zero for a view and for a node without
-// implementations. It is also zero if shapes are unknown, or if a function of the op panics.
-func (n *Node) Work() (work Work) {
-	for _, part := range n.WorkParts() {
-		work = work.Plus(part)
-	}
-	return work
-}
-
-// WorkParts returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts
-// of operands. Each further part is the additional work for the layout of one operand, if it is not zero. WorkParts
-// returns nil if there is no work.
-func (n *Node) WorkParts() (list []Work) {
-	if n == nil {
-		return nil
-	}
-	list = make([]Work, 0, 1+len(n.In))
-	hasWork := n.EachWork(nil, func(i int, work Work) {
-		if i < 0 || work != (Work{}) {
-			list = append(list, work)
-		}
-	})
-	if !hasWork {
-		return nil
-	}
-	return list
-}
-
-// EachWork calls visit for each part of [Node.WorkParts]. i is the index of the operand, or -1 for the part that does
-// not depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
-// returns false if the node has no work, or if a function of the op panics.
-func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work)) (hasWork bool) {
-	if n == nil || visit == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
-		return false
-	}
-	defer func() {
-		if recover() != nil {
-			hasWork = false
-		}
-	}()
-	if n.IsView() || n.Out[0].Dynamic {
-		return false
-	}
-	impl := n.Impl
-	if impl == nil {
-		impl = &n.Op.Impls[0]
-	}
-	call := n.Call()
-	if selected == nil || selected(-1) {
-		visit(-1, impl.Work(call, n.Walk))
-	}
-	read := impl.OperandWorkFunc(call, n.Walk)
-	for i, a := range n.In {
-		if a.Kind == TensorArg && (selected == nil || selected(i)) {
-			work, _ := read(i, a.Meta())
-			visit(i, work)
-		}
-	}
-	return true
-}
-
-// OperandWorkFunc returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many
-// operands and layouts this is faster than calling Read, because the footprint of the call is computed only once. The
-// function is not safe for concurrent use.
-func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
-	read, footprint := impl.definedRead, 0.0
-	if read == nil {
-		read = impl.Read
-	}
-	return func(i int, meta tensor.Meta) (Work, bool) {
-		work, ok := read(call, walk, i, meta)
-		if work.Footprint == 0 && work != (Work{}) {
-			if footprint == 0 {
-				footprint = call.Footprint()
-			}
-			work.Footprint = footprint
-		}
-		return work, ok
-	}
-}
-
-// Footprint returns the size of all operands and results of a call in bytes. A packed operand has the size of its
-// original.
-func (c *Call) Footprint() (bytes float64) {
-	if c == nil {
-		return 0
-	}
-	for i := range c.In {
-		if a := &c.In[i]; a.Kind == TensorArg && a.Value != nil {
-			meta := &a.Value.Meta
-			if p := a.Value.Packed; p != nil {
-				meta = &p.Meta
-			}
-			// The outer conversion prevents a fused multiply-add, so that all processors compute the same number.
-			bytes += float64(float64(tensor.Numel(meta.Shape)) * float64(meta.DType.Size()))
-		}
-	}
-	for i := range c.Out {
-		bytes += float64(c.Out[i].Bytes())
-	}
-	return bytes
-}
-
-// ReadWork returns the additional work of reading an operand of layout meta in loops that write a result of the given
-// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions of
-// operand and result differ, the operand is transposed block by block. If its elements are not contiguous, it is read
-// with strides. If its contiguous runs are shorter than the runs of the result, as in a slice of each row, each run
-// begins without prefetched lines. If there are no elements, the work is zero.
-func ReadWork(meta, result tensor.Meta) (work Work) {
-	extent := meta.Extent()
-	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
-		return work
-	}
-	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
-	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
-	switch {
-	case meta.Rank() == result.Rank() && fastest != Fastest(result):
-		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
-		work.AddUnits(LoopTransposed, float64(meta.Numel()))
-	case fastest >= 0 && meta.Strides[fastest] > 1:
-		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
-	case meta.Rank() == result.Rank():
-		if runs := runsOf(meta, result); runs > 1 {
-			addRunStarts(&work, runs, bytes/runs)
-			work.Bytes[Copied] = gapPriceRatio * min(float64(extent*meta.DType.Size()), runs*pageBytes)
-		}
-	}
-	return work
-}
-
-const (
-	// gapPriceRatio is the price of a byte between the first and the last run, relative to a copied byte. A gap has a
-	// price because the processor's prefetching stops at the end of a run. At most pageBytes of each gap are counted,
-	// because prefetching also stops at the end of a page.
-	gapPriceRatio = .75
-	// pageBytes is the size of a memory page.
-	pageBytes = 4096
-)
-
-// runsOf returns the number of runs in an operand of layout meta. A run is a maximal sequence of elements that are
-// contiguous in both the operand and the result. runsOf returns 0 if the numbers of elements differ, or if the
-// operand repeats elements.
-func runsOf(meta, result tensor.Meta) float64 {
-	length, total := 1, meta.Numel()
-	if total != result.Numel() {
-		return 0
-	}
-	// length is the length of the runs along the dimensions found so far. The next dimension has this stride in both
-	// layouts; if there is none, the runs end.
-	for length < total {
-		next := -1
-		for dim, size := range meta.Shape {
-			if size > 1 && meta.Strides[dim] == 0 {
-				return 0
-			}
-			if size > 1 && meta.Strides[dim] == length && result.Strides[dim] == length {
-				next = dim
-			}
-		}
-		if next < 0 {
-			return float64(total) / float64(length)
-		}
-		length *= meta.Shape[next]
-	}
-	return 1
-}
-
-// Fastest returns the dimension with the smallest positive stride among the dimensions of size over 1, or -1 if there
-// is none.
-func Fastest(meta tensor.Meta) int {
-	best := -1
-	if len(meta.Strides) != len(meta.Shape) {
-		return best
-	}
-	for dim, size := range meta.Shape {
-		if size > 1 && meta.Strides[dim] > 0 && (best < 0 || meta.Strides[dim] < meta.Strides[best]) {
-			best = dim
-		}
-	}
-	return best
-}
-
-// Impl returns an implementation by name. If there is none, the error lists the names.
-func (op *Op) Impl(name string) (*Impl, error) {
-	for i := range op.Impls {
-		if op.Impls[i].Name == name {
-			return &op.Impls[i], nil
-		}
-	}
-	return nil, op.noImplError(name, op.implNames())
-}
-
-// noImplError returns the error for a name that no implementation has. It lists the given names.
-func (op *Op) noImplError(name string, names []string) error {
-	if len(names) == 0 {
-		return fmt.Errorf("%s has no implementations to choose from", op.Name)
-	}
-	hint := ""
-	if similar := suggest.Nearest(name, slices.Values(names)); similar != "" {
-		hint = "; did you mean " + similar + "?"
-	}
-	return fmt.Errorf("%s has no implementation %q: want one of %s%s", op.Name, name, strings.Join(names, ", "), hint)
-}
-
-// implNames returns the names of the implementations.
-func (op *Op) implNames() []string {
-	names := make([]string, len(op.Impls))
-	for i := range op.Impls {
-		names[i] = op.Impls[i].Name
-	}
-	return names
-}
-
-// copyOpNames are the names of ops that can copy values: see CopyOp.
-var copyOpNames = []string{"clone", "contiguous"}
-
-// CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
-func (g *Graph) CopyOp() (*Op, error) {
-	for _, name := range copyOpNames {
-		if op := g.Op(name); op != nil && op.Copies {
-			return op, nil
-		}
-	}
-	return nil, errors.New("the catalogue has no op that copies values")
-}
-
-// MayRejectLayouts reports whether the implementation has a Read function, so that it may reject operands of some
-// layouts.
-func (impl *Impl) MayRejectLayouts() bool { return impl.hasRead }
-
-// supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
-// results in the layouts of call.Out and reads all operands.
-func (impl *Impl) supportsCall(call *Call) bool {
-	var orders []tensor.Order
-	for _, out := range call.Out {
-		if order, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, order) {
-			orders = append(orders, order)
-		}
-	}
-	for _, walk := range impl.Walks(call, orders) {
-		if walk.producesLayouts(call) && impl.Reads(call, walk) {
-			return true
-		}
-	}
-	return false
-}
-
-// Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
-// can always be read.
-func (impl *Impl) Reads(call *Call, walk Walk) bool {
-	if call == nil || impl.Read == nil || !impl.hasRead {
-		return call != nil
-	}
-	for i, a := range call.In {
-		if a.Kind == TensorArg && a.Meta().Numel() > 0 {
-			if _, ok := impl.Read(call, walk, i, a.Meta()); !ok {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // completeImpls sets the nil functions of the implementations, makes an Impl from Compile if there is none, and
 // otherwise sets Compile.
 func (op *Op) completeImpls() {
@@ -460,4 +177,294 @@ func (op *Op) Fitting(call *Call) *Impl {
 func (op *Op) ownsAttrs(attrs any) bool {
 	return op.Schema == nil || len(op.Schema.Fields) == 0 ||
 		reflect.TypeOf(attrs) == reflect.PointerTo(attrsType(op.Schema))
+}
+
+// supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
+// results in the layouts of call.Out and reads all operands.
+func (impl *Impl) supportsCall(call *Call) bool {
+	var orders []tensor.Order
+	for _, out := range call.Out {
+		if order, dense := tensor.OrderOf(out); dense && !slices.Contains(orders, order) {
+			orders = append(orders, order)
+		}
+	}
+	for _, walk := range impl.Walks(call, orders) {
+		if walk.producesLayouts(call) && impl.Reads(call, walk) {
+			return true
+		}
+	}
+	return false
+}
+
+// Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
+// can always be read.
+func (impl *Impl) Reads(call *Call, walk Walk) bool {
+	if call == nil || impl.Read == nil || !impl.hasRead {
+		return call != nil
+	}
+	for i, a := range call.In {
+		if a.Kind == TensorArg && a.Meta().Numel() > 0 {
+			if _, ok := impl.Read(call, walk, i, a.Meta()); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// MayRejectLayouts reports whether the implementation has a Read function, so that it may reject operands of some
+// layouts.
+func (impl *Impl) MayRejectLayouts() bool { return impl.hasRead }
+
+// Impl returns an implementation by name. If there is none, the error lists the names.
+func (op *Op) Impl(name string) (*Impl, error) {
+	for i := range op.Impls {
+		if op.Impls[i].Name == name {
+			return &op.Impls[i], nil
+		}
+	}
+	return nil, op.noImplError(name, op.implNames())
+}
+
+// noImplError returns the error for a name that no implementation has. It lists the given names.
+func (op *Op) noImplError(name string, names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("%s has no implementations to choose from", op.Name)
+	}
+	hint := ""
+	if similar := suggest.Nearest(name, slices.Values(names)); similar != "" {
+		hint = "; did you mean " + similar + "?"
+	}
+	return fmt.Errorf("%s has no implementation %q: want one of %s%s", op.Name, name, strings.Join(names, ", "), hint)
+}
+
+// implNames returns the names of the implementations.
+func (op *Op) implNames() []string {
+	names := make([]string, len(op.Impls))
+	for i := range op.Impls {
+		names[i] = op.Impls[i].Name
+	}
+	return names
+}
+
+// copyOpNames are the names of ops that can copy values: see CopyOp.
+var copyOpNames = []string{"clone", "contiguous"}
+
+// CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
+func (g *Graph) CopyOp() (*Op, error) {
+	for _, name := range copyOpNames {
+		if op := g.Op(name); op != nil && op.Copies {
+			return op, nil
+		}
+	}
+	return nil, errors.New("the catalogue has no op that copies values")
+}
+
+// Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,
+// and steps. An Access is a kind of memory access, and a Part is a number of units of one inner kernel.
+type (
+	Work   = machine.Work
+	Access = machine.Access
+	Part   = machine.Part
+)
+
+// The kinds of memory access.
+const (
+	Dense          = machine.Dense          // contiguous access during computation
+	DenseConstants = machine.DenseConstants // contiguous access to large constants during computation
+	Panels         = machine.Panels         // access to packed constants, which products read by register tiles
+	Copied         = machine.Copied         // contiguous access without computation
+	Tiled          = machine.Tiled          // access that transposes tile by tile
+	Strided        = machine.Strided        // access to a part of every cache line
+	Gathered       = machine.Gathered       // random access
+)
+
+// Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
+// it returns the work of the first implementation. The work is zero for a view and for a node without
+// implementations. It is also zero if shapes are unknown, or if a function of the op panics.
+func (n *Node) Work() (work Work) {
+	for _, part := range n.WorkParts() {
+		work = work.Plus(part)
+	}
+	return work
+}
+
+// WorkParts returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts
+// of operands. Each further part is the additional work for the layout of one operand, if it is not zero. WorkParts
+// returns nil if there is no work.
+func (n *Node) WorkParts() (list []Work) {
+	if n == nil {
+		return nil
+	}
+	list = make([]Work, 0, 1+len(n.In))
+	hasWork := n.EachWork(nil, func(i int, work Work) {
+		if i < 0 || work != (Work{}) {
+			list = append(list, work)
+		}
+	})
+	if !hasWork {
+		return nil
+	}
+	return list
+}
+
+// EachWork calls visit for each part of [Node.WorkParts]. i is the index of the operand, or -1 for the part that does
+// not depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
+// returns false if the node has no work, or if a function of the op panics.
+func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work)) (hasWork bool) {
+	if n == nil || visit == nil || n.Op == nil {
+		return false
+	}
+	if len(n.Op.Impls) == 0 || len(n.Out) == 0 {
+		return false
+	}
+	defer func() {
+		if recover() != nil {
+			hasWork = false
+		}
+	}()
+	if n.IsView() || n.Out[0].Dynamic {
+		return false
+	}
+	impl := n.Impl
+	if impl == nil {
+		impl = &n.Op.Impls[0]
+	}
+	call := n.Call()
+	if selected == nil || selected(-1) {
+		visit(-1, impl.Work(call, n.Walk))
+	}
+	read := impl.OperandWorkFunc(call, n.Walk)
+	for i, arg := range n.In {
+		if arg.Kind == TensorArg && (selected == nil || selected(i)) {
+			work, _ := read(i, arg.Meta())
+			visit(i, work)
+		}
+	}
+	return true
+}
+
+// OperandWorkFunc returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many
+// operands and layouts this is faster than calling Read, because the footprint of the call is computed only once. The
+// function is not safe for concurrent use.
+func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
+	read, footprint := impl.definedRead, 0.0
+	if read == nil {
+		read = impl.Read
+	}
+	return func(i int, meta tensor.Meta) (Work, bool) {
+		work, ok := read(call, walk, i, meta)
+		if work.Footprint == 0 && work != (Work{}) {
+			if footprint == 0 {
+				footprint = call.Footprint()
+			}
+			work.Footprint = footprint
+		}
+		return work, ok
+	}
+}
+
+// Footprint returns the size of all operands and results of a call in bytes. A packed operand has the size of its
+// original.
+func (c *Call) Footprint() (bytes float64) {
+	if c == nil {
+		return 0
+	}
+	for i := range c.In {
+		if a := &c.In[i]; a.Kind == TensorArg && a.Value != nil {
+			meta := &a.Value.Meta
+			if p := a.Value.Packed; p != nil {
+				meta = &p.Meta
+			}
+			// The outer conversion prevents a fused multiply-add, so that all processors compute the same number.
+			bytes += float64(float64(tensor.Numel(meta.Shape)) * float64(meta.DType.Size()))
+		}
+	}
+	for i := range c.Out {
+		bytes += float64(c.Out[i].Bytes())
+	}
+	return bytes
+}
+
+// ReadWork returns the additional work of reading an operand of layout meta in loops that write a result of the given
+// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions of
+// operand and result differ, the operand is transposed block by block. If its elements are not contiguous, it is read
+// with strides. If its contiguous runs are shorter than the runs of the result, as in a slice of each row, each run
+// begins without prefetched lines. If there are no elements, the work is zero. For example, with a row-major result:
+//
+//	a transposed operand, strides [1, 100]                       Tiled
+//	every second column of a matrix, strides [200, 2]            Strided
+//	the first 8 columns of a matrix, strides [100, 1]            Copied, for the gaps between runs of 8
+func ReadWork(meta, result tensor.Meta) (work Work) {
+	extent := meta.Extent()
+	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
+		return work
+	}
+	bytes, fastest := float64(min(meta.Bytes(), extent*meta.DType.Size())), Fastest(meta)
+	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
+	switch {
+	case meta.Rank() == result.Rank() && fastest != Fastest(result):
+		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
+		work.AddUnits(LoopTransposed, float64(meta.Numel()))
+	case fastest >= 0 && meta.Strides[fastest] > 1:
+		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
+	case meta.Rank() == result.Rank():
+		if runs := runsOf(meta, result); runs > 1 {
+			addRunStarts(&work, runs, bytes/runs)
+			work.Bytes[Copied] = gapPriceRatio * min(float64(extent*meta.DType.Size()), runs*pageBytes)
+		}
+	}
+	return work
+}
+
+const (
+	// gapPriceRatio is the price of a byte between the first and the last run, relative to a copied byte. A gap has a
+	// price because the processor's prefetching stops at the end of a run. At most pageBytes of each gap are counted,
+	// because prefetching also stops at the end of a page.
+	gapPriceRatio = .75
+	// pageBytes is the size of a memory page.
+	pageBytes = 4096
+)
+
+// runsOf returns the number of runs in an operand of layout meta. A run is a maximal sequence of elements that are
+// contiguous in both the operand and the result. runsOf returns 0 if the numbers of elements differ, or if the
+// operand repeats elements.
+func runsOf(meta, result tensor.Meta) float64 {
+	length, total := 1, meta.Numel()
+	if total != result.Numel() {
+		return 0
+	}
+	// length is the length of the runs along the dimensions found so far. The next dimension has this stride in both
+	// layouts. If there is none, the runs end.
+	for length < total {
+		next := -1
+		for dim, size := range meta.Shape {
+			if size > 1 && meta.Strides[dim] == 0 {
+				return 0
+			}
+			if size > 1 && meta.Strides[dim] == length && result.Strides[dim] == length {
+				next = dim
+			}
+		}
+		if next < 0 {
+			return float64(total) / float64(length)
+		}
+		length *= meta.Shape[next]
+	}
+	return 1
+}
+
+// Fastest returns the dimension with the smallest positive stride among the dimensions of size over 1, or -1 if there
+// is none.
+func Fastest(meta tensor.Meta) int {
+	best := -1
+	if len(meta.Strides) != len(meta.Shape) {
+		return best
+	}
+	for dim, size := range meta.Shape {
+		if size > 1 && meta.Strides[dim] > 0 && (best < 0 || meta.Strides[dim] < meta.Strides[best]) {
+			best = dim
+		}
+	}
+	return best
 }

@@ -10,8 +10,63 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Infer infers all nodes in order. It returns the error of the first rejected node. After the graph's context has
+// ended, all nodes are rejected ([Graph.SetContext]).
+func (g *Graph) Infer() error {
+	var state inference
+	for _, n := range g.Nodes {
+		if err := n.inferRecovered(&state); err != nil {
+			return g.NodeError(n, err)
+		}
+	}
+	return nil
+}
+
+// InferAll is [Graph.Infer], but continues after rejected nodes. It returns the errors of all rejected
+// nodes. A node that depends on a rejected node is rejected, too; its error names the dependency. Type and
+// Meta of the results of rejected nodes are zero.
+func (g *Graph) InferAll() map[*Node]*Error {
+	rejected := map[*Node]*Error{}
+	var state inference
+	for _, n := range g.Nodes {
+		err := n.dependsOn(rejected)
+		if err == nil {
+			err = n.inferRecovered(&state)
+		}
+		if err == nil {
+			continue
+		}
+		rejected[n] = g.NodeError(n, err)
+		for _, v := range n.Out {
+			// Clear the types of an earlier inference.
+			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
+		}
+	}
+	return rejected
+}
+
+// dependsOn returns an error if an operand or an attribute is a result of a rejected node.
+func (n *Node) dependsOn(rejected map[*Node]*Error) error {
+	for i := range n.dependencyCount() {
+		if v := n.dependency(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
+			return &dependencyError{v.Name}
+		}
+	}
+	return nil
+}
+
+// dependencyError is the error of a node that depends on a rejected node.
+type dependencyError struct{ operand string }
+
+// Error names the operand that was rejected.
+func (e *dependencyError) Error() string {
+	return fmt.Sprintf("depends on %q, which was rejected", e.operand)
+}
+
 // Infer sets the types and aliases of the node's outputs from its operands, as eager PyTorch does, and then applies the
-// node's pin: a layout or implementation that the user fixed. It returns the error of the op.
+// node's pin: a layout or implementation that the user fixed. It returns the error of the op. For example, the result
+// of a transposition of x, float32 of shape [2, 3] and strides [3, 1], gets shape [3, 2], strides [1, 3] and the alias
+// x.
 func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
 
 // inference is the state that successive inferences of nodes share: a reusable Call, and the last inferred node with
@@ -95,41 +150,13 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// inferByOp infers a node of g by its op. If sizes are unknown, it infers all paths of branches on sizes. During the
-// inference of one path, insideFork is set.
-func (n *Node) inferByOp(g *Graph, state *inference) error {
-	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
-	call := &state.call
-	// metaFixesSizes: if an op uses an unknown size as a number, a guard records that the size equals its hint.
-	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.metaFixesSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
-		g.symbolicState != nil
-	var results []Result
-	var err error
-	if g.symbolicState != nil && !g.symbolicState.insideFork {
-		results, err = g.symbolicState.inferAllPaths(n)
-	} else {
-		results, err = n.Op.Infer(call)
-	}
-	if err != nil {
-		return err
-	}
-	if len(results) != len(n.Out) {
-		return n.outputsError(len(results))
-	}
-	if g.symbolicState != nil && g.symbolicState.unbacked != nil { // symbols for sizes that depend on data
-		if results, err = g.symbolicState.unbacked.typeDynamicResults(results); err != nil {
-			return err
-		}
-	}
-	state.last, state.lastResults = n, results
-	return n.setInferred(results)
-}
-
 // InfersLike reports whether n is a pointwise node with the same op, attributes, numbers and operand types as last.
 // Inference of both nodes then has the same results. last must be inferred.
 func (n *Node) InfersLike(last *Node) bool {
-	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
-		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
+	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs {
+		return false
+	}
+	if n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
 		return false
 	}
 	for i := range n.In {
@@ -158,31 +185,39 @@ func (a *Arg) sameOperand(b *Arg) bool {
 		sameSlice(aType.Shape, bType.Shape) && sameSlice(aType.Strides, bType.Strides) && aType.Offset.Same(bType.Offset)
 }
 
-// checkCall checks the operands, and the number of outputs if the op determines it.
-func (n *Node) checkCall() error {
-	if err := n.checkArity(); err != nil {
-		return err
-	}
-	if want := len(n.Op.Outputs); !n.Op.VariadicResults && want > 1 && len(n.Out) != want {
-		return n.outputsError(want)
-	}
-	return nil
+// sameSlice reports whether two lists of sizes have the same address and length.
+func sameSlice(a, b []sym.Int) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// outputsError returns the error of a node whose number of outputs differs from `results`, the number of results that
-// its op computes.
-func (n *Node) outputsError(results int) error {
-	count := fmt.Sprintf("%d values", results)
-	if results == 1 {
-		count = "one value"
+// inferByOp infers a node of g by its op. If sizes are unknown, it infers all paths of branches on sizes. During the
+// inference of one path, insideFork is set.
+func (n *Node) inferByOp(g *Graph, state *inference) error {
+	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
+	call := &state.call
+	// metaFixesSizes: if an op uses an unknown size as a number, a guard records that the size equals its hint.
+	call.In, call.Attrs, call.Out, call.Impl, call.Walk, call.metaFixesSizes = n.In, n.Attrs, nil, n.Impl, n.Walk,
+		g.symbolicState != nil
+	var results []Result
+	var err error
+	if g.symbolicState != nil && !g.symbolicState.insideFork {
+		results, err = g.symbolicState.inferAllPaths(n)
+	} else {
+		results, err = n.Op.Infer(call)
 	}
-	switch {
-	case len(n.Op.Outputs) == results && results > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\": %s", count, strings.Join(n.Op.Outputs, ", "))
-	case len(n.Out) == 1 && results > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\"", count)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("makes %s, \"outputs\" names %d", count, len(n.Out))
+	if len(results) != len(n.Out) {
+		return n.outputsError(len(results))
+	}
+	if g.symbolicState != nil && g.symbolicState.unbacked != nil { // symbols for sizes that depend on data
+		if results, err = g.symbolicState.unbacked.typeDynamicResults(results); err != nil {
+			return err
+		}
+	}
+	state.last, state.lastResults = n, results
+	return n.setInferred(results)
 }
 
 // setInferred sets the inferred types of the outputs, and applies the layout of the node's pin.
@@ -224,17 +259,6 @@ func (n *Node) setInferred(results []Result) error {
 	return nil
 }
 
-// setLayout gives the value the layout that pin p demands, if it has another layout.
-func (v *Value) setLayout(p Pin) error {
-	order, err := p.OrderFor(v.Meta.Rank())
-	if err != nil || order.HoldsSymbolic(v.Type) {
-		return err
-	}
-	v.Type = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape))
-	v.Meta, v.Alias = v.Type.AtHints(), nil
-	return nil
-}
-
 // setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, and its
 // offset is a number, Meta shares the slices of the operand's Meta. A long chain of values of one shape then needs no
 // additional memory.
@@ -264,62 +288,28 @@ func (v *Value) setType(inferred *tensor.Type, in []Arg) error {
 	return nil
 }
 
-// sameSlice reports whether two lists of sizes have the same address and length.
-func sameSlice(a, b []sym.Int) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
-// Infer infers all nodes in order. It returns the error of the first rejected node. After the graph's context has
-// ended, all nodes are rejected ([Graph.SetContext]).
-func (g *Graph) Infer() error {
-	var state inference
-	for _, n := range g.Nodes {
-		if err := n.inferRecovered(&state); err != nil {
-			return g.NodeError(n, err)
-		}
+// setLayout gives the value the layout that pin p demands, if it has another layout.
+func (v *Value) setLayout(p Pin) error {
+	order, err := p.OrderFor(v.Meta.Rank())
+	if err != nil || order.HoldsSymbolic(v.Type) {
+		return err
 	}
+	v.Type = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape))
+	v.Meta, v.Alias = v.Type.AtHints(), nil
 	return nil
 }
 
-// InferAll is [Graph.Infer], but continues after rejected nodes. It returns the errors of all rejected
-// nodes. A node that depends on a rejected node is rejected, too; its error names the dependency. Type and
-// Meta of the results of rejected nodes are zero.
-func (g *Graph) InferAll() map[*Node]*Error {
-	rejected := map[*Node]*Error{}
-	var state inference
-	for _, n := range g.Nodes {
-		err := n.dependsOn(rejected)
-		if err == nil {
-			err = n.inferRecovered(&state)
-		}
-		if err == nil {
-			continue
-		}
-		rejected[n] = g.NodeError(n, err)
-		for _, v := range n.Out {
-			// Clear the types of an earlier inference.
-			v.Type, v.Meta, v.Alias = tensor.Type{}, tensor.Meta{}, nil
-		}
+// Results returns the inferred results of the node for the present types of its operands. It does not
+// change the graph. In a graph of [Graph.Symbolic], a branch on unknown sizes becomes a guard if the branch
+// affects the results.
+func (n *Node) Results() ([]Result, error) {
+	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
+		return nil, errors.New("the node was not made by a graph")
 	}
-	return rejected
-}
-
-// dependsOn returns an error if an operand or an attribute is a result of a rejected node.
-func (n *Node) dependsOn(rejected map[*Node]*Error) error {
-	for i := range n.dependencyCount() {
-		if v := n.dependency(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
-			return &dependencyError{v.Name}
-		}
+	if state := n.Out[0].graph.symbolicState; state != nil && !state.insideFork {
+		return state.inferAllPaths(n)
 	}
-	return nil
-}
-
-// dependencyError is the error of a node that depends on a rejected node.
-type dependencyError struct{ operand string }
-
-// Error names the operand that was rejected.
-func (e *dependencyError) Error() string {
-	return fmt.Sprintf("depends on %q, which was rejected", e.operand)
+	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
 }
 
 // InferFor infers the node for operands of the given types, in the order of In, and for the given values of symbols. It
@@ -335,23 +325,38 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 		return nil, err
 	}
 	call := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, metaFixesSizes: true}
-	for i, a := range n.In {
-		if call.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
-			call.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}
+	for i, arg := range n.In {
+		call.In[i] = arg
+		if v := arg.Value; arg.Kind == TensorArg && v != nil && i < len(types) {
+			call.In[i].Value = &Value{Name: v.Name, Type: types[i], Meta: types[i].AtHints(), Const: v.Const}
 		}
 	}
 	return n.Op.Infer(call)
 }
 
-// Results returns the inferred results of the node for the present types of its operands. It does not
-// change the graph. In a graph of [Graph.Symbolic], a branch on unknown sizes becomes a guard if the branch
-// affects the results.
-func (n *Node) Results() ([]Result, error) {
-	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
-		return nil, errors.New("the node was not made by a graph")
+// checkCall checks the operands, and the number of outputs if the op determines it.
+func (n *Node) checkCall() error {
+	if err := n.checkArity(); err != nil {
+		return err
 	}
-	if state := n.Out[0].graph.symbolicState; state != nil && !state.insideFork {
-		return state.inferAllPaths(n)
+	if want := len(n.Op.Outputs); !n.Op.VariadicResults && want > 1 && len(n.Out) != want {
+		return n.outputsError(want)
 	}
-	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
+	return nil
+}
+
+// outputsError returns the error of a node whose number of outputs differs from `results`, the number of results that
+// its op computes.
+func (n *Node) outputsError(results int) error {
+	count := fmt.Sprintf("%d values", results)
+	if results == 1 {
+		count = "one value"
+	}
+	switch {
+	case len(n.Op.Outputs) == results && results > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\": %s", count, strings.Join(n.Op.Outputs, ", "))
+	case len(n.Out) == 1 && results > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\"", count)
+	}
+	return fmt.Errorf("makes %s, \"outputs\" names %d", count, len(n.Out))
 }

@@ -13,7 +13,14 @@ import (
 // graph ([Op.Repeats]), the nodes of all iterations replace it. All symbols must be bound to numbers, except in a graph
 // of [Graph.Symbolic], where the choice becomes a guard. The results of replaced nodes are removed, or become
 // results of the new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without
-// such nodes.
+// such nodes. For example, if sizes make the condition true:
+//
+//	y = if(condition, then, else)     then: t = relu(x), s = add(t, x)
+//
+// becomes
+//
+//	y.t = relu(x)
+//	y   = add(y.t, x)
 func (g *Graph) InlineControlFlow() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {
@@ -57,6 +64,29 @@ func (g *Graph) inlineAndInfer() error {
 	return g.Infer()
 }
 
+// mustInline reports whether InlineControlFlow replaces the node.
+func (n *Node) mustInline() bool {
+	if n.Op != nil && n.Op.TakenBranch != nil {
+		return true
+	}
+	if n.Op == nil || n.Op.Repeats == nil || n.decodeAttrs() != nil { // an invalid attribute is reported by inference
+		return false
+	}
+	_, repeats := n.Op.Repeats(n.Call())
+	return repeats
+}
+
+// decodeAttrs decodes the attributes of a node if they are not decoded.
+func (n *Node) decodeAttrs() (err error) {
+	if n.Attrs == nil && len(n.Out) > 0 {
+		n.Attrs, err = n.decode(n.Out[0].graph.sizes)
+		if err == nil && n.Attrs == nil {
+			err = errors.New("its attributes depend on data")
+		}
+	}
+	return err
+}
+
 // inlining is the state of InlineControlFlow.
 type inlining struct {
 	graph        *Graph
@@ -79,27 +109,16 @@ func (inlining *inlining) redirect(n *Node) {
 	n.attrs = n.attrs.withReplacements(inlining.replacementOf)
 }
 
-// mustInline reports whether InlineControlFlow replaces the node.
-func (n *Node) mustInline() bool {
-	if n.Op != nil && n.Op.TakenBranch != nil {
-		return true
+// withReplacements returns the attributes with the replacement of each value.
+func (a *attributes) withReplacements(replacement func(*Value) *Value) *attributes {
+	if a == nil || len(a.refs) == 0 {
+		return a
 	}
-	if n.Op == nil || n.Op.Repeats == nil || n.decodeAttrs() != nil { // an invalid attribute is reported by inference
-		return false
+	given := a.given.clone()
+	for _, ref := range a.refs {
+		given[ref.attr] = ValueRef{replacement(ref.value)}
 	}
-	_, repeats := n.Op.Repeats(n.Call())
-	return repeats
-}
-
-// decodeAttrs decodes the attributes of a node if they are not decoded.
-func (n *Node) decodeAttrs() (err error) {
-	if n.Attrs == nil && len(n.Out) > 0 {
-		n.Attrs, err = n.decode(n.Out[0].graph.sizes)
-		if err == nil && n.Attrs == nil {
-			err = errors.New("its attributes depend on data")
-		}
-	}
-	return err
+	return attributesOf(given)
 }
 
 // inlineNode adds the nodes that replace n: the nodes of the chosen graph, or the nodes of all iterations.
@@ -177,21 +196,6 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 	return outputs, nil
 }
 
-// addResult adds result i, with a fresh name, to node n.
-func (inlining *inlining) addResult(n *Node, i int, name string) *Value {
-	result := &Value{Name: inlining.graph.UniqueName(name), Node: n, Index: i, graph: inlining.graph}
-	inlining.graph.assignNumber(result)
-	inlining.graph.nameIndex().values[result.Name] = result
-	n.Out = append(n.Out, result)
-	return result
-}
-
-// addNode assigns a number to a node, after all its results were added, and adds the node to the index of names.
-func (inlining *inlining) addNode(n *Node) {
-	inlining.graph.assignNodeNumber(n)
-	inlining.graph.nameIndex().addNode(n)
-}
-
 // copyOf returns the copy of v, a value of the graph that node n runs. copies has the copies made so far. If v is a
 // constant without a copy, copyOf makes the copy.
 func (inlining *inlining) copyOf(n *Node, v *Value, copies map[*Value]*Value) *Value {
@@ -205,6 +209,21 @@ func (inlining *inlining) copyOf(n *Node, v *Value, copies map[*Value]*Value) *V
 	inlining.graph.Constants = append(inlining.graph.Constants, &copied)
 	copies[v] = &copied
 	return &copied
+}
+
+// addResult adds result i, with a fresh name, to node n.
+func (inlining *inlining) addResult(n *Node, i int, name string) *Value {
+	result := &Value{Name: inlining.graph.UniqueName(name), Node: n, Index: i, graph: inlining.graph}
+	inlining.graph.assignNumber(result)
+	inlining.graph.nameIndex().values[result.Name] = result
+	n.Out = append(n.Out, result)
+	return result
+}
+
+// addNode assigns a number to a node, after all its results were added, and adds the node to the index of names.
+func (inlining *inlining) addNode(n *Node) {
+	inlining.graph.assignNodeNumber(n)
+	inlining.graph.nameIndex().addNode(n)
 }
 
 // setReplacement records the replacement of old, a result of the replaced node n. If a node that was added for n
@@ -223,49 +242,25 @@ func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 	}
 }
 
-// withReplacements returns the attributes with the replacement of each value.
-func (a *attributes) withReplacements(replacement func(*Value) *Value) *attributes {
-	if a == nil || len(a.refs) == 0 {
-		return a
-	}
-	given := a.given.clone()
-	for _, ref := range a.refs {
-		given[ref.attr] = ValueRef{replacement(ref.value)}
-	}
-	return attributesOf(given)
-}
-
-// ResultsFor infers a subgraph, such as the body of a loop, for inputs with the given metas. It returns the types of
-// the outputs. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
-func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
-	bound, err := g.withInputs(in)
-	if err != nil {
-		return nil, err
-	}
-	unbacked := bound // with symbols for sizes that depend on data
-	if bound.Dynamic() {
-		unbacked = bound.Unbacked().Graph
-	}
-	results := make([]Result, len(bound.Outputs))
-	for i, output := range bound.Outputs {
-		if output.Value.Dynamic {
-			// The outline has only the facts that are known before the run, such as the rank.
-			results[i] = unbacked.Outputs[i].Value.outline().Result()
-			continue
-		}
-		results[i] = Result{Type: output.Value.Meta.Type(), Alias: NoAlias}
-	}
-	return results, nil
-}
-
 // Repetition is a graph that runs a known number of times. The inputs of Body are, in order, the index of the
 // iteration, a condition (always true), the carried values and the invariant values. The outputs of Body are a
-// condition (always true), the carried values for the next iteration, and the collected values.
+// condition (always true), the carried values for the next iteration, and the collected values. For example, a running
+// sum of 3 copies of x that also returns each sum has Times 3, Carried 1, Values [0, x] and the body
+//
+//	inputs: iteration, going, sum, x     next = add(sum, x)     outputs: going, next, next
 type Repetition struct {
 	Body    *Graph
 	Times   int   // number of iterations
 	Carried int   // number of carried values; Values begins with their initial values
 	Values  []Arg // inputs of Body in the first iteration, without the index and the condition
+}
+
+// fits reports whether the numbers of inputs and outputs of Body fit the values and the results of node n.
+func (r Repetition) fits(n *Node) bool {
+	if r.Body == nil || r.Carried < 0 || len(n.Out) < r.Carried || len(r.Values) < r.Carried {
+		return false
+	}
+	return len(r.Body.Inputs) == 2+len(r.Values) && len(r.Body.Outputs) == 1+len(n.Out)
 }
 
 // unroll replaces node n by the nodes of all iterations. The results of n are the carried values after the last
@@ -276,10 +271,7 @@ func (inlining *inlining) unroll(n *Node) error {
 	if g.symbolicState != nil {
 		g.symbolicState.recordGuards(Guard{Node: n})
 	}
-	collectedCount := len(n.Out) - repetition.Carried
-	if repetition.Body == nil || repetition.Carried < 0 || collectedCount < 0 ||
-		len(repetition.Values) < repetition.Carried ||
-		len(repetition.Body.Inputs) != 2+len(repetition.Values) || len(repetition.Body.Outputs) != 1+len(n.Out) {
+	if !repetition.fits(n) {
 		return fmt.Errorf("the graph that the node runs repeatedly does not match %d carried values, %d inputs and %d "+
 			"results", repetition.Carried, len(repetition.Values), len(n.Out))
 	}
@@ -291,7 +283,7 @@ func (inlining *inlining) unroll(n *Node) error {
 	}
 	g.nameIndex().dropNode(n)
 	condition := inlining.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
-	collected := make([][]Arg, collectedCount)
+	collected := make([][]Arg, len(n.Out)-repetition.Carried) // by collected value, then by iteration
 	for i := range repetition.Times {
 		iteration := inlining.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
 		outputs, err := inlining.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
@@ -335,4 +327,27 @@ func (inlining *inlining) stack(n *Node, values []Arg) (*Value, error) {
 	inlining.addNode(stack)
 	inlining.graph.Nodes = append(inlining.graph.Nodes, stack)
 	return result, nil
+}
+
+// ResultsFor infers a subgraph, such as the body of a loop, for inputs with the given metas. It returns the types of
+// the outputs. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
+func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
+	bound, err := g.withInputs(in)
+	if err != nil {
+		return nil, err
+	}
+	unbacked := bound // with symbols for sizes that depend on data
+	if bound.Dynamic() {
+		unbacked = bound.Unbacked().Graph
+	}
+	results := make([]Result, len(bound.Outputs))
+	for i, output := range bound.Outputs {
+		if output.Value.Dynamic {
+			// The outline has only the facts that are known before the run, such as the rank.
+			results[i] = unbacked.Outputs[i].Value.outline().Result()
+			continue
+		}
+		results[i] = Result{Type: output.Value.Meta.Type(), Alias: NoAlias}
+	}
+	return results, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PartialType is the known part of the type of a value whose shape depends on data: the outline of the value.
+// PartialType is the known part of the type of a value whose shape depends on data: the outline of the value. For
+// example, the result of nonzero for a matrix has the outline {DType: Int64, Sizes: [-1, 2]}.
 type PartialType struct {
 	DType tensor.DType // Invalid if it is unknown
 	Sizes []int        // -1 for an unknown size; nil if the rank is unknown, and empty for a value without dimensions
@@ -45,6 +46,28 @@ func (o PartialType) Join(other PartialType) PartialType {
 	return PartialType{DType: o.DType, Sizes: sizes}
 }
 
+// Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of
+// the new dimension is unknown. A negative axis counts from the end.
+func (o PartialType) Stacked(axis int) PartialType {
+	if o.Sizes == nil {
+		return o
+	}
+	if axis < 0 {
+		axis += len(o.Sizes) + 1
+	}
+	o.Sizes = slices.Insert(slices.Clone(o.Sizes), min(max(axis, 0), len(o.Sizes)), -1)
+	return o
+}
+
+// outline returns the outline of the value.
+func (v *Value) outline() PartialType {
+	outline := PartialType{DType: v.Type.DType}
+	if v.Type.Shape != nil || !v.Dynamic {
+		outline.Sizes = sym.KnownOrMinusOne(v.Type.Shape)
+	}
+	return outline
+}
+
 // OutlinedArg is an operand for [Op.Outline]. If the value of the operand is known, Arg has it. Otherwise Arg is a
 // tensor without a value, and Outline describes the operand.
 type OutlinedArg struct {
@@ -56,15 +79,13 @@ type OutlinedArg struct {
 // omitted operand.
 func (x OutlinedArg) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
-// maxGuessedRank is the largest rank that inference tries for operands of unknown rank.
-const maxGuessedRank = 5
-
 // Outline infers the outlines of an op's results from the outlines of its operands. The outlines of the results are
 // valid for all operands that match their outlines and that the op accepts. Symbols stand for unknown sizes of
 // operands. For an unknown rank or dtype, several are tried. Outline returns nil if the op rejects all of them.
 // Attributes may refer to values of the graph ([ValueRef]). refs returns the shape and the elements of such a value,
 // with nil for an unknown element. If the shape is unknown, refs returns false, and only the ranks of the results can
-// be inferred.
+// be inferred. For example, a concatenation of outlines float32 [-1, 3] and float32 [5, 3] along dimension 0 has the
+// outline float32 [-1, 3].
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []PartialType {
 	if op == nil || op.Schema == nil || op.Infer == nil {
@@ -83,23 +104,6 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 		}
 	}
 	return joinOutlines(alternatives)
-}
-
-// joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
-// returns nil if there are no alternatives, or if their lengths differ.
-func joinOutlines(alternatives [][]PartialType) (joined []PartialType) {
-	for k, outlines := range alternatives {
-		switch {
-		case k == 0:
-			joined = slices.Clone(outlines)
-		case len(outlines) != len(joined):
-			return nil
-		}
-		for i := range joined {
-			joined[i] = joined[i].Join(outlines[i])
-		}
-	}
-	return joined
 }
 
 // outlineInference infers the outlines of the results of one op. It infers the op for combinations of guesses, and
@@ -179,9 +183,8 @@ func (inference *outlineInference) rankCount() int {
 	return 1
 }
 
-// sizeHints are guesses of unknown sizes. The next hint is tried only if inference needs a size as a number and rejects
-// the current hint.
-var sizeHints = []int{3, 1, 2, 5, 64, 224}
+// maxGuessedRank is the largest rank that inference tries for operands of unknown rank.
+const maxGuessedRank = 5
 
 // infer returns the outlines of the results if operands of unknown dtype have the given dtype, and operands of unknown
 // rank have the given rank. It returns nil if the op rejects all sizes.
@@ -202,22 +205,7 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 		cases, err := sym.Fork(env, maxCases, func() ([]PartialType, error) {
 			return inference.inferEachAttrs(call, symbols), nil
 		})
-		var alternatives [][]PartialType
-		// If inference was tried for only a few of the possible sizes or attributes, only the ranks of the results are
-		// certain.
-		isPartial := err != nil || len(inference.attrs) > 1
-		for _, forkCase := range cases {
-			isPartial = isPartial || errors.Is(forkCase.Err, sym.ErrNumber)
-			if forkCase.Value != nil {
-				alternatives = append(alternatives, forkCase.Value)
-			}
-		}
-		joined := joinOutlines(alternatives)
-		for i := range joined {
-			if isPartial && joined[i].Sizes != nil { // other numbers may give other sizes
-				joined[i].Sizes = slices.Repeat([]int{-1}, len(joined[i].Sizes))
-			}
-		}
+		joined, isPartial := inference.joinCases(cases, err)
 		if joined != nil || !isPartial {
 			return joined
 		}
@@ -225,6 +213,10 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 	}
 	return nil
 }
+
+// sizeHints are guesses of unknown sizes. The next hint is tried only if inference needs a size as a number and rejects
+// the current hint.
+var sizeHints = []int{3, 1, 2, 5, 64, 224}
 
 // callFor returns a call whose operands have symbols for their unknown sizes, with the given hint. It returns nil if an
 // operand is missing or too large.
@@ -300,26 +292,43 @@ func (inference *outlineInference) inferEachAttrs(template *Call, symbols map[st
 	return joinOutlines(alternatives)
 }
 
-// Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of
-// the new dimension is unknown. A negative axis counts from the end.
-func (o PartialType) Stacked(axis int) PartialType {
-	if o.Sizes == nil {
-		return o
+// joinCases joins the outlines of all cases of a fork; err is the error of the fork. isPartial means that inference was
+// tried for only a few of the possible sizes or attributes. Only the ranks of the results are then certain, because
+// other numbers may give other sizes.
+func (inference *outlineInference) joinCases(cases []sym.Case[[]PartialType], err error) (joined []PartialType,
+	isPartial bool) {
+	var alternatives [][]PartialType
+	isPartial = err != nil || len(inference.attrs) > 1
+	for _, forkCase := range cases {
+		isPartial = isPartial || errors.Is(forkCase.Err, sym.ErrNumber)
+		if forkCase.Value != nil {
+			alternatives = append(alternatives, forkCase.Value)
+		}
 	}
-	if axis < 0 {
-		axis += len(o.Sizes) + 1
+	joined = joinOutlines(alternatives)
+	for i := range joined {
+		if isPartial && joined[i].Sizes != nil {
+			joined[i].Sizes = slices.Repeat([]int{-1}, len(joined[i].Sizes))
+		}
 	}
-	o.Sizes = slices.Insert(slices.Clone(o.Sizes), min(max(axis, 0), len(o.Sizes)), -1)
-	return o
+	return joined, isPartial
 }
 
-// outline returns the outline of the value.
-func (v *Value) outline() PartialType {
-	outline := PartialType{DType: v.Type.DType}
-	if v.Type.Shape != nil || !v.Dynamic {
-		outline.Sizes = sym.KnownOrMinusOne(v.Type.Shape)
+// joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
+// returns nil if there are no alternatives, or if their lengths differ.
+func joinOutlines(alternatives [][]PartialType) (joined []PartialType) {
+	for k, outlines := range alternatives {
+		switch {
+		case k == 0:
+			joined = slices.Clone(outlines)
+		case len(outlines) != len(joined):
+			return nil
+		}
+		for i := range joined {
+			joined[i] = joined[i].Join(outlines[i])
+		}
 	}
-	return outline
+	return joined
 }
 
 // resultOutlines returns the outlines of a node's results.
@@ -333,24 +342,27 @@ func (n *Node) resultOutlines() []PartialType {
 			operands[i] = OutlinedArg{Arg: Arg{Kind: TensorArg}, Outline: outline}
 		}
 	}
-	refs := func(v *Value) (shape []int, list []any, ok bool) {
-		if v.Const != nil {
-			attr, err := attrFromTensor(v.Const)
-			if list, isList := attr.(elementList); isList {
-				return v.Const.Shape, list, err == nil
-			}
-			return v.Const.Shape, []any{attr}, err == nil
-		}
-		shape = v.outline().Sizes
-		size := 1
-		for _, dimSize := range shape {
-			size = min(size*max(dimSize, 0), maxAttrElements+1)
-		}
-		return shape, make([]any, size), shape != nil && size <= maxAttrElements && !slices.Contains(shape, -1)
-	}
 	var symbols map[string]sym.Int
 	if len(n.Out) > 0 && n.Out[0].graph != nil {
 		symbols = n.Out[0].graph.sizes
 	}
-	return n.Op.Outline(operands, n.givenAttrs(), refs, symbols)
+	return n.Op.Outline(operands, n.givenAttrs(), knownElements, symbols)
+}
+
+// knownElements returns the shape and the elements of a value, with nil for each element of a value that is not a
+// constant. It returns false if the shape is unknown, or if there are too many elements for an attribute.
+func knownElements(v *Value) (shape []int, elements []any, ok bool) {
+	if v.Const != nil {
+		attr, err := attrFromTensor(v.Const)
+		if list, isList := attr.(elementList); isList {
+			return v.Const.Shape, list, err == nil
+		}
+		return v.Const.Shape, []any{attr}, err == nil
+	}
+	shape = v.outline().Sizes
+	size := 1
+	for _, dimSize := range shape {
+		size = min(size*max(dimSize, 0), maxAttrElements+1)
+	}
+	return shape, make([]any, size), shape != nil && size <= maxAttrElements && !slices.Contains(shape, -1)
 }

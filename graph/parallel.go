@@ -10,7 +10,11 @@ import (
 
 // Parallel is a loop over one dimension of operands and results, with independent iterations. Iteration i computes
 // slice i of each result from slice i of each divided operand and all elements of every other operand. A call with only
-// some of the slices and the same attributes computes the same elements.
+// some of the slices and the same attributes computes the same elements. For example, a product of matrices x [m, k]
+// and w [k, n] has two loops:
+//
+//	over m: OperandDims [0, Whole], ResultDims [0]
+//	over n: OperandDims [Whole, 1], ResultDims [1]
 type Parallel struct {
 	OperandDims []int // indexed by operand: the dimension that the loop divides, or [Whole]
 	ResultDims  []int // indexed by result: the dimension that the loop divides
@@ -63,6 +67,59 @@ func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	return nil
 }
 
+// BroadcastLoops returns a loop for each dimension of the shape to which the operands of a call are broadcast. It
+// returns nil if the results have another shape.
+func BroadcastLoops(call *Call) []Parallel {
+	if call == nil || len(call.Out) == 0 {
+		return nil
+	}
+	shape := call.Out[0].Shape
+	for _, meta := range call.Out {
+		if !slices.Equal(meta.Shape, shape) {
+			return nil
+		}
+	}
+	if !slices.Equal(largestShape(call, len(shape)), shape) {
+		return nil
+	}
+	// An operand is divided by the loop over dim unless it is broadcast along dim.
+	loops := make([]Parallel, len(shape))
+	for dim, size := range shape {
+		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
+			MayBroadcast: everyOperand(call)}
+		for i, arg := range call.In {
+			meta := arg.Meta()
+			operandDim := dim - (len(shape) - meta.Rank())
+			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && operandDim >= 0 && meta.Shape[operandDim] == size {
+				loop.OperandDims[i] = operandDim
+			}
+		}
+		for i := range loop.ResultDims {
+			loop.ResultDims[i] = dim
+		}
+		loops[dim] = loop
+	}
+	return loops
+}
+
+// largestShape returns the shape to which the operands of a call are broadcast, with the given rank. It returns nil if
+// an operand has a greater rank.
+func largestShape(call *Call, rank int) []int {
+	largest := slices.Repeat([]int{1}, rank)
+	for _, arg := range call.In {
+		meta := arg.Meta()
+		if meta.Rank() > rank {
+			return nil
+		}
+		for operandDim, size := range meta.Shape { // aligned at the last dimension
+			if dim := operandDim + rank - meta.Rank(); size != 1 {
+				largest[dim] = size
+			}
+		}
+	}
+	return largest
+}
+
 // everyOperand marks all operands.
 func everyOperand(call *Call) []bool { return slices.Repeat([]bool{true}, len(call.In)) }
 
@@ -96,116 +153,16 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 	return loops
 }
 
-// BroadcastLoops returns a loop for each dimension of the shape to which the operands of a call are broadcast. It
-// returns nil if the results have another shape.
-func BroadcastLoops(call *Call) []Parallel {
-	if call == nil || len(call.Out) == 0 {
-		return nil
-	}
-	shape := call.Out[0].Shape
-	for _, meta := range call.Out {
-		if !slices.Equal(meta.Shape, shape) {
-			return nil
-		}
-	}
-	// largest is the shape to which the operands are broadcast, aligned at the last dimension.
-	largest := make([]int, len(shape))
-	for i := range largest {
-		largest[i] = 1
-	}
-	for _, arg := range call.In {
-		meta := arg.Meta()
-		if meta.Rank() > len(shape) {
-			return nil
-		}
-		for operandDim, size := range meta.Shape {
-			if dim := operandDim + len(shape) - meta.Rank(); size != 1 {
-				largest[dim] = size
-			}
-		}
-	}
-	if !slices.Equal(largest, shape) {
-		return nil
-	}
-	// An operand is divided by the loop over dim unless it is broadcast along dim.
-	loops := make([]Parallel, len(shape))
-	for dim, size := range shape {
-		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
-			MayBroadcast: everyOperand(call)}
-		for i, arg := range call.In {
-			meta := arg.Meta()
-			operandDim := dim - (len(shape) - meta.Rank())
-			if loop.OperandDims[i] = Whole; arg.Kind == TensorArg && operandDim >= 0 && meta.Shape[operandDim] == size {
-				loop.OperandDims[i] = operandDim
-			}
-		}
-		for i := range loop.ResultDims {
-			loop.ResultDims[i] = dim
-		}
-		loops[dim] = loop
-	}
-	return loops
-}
-
-// loops returns the loops over the dimensions of operand 0 that the row program r does not reduce. A row program is a
-// sequence of reductions and pointwise loops over rows; Mask marks the dimensions that form a row.
-func (r *Rows) loops(call *Call) []Parallel {
-	rank := call.Meta(0).Rank()
-	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {
-		return nil
-	}
-	var loops []Parallel
-	reduced := 0 // number of reduced dimensions before dim
-	for dim, size := range call.Meta(0).Shape {
-		// With ChannelGroups, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is
-		// then no loop, and later dimensions are one further in Mask.
-		maskDim := dim
-		if r.ChannelGroups != 0 && dim > 0 {
-			maskDim = dim + 1
-		}
-		switch {
-		case r.ChannelGroups != 0 && dim == 1:
-			continue
-		case r.Mask[maskDim]:
-			reduced++
-			continue
-		}
-		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
-			MayBroadcast: everyOperand(call)}
-		fits := true // whether each result has this dimension
-		for i := range call.In {
-			loop.OperandDims[i] = Whole
-		}
-		loop.OperandDims[0] = dim
-		for k, i := range r.In { // operand k of the program is operand i of the call
-			meta := call.Meta(i)
-			operandDim := dim - (rank - meta.Rank()) // operands are broadcast from the last dimension
-			if r.IsAlongChannels(k) {                // a vector along dimension 1
-				operandDim = dim - 1
-			}
-			if i > 0 && operandDim >= 0 && operandDim < meta.Rank() && meta.Shape[operandDim] == size {
-				loop.OperandDims[i] = operandDim
-			}
-		}
-		for i, meta := range call.Out {
-			if loop.ResultDims[i] = dim; meta.Rank() < rank {
-				loop.ResultDims[i] = dim - reduced
-			}
-			fits = fits && loop.ResultDims[i] < meta.Rank() && meta.Shape[loop.ResultDims[i]] == size
-		}
-		if fits {
-			loops = append(loops, loop)
-		}
-	}
-	return loops
-}
-
 // viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand with very large
 // strides. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of the operand.
 // Dimension k of the view is a loop over dimension d of the operand under three conditions:
 //   - Both dimensions have the same size.
 //   - The stride of k is the probe's stride of d.
 //   - Digit d is 0 in the offset of the view and in the strides of its other dimensions.
+//
+// For example, the probe of an operand of shape [2, 3] has the strides [7, 1]. A view x[:, 1:] of the probe has shape
+// [2, 2], strides [7, 1] and offset 1. Its dimension 0 is a loop over dimension 0 of x. Dimension 1 is no loop, because
+// it has another size, and because digit 1 of the offset is 1.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	operand := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
@@ -219,14 +176,12 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		}
 		// With another size, the view must have the same dimensions. An attribute with the sizes of the result fixes the
 		// size, so the test is then omitted.
-		for _, otherSize := range []int{1, size + 1} {
+		isSame := func(otherSize int) bool {
 			shape := slices.Clone(operand.Shape)
-			if shape[dim] = otherSize; op.SizesAttr == "" && !slices.Equal(op.dimsAlong(call, shape, dim), viewDims) {
-				viewDims = nil
-				break
-			}
+			shape[dim] = otherSize
+			return slices.Equal(op.dimsAlong(call, shape, dim), viewDims)
 		}
-		if viewDims == nil {
+		if op.SizesAttr == "" && !(isSame(1) && isSame(size+1)) {
 			continue
 		}
 		loop := Parallel{OperandDims: make([]int, len(call.In)), ResultDims: viewDims}
@@ -316,4 +271,65 @@ func sizesOf(list []int) []sym.Int {
 		sizes[i] = sym.Of(size)
 	}
 	return sizes
+}
+
+// loops returns the loops over the dimensions of operand 0 that the row program r does not reduce. A row program is a
+// sequence of reductions and pointwise loops over rows; Mask marks the dimensions that form a row.
+func (r *Rows) loops(call *Call) []Parallel {
+	rank := call.Meta(0).Rank()
+	if r.Code == nil || r.Shape != nil || len(r.Mask) != r.Rank(rank) {
+		return nil
+	}
+	var loops []Parallel
+	reduced := 0 // number of reduced dimensions before dim
+	for dim := range rank {
+		// With ChannelGroups, dimension 1 is dimensions 1 and 2 of Mask: the groups, and the channels of a group. It is
+		// then no loop, and later dimensions are one further in Mask.
+		maskDim := dim
+		if r.ChannelGroups != 0 && dim > 0 {
+			maskDim = dim + 1
+		}
+		switch {
+		case r.ChannelGroups != 0 && dim == 1:
+			continue
+		case r.Mask[maskDim]:
+			reduced++
+			continue
+		}
+		if loop, ok := r.loopOver(call, dim, reduced); ok {
+			loops = append(loops, loop)
+		}
+	}
+	return loops
+}
+
+// loopOver returns the loop over dimension dim of operand 0, before which `reduced` dimensions are reduced. It returns
+// false if a result does not have this dimension.
+func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
+	rank, size := call.Meta(0).Rank(), call.Meta(0).Shape[dim]
+	loop = Parallel{OperandDims: make([]int, len(call.In)), ResultDims: make([]int, len(call.Out)),
+		MayBroadcast: everyOperand(call)}
+	for i := range call.In {
+		loop.OperandDims[i] = Whole
+	}
+	loop.OperandDims[0] = dim
+	for k, i := range r.In { // operand k of the program is operand i of the call
+		meta := call.Meta(i)
+		operandDim := dim - (rank - meta.Rank()) // operands are broadcast from the last dimension
+		if r.IsAlongChannels(k) {                // a vector along dimension 1
+			operandDim = dim - 1
+		}
+		if i > 0 && operandDim >= 0 && operandDim < meta.Rank() && meta.Shape[operandDim] == size {
+			loop.OperandDims[i] = operandDim
+		}
+	}
+	for i, meta := range call.Out {
+		if loop.ResultDims[i] = dim; meta.Rank() < rank {
+			loop.ResultDims[i] = dim - reduced
+		}
+		if loop.ResultDims[i] >= meta.Rank() || meta.Shape[loop.ResultDims[i]] != size {
+			return loop, false
+		}
+	}
+	return loop, true
 }

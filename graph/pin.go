@@ -12,7 +12,10 @@ import (
 )
 
 // Pin is a user's demand on a value or a node. A pin can demand a layout, given by a memory format or an order of
-// dimensions. For a node it can also demand the implementation and the device. The zero Pin demands nothing.
+// dimensions. For a node it can also demand the implementation and the device. The zero Pin demands nothing. For
+// example, the demand that the results of a convolution are channels last, and that "nhwc" computes it, is
+//
+//	Pin{Format: tensor.ChannelsLast, Impl: "nhwc"}
 type Pin struct {
 	Format tensor.MemoryFormat
 	Order  tensor.Order
@@ -22,19 +25,6 @@ type Pin struct {
 
 // HostDevice is the name of the host in pins.
 const HostDevice = "cpu"
-
-// PinError is the error of a pin that cannot be met. Name is the name of the value, node or output.
-type PinError struct {
-	Name string
-	Pin  Pin
-	Err  error
-}
-
-// Error returns the pin and the reason.
-func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, e.Pin, e.Err) }
-
-// Unwrap returns the reason.
-func (e *PinError) Unwrap() error { return e.Err }
 
 // ParsePin reads a pin in the syntax of the command line: a memory format, "order:0,2,3,1", "impl:nhwc", or
 // "device:cpu".
@@ -69,6 +59,29 @@ func ParsePin(text string) (Pin, error) {
 
 // layoutNames are the names of the memory formats that a pin can demand.
 var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
+
+// String returns the pin's layout as [ParsePin] reads it, the name of the implementation, and the device.
+func (p Pin) String() string {
+	var parts []string
+	switch {
+	case p.Format != tensor.NoFormat:
+		parts = append(parts, p.Format.String())
+	case p.Order != "":
+		parts = append(parts, "order:"+dimsText(p.Order))
+	}
+	if p.Impl != "" {
+		parts = append(parts, "impl:"+p.Impl)
+	}
+	if p.Device != "" {
+		parts = append(parts, "device:"+p.Device)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// dimsText formats an order as "0,2,3,1", even if it has a name.
+func dimsText(order tensor.Order) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(order.Dims()), "[]"), " ", ",")
+}
 
 // SetsLayout reports whether the pin demands a layout.
 func (p Pin) SetsLayout() bool { return p.Format != tensor.NoFormat || p.Order != "" }
@@ -106,24 +119,6 @@ func (p Pin) Apply(meta tensor.Meta) (tensor.Meta, error) {
 	return meta.WithStrides(order.Strides(meta.Shape)), nil
 }
 
-// String returns the pin's layout as [ParsePin] reads it, the name of the implementation, and the device.
-func (p Pin) String() string {
-	var parts []string
-	switch {
-	case p.Format != tensor.NoFormat:
-		parts = append(parts, p.Format.String())
-	case p.Order != "":
-		parts = append(parts, "order:"+dimsText(p.Order))
-	}
-	if p.Impl != "" {
-		parts = append(parts, "impl:"+p.Impl)
-	}
-	if p.Device != "" {
-		parts = append(parts, "device:"+p.Device)
-	}
-	return strings.Join(parts, ", ")
-}
-
 // check returns an error for a pin that no value can meet.
 func (p Pin) check() error {
 	if p.Format == tensor.Preserve || !p.Format.Valid() {
@@ -136,9 +131,17 @@ func (p Pin) check() error {
 	return err
 }
 
-// dimsText formats an order as "0,2,3,1", even if it has a name.
-func dimsText(order tensor.Order) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(order.Dims()), "[]"), " ", ",")
+// add adds the demands of another pin. They replace earlier demands of the same kind.
+func (p *Pin) add(other Pin) {
+	if other.SetsLayout() {
+		p.Format, p.Order = other.Format, other.Order
+	}
+	if other.Impl != "" {
+		p.Impl = other.Impl
+	}
+	if other.Device != "" {
+		p.Device = other.Device
+	}
 }
 
 // Pin adds a demand on the value, node or output with the given name. The layout of an input or a constant is the
@@ -153,9 +156,8 @@ func (g *Graph) Pin(name string, p Pin) error {
 	case v == nil && n == nil && p.Impl == "" && p.Device == "" && g.pinOutput(name, p):
 		return nil
 	case v == nil && n == nil:
-		names := sorted.Keys(index.values)
 		hint := ""
-		if similar := suggest.Nearest(name, slices.Values(names)); similar != "" {
+		if similar := suggest.Nearest(name, slices.Values(sorted.Keys(index.values))); similar != "" {
 			hint = fmt.Sprintf("; did you mean %q?", similar)
 		}
 		return fmt.Errorf("there is no value or node %q%s", name, hint)
@@ -163,21 +165,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	if n != nil {
 		return n.pin(p)
 	}
-	err := p.check()
-	if err == nil && p.Impl != "" {
-		err = fmt.Errorf("only nodes have implementations, but the pinned value is not the result of a node")
-	}
-	if err == nil && p.Device != "" {
-		err = fmt.Errorf("only nodes can be pinned to devices, but the pinned value is not the result of a node")
-	}
-	if err == nil && p.SetsLayout() {
-		_, err = p.OrderFor(v.Meta.Rank())
-	}
-	if err != nil {
-		return fmt.Errorf("%q: %w", name, err)
-	}
-	v.Pin.add(p)
-	return nil
+	return v.pinOwn(p)
 }
 
 // pinOutput pins the output with the given name. It reports whether the output exists and the pin is valid.
@@ -191,17 +179,23 @@ func (g *Graph) pinOutput(name string, p Pin) bool {
 	return false
 }
 
-// add adds the demands of another pin. They replace earlier demands of the same kind.
-func (p *Pin) add(other Pin) {
-	if other.SetsLayout() {
-		p.Format, p.Order = other.Format, other.Order
+// pinOwn adds demands on the layout of an input or a constant. It fails for other demands, which only nodes can meet.
+func (v *Value) pinOwn(p Pin) error {
+	err := p.check()
+	if err == nil && p.Impl != "" {
+		err = fmt.Errorf("only nodes have implementations, but the pinned value is not the result of a node")
 	}
-	if other.Impl != "" {
-		p.Impl = other.Impl
+	if err == nil && p.Device != "" {
+		err = fmt.Errorf("only nodes can be pinned to devices, but the pinned value is not the result of a node")
 	}
-	if other.Device != "" {
-		p.Device = other.Device
+	if err == nil && p.SetsLayout() {
+		_, err = p.OrderFor(v.Meta.Rank())
 	}
+	if err != nil {
+		return fmt.Errorf("%q: %w", v.Name, err)
+	}
+	v.Pin.add(p)
+	return nil
 }
 
 // pin adds the demands of p to the node, and restores the old pin if inference rejects the node.
@@ -273,6 +267,25 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	return v
 }
 
+// InputOrder adds a dense input in an order of its dimensions.
+func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, shape ...int) *Value {
+	p := Pin{Order: order}
+	err := p.check()
+	if err == nil {
+		_, err = p.OrderFor(len(shape))
+	}
+	meta := tensor.New(dtype, shape...)
+	if err == nil {
+		err = meta.Check()
+	}
+	if err != nil {
+		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
+	}
+	v := g.InputMeta(name, meta.WithStrides(order.Strides(meta.Shape)))
+	v.decl = &Decl{DType: dtype, Layout: p}
+	return v
+}
+
 // EffectivePin returns the pin that the value must meet: the pin of its node or, for an input or a constant, its own.
 func (v *Value) EffectivePin() Pin {
 	switch {
@@ -293,24 +306,18 @@ func (output Output) EffectivePin() Pin {
 	return output.Value.Pin
 }
 
-// InputOrder adds a dense input in an order of its dimensions.
-func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, shape ...int) *Value {
-	p := Pin{Order: order}
-	err := p.check()
-	if err == nil {
-		_, err = p.OrderFor(len(shape))
-	}
-	meta := tensor.New(dtype, shape...)
-	if err == nil {
-		err = meta.Check()
-	}
-	if err != nil {
-		return g.reject(name, fmt.Errorf("input %q: %w", name, err))
-	}
-	v := g.InputMeta(name, meta.WithStrides(order.Strides(meta.Shape)))
-	v.decl = &Decl{DType: dtype, Layout: p}
-	return v
+// PinError is the error of a pin that cannot be met. Name is the name of the value, node or output.
+type PinError struct {
+	Name string
+	Pin  Pin
+	Err  error
 }
+
+// Error returns the pin and the reason.
+func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, e.Pin, e.Err) }
+
+// Unwrap returns the reason.
+func (e *PinError) Unwrap() error { return e.Err }
 
 // PinErrors returns an error for each output whose pin demands a layout of another rank. It omits results of rejected
 // nodes.

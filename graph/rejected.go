@@ -9,41 +9,9 @@ import (
 )
 
 // This file has functions for callers that continue after inputs, constants or nodes that cannot be read, and after
-// nodes that inference rejects.
-
-// errNoCause replaces a nil error as the reason of a rejection.
-var errNoCause = errors.New("no cause was given")
-
-// unavailableError is the error of a node or an output that reads an unavailable input or constant.
-func unavailableError(v *Value) error {
-	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
-}
-
-// WithoutRejected returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
-// The copy also lacks the outputs that these nodes compute.
-func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
-	remaining := g.Clone()
-	remaining.Nodes, remaining.Outputs = nil, nil
-	rejected = maps.Clone(rejected)
-	for _, n := range g.Nodes {
-		copied := remaining.nameIndex().node(n.Name)
-		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
-			rejected[n] = g.NodeError(n, err)
-		}
-		if rejected[n] == nil {
-			remaining.Nodes = append(remaining.Nodes, copied)
-			continue
-		}
-		remaining.nameIndex().dropNode(copied)
-	}
-	for _, output := range g.Outputs {
-		if output.Value.Node == nil || rejected[output.Value.Node] == nil {
-			output.Value = remaining.nameIndex().values[output.Value.Name]
-			remaining.Outputs = append(remaining.Outputs, output)
-		}
-	}
-	return remaining
-}
+// nodes that inference rejects. For example, if the file of the constant w is missing, a command still plans the rest
+// of a graph a = relu(x), b = matmul(a, w), c = neg(b): [Graph.DropValues] keeps a, and returns errors for w and b. It
+// returns no error for c, which does not read w directly.
 
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
 // them. Unavailable values are inputs and constants that could not be read; unavailable maps each of them to the
@@ -114,6 +82,40 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknownSymbols []s
 	return nil
 }
 
+// unavailableError is the error of a node or an output that reads an unavailable input or constant.
+func unavailableError(v *Value) error {
+	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
+}
+
+// errNoCause replaces a nil error as the reason of a rejection.
+var errNoCause = errors.New("no cause was given")
+
+// WithoutRejected returns a copy of the graph without the rejected nodes and the nodes that depend on rejected nodes.
+// The copy also lacks the outputs that these nodes compute.
+func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
+	remaining := g.Clone()
+	remaining.Nodes, remaining.Outputs = nil, nil
+	rejected = maps.Clone(rejected)
+	for _, n := range g.Nodes {
+		copied := remaining.nameIndex().node(n.Name)
+		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
+			rejected[n] = g.NodeError(n, err)
+		}
+		if rejected[n] == nil {
+			remaining.Nodes = append(remaining.Nodes, copied)
+			continue
+		}
+		remaining.nameIndex().dropNode(copied)
+	}
+	for _, output := range g.Outputs {
+		if output.Value.Node == nil || rejected[output.Value.Node] == nil {
+			output.Value = remaining.nameIndex().values[output.Value.Name]
+			remaining.Outputs = append(remaining.Outputs, output)
+		}
+	}
+	return remaining
+}
+
 // AddRejected adds a node that an importer cannot convert. Inference rejects the node with err, as after
 // [Draft.Reject]. op is the name of the node's op in the file. results are the names of the node's results. If results
 // is empty, the node has one result with the name of the node. The results have no types, but they may be outputs, and
@@ -144,13 +146,6 @@ func (g *Graph) AddRejected(name, op string, results []string, err error, operan
 	return n.Out
 }
 
-// TakeErr returns [Graph.Err] and clears the errors, so that building can continue without the rejected values.
-func (g *Graph) TakeErr() error {
-	err := g.Err()
-	g.errs = nil
-	return err
-}
-
 // rejectNode makes inference reject a node of the graph. Only the first reason is kept.
 func (g *Graph) rejectNode(n *Node, err error) {
 	if g.rejected[n.number] != nil {
@@ -165,4 +160,11 @@ func (g *Graph) rejectNode(n *Node, err error) {
 // unknownOp returns a placeholder op for nodes that will be rejected because their op does not exist.
 func unknownOp(name string) *Op {
 	return &Op{Semantics: Semantics{Name: name, Schema: SchemaOf[struct{}]()}}
+}
+
+// TakeErr returns [Graph.Err] and clears the errors, so that building can continue without the rejected values.
+func (g *Graph) TakeErr() error {
+	err := g.Err()
+	g.errs = nil
+	return err
 }

@@ -8,17 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the functions by which passes change graphs.
-
-// UniqueName returns an unused name: base, if no value or node has that name, otherwise base with a number.
-func (g *Graph) UniqueName(base string) string {
-	name, names := base, g.nameIndex()
-	for names.isTaken(name) {
-		g.nameSerial++
-		name = fmt.Sprintf("%s.%d", base, g.nameSerial)
-	}
-	return name
-}
+// This file has the functions by which passes change graphs. For example, a pass makes node n, whose position is i,
+// read its operand 0 in another layout:
+//
+//	copied, err := g.Insert("x.copy", "contiguous", n.In[:1:1], nil, "n reads rows")
+//	g.Nodes = slices.Insert(g.Nodes, i, copied)
+//	n.In[0] = ArgOf(copied.Out[0])
 
 // Insert makes and infers a node with one output of the same name. The caller, a pass, adds it to Nodes. The parameter
 // why is the explanation shown to users. If Insert fails, the graph is unchanged.
@@ -61,8 +56,8 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 
 // insertNode makes and infers the values of a new node.
 func (g *Graph) insertNode(n *Node) error {
-	for i, a := range n.In {
-		if a.Kind == TensorArg && (a.Value == nil || a.Value.graph != g) {
+	for i, arg := range n.In {
+		if arg.Kind == TensorArg && (arg.Value == nil || arg.Value.graph != g) {
 			return fmt.Errorf("operand %d is not a value of the graph", i)
 		}
 	}
@@ -93,9 +88,8 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
 	}
-	again := &Node{Name: g.UniqueName(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why,
-		PartOf: n.PartOf,
-		attrs:  n.attrs}
+	again := &Node{Name: g.UniqueName(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, attrs: n.attrs,
+		Why: why, PartOf: n.PartOf}
 	again.In[index] = ArgOf(replacement)
 	for i := range n.Out {
 		again.Out = append(again.Out, &Value{Name: again.Name, Node: again, Index: i, graph: g})
@@ -114,41 +108,6 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 	g.nameIndex().addNode(again)
 	return again, nil
 }
-
-// MakeConstant makes v, the result of a node, a constant. The caller, a pass, removes the node. MakeConstant panics if
-// v is not a value of the graph, or if t is invalid.
-func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
-	g.mustOwn(v)
-	if err := t.Check(); err != nil {
-		panic("graph: constant " + v.Name + ": " + err.Error())
-	}
-	v.SetMeta(t.Meta)
-	v.Const, v.Node, v.Alias, v.Index = t, nil, nil, 0
-	g.Constants = append(g.Constants, v)
-}
-
-// mustOwn panics if v is not a value of the graph.
-func (g *Graph) mustOwn(v *Value) {
-	if v == nil || g.nameIndex().values[v.Name] != v {
-		panic("graph: the value belongs to another graph")
-	}
-}
-
-// Rename renames a value. The old name can then be used again. Rename is for passes; users call [Value.Named]. It
-// panics if v is not a value of the graph, or if the name is empty or belongs to another value.
-func (g *Graph) Rename(v *Value, name string) {
-	g.mustOwn(v)
-	names := g.nameIndex()
-	if holder := names.values[name]; name == "" || holder != nil && holder != v {
-		panic("graph: " + g.nameError(name).Error())
-	}
-	names.dropValue(v)
-	v.Name = name
-	names.values[name] = v
-}
-
-// Owns reports whether the value was made in the graph.
-func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
 // Merge replaces the nodes of groups[i] by one new node, made[i]. The new node gets the position of the group's last
 // node. The values of the group that are in made[i].Out become results of the new node; all others are removed. If a
@@ -182,4 +141,49 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	g.Nodes = slices.Clip(nodes)
 	g.names = &nameIndex{staleGraph: g}
 	return nil
+}
+
+// MakeConstant makes v, the result of a node, a constant. The caller, a pass, removes the node. MakeConstant panics if
+// v is not a value of the graph, or if t is invalid.
+func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
+	g.mustOwn(v)
+	if err := t.Check(); err != nil {
+		panic("graph: constant " + v.Name + ": " + err.Error())
+	}
+	v.SetMeta(t.Meta)
+	v.Const, v.Node, v.Alias, v.Index = t, nil, nil, 0
+	g.Constants = append(g.Constants, v)
+}
+
+// Rename renames a value. The old name can then be used again. Rename is for passes; users call [Value.Named]. It
+// panics if v is not a value of the graph, or if the name is empty or belongs to another value.
+func (g *Graph) Rename(v *Value, name string) {
+	g.mustOwn(v)
+	names := g.nameIndex()
+	if holder := names.values[name]; name == "" || holder != nil && holder != v {
+		panic("graph: " + g.nameError(name).Error())
+	}
+	names.dropValue(v)
+	v.Name = name
+	names.values[name] = v
+}
+
+// mustOwn panics if v is not a value of the graph.
+func (g *Graph) mustOwn(v *Value) {
+	if v == nil || g.nameIndex().values[v.Name] != v {
+		panic("graph: the value belongs to another graph")
+	}
+}
+
+// Owns reports whether the value was made in the graph.
+func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
+
+// UniqueName returns an unused name: base, if no value or node has that name, otherwise base with a number.
+func (g *Graph) UniqueName(base string) string {
+	name, names := base, g.nameIndex()
+	for names.isTaken(name) {
+		g.nameSerial++
+		name = fmt.Sprintf("%s.%d", base, g.nameSerial)
+	}
+	return name
 }

@@ -47,29 +47,6 @@ type Schema struct {
 	defaultAttrs any            // decoded attributes if no attribute is given; nil if an attribute is required
 }
 
-// IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
-// number is a list of length 1. A string that is a symbol or an expression is a size; any other string is a word, which
-// must be one of the field's words.
-type IntsOrWord struct {
-	Ints []sym.Int
-	Word string
-}
-
-// IntOrInts is an attribute that is either one integer or a list of integers, with different meanings. For example,
-// split takes one size for all parts, or a list with the size of each part. If the attribute is one integer, List is
-// nil.
-type IntOrInts struct {
-	One  sym.Int
-	List []sym.Int
-}
-
-// NumberOrSize is an attribute that is a number, or an integer expression over unknown sizes. For an expression, Size
-// is set and Number has no dtype.
-type NumberOrSize struct {
-	Number tensor.Scalar
-	Size   sym.Int
-}
-
 // Field is one attribute.
 type Field struct {
 	Name, Doc, Default string
@@ -112,8 +89,8 @@ func schemaOf(empty any) *Schema {
 		if !ok {
 			panic("graph: field " + structField.Name + " of " + structType.String() + " has no attr tag")
 		}
-		if name == additionalName && structField.IsExported() && schema.Additional == nil &&
-			structField.Type == reflect.TypeFor[map[string]tensor.Scalar]() {
+		isMap := structField.IsExported() && structField.Type == reflect.TypeFor[map[string]tensor.Scalar]()
+		if name == additionalName && isMap && schema.Additional == nil {
 			schema.Additional = &Field{Name: name, Doc: structField.Tag.Get("doc"), Type: "number", index: i}
 			continue
 		}
@@ -121,29 +98,8 @@ func schemaOf(empty any) *Schema {
 			panic("graph: field " + structField.Name + " of " + structType.String() +
 				" is not exported, or no attribute can have its type")
 		}
-		defaultText, hasDefault := structField.Tag.Lookup("default")
-		field := Field{Name: name, Doc: structField.Tag.Get("doc"), Default: defaultText, Required: !hasDefault,
-			Type: typeName(structField.Type), index: i}
-		if length := structField.Tag.Get("len"); length != "" {
-			n, err := strconv.Atoi(length)
-			if err != nil || n < 1 || structField.Type.Kind() != reflect.Slice {
-				panic("graph: field " + structField.Name + " of " + structType.String() + ": len is for lists, and at least 1")
-			}
-			field.Len = n
-		}
-		if oneOf := structField.Tag.Get("oneof"); oneOf != "" {
-			field.OneOf = strings.Split(oneOf, "|")
-		}
-		switch intRange := structField.Tag.Get("range"); intRange {
-		case "", "int64":
-			field.AnyInt = intRange != ""
-		default:
-			panic("graph: field " + structField.Name + " of " + structType.String() + ": the only permitted range is int64")
-		}
-		if words := structField.Tag.Get("words"); words != "" {
-			field.Words = strings.Split(words, "|")
-			field.Type += "|" + strings.Join(field.Words, "|")
-		}
+		field := fieldOf(name, structField.Tag, structField.Type, "graph: field "+structField.Name+" of "+structType.String())
+		field.index = i
 		schema.byName[name] = len(schema.Fields)
 		schema.Fields = append(schema.Fields, field)
 	}
@@ -153,6 +109,34 @@ func schemaOf(empty any) *Schema {
 		panic("graph: default of " + structType.String() + ": " + err.Error())
 	}
 	return schema
+}
+
+// fieldOf reads an attribute from the tag and the type of a field of the struct. It panics if the tag is malformed;
+// place names the field in the message.
+func fieldOf(name string, tag reflect.StructTag, fieldType reflect.Type, place string) Field {
+	defaultText, hasDefault := tag.Lookup("default")
+	field := Field{Name: name, Doc: tag.Get("doc"), Default: defaultText, Required: !hasDefault, Type: typeName(fieldType)}
+	if length := tag.Get("len"); length != "" {
+		n, err := strconv.Atoi(length)
+		if err != nil || n < 1 || fieldType.Kind() != reflect.Slice {
+			panic(place + ": len is for lists, and at least 1")
+		}
+		field.Len = n
+	}
+	if oneOf := tag.Get("oneof"); oneOf != "" {
+		field.OneOf = strings.Split(oneOf, "|")
+	}
+	switch intRange := tag.Get("range"); intRange {
+	case "", "int64":
+		field.AnyInt = intRange != ""
+	default:
+		panic(place + ": the only permitted range is int64")
+	}
+	if words := tag.Get("words"); words != "" {
+		field.Words = strings.Split(words, "|")
+		field.Type += "|" + strings.Join(field.Words, "|")
+	}
+	return field
 }
 
 // additionalName is the name of the field for attributes without a field of their own.
@@ -229,8 +213,8 @@ func (f Field) DefaultValue() (any, bool) {
 		return nil, false
 	}
 	v := f.parseDefault()
-	if x, ok := v.(float64); ok && numerals.SpecialText(x) != "" {
-		return numerals.SpecialText(x), true
+	if number, ok := v.(float64); ok && numerals.SpecialText(number) != "" {
+		return numerals.SpecialText(number), true
 	}
 	return v, true
 }
@@ -264,4 +248,27 @@ func parseLiteral(s string) any {
 		return x
 	}
 	return s
+}
+
+// IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
+// number is a list of length 1. A string that is a symbol or an expression is a size; any other string is a word, which
+// must be one of the field's words.
+type IntsOrWord struct {
+	Ints []sym.Int
+	Word string
+}
+
+// IntOrInts is an attribute that is either one integer or a list of integers, with different meanings. For example,
+// split takes one size for all parts, or a list with the size of each part. If the attribute is one integer, List is
+// nil.
+type IntOrInts struct {
+	One  sym.Int
+	List []sym.Int
+}
+
+// NumberOrSize is an attribute that is a number, or an integer expression over unknown sizes. For an expression, Size
+// is set and Number has no dtype.
+type NumberOrSize struct {
+	Number tensor.Scalar
+	Size   sym.Int
 }

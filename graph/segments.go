@@ -17,7 +17,15 @@ import (
 // results whose shapes depend on data. Nodes that depend on these shapes can be planned only after the dynamic node has
 // run. Each node is therefore assigned to a round. Round 0 has the nodes that depend on no dynamic node. At the end of
 // each round the dynamic nodes of the round run, one after another. Other nodes that depend on their results are in the
-// next round. Each dynamic node of a round is a segment of its own. All other nodes of a round form one segment.
+// next round. Each dynamic node of a round is a segment of its own. All other nodes of a round form one segment. For
+// example, this graph has the five segments [a, b], [i], [c], [u] and [y]:
+//
+//	a = relu(x)         round 0
+//	b = neg(a)          round 0
+//	i = nonzero(a)      round 0, dynamic
+//	c = add(i, 1)       round 1
+//	u = unique(c)       round 1, dynamic
+//	y = mul(u, 2)       round 2
 
 // Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is a single dynamic node, or a set
 // of nodes that are planned and run together. They run as soon as the values that they read are known. A Segment does
@@ -50,6 +58,26 @@ func (g *Graph) Segments() []Segment {
 	return s.formSegments(nodes)
 }
 
+// neededNodes returns the nodes that outputs depend on, in order.
+func (g *Graph) neededNodes() []*Node {
+	live := NewByValue[bool](g)
+	for _, output := range g.Outputs {
+		live.Set(output.Value, true)
+	}
+	var nodes []*Node
+	for _, n := range slices.Backward(g.Nodes) {
+		if !slices.ContainsFunc(n.Out, func(v *Value) bool { return live.At(v) }) {
+			continue
+		}
+		nodes = append(nodes, n)
+		for i := range n.dependencyCount() {
+			live.Set(n.dependency(i), true)
+		}
+	}
+	slices.Reverse(nodes)
+	return nodes
+}
+
 // stageOfValue is the point in the order of rounds at which a value is computed. It is zero for inputs and constants.
 type stageOfValue struct {
 	round      int
@@ -64,19 +92,6 @@ type segmenter struct {
 	lastRound int // greatest round of a value
 	// rounds has, for each node that depends only on constants, the ascending rounds whose segments read the node.
 	rounds map[*Node][]int
-}
-
-// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. If a
-// node has a kernel and is not yet inferred, isDynamic assumes that it is static. If the assumption is wrong, the graph
-// of the node's segment has dynamic shapes ([Graph.Dynamic]), and is itself divided into segments.
-func (n *Node) isDynamic() bool {
-	if n.Op == nil || n.Op.RunDynamic == nil {
-		return false
-	}
-	if n.needsData() {
-		return n.Op.Compile == nil && len(n.Op.Impls) == 0
-	}
-	return len(n.Out) > 0 && n.Out[0].Dynamic
 }
 
 // setStage sets the stage (see stageOfValue) of a node's results.
@@ -102,6 +117,27 @@ func (segmenter *segmenter) setStage(n *Node) {
 	for _, v := range n.Out {
 		segmenter.stages.Set(v, stage)
 	}
+}
+
+// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. If a
+// node has a kernel and is not yet inferred, isDynamic assumes that it is static. If the assumption is wrong, the graph
+// of the node's segment has dynamic shapes ([Graph.Dynamic]), and is itself divided into segments.
+func (n *Node) isDynamic() bool {
+	if n.Op == nil || n.Op.RunDynamic == nil {
+		return false
+	}
+	if n.needsData() {
+		return n.Op.Compile == nil && len(n.Op.Impls) == 0
+	}
+	return len(n.Out) > 0 && n.Out[0].Dynamic
+}
+
+// stageOf returns the stage of a node's results.
+func (segmenter *segmenter) stageOf(n *Node) stageOfValue {
+	if len(n.Out) == 0 {
+		return stageOfValue{}
+	}
+	return segmenter.stages.At(n.Out[0])
 }
 
 // findRounds sets rounds. A node that depends only on constants is in the rounds of the nodes that read it. If an
@@ -136,14 +172,6 @@ func (segmenter *segmenter) findRounds(nodes []*Node) {
 	}
 }
 
-// stageOf returns the stage of a node's results.
-func (segmenter *segmenter) stageOf(n *Node) stageOfValue {
-	if len(n.Out) == 0 {
-		return stageOfValue{}
-	}
-	return segmenter.stages.At(n.Out[0])
-}
-
 // formSegments returns the segments of nodes whose results have stages.
 func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 	static, dynamic := make([][]*Node, segmenter.lastRound+1), make([][]*Node, segmenter.lastRound+1)
@@ -176,106 +204,65 @@ func (segmenter *segmenter) formSegments(nodes []*Node) []Segment {
 // connectSegments sets In, AttrInputs, Out and After of all segments. If several segments compute a value, a reader
 // gets it from the last of these segments before its own.
 func connectSegments(g *Graph, segments []Segment) {
-	segmentOf, exportingSegment := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
-	// export adds v to Out of the segment that computes it, unless it is there already. from is the index of this
-	// segment, or -1 if no segment so far computes v.
-	export := func(v *Value) (from int) {
-		from = segmentOf.At(v) - 1
-		if from >= 0 && exportingSegment.At(v) != from+1 {
-			exportingSegment.Set(v, from+1)
-			segments[from].Out = append(segments[from].Out, v)
-		}
-		return from
-	}
-	lastReader := make([]int, len(segments)) // lastReader[k] is 1 + the last segment whose After contains k
+	connector := segmentConnector{segments: segments, segmentOf: NewByValue[int](g), exportingSegment: NewByValue[int](g),
+		lastReader: make([]int, len(segments))}
 	for i := range segments {
-		segment := &segments[i]
-		segment.readsOffsets = segment.Dynamic // a RunDynamic function may depend on offsets
-		computed, isListed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
-		for _, n := range segment.Nodes {
-			segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
-			for k := range n.dependencyCount() {
-				v, target, listIndex := n.dependency(k), &segment.In, 0
-				if k >= len(n.In) {
-					target, listIndex = &segment.AttrInputs, 1
-				}
-				if v == nil || v.Const != nil || computed[v] || isListed[listIndex][v] {
-					continue
-				}
-				isListed[listIndex][v] = true
-				*target = append(*target, v)
-				if from := export(v); from >= 0 && lastReader[from] != i+1 {
-					lastReader[from] = i + 1
-					segment.After = append(segment.After, from)
-				}
-			}
-			for _, v := range n.Out {
-				computed[v] = true
-			}
-		}
-		for v := range computed {
-			segmentOf.Set(v, i+1)
-		}
-		sorted.Ints(segment.After)
+		connector.connect(i)
 	}
 	for _, output := range g.Outputs {
-		export(output.Value)
+		connector.export(output.Value)
 	}
 }
 
-// neededNodes returns the nodes that outputs depend on, in order.
-func (g *Graph) neededNodes() []*Node {
-	live := NewByValue[bool](g)
-	for _, output := range g.Outputs {
-		live.Set(output.Value, true)
-	}
-	var nodes []*Node
-	for _, n := range slices.Backward(g.Nodes) {
-		if !slices.ContainsFunc(n.Out, func(v *Value) bool { return live.At(v) }) {
-			continue
-		}
-		nodes = append(nodes, n)
-		for i := range n.dependencyCount() {
-			live.Set(n.dependency(i), true)
-		}
-	}
-	slices.Reverse(nodes)
-	return nodes
+// segmentConnector is the state of connectSegments. It stores indices of segments plus 1, so that 0 means none.
+type segmentConnector struct {
+	segments         []Segment
+	segmentOf        ByValue[int] // the last segment so far that computes the value
+	exportingSegment ByValue[int] // the segment whose Out has the value
+	lastReader       []int        // indexed by segment: the last segment whose After has it
 }
 
-// Without returns the segment without the nodes that depend on unavailable values, and adds the results of these nodes
-// to unavailable.
-func (s *Segment) Without(unavailable map[*Value]bool) Segment {
-	remaining := *s
-	if len(unavailable) == 0 {
-		return remaining
-	}
-	remaining.Nodes, remaining.Out = nil, nil
-	for _, n := range s.Nodes {
-		if n == nil {
-			continue
-		}
-		dependsOnUnavailable := false
-		for i := range n.dependencyCount() {
-			dependsOnUnavailable = dependsOnUnavailable || unavailable[n.dependency(i)]
-		}
-		if !dependsOnUnavailable {
-			remaining.Nodes = append(remaining.Nodes, n)
-			continue
+// connect sets In, AttrInputs and After of segment i, and adds the values that it reads to Out of earlier segments.
+func (connector *segmentConnector) connect(i int) {
+	segment := &connector.segments[i]
+	segment.readsOffsets = segment.Dynamic // a RunDynamic function may depend on offsets
+	computed, inIn, inAttrInputs := map[*Value]bool{}, map[*Value]bool{}, map[*Value]bool{}
+	for _, n := range segment.Nodes {
+		segment.readsOffsets = segment.readsOffsets || n.Op.ReadsStorage
+		for k := range n.dependencyCount() {
+			v, list, isListed := n.dependency(k), &segment.In, inIn
+			if k >= len(n.In) {
+				list, isListed = &segment.AttrInputs, inAttrInputs
+			}
+			if v == nil || v.Const != nil || computed[v] || isListed[v] {
+				continue
+			}
+			isListed[v] = true
+			*list = append(*list, v)
+			if from := connector.export(v); from >= 0 && connector.lastReader[from] != i+1 {
+				connector.lastReader[from] = i + 1
+				segment.After = append(segment.After, from)
+			}
 		}
 		for _, v := range n.Out {
-			unavailable[v] = true
+			computed[v] = true
 		}
 	}
-	for _, v := range s.Out {
-		if !unavailable[v] {
-			remaining.Out = append(remaining.Out, v)
-		}
+	for v := range computed {
+		connector.segmentOf.Set(v, i+1)
 	}
-	isUnavailable := func(v *Value) bool { return unavailable[v] }
-	remaining.In = slices.DeleteFunc(slices.Clone(s.In), isUnavailable)
-	remaining.AttrInputs = slices.DeleteFunc(slices.Clone(s.AttrInputs), isUnavailable)
-	return remaining
+	sorted.Ints(segment.After)
+}
+
+// export adds v to Out of the segment that computes it, unless it is there already. It returns the index of this
+// segment, or -1 if no segment so far computes v.
+func (connector *segmentConnector) export(v *Value) (from int) {
+	from = connector.segmentOf.At(v) - 1
+	if from >= 0 && connector.exportingSegment.At(v) != from+1 {
+		connector.exportingSegment.Set(v, from+1)
+		connector.segments[from].Out = append(connector.segments[from].Out, v)
+	}
+	return from
 }
 
 // At returns the segment as an inferred graph for the known values. known has the tensors of In and AttrInputs, and of
@@ -301,6 +288,18 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.sizesBoundBy(known))
 }
 
+// sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
+// not occur in these shapes, it is the size bound in the graph.
+func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
+	sizes := g.sizes
+	for _, v := range g.Inputs {
+		if t := known[v]; v.Dims != nil && t != nil {
+			sizes = v.bindTo(t.Shape, sizes)
+		}
+	}
+	return sizes
+}
+
 // errNoSegment is the error for the zero Segment.
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
@@ -315,6 +314,140 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	}
 	meta := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
 	return s.graph.segmentGraph(ctx, s, meta, nil, s.graph.sizes)
+}
+
+// segmentGraph makes the graph of a segment: it copies the nodes in order, imports each value from outside the segment
+// as a constant or an input at its first use, adds the outputs, and infers the graph. meta returns the meta of an input
+// of the segment. known has the tensors of the values that are attributes.
+func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*Value) (tensor.Meta, error),
+	known map[*Value]*tensor.Tensor, sizes map[string]sym.Int) (*Graph, error) {
+	built := New(g.Name, g.lookup)
+	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = sizes, g.assumed, g.warnings, g.folded, ctx
+	// Nodes keep their numbers. Nodes that passes add get higher numbers.
+	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}
+	if g.places != nil {
+		built.places = nodePlaces{g.places}
+	}
+	importer := segmentImporter{graph: built, copies: map[*Value]*Value{}, meta: meta}
+	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
+	for _, n := range segment.Nodes {
+		copied, err := built.copyOf(n, data, importer.importValue)
+		if err != nil {
+			return nil, g.NodeError(n, err)
+		}
+		importer.addCopy(copied, n)
+	}
+	for _, v := range segment.Out {
+		output, err := importer.importValue(v)
+		if err != nil {
+			return nil, err
+		}
+		built.Output(v.Name, output)
+	}
+	if err := built.Err(); err != nil {
+		return nil, err
+	}
+	return built, built.inlineAndInfer()
+}
+
+// segmentImporter copies values to the graph of a segment.
+type segmentImporter struct {
+	graph  *Graph
+	copies map[*Value]*Value                 // the copies so far
+	meta   func(*Value) (tensor.Meta, error) // returns the meta of an input of the segment
+}
+
+// importValue returns the copy of a value. If there is none, it adds the value as a constant or an input.
+func (importer segmentImporter) importValue(v *Value) (*Value, error) {
+	if imported := importer.copies[v]; imported != nil {
+		return imported, nil
+	}
+	var imported *Value
+	if v.Const != nil {
+		imported = importer.graph.Constant(v.Name, v.Const)
+	} else {
+		inputMeta, err := importer.meta(v)
+		if err != nil {
+			return nil, err
+		}
+		imported = importer.graph.InputMeta(v.Name, inputMeta)
+	}
+	if v.Node == nil {
+		imported.Pin = v.Pin
+	}
+	importer.copies[v] = imported
+	return imported, nil
+}
+
+// addCopy adds `copied`, the copy of node n, and results with the names of n's results.
+func (importer segmentImporter) addCopy(copied, n *Node) {
+	for i, v := range n.Out {
+		result := &Value{Name: v.Name, Node: copied, Index: i, graph: importer.graph}
+		copied.Out = append(copied.Out, result)
+		importer.graph.assignNumber(result)
+		importer.copies[v], importer.graph.nameIndex().values[v.Name] = result, result
+	}
+	importer.graph.nameIndex().addNode(copied)
+	importer.graph.Nodes = append(importer.graph.Nodes, copied)
+}
+
+// copyOf returns a copy of node n for g, the graph of a segment. The copy has no outputs yet. importValue returns the
+// copy of an operand. data returns the tensor of a value that is an attribute. Invalid attributes are not an error
+// here, because inference reports them.
+func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue func(*Value) (*Value,
+	error)) (*Node, error) {
+	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
+	for i := range copied.In {
+		if v := copied.In[i].Value; v != nil {
+			operand, err := importValue(v)
+			if err != nil {
+				return nil, err
+			}
+			copied.In[i].Value = operand
+		}
+	}
+	given, ok, err := n.attrs.withData(data)
+	switch {
+	case err != nil:
+		g.rejected[copied.number] = err
+	case !ok:
+		return nil, errors.New("the value of an attribute is not known")
+	default:
+		copied.attrs = attributesOf(given)
+		copied.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)
+	}
+	return copied, nil
+}
+
+// Without returns the segment without the nodes that depend on unavailable values, and adds the results of these nodes
+// to unavailable.
+func (s *Segment) Without(unavailable map[*Value]bool) Segment {
+	remaining := *s
+	if len(unavailable) == 0 {
+		return remaining
+	}
+	remaining.Nodes, remaining.Out = nil, nil
+	for _, n := range s.Nodes {
+		if n == nil {
+			continue
+		}
+		if n.missingDependency(unavailable, nil) == nil {
+			remaining.Nodes = append(remaining.Nodes, n)
+			continue
+		}
+		for _, v := range n.Out {
+			unavailable[v] = true
+		}
+	}
+	for _, v := range s.Out {
+		if !unavailable[v] {
+			remaining.Out = append(remaining.Out, v)
+		}
+	}
+	isUnavailable := func(v *Value) bool { return unavailable[v] }
+	remaining.In = slices.DeleteFunc(slices.Clone(s.In), isUnavailable)
+	remaining.AttrInputs = slices.DeleteFunc(slices.Clone(s.AttrInputs), isUnavailable)
+	return remaining
 }
 
 // Class returns a key for the known values. If two lists of known values have the same key, [Segment.At] returns equal
@@ -363,105 +496,4 @@ func appendShape(key []byte, t *tensor.Tensor) []byte {
 		key = binary.AppendVarint(key, int64(size))
 	}
 	return key
-}
-
-// sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
-// not occur in these shapes, it is the size bound in the graph.
-func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
-	sizes := g.sizes
-	for _, v := range g.Inputs {
-		if t := known[v]; v.Dims != nil && t != nil {
-			sizes = v.bindTo(t.Shape, sizes)
-		}
-	}
-	return sizes
-}
-
-// segmentGraph makes the graph of a segment: it copies the nodes in order, imports each value from outside the segment
-// as a constant or an input at its first use, adds the outputs, and infers the graph. meta returns the meta of an input
-// of the segment. known has the tensors of the values that are attributes.
-func (g *Graph) segmentGraph(ctx context.Context, segment *Segment, meta func(*Value) (tensor.Meta, error),
-	known map[*Value]*tensor.Tensor, sizes map[string]sym.Int) (*Graph, error) {
-	built := New(g.Name, g.lookup)
-	built.sizes, built.assumed, built.warnings, built.folded, built.ctx = sizes, g.assumed, g.warnings, g.folded, ctx
-	// Nodes keep their numbers. Nodes that passes add get higher numbers.
-	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}
-	if g.places != nil {
-		built.places = nodePlaces{g.places}
-	}
-	copies := map[*Value]*Value{}
-	importValue := func(v *Value) (*Value, error) {
-		if imported := copies[v]; imported != nil {
-			return imported, nil
-		}
-		var imported *Value
-		if v.Const != nil {
-			imported = built.Constant(v.Name, v.Const)
-		} else {
-			inputMeta, err := meta(v)
-			if err != nil {
-				return nil, err
-			}
-			imported = built.InputMeta(v.Name, inputMeta)
-		}
-		if v.Node == nil {
-			imported.Pin = v.Pin
-		}
-		copies[v] = imported
-		return imported, nil
-	}
-	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
-	for _, n := range segment.Nodes {
-		copied, err := built.copyOf(n, data, importValue)
-		if err != nil {
-			return nil, g.NodeError(n, err)
-		}
-		for i, v := range n.Out {
-			result := &Value{Name: v.Name, Node: copied, Index: i, graph: built}
-			copied.Out = append(copied.Out, result)
-			built.assignNumber(result)
-			copies[v], built.nameIndex().values[v.Name] = result, result
-		}
-		built.nameIndex().addNode(copied)
-		built.Nodes = append(built.Nodes, copied)
-	}
-	for _, v := range segment.Out {
-		output, err := importValue(v)
-		if err != nil {
-			return nil, err
-		}
-		built.Output(v.Name, output)
-	}
-	if err := built.Err(); err != nil {
-		return nil, err
-	}
-	return built, built.inlineAndInfer()
-}
-
-// copyOf returns a copy of node n for g, the graph of a segment. The copy has no outputs yet. importValue returns the
-// copy of an operand. data returns the tensor of a value that is an attribute. Invalid attributes are not an error
-// here, because inference reports them.
-func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue func(*Value) (*Value,
-	error)) (*Node, error) {
-	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
-	for i := range copied.In {
-		if v := copied.In[i].Value; v != nil {
-			operand, err := importValue(v)
-			if err != nil {
-				return nil, err
-			}
-			copied.In[i].Value = operand
-		}
-	}
-	given, ok, err := n.attrs.withData(data)
-	switch {
-	case err != nil:
-		g.rejected[copied.number] = err
-	case !ok:
-		return nil, errors.New("the value of an attribute is not known")
-	default:
-		copied.attrs = attributesOf(given)
-		copied.Attrs, _ = n.Op.Schema.Decode(given, g.sizes)
-	}
-	return copied, nil
 }

@@ -10,21 +10,12 @@ import (
 	"gonum.org/v1/gonum/graph/topo"
 )
 
-// mark is the state of a node in Sort.
-type mark uint8
-
-const (
-	_        mark = iota
-	visiting      // its operands are being placed
-	placed
-)
-
-// maxNodesForAllCycles is the maximum number of nodes of a graph in which all cycles are searched: see [Graph.Sort].
-const maxNodesForAllCycles = 1 << 16
-
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
 // moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
-// names the nodes of the cycle.
+// names the nodes of the cycle. For example, the order a, c(b), d, b(a), where c reads b and b reads a, becomes
+// a, b(a), c(b), d.
+//
+// Sort is a depth-first search with a stack of its own: a node is placed after all its dependencies.
 //
 // gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes, and
 // moves nodes that are already in order. It is used to find all cycles. It is recursive, and some millions of nodes
@@ -37,17 +28,13 @@ func (g *Graph) Sort() error {
 	}
 	clear(marks)
 	order := make([]*Node, 0, len(g.Nodes))
-	type frame struct {
-		node *Node
-		next int // index of the next dependency
-	}
-	var stack []frame
+	var stack []sortFrame
 	for _, root := range g.Nodes {
 		if marks[root.number] == placed {
 			continue
 		}
 		marks[root.number] = visiting
-		stack = append(stack[:0], frame{root, 0})
+		stack = append(stack[:0], sortFrame{node: root})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
 			if top.next == top.node.dependencyCount() {
@@ -65,20 +52,42 @@ func (g *Graph) Sort() error {
 				if len(g.Nodes) <= maxNodesForAllCycles {
 					return g.cycles()
 				}
-				// The stack from v.Node to the top is a cycle: each node uses the one above it, and the top uses
-				// v.Node. cycleNodes is v.Node, then the nodes from the top down, so each node uses its predecessor.
-				cycleNodes := []*Node{v.Node}
-				for i := len(stack) - 1; stack[i].node != v.Node; i-- {
-					cycleNodes = append(cycleNodes, stack[i].node)
-				}
-				return Errors{g.cycleError(cycleNodes)}
+				return Errors{g.cycleError(cycleOnStack(stack, v.Node))}
 			}
 			marks[v.Node.number] = visiting
-			stack = append(stack, frame{v.Node, 0})
+			stack = append(stack, sortFrame{node: v.Node})
 		}
 	}
 	g.Nodes = order
 	return nil
+}
+
+// mark is the state of a node in Sort.
+type mark uint8
+
+const (
+	_        mark = iota
+	visiting      // its operands are being placed
+	placed
+)
+
+// maxNodesForAllCycles is the maximum number of nodes of a graph in which all cycles are searched: see [Graph.Sort].
+const maxNodesForAllCycles = 1 << 16
+
+// sortFrame is a node on the stack of Sort.
+type sortFrame struct {
+	node *Node
+	next int // index of the next dependency
+}
+
+// cycleOnStack returns the cycle that the stack has from node first to the top: each node uses the node above it, and
+// the top uses first. The result is first, then the nodes from the top down, so each node uses its predecessor.
+func cycleOnStack(stack []sortFrame, first *Node) []*Node {
+	path := []*Node{first}
+	for i := len(stack) - 1; stack[i].node != first; i-- {
+		path = append(path, stack[i].node)
+	}
+	return path
 }
 
 // isSorted reports whether the nodes are already in order, as in most files. It marks the visited nodes as placed.
@@ -174,6 +183,36 @@ func newDirected(g *Graph) *directed {
 	return view
 }
 
+// cycle returns a shortest cycle in a strongly connected component. The cycle starts at the node of the component that
+// is first in Graph.Nodes, and is found by breadth-first search. Each node uses its predecessor.
+func (d *directed) cycle(component []gonum.Node) []int64 {
+	inComponent := map[int64]bool{}
+	start := component[0].ID()
+	for _, n := range component {
+		inComponent[n.ID()] = true
+		start = min(start, n.ID())
+	}
+	predecessor := map[int64]int64{}
+	for queue := []int64{start}; ; queue = queue[1:] {
+		for _, n := range d.next[queue[0]] {
+			id := n.ID()
+			if id == start {
+				path := []int64{}
+				for node := queue[0]; node != start; node = predecessor[node] {
+					path = append(path, node)
+				}
+				path = append(path, start)
+				slices.Reverse(path)
+				return path
+			}
+			if _, isVisited := predecessor[id]; inComponent[id] && !isVisited {
+				predecessor[id] = queue[0]
+				queue = append(queue, id)
+			}
+		}
+	}
+}
+
 // Node returns the node with the ID, or nil.
 func (d *directed) Node(id int64) gonum.Node {
 	if id < 0 || id >= int64(len(d.nodes)) {
@@ -220,33 +259,3 @@ func (e edge) To() gonum.Node { return e.to }
 
 // ReversedEdge returns the reversed edge.
 func (e edge) ReversedEdge() gonum.Edge { return edge{e.to, e.from} }
-
-// cycle returns a shortest cycle in a strongly connected component. The cycle starts at the node of the component that
-// is first in Graph.Nodes, and is found by breadth-first search. Each node uses its predecessor.
-func (d *directed) cycle(component []gonum.Node) []int64 {
-	inComponent := map[int64]bool{}
-	start := component[0].ID()
-	for _, n := range component {
-		inComponent[n.ID()] = true
-		start = min(start, n.ID())
-	}
-	predecessor := map[int64]int64{}
-	for queue := []int64{start}; ; queue = queue[1:] {
-		for _, n := range d.next[queue[0]] {
-			id := n.ID()
-			if id == start {
-				path := []int64{}
-				for node := queue[0]; node != start; node = predecessor[node] {
-					path = append(path, node)
-				}
-				path = append(path, start)
-				slices.Reverse(path)
-				return path
-			}
-			if _, isVisited := predecessor[id]; inComponent[id] && !isVisited {
-				predecessor[id] = queue[0]
-				queue = append(queue, id)
-			}
-		}
-	}
-}

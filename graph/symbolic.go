@@ -14,7 +14,11 @@ import (
 )
 
 // Symbolic is a graph that is inferred for unknown sizes, with the conditions under which the inferred types are valid.
-// An open symbol is a symbol whose size is unknown.
+// An open symbol is a symbol whose size is unknown. For example, let x be an input of shape [n, 4], with the
+// hint 8 of n:
+//
+//	y = flatten(x)          Type has the shape [4*n], and Meta the shape [32]
+//	z = add(y, b), b [32]   node z needs a guard that 4*n is 32. It binds n to 8
 type Symbolic struct {
 	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env. [Value.Meta]
 	// is the type for the sizes in Hints.
@@ -95,14 +99,6 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// discardDecoded discards the decoded attributes that depend on symbols. Inference then decodes them again, and records
-// the guards of decoding for the node of the attribute.
-func (s *Symbolic) discardDecoded() {
-	for _, n := range s.symbolicAttrNodes {
-		n.Attrs = nil
-	}
-}
-
 // symbolSize returns the size of a symbol of g. It is a number if the size was given ([Graph.Bind]) and hints does not
 // have the symbol. Otherwise it is a symbol of Env, whose hint is, in this order of preference, the size in hints, the
 // assumed size in g, or [Bounds].assumedSize.
@@ -129,52 +125,12 @@ func (s *Symbolic) symbolSize(g *Graph, name string, hints map[string]int) (sym.
 	return s.Env.Symbol(envName, bounds.Min, maxSize, hint)
 }
 
-// Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
-// otherwise a similar identifier.
-func (s *Symbolic) Name(symbol string) string {
-	if isLegalSymbol(symbol) {
-		return symbol
+// discardDecoded discards the decoded attributes that depend on symbols. Inference then decodes them again, and records
+// the guards of decoding for the node of the attribute.
+func (s *Symbolic) discardDecoded() {
+	for _, n := range s.symbolicAttrNodes {
+		n.Attrs = nil
 	}
-	name := strings.Map(func(r rune) rune {
-		if r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return r
-		}
-		return '_'
-	}, symbol)
-	if name == "" || !isLegalSymbol(name) {
-		name = "s_" + name
-	}
-	if s.Graph == nil {
-		return name
-	}
-	for _, isTaken := s.Graph.Symbols[name]; isTaken; _, isTaken = s.Graph.Symbols[name] {
-		name += "_"
-	}
-	return name
-}
-
-// isLegalSymbol reports whether an Env accepts a name.
-func isLegalSymbol(name string) bool {
-	_, err := sym.NewEnv().Symbol(name, 0, 1, 0)
-	return err == nil
-}
-
-// Binding returns sizes of the graph's symbols by their names in Env.
-func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
-	binding := make(sym.Binding, len(sizes))
-	for name, size := range sizes {
-		binding[s.Name(name)] = size
-	}
-	return binding
-}
-
-// Holds reports whether all guards hold at the given sizes of the graph's symbols.
-func (s *Symbolic) Holds(sizes map[string]int) bool {
-	binding := s.Binding(sizes)
-	return !slices.ContainsFunc(s.Guards, func(g Guard) bool {
-		holds, err := g.Cond.At(binding)
-		return err != nil || !holds
-	})
 }
 
 // setInputs sets the types of the inputs, with guards that make these types valid.
@@ -214,6 +170,43 @@ func (s *Symbolic) checkNonNegative(t tensor.Type) error {
 	return nil
 }
 
+// recordGuards adds the new guards of Env to Guards, with the Node and the Value of origin.
+func (s *Symbolic) recordGuards(origin Guard) {
+	if s.insideFork {
+		return
+	}
+	guards := s.Env.Guards()
+	if len(guards) == len(s.Guards) {
+		return
+	}
+	first := len(s.Guards)
+	for _, cond := range guards[first:] {
+		origin.Cond = cond
+		s.Guards = append(s.Guards, origin)
+	}
+	s.recordFixedSymbols(s.Guards[first:])
+}
+
+// recordFixedSymbols finds the symbols that new guards fix to their hints. The field Binds of the guard "symbol = hint"
+// then gets the name of the symbol. If several guards fix the symbol together, Binds of the last new guard gets it.
+func (s *Symbolic) recordFixedSymbols(newGuards []Guard) {
+	for _, name := range sorted.Keys(s.Graph.sizes) {
+		size := s.Graph.sizes[name]
+		if _, isNumber := size.Known(); isNumber || s.fixedSymbols[name] {
+			continue
+		}
+		cond := size.Eq(sym.Of(size.Hint()))
+		if isFixed, known := cond.Known(); isFixed && known {
+			i := slices.IndexFunc(newGuards, func(g Guard) bool { return g.Cond.Same(cond) })
+			if i < 0 {
+				i = len(newGuards) - 1
+			}
+			newGuards[i].Binds = append(newGuards[i].Binds, name)
+			s.fixedSymbols[name] = true
+		}
+	}
+}
+
 // maxPaths is the maximum number of paths through the branches of a node's inference that inferAllPaths explores.
 const maxPaths = 8
 
@@ -242,42 +235,6 @@ func sameType(a, b tensor.Type) bool {
 	}
 	return true
 }
-
-// recordGuards adds the new guards of Env to Guards, with the Node and the Value of origin.
-func (s *Symbolic) recordGuards(origin Guard) {
-	if s.insideFork {
-		return
-	}
-	guards := s.Env.Guards()
-	if len(guards) == len(s.Guards) {
-		return
-	}
-	first := len(s.Guards)
-	for _, cond := range guards[first:] {
-		origin.Cond = cond
-		s.Guards = append(s.Guards, origin)
-	}
-	// New guards may fix a symbol to its hint. The field Binds of the guard "symbol = hint" then has the name of the
-	// symbol. If several guards fix the symbol together, Binds of the last new guard has it.
-	for _, name := range sorted.Keys(s.Graph.sizes) {
-		size := s.Graph.sizes[name]
-		if _, isNumber := size.Known(); isNumber || s.fixedSymbols[name] {
-			continue
-		}
-		cond := size.Eq(sym.Of(size.Hint()))
-		if isFixed, known := cond.Known(); isFixed && known {
-			i := slices.IndexFunc(s.Guards[first:], func(g Guard) bool { return g.Cond.Same(cond) })
-			if i < 0 {
-				i = len(s.Guards) - first - 1
-			}
-			s.Guards[first+i].Binds = append(s.Guards[first+i].Binds, name)
-			s.fixedSymbols[name] = true
-		}
-	}
-}
-
-// maxCases is the maximum number of classes of sizes for which a graph is inferred at once.
-const maxCases = 16
 
 // SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. A class contains the sizes for which
 // inference takes the same branches: if the bounds of symbols do not decide a branch, inference follows both paths. A
@@ -311,6 +268,9 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	s.mergeClasses(cases)
 	return s, nil
 }
+
+// maxCases is the maximum number of classes of sizes for which a graph is inferred at once.
+const maxCases = 16
 
 // classResult is the result of inference for one class of sizes, a [sym.Case]. values are in the order of
 // [Graph.Values].
@@ -354,20 +314,6 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 	return result, nil
 }
 
-// checkMergeable returns an error if the values of two classes differ in more than sizes, strides and offsets.
-func (c *classResult) checkMergeable(other *classResult) error {
-	for i := range c.values {
-		a, b := &c.values[i], &other.values[i]
-		switch {
-		case a.isDynamic != b.isDynamic || a.valueType.DType != b.valueType.DType || a.alias != b.alias:
-			return errors.New("a value has another dtype or alias there")
-		case len(a.valueType.Shape) != len(b.valueType.Shape):
-			return errors.New("a value has another number of dimensions there")
-		}
-	}
-	return nil
-}
-
 // mergeClasses sets the types of the values. The types hold for the first class, which contains the hints, and for the
 // classes that differ from it only in sizes, strides and offsets. Guards exclude all other classes.
 func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
@@ -404,6 +350,20 @@ func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
 	}
 }
 
+// checkMergeable returns an error if the values of two classes differ in more than sizes, strides and offsets.
+func (c *classResult) checkMergeable(other *classResult) error {
+	for i := range c.values {
+		a, b := &c.values[i], &other.values[i]
+		switch {
+		case a.isDynamic != b.isDynamic || a.valueType.DType != b.valueType.DType || a.alias != b.alias:
+			return errors.New("a value has another dtype or alias there")
+		case len(a.valueType.Shape) != len(b.valueType.Shape):
+			return errors.New("a value has another number of dimensions there")
+		}
+	}
+	return nil
+}
+
 // mergedType returns the type of value i as an expression that is valid for all cases.
 func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 	// Where(If of case 0, type of case 0, Where(If of case 1, ...)): the last case is the innermost alternative.
@@ -423,4 +383,52 @@ func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 		t = merged
 	}
 	return t
+}
+
+// Holds reports whether all guards hold at the given sizes of the graph's symbols.
+func (s *Symbolic) Holds(sizes map[string]int) bool {
+	binding := s.Binding(sizes)
+	return !slices.ContainsFunc(s.Guards, func(g Guard) bool {
+		holds, err := g.Cond.At(binding)
+		return err != nil || !holds
+	})
+}
+
+// Binding returns sizes of the graph's symbols by their names in Env.
+func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
+	binding := make(sym.Binding, len(sizes))
+	for name, size := range sizes {
+		binding[s.Name(name)] = size
+	}
+	return binding
+}
+
+// Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
+// otherwise a similar identifier.
+func (s *Symbolic) Name(symbol string) string {
+	if isLegalSymbol(symbol) {
+		return symbol
+	}
+	name := strings.Map(func(r rune) rune {
+		if r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return '_'
+	}, symbol)
+	if name == "" || !isLegalSymbol(name) {
+		name = "s_" + name
+	}
+	if s.Graph == nil {
+		return name
+	}
+	for _, isTaken := s.Graph.Symbols[name]; isTaken; _, isTaken = s.Graph.Symbols[name] {
+		name += "_"
+	}
+	return name
+}
+
+// isLegalSymbol reports whether an Env accepts a name.
+func isLegalSymbol(name string) bool {
+	_, err := sym.NewEnv().Symbol(name, 0, 1, 0)
+	return err == nil
 }

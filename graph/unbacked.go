@@ -9,9 +9,10 @@ import (
 )
 
 // Unbacked infers a copy of an inferred graph whose shapes depend on data. Sizes that depend on data are symbols u0,
-// u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). Symbols of the graph keep their
-// sizes in g. There are no guards. If inference of a node branches on an unbacked size, the sizes and strides of its
-// results are a [sym.Where]. Sizes that the node rejects are ignored.
+// u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). For example, the result of
+// nonzero for a matrix has the shape [u0, 2], and a transposition of the result has the shape [2, u0]. Symbols of the
+// graph keep their sizes in g. There are no guards. If inference of a node branches on an unbacked size, the sizes and
+// strides of its results are a [sym.Where]. Sizes that the node rejects are ignored.
 //
 // A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
 // on data, or the layout is unknown. The Type of the result then has the dtype of the [PartialType] and, in Shape, its
@@ -75,21 +76,22 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 		v.Alias = firstCase.alias
 		for _, c := range cases {
 			other := &c.Value.values[i]
-			if other.isDynamic || other.valueType.DType != firstCase.valueType.DType ||
-				len(other.valueType.Shape) != len(firstCase.valueType.Shape) {
+			hasSameDType := other.valueType.DType == firstCase.valueType.DType
+			hasSameRank := len(other.valueType.Shape) == len(firstCase.valueType.Shape)
+			if other.isDynamic || !hasSameDType || !hasSameRank {
 				return false
 			}
 			if other.alias != firstCase.alias { // a view only for some sizes
 				v.Alias = nil
 			}
 		}
-		ordered := sym.Differing(cases, func(a, b classResult) bool {
+		// distinct has the first case and the cases with other types. The first case goes to the end, because mergedType
+		// uses the type of the last case for all sizes that belong to no other case.
+		distinct := sym.Differing(cases, func(a, b classResult) bool {
 			firstType, otherType := a.values[i].valueType, b.values[i].valueType
 			return firstType.SameForm(otherType) || sameType(firstType, otherType)
 		})
-		// ordered has the first case and the cases with other types. The first case goes to the end, because mergedType
-		// uses the type of the last case for all sizes that belong to no other case.
-		ordered = append(ordered[1:], ordered[0])
+		ordered := append(distinct[1:], distinct[0])
 		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), firstCase.meta, false
 	}
 	u.usedSymbols = u.nextSymbol

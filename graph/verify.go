@@ -25,34 +25,10 @@ const (
 	LaidOut
 )
 
-// Each returns the properties of p, each as a set of one property.
-func (p Props) Each() []Props {
-	var list []Props
-	for prop := Props(1); prop != 0; prop <<= 1 {
-		if p&prop != 0 {
-			list = append(list, prop)
-		}
-	}
-	return list
-}
-
-// String lists the properties.
-func (p Props) String() string {
-	text := ""
-	for i, name := range []string{"sorted", "typed", "laid out"} {
-		if p&(1<<i) == 0 {
-			continue
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += name
-	}
-	return text
-}
-
 // Verify returns an [Errors] if the graph's structure is broken, or if a property of props does not hold. A graph that
-// was loaded or built is Sorted and Typed.
+// was loaded or built is Sorted and Typed. Verify checks, in this order, the inputs and constants, each node with its
+// operands and results, the outputs, and the memory of concatenations. For example, Verify(g, Sorted|Typed) fails if a
+// pass inserted a node after one of its users, or changed operands without inferring the node again.
 func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
@@ -261,15 +237,15 @@ func (n *Node) checkResult(value *Value, inferred Result) error {
 		alias = n.In[inferred.Alias].Value
 	}
 	layoutIsFree := n.LayoutIsFree(n.Walk)
+	hasInferredOffset := value.Meta.Offset == meta.Offset
 	switch {
 	case value.Meta.DType != meta.DType || !slices.Equal(value.Meta.Shape, meta.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", value.Meta, meta)
-	case value.Meta.SameLayout(meta) && (value.Meta.Offset == meta.Offset || value.ContainedIn != nil) &&
-		value.Alias == alias:
-		return nil
 	case value.ContainedIn != nil: // checkContainedIn and checkWrites check the layout
 		return nil
-	case value.Alias != nil && value.Alias == alias && value.Meta.Offset == meta.Offset && value.Meta.SameAddresses(meta):
+	case value.Alias == alias && hasInferredOffset && value.Meta.SameLayout(meta):
+		return nil
+	case value.Alias != nil && value.Alias == alias && hasInferredOffset && value.Meta.SameAddresses(meta):
 		return nil // a view may have any strides in dimensions of size 1
 	case value.Alias != nil || !layoutIsFree:
 		return fmt.Errorf("it is %v%s, inferred is %v%s", value.Meta, aliasText(value.Alias), meta, aliasText(alias))
@@ -277,16 +253,6 @@ func (n *Node) checkResult(value *Value, inferred Result) error {
 		return fmt.Errorf("its layout was chosen by a pass and must be dense, but %v is not", value.Meta)
 	}
 	return nil
-}
-
-// LayoutIsFree reports whether the layouts of the node's results may differ from the inferred layouts when it runs with
-// the given walk. They may differ if the walk sets other layouts, if the op can write any layout, or if the node is
-// pinned to a layout.
-func (n *Node) LayoutIsFree(walk Walk) bool {
-	if n == nil || n.Op == nil {
-		return false
-	}
-	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !walk.HasInferredLayouts()
 }
 
 // aliasText describes the value that a view shares its storage with, for messages.
@@ -297,21 +263,14 @@ func aliasText(alias *Value) string {
 	return fmt.Sprintf(" of %q", alias.Name)
 }
 
-// CheckProps returns an error if the node violates [Typed] or [LaidOut]: see [Verify].
-func (n *Node) CheckProps() error {
-	if n == nil || n.Op == nil || n.Op.Infer == nil {
-		return errors.New("there is no node with an op")
+// LayoutIsFree reports whether the layouts of the node's results may differ from the inferred layouts when it runs with
+// the given walk. They may differ if the walk sets other layouts, if the op can write any layout, or if the node is
+// pinned to a layout.
+func (n *Node) LayoutIsFree(walk Walk) bool {
+	if n == nil || n.Op == nil {
+		return false
 	}
-	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(nil)...)...)
-}
-
-// RecheckProps is [Node.CheckProps] after the layouts of some operands have changed, for a node that satisfied
-// CheckProps before. Operands for which layoutChanged returns false are not checked again.
-func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {
-	if n == nil || n.Op == nil || n.Op.Infer == nil {
-		return errors.New("there is no node with an op")
-	}
-	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(layoutChanged)...)...)
+	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !walk.HasInferredLayouts()
 }
 
 // checkLaidOut checks the implementation and the pin of a node. If layoutChanged is not nil, only the operands for
@@ -329,10 +288,8 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 	if len(n.Op.Impls) == 0 || len(n.Out) == 0 || n.Out[0].Alias != nil {
 		return errs
 	}
-	// Implementations on devices are not in Op.Impls.
-	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, func(impl Impl) bool {
-		return n.Impl != nil && impl.Name == n.Impl.Name
-	}) {
+	isChosen := func(impl Impl) bool { return n.Impl != nil && impl.Name == n.Impl.Name }
+	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, isChosen) { // those on devices are not in Op.Impls
 		fail("no implementation is chosen")
 		return errs
 	}
@@ -372,17 +329,18 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 // "in order ...".
 func (n *Node) checkWrites(call *Call, i int, required tensor.Order) error {
 	value := n.Out[i]
-	isDense := value.Meta.IsNonOverlappingAndDense()
-	switch {
-	case value.Meta.Numel() == 0:
+	if value.Meta.Numel() == 0 {
 		return nil
-	case value.ContainedIn != nil && !isDense && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
+	}
+	hasGaps := value.ContainedIn != nil && !value.Meta.IsNonOverlappingAndDense()
+	switch {
+	case hasGaps && (n.Impl.Writes == nil || !n.Impl.Writes(call, n.Walk, i, call.Out[i])):
 		return errors.New("dense")
 	case required == "":
 		return nil
 	}
 	meta := value.Meta
-	if actual, _ := tensor.OrderOf(meta); value.ContainedIn != nil && !isDense {
+	if actual, _ := tensor.OrderOf(meta); hasGaps {
 		meta = meta.WithStrides(actual.Strides(meta.Shape)) // the same order without gaps
 	}
 	if !required.Matches(meta) {
@@ -408,4 +366,47 @@ func (v *verifier) checkOutputs(props Props) {
 		}
 		names[output.Name] = true
 	}
+}
+
+// CheckProps returns an error if the node violates [Typed] or [LaidOut]: see [Verify].
+func (n *Node) CheckProps() error {
+	if n == nil || n.Op == nil || n.Op.Infer == nil {
+		return errors.New("there is no node with an op")
+	}
+	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(nil)...)...)
+}
+
+// RecheckProps is [Node.CheckProps] after the layouts of some operands have changed, for a node that satisfied
+// CheckProps before. Operands for which layoutChanged returns false are not checked again.
+func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {
+	if n == nil || n.Op == nil || n.Op.Infer == nil {
+		return errors.New("there is no node with an op")
+	}
+	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(layoutChanged)...)...)
+}
+
+// Each returns the properties of p, each as a set of one property.
+func (p Props) Each() []Props {
+	var list []Props
+	for prop := Props(1); prop != 0; prop <<= 1 {
+		if p&prop != 0 {
+			list = append(list, prop)
+		}
+	}
+	return list
+}
+
+// String lists the properties.
+func (p Props) String() string {
+	text := ""
+	for i, name := range []string{"sorted", "typed", "laid out"} {
+		if p&(1<<i) == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += name
+	}
+	return text
 }

@@ -13,6 +13,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file reads the sections "inputs" and "constants" of a graph file. Their members are declarations such as
+//
+//	{"name": "x", "dtype": "float32", "shape": ["n", 3, "n//2 + 1"], "memory_format": "contiguous"}
+//	{"name": "b", "dtype": "float32", "shape": [3], "data": [1, 2, 0.5]}
+//	{"name": "w", "dtype": "float32", "shape": [3, 4], "file": "weights.npz", "key": "w"}
+//
+// readDeclaration reads the members of the object, and readInput and readConstant add the value to the draft.
+
 // readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
 // the file.
 func (l *loader) readInput(offset int) error {
@@ -89,12 +97,6 @@ const (
 	constantDecl declKind = "constant"
 )
 
-// The permitted keys, for messages.
-const (
-	inputKeys    = "name, dtype, shape, strides, offset, memory_format, order"
-	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
-)
-
 // readDeclaration reads the object of an input or a constant. ok is true if no mistake was found.
 func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
@@ -122,14 +124,6 @@ func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok
 	}
 	l.prefixErrors(firstErrIndex, kind, decl.name)
 	return decl, len(l.errs) == firstErrIndex && err == nil, err
-}
-
-// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
-// l.errs[firstErrIndex:].
-func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
-	for _, e := range l.errs[firstErrIndex:] {
-		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
-	}
 }
 
 // readDeclarationKey reads the value of one key of a declaration.
@@ -180,6 +174,12 @@ func (l *loader) readDeclarationKey(decl *valueDecl, key string, offset int, kin
 	}
 	return l.unknownKey(key, offset, inputKeys)
 }
+
+// The permitted keys, for messages.
+const (
+	inputKeys    = "name, dtype, shape, strides, offset, memory_format, order"
+	constantKeys = "name, dtype, shape, data, file, key, strides, offset, memory_format, order"
+)
 
 // readDim reads a size, a stride or an offset. key is the key of the list or of the number: shape, strides or offset.
 func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind) (graph.Dim, error) {
@@ -236,15 +236,12 @@ func (l *loader) checkExpressions() {
 	}
 }
 
-// skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErrIndex:]. It
-// marks v as unavailable. v is nil if the declaration has no name, or if another value already has the name. skipValue
-// does nothing after a syntax error, because the position in the file is then unknown.
-func (l *loader) skipValue(v *graph.Value, firstErrIndex int, syntaxErr error) {
-	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErrIndex {
-		return
+// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
+// l.errs[firstErrIndex:].
+func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
+	for _, e := range l.errs[firstErrIndex:] {
+		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
 	}
-	l.unavailable[v] = true
-	l.skipped, l.errs = append(l.skipped, l.errs[firstErrIndex:]...), l.errs[:firstErrIndex]
 }
 
 // declareStandIn declares a placeholder with the name of a rejected input or constant, so that its readers are not
@@ -256,6 +253,17 @@ func (l *loader) declareStandIn(name string, kind declKind) (v *graph.Value) {
 		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
 	}
 	return v
+}
+
+// skipValue lets ParseSome continue after the mistakes of an input or a constant, which are l.errs[firstErrIndex:]. It
+// marks v as unavailable. v is nil if the declaration has no name, or if another value already has the name. skipValue
+// does nothing after a syntax error, because the position in the file is then unknown.
+func (l *loader) skipValue(v *graph.Value, firstErrIndex int, syntaxErr error) {
+	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErrIndex {
+		return
+	}
+	l.unavailable[v] = true
+	l.skipped, l.errs = append(l.skipped, l.errs[firstErrIndex:]...), l.errs[:firstErrIndex]
 }
 
 // constData returns the data of a constant. If it fails, the int is the offset of the mistake in the file.
@@ -347,6 +355,17 @@ func (l *loader) readConst(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, e
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
+// withFileName replaces the path in an error by the file's name in the graph file.
+func withFileName(err error, path, file string) error {
+	if err == nil {
+		return nil
+	}
+	if message, found := strings.CutPrefix(err.Error(), path); found {
+		return &rewordedError{file + message, err}
+	}
+	return err
+}
+
 // rewordedError replaces the text of err, and unwraps to err.
 type rewordedError struct {
 	text string
@@ -355,14 +374,3 @@ type rewordedError struct {
 
 func (e *rewordedError) Error() string { return e.text }
 func (e *rewordedError) Unwrap() error { return e.err }
-
-// withFileName replaces the path in an error by the file's name in the graph file.
-func withFileName(err error, path, file string) error {
-	if err == nil {
-		return nil
-	}
-	if rest, found := strings.CutPrefix(err.Error(), path); found {
-		return &rewordedError{file + rest, err}
-	}
-	return err
-}

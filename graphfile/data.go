@@ -13,23 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
-// dtype, so that the shortest text that identifies an element gives this element exactly.
-type dataReader struct {
-	scan      *scanner
-	base      int // offset of the data in the file
-	meta      tensor.Meta
-	floats    []float64 // elements of a floating-point dtype, or both parts of each complex element
-	ints      []int64   // elements of other dtypes; a uint64 has the int64 with the same bits
-	isMixed   bool      // a list has both lists and numbers as members
-	isNested  bool      // the outermost list holds lists
-	outerLen  int       // number of members of the outermost list
-	raggedErr error     // the error of the first list whose length does not match the shape; nil if there is none
-}
-
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
 // is a pair of numbers; if all elements are real, each may be one number. Infinities and NaN are written as strings:
-// "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file.
+// "NaN", "Infinity", "-Infinity". If parseData fails, the int is the offset of the mistake in the file. For example:
+//
+//	[[1, 2], [3, "NaN"]] or [1, 2, 3, "NaN"]    float32 of shape [2, 2]
+//	[[1, 0.5], [0, -1]]                         complex64 of shape [2]: 1+0.5i and -1i
 func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, error) {
 	var firstErr error
 	firstOffset := base
@@ -47,6 +36,20 @@ func parseData(raw []byte, base int, meta tensor.Meta) (*tensor.Tensor, int, err
 	}
 	t, err := r.tensor()
 	return t, base, err
+}
+
+// dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
+// dtype, so that the shortest text that identifies an element gives this element exactly.
+type dataReader struct {
+	scan      *scanner
+	base      int // offset of the data in the file
+	meta      tensor.Meta
+	floats    []float64 // elements of a floating-point dtype, or both parts of each complex element
+	ints      []int64   // elements of other dtypes; a uint64 has the int64 with the same bits
+	isMixed   bool      // a list has both lists and numbers as members
+	isNested  bool      // the outermost list holds lists
+	outerLen  int       // number of members of the outermost list
+	raggedErr error     // the error of the first list whose length does not match the shape; nil if there is none
 }
 
 // readList reads a number, or a list of lists or numbers, at the given nesting depth. memberCount is the number of
@@ -70,9 +73,10 @@ func (r *dataReader) readList(depth int) (memberCount int, err error) {
 	if depth == 0 {
 		r.isNested, r.outerLen = firstLen >= 0, memberCount
 	}
-	if s := r.meta.Shape; depth < len(s) && memberCount != s[depth] && r.raggedErr == nil {
-		r.raggedErr = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", memberCount, tensor.ListString(s),
-			s[depth])
+	shape := r.meta.Shape
+	if depth < len(shape) && memberCount != shape[depth] && r.raggedErr == nil {
+		r.raggedErr = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", memberCount,
+			tensor.ListString(shape), shape[depth])
 	}
 	return memberCount, err
 }
@@ -128,14 +132,6 @@ func (r *dataReader) float(token jsontext.Token) (float64, error) {
 	return 0, notNumberError(token)
 }
 
-// notNumberError returns the error of a token in the place of a number.
-func notNumberError(token jsontext.Token) error {
-	if token.Kind() == '"' {
-		return fmt.Errorf("data: want numbers, got %q", token.String())
-	}
-	return fmt.Errorf("data: want numbers, got %s", kindName(token.Kind()))
-}
-
 // integer returns a number of another dtype. It rejects numbers that do not fit the dtype.
 func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	switch token.Kind() {
@@ -173,19 +169,31 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 		}
 		return i, nil
 	}
-	bits := 8 * dtype.Size()
-	least, greatest := int64(-1)<<(bits-1), int64(1)<<(bits-1)-1
-	switch {
-	case dtype.IsSigned():
-	case bits == 64:
-		least, greatest = 0, math.MaxInt64 // larger uint64 numbers were parsed above
-	default:
-		least, greatest = 0, int64(1)<<bits-1
-	}
-	if i < least || i > greatest {
+	if least, greatest := integerRange(dtype); i < least || i > greatest {
 		return 0, outOfRange
 	}
 	return i, nil
+}
+
+// integerRange returns the range of an integer dtype. For uint64 it ends at MaxInt64, because larger numbers of this
+// dtype are not parsed as int64.
+func integerRange(dtype tensor.DType) (least, greatest int64) {
+	bits := 8 * dtype.Size()
+	switch {
+	case dtype.IsSigned():
+		return int64(-1) << (bits - 1), int64(1)<<(bits-1) - 1
+	case bits == 64:
+		return 0, math.MaxInt64
+	}
+	return 0, int64(1)<<bits - 1
+}
+
+// notNumberError returns the error of a token in the place of a number.
+func notNumberError(token jsontext.Token) error {
+	if token.Kind() == '"' {
+		return fmt.Errorf("data: want numbers, got %q", token.String())
+	}
+	return fmt.Errorf("data: want numbers, got %s", kindName(token.Kind()))
 }
 
 // tensor checks the number of elements and the nesting of lists, and converts the elements to a tensor. The lists must
@@ -195,10 +203,11 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	elementCount, count := meta.Numel(), len(r.floats)+len(r.ints)
 	// arePairs reports whether each complex element is given by two numbers.
 	arePairs := meta.DType.IsComplex() && count == 2*elementCount && elementCount > 0
+	isPairList := arePairs && r.outerLen == elementCount // a flat list of pairs is accepted for every shape
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
-	case r.isNested && r.raggedErr != nil && !(arePairs && r.outerLen == elementCount): // a flat list of pairs is accepted
+	case r.isNested && r.raggedErr != nil && !isPairList:
 		return nil, r.raggedErr
 	case count != elementCount && !arePairs:
 		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(count, 2*elementCount),

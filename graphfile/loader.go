@@ -16,7 +16,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// loader reads one graph: a whole file, or a graph that is an attribute in a file.
+// loader reads one graph: a whole file, or a graph that is an attribute in a file. It works in four stages:
+//   - readTopLevel reads the sections, in the order of the file. Inputs and constants are complete then. Nodes and
+//     outputs are only declared, because they may read values that the file declares later.
+//   - checkExpressions checks sizes such as "n//2 + 1", when all symbols are known.
+//   - resolve finds the values that nodes and outputs read.
+//   - The draft sorts the nodes.
+//
+// If the reading ends early because of a syntax error, only syntaxError follows.
 type loader struct {
 	ctx        context.Context // may be nil
 	draft      *graph.Draft    // builds graph
@@ -84,41 +91,6 @@ func (l *loader) parse() {
 	}
 }
 
-// failAt records a mistake at an offset of the file. It is not inlined, to save compile time: it has many callers, none
-// of them hot.
-//
-//go:noinline
-func (l *loader) failAt(offset int, format string, args ...any) {
-	l.addError(l.source.errorAt(offset, format, args...))
-}
-
-func (l *loader) addError(e *graph.Error) {
-	if len(l.errs) < maxErrors {
-		l.errs = append(l.errs, e)
-	}
-}
-
-// syntaxError adds the error that ended the reading. The message is from diagnose (syntax.go) or, if diagnose finds no
-// mistake, from the JSON library.
-func (l *loader) syntaxError(err error) {
-	offset, msg := l.scan.offset(), err.Error()
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
-		offset, msg = l.baseOffset+int(syntactic.ByteOffset), "invalid JSON: "+syntactic.Err.Error()
-	}
-	place := func(offset int) string { // offset is an offset in data
-		p := l.source.position(l.baseOffset + offset)
-		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
-	}
-	if mistake := diagnose(l.data, place); mistake != nil {
-		offset, msg = l.baseOffset+mistake.offset, mistake.text
-	}
-	if len(l.errs) == maxErrors {
-		l.errs = l.errs[:maxErrors-1]
-	}
-	l.failAt(min(offset, l.baseOffset+len(l.data)), "%s", msg)
-}
-
 // readTopLevel reads the top-level object.
 func (l *loader) readTopLevel() error {
 	presentKeys := map[string]bool{}
@@ -162,41 +134,23 @@ func (l *loader) readTopLevel() error {
 	return nil
 }
 
-// unknownKey reports a key that is not in want, and skips its value.
-func (l *loader) unknownKey(key string, offset int, want string) error {
-	similar := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
-	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(similar))
-	return l.scan.skip()
-}
-
 // readSymbols reads the section "symbols": the bounds and the hint of each symbol.
 func (l *loader) readSymbols() error {
 	return l.scan.object(func(name string, offset int) error {
 		var bounds graph.Bounds
 		hintOffset := -1
 		err := l.scan.object(func(key string, offset int) error {
-			switch key {
-			case "min":
-				return l.scan.integerTo(&bounds.Min)
-			case "max":
-				return l.scan.integerTo(&bounds.Max)
-			case "hint":
-				firstErrIndex := len(l.errs)
-				var hint int
-				err := l.scan.integerTo(&hint)
-				if len(l.errs) == firstErrIndex { // otherwise an error says that the hint is not an integer
-					bounds.Hint, hintOffset = &hint, offset
-				}
-				return err
+			if key == "hint" {
+				hintOffset = offset
 			}
-			return l.unknownKey(key, offset, "min, max, hint")
+			return l.readBound(&bounds, key, offset)
 		})
 		switch {
 		case name == "":
 			l.failAt(offset, "a symbol needs a name")
 		case bounds.Min < 0 || bounds.Max != 0 && bounds.Max < bounds.Min:
 			l.failAt(offset, "symbol %q: want 0 <= min <= max, got min %d and max %d", name, bounds.Min, bounds.Max)
-		case err == nil && bounds.Hint != nil && (*bounds.Hint < bounds.Min || bounds.Max > 0 && *bounds.Hint > bounds.Max):
+		case err == nil && bounds.Hint != nil && bounds.Clamp(*bounds.Hint) != *bounds.Hint:
 			l.failAt(hintOffset, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *bounds.Hint,
 				bounds.Min, maxText(bounds))
 		}
@@ -204,6 +158,25 @@ func (l *loader) readSymbols() error {
 		l.graph.Symbols[name], l.declaredSymbols[name] = bounds, true
 		return err
 	})
+}
+
+// readBound reads the value of a key of a symbol: a bound or the hint.
+func (l *loader) readBound(bounds *graph.Bounds, key string, offset int) error {
+	switch key {
+	case "min":
+		return l.scan.integerTo(&bounds.Min)
+	case "max":
+		return l.scan.integerTo(&bounds.Max)
+	case "hint":
+		firstErrIndex := len(l.errs)
+		var hint int
+		err := l.scan.integerTo(&hint)
+		if len(l.errs) == firstErrIndex { // otherwise an error says that the hint is not an integer
+			bounds.Hint = &hint
+		}
+		return err
+	}
+	return l.unknownKey(key, offset, "min, max, hint")
 }
 
 func maxText(b graph.Bounds) string {
@@ -265,4 +238,46 @@ func (l *loader) checkLayout(pin graph.Pin, offset int) {
 	if pin.Format != tensor.NoFormat && pin.Order != "" {
 		l.failAt(offset, "\"memory_format\" and \"order\" cannot both be given")
 	}
+}
+
+// unknownKey reports a key that is not in want, and skips its value.
+func (l *loader) unknownKey(key string, offset int, want string) error {
+	similar := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
+	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(similar))
+	return l.scan.skip()
+}
+
+// failAt records a mistake at an offset of the file. It is not inlined, to save compile time: it has many callers, none
+// of them hot.
+//
+//go:noinline
+func (l *loader) failAt(offset int, format string, args ...any) {
+	l.addError(l.source.errorAt(offset, format, args...))
+}
+
+func (l *loader) addError(e *graph.Error) {
+	if len(l.errs) < maxErrors {
+		l.errs = append(l.errs, e)
+	}
+}
+
+// syntaxError adds the error that ended the reading. The message is from diagnose (syntax.go) or, if diagnose finds no
+// mistake, from the JSON library.
+func (l *loader) syntaxError(err error) {
+	offset, msg := l.scan.offset(), err.Error()
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		offset, msg = l.baseOffset+int(syntactic.ByteOffset), "invalid JSON: "+syntactic.Err.Error()
+	}
+	place := func(offset int) string { // offset is an offset in data
+		p := l.source.position(l.baseOffset + offset)
+		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
+	}
+	if mistake := diagnose(l.data, place); mistake != nil {
+		offset, msg = l.baseOffset+mistake.offset, mistake.text
+	}
+	if len(l.errs) == maxErrors {
+		l.errs = l.errs[:maxErrors-1]
+	}
+	l.failAt(min(offset, l.baseOffset+len(l.data)), "%s", msg)
 }

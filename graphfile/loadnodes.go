@@ -12,7 +12,13 @@ import (
 )
 
 // Nodes are read in two steps. readNode reads a node and adds it to the draft of the graph, with its results. After the
-// whole file was read, complete adds the op, the operands and the attributes.
+// whole file was read, complete adds the op, the operands and the attributes. For example, if x is declared before this
+// node and w after it,
+//
+//	{"name": "y", "op": "matmul", "inputs": ["x", "w"]}
+//
+// then readNode adds y with the operand x and an empty operand, and records {"w", 1} in loader.pending. complete finds
+// w.
 
 // rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
@@ -30,28 +36,6 @@ type rawNode struct {
 type pendingArg struct {
 	name          string
 	index, offset int // index among the node's operands, and offset of the name in the file
-}
-
-// attrsKey identifies decoded attributes by the op and the text in the file. Nodes with equal keys share one
-// decodedAttrs, because many nodes of a model have equal attributes.
-type attrsKey struct {
-	op   *graph.Op
-	text string
-}
-
-type decodedAttrs struct {
-	attrs       *graph.NodeAttrs
-	attrOffsets map[string]int // offset of each attribute in bytes, relative to the start of the attributes
-	err         error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
-	errOffset   int            // offset of this mistake in bytes, relative to the start of the attributes
-}
-
-// declaredNode holds the name, op, outputs and layout of a node as the JSON keys of the node state them.
-type declaredNode struct {
-	name, op   string
-	outputs    []string
-	hasOutputs bool
-	pin        graph.Pin
 }
 
 // readNode reads one node.
@@ -76,23 +60,13 @@ func (l *loader) readNode(offset int) error {
 	return err
 }
 
-// skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErrIndex:]. Inference then
-// returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost,
-// or if another value already has the name of a result.
-func (l *loader) skipNode(raw *rawNode, firstErrIndex int, isPositionLost bool) {
-	if !l.skipsMistakes() || isPositionLost || raw.node == nil || raw.hasTakenName || len(l.errs) == firstErrIndex {
-		return
-	}
-	l.draft.Reject(raw.node, l.errs[firstErrIndex].Err)
-	op, _ := l.draft.Op(raw.opName)
-	l.draft.Complete(raw.node, op, raw.operands, nil)
-	l.errs = l.errs[:firstErrIndex]
+// declaredNode holds the name, op, outputs and layout of a node as the JSON keys of the node state them.
+type declaredNode struct {
+	name, op   string
+	outputs    []string
+	hasOutputs bool
+	pin        graph.Pin
 }
-
-// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes are then in
-// three places. The draft has the mistakes in nodes ([graph.Draft.Reject]), l.errs has the mistakes for which the file
-// is rejected, and l.skipped has all other mistakes.
-func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // readNodeKey reads the value of a key of a node.
 func (l *loader) readNodeKey(node *rawNode, declared *declaredNode, key string, offset int) error {
@@ -177,7 +151,7 @@ func (l *loader) readOperand(offset int) (graph.Arg, error) {
 		if named := l.graph.Value(string(raw)); named != nil {
 			return graph.Arg{Kind: graph.TensorArg, Value: named}, err
 		}
-		l.pending = append(l.pending, pendingArg{string(raw), len(l.operandBuffer), offset})
+		l.pending = append(l.pending, pendingArg{name: string(raw), index: len(l.operandBuffer), offset: offset})
 		return graph.Arg{Kind: graph.TensorArg}, err
 	}
 	switch l.scan.dec.PeekKind() {
@@ -228,6 +202,24 @@ func (l *loader) declare(declared *declaredNode, offset, firstErrIndex int) (n *
 	return n, errs != nil
 }
 
+// skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErrIndex:]. Inference then
+// returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost,
+// or if another value already has the name of a result.
+func (l *loader) skipNode(raw *rawNode, firstErrIndex int, isPositionLost bool) {
+	if !l.skipsMistakes() || isPositionLost || raw.node == nil || raw.hasTakenName || len(l.errs) == firstErrIndex {
+		return
+	}
+	l.draft.Reject(raw.node, l.errs[firstErrIndex].Err)
+	op, _ := l.draft.Op(raw.opName)
+	l.draft.Complete(raw.node, op, raw.operands, nil)
+	l.errs = l.errs[:firstErrIndex]
+}
+
+// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes are then in
+// three places. The draft has the mistakes in nodes ([graph.Draft.Reject]), l.errs has the mistakes for which the file
+// is rejected, and l.skipped has all other mistakes.
+func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
+
 // resolve completes the nodes and the outputs after the whole file was read.
 func (l *loader) resolve() {
 	pendingStart := 0
@@ -241,31 +233,7 @@ func (l *loader) resolve() {
 			l.complete(raw, pending)
 		}
 	}
-	for _, raw := range l.outputs {
-		value := l.graph.Value(raw.value)
-		_, isDuplicate := l.places.outputs[raw.out.Name]
-		if !isDuplicate {
-			l.places.outputs[raw.out.Name] = raw.offset
-		}
-		switch {
-		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
-			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValueError(raw.value)))
-			continue
-		case raw.value == "":
-			l.failAt(raw.offset, "\"value\" is missing")
-		case value == nil:
-			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValueError(raw.value))
-		case isDuplicate && l.skipsMistakes():
-			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
-			l.skipped = append(l.skipped,
-				l.source.errorAt(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
-			continue
-		case isDuplicate:
-			l.failAt(raw.offset, "two outputs are named %q", raw.out.Name)
-		}
-		raw.out.Value = value
-		l.graph.Outputs = append(l.graph.Outputs, raw.out)
-	}
+	l.resolveOutputs()
 }
 
 // complete finds the node's op and the pending operands, decodes the attributes, and completes the node in the draft.
@@ -297,6 +265,81 @@ func (l *loader) complete(raw *rawNode, pending []pendingArg) {
 	l.draft.Complete(raw.node, op, raw.operands, decoded.attrs)
 }
 
+// decode parses and decodes the attributes in raw, which begin at the given offset of the file. Equal attributes are
+// decoded once. Symbolic sizes are decoded when the graph is bound.
+func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
+	if decoded, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
+		return decoded
+	}
+	decoded := &decodedAttrs{attrOffsets: map[string]int{}}
+	l.attrsCache[attrsKey{op, string(raw)}] = decoded
+	scanner := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
+	scanner.base = offset
+	attrs := graph.Attrs{}
+	if err := l.readAttrs(op.Schema, scanner, attrs, decoded.attrOffsets); err != nil {
+		decoded.err, decoded.errOffset = err, scanner.offset()-offset
+	}
+	for attr, given := range attrs {
+		name, ok := nameInRef(given)
+		if !ok {
+			continue
+		}
+		value := l.graph.Value(name)
+		if value == nil && decoded.err == nil {
+			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValueError(name))}
+			decoded.errOffset = decoded.attrOffsets[attr]
+		}
+		attrs[attr] = graph.ValueRef{Value: value}
+	}
+	if decoded.err == nil {
+		decoded.attrs = l.draft.Attributes(op, attrs)
+	}
+	return decoded
+}
+
+// attrsKey identifies decoded attributes by the op and the text in the file. Nodes with equal keys share one
+// decodedAttrs, because many nodes of a model have equal attributes.
+type attrsKey struct {
+	op   *graph.Op
+	text string
+}
+
+type decodedAttrs struct {
+	attrs       *graph.NodeAttrs
+	attrOffsets map[string]int // offset of each attribute in bytes, relative to the start of the attributes
+	err         error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
+	errOffset   int            // offset of this mistake in bytes, relative to the start of the attributes
+}
+
+// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into attrOffsets.
+func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs,
+	attrOffsets map[string]int) error {
+	return scanner.object(func(key string, offset int) error {
+		attrOffsets[key] = offset - scanner.base
+		if !isGraph(schema, key) {
+			value, err := scanner.value()
+			given[key] = value
+			return err
+		}
+		offset = scanner.offset()
+		raw, err := scanner.raw()
+		if err == nil {
+			given[key] = l.subgraph(raw, offset)
+		}
+		return err
+	})
+}
+
+// nameInRef returns the name in {"value": name}. An attribute of this form refers to a value of the graph.
+func nameInRef(v any) (string, bool) {
+	object, ok := v.(map[string]any)
+	if !ok || len(object) != 1 {
+		return "", false
+	}
+	name, ok := object["value"].(string)
+	return name, ok
+}
+
 // reject reports a mistake in a node. For ParseSome it records the mistake with the node; for other functions the
 // mistake is an error of the file.
 func (l *loader) reject(raw *rawNode, offset int, err error) {
@@ -308,6 +351,35 @@ func (l *loader) reject(raw *rawNode, offset int, err error) {
 	l.addError(&graph.Error{File: position.File, Line: position.Line, Col: position.Col, Node: raw.node.Name,
 		Op: raw.opName, Err: err})
 	raw.hasMistake = true
+}
+
+// resolveOutputs finds the values of the outputs, and adds the outputs to the graph.
+func (l *loader) resolveOutputs() {
+	for _, raw := range l.outputs {
+		value := l.graph.Value(raw.value)
+		_, isDuplicate := l.places.outputs[raw.out.Name]
+		if !isDuplicate {
+			l.places.outputs[raw.out.Name] = raw.offset
+		}
+		switch {
+		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate:
+			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValueError(raw.value)))
+			continue
+		case raw.value == "":
+			l.failAt(raw.offset, "\"value\" is missing")
+		case value == nil:
+			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValueError(raw.value))
+		case isDuplicate && l.skipsMistakes():
+			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
+			l.skipped = append(l.skipped,
+				l.source.errorAt(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
+			continue
+		case isDuplicate:
+			l.failAt(raw.offset, "two outputs are named %q", raw.out.Name)
+		}
+		raw.out.Value = value
+		l.graph.Outputs = append(l.graph.Outputs, raw.out)
+	}
 }
 
 // noValueError returns the error for a name that no value has.
@@ -343,65 +415,4 @@ func (l *loader) addNodeMistakes() {
 			l.addError(l.graph.NodeError(raw.node, err))
 		}
 	}
-}
-
-// decode parses and decodes the attributes in raw, which begin at the given offset of the file. Equal attributes are
-// decoded once. Symbolic sizes are decoded when the graph is bound.
-func (l *loader) decode(op *graph.Op, raw []byte, offset int) *decodedAttrs {
-	if decoded, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
-		return decoded
-	}
-	decoded := &decodedAttrs{attrOffsets: map[string]int{}}
-	l.attrsCache[attrsKey{op, string(raw)}] = decoded
-	scanner := newScanner(raw, func(errAt int, err error) { decoded.err, decoded.errOffset = err, errAt-offset })
-	scanner.base = offset
-	attrs := graph.Attrs{}
-	if err := l.readAttrs(op.Schema, scanner, attrs, decoded.attrOffsets); err != nil {
-		decoded.err, decoded.errOffset = err, scanner.offset()-offset
-	}
-	for attr, given := range attrs {
-		name, ok := nameInRef(given)
-		if !ok {
-			continue
-		}
-		value := l.graph.Value(name)
-		if value == nil && decoded.err == nil {
-			decoded.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValueError(name))}
-			decoded.errOffset = decoded.attrOffsets[attr]
-		}
-		attrs[attr] = graph.ValueRef{Value: value}
-	}
-	if decoded.err == nil {
-		decoded.attrs = l.draft.Attributes(op, attrs)
-	}
-	return decoded
-}
-
-// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into attrOffsets.
-func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs,
-	attrOffsets map[string]int) error {
-	return scanner.object(func(key string, offset int) error {
-		attrOffsets[key] = offset - scanner.base
-		if !isGraph(schema, key) {
-			value, err := scanner.value()
-			given[key] = value
-			return err
-		}
-		offset = scanner.offset()
-		raw, err := scanner.raw()
-		if err == nil {
-			given[key] = l.subgraph(raw, offset)
-		}
-		return err
-	})
-}
-
-// nameInRef returns the name in {"value": name}. An attribute of this form refers to a value of the graph.
-func nameInRef(v any) (string, bool) {
-	object, ok := v.(map[string]any)
-	if !ok || len(object) != 1 {
-		return "", false
-	}
-	name, ok := object["value"].(string)
-	return name, ok
 }

@@ -17,23 +17,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SaveOption configures [SaveFile].
-type SaveOption func(*saver)
-
-// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. name is
-// the name of the side file; its extension determines the format (.npz, .safetensors), as for loading. selects returns
-// true for the constants to write. write gets the path of the side file, and the tensors with their keys. The key of a
-// constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node
-// and of the attribute precede the constant's name. Saving fails if it would overwrite a file from which constants of
-// the graph were read.
-func SideFile(name string, selects func(*graph.Value) bool,
-	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
-	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
-}
-
 // Save writes the graph in version 1 of the file format, one node per line. [Parse] of the file returns the same graph:
 // names, order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins and
-// outputs. Saving the same graph twice gives the same bytes.
+// outputs. Saving the same graph twice gives the same bytes. For example:
+//
+//	{
+//	  "version": 1,
+//	  "inputs": [
+//	    {"name": "x", "dtype": "float32", "shape": [2, 3]}
+//	  ],
+//	  "nodes": [
+//	    {"name": "y", "op": "relu", "inputs": ["x"]}
+//	  ],
+//	  "outputs": [
+//	    "y"
+//	  ]
+//	}
 //
 // A constant that was read from a file is written as a reference to that file. The data of all other constants are
 // written exactly, except for the payloads of NaNs. An implementation that a pin sets is written, an implementation
@@ -63,29 +62,21 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder", path) // checked before the side file is replaced
 	}
-	file, err := os.CreateTemp(saving.dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // does nothing after the rename
-	err = saving.save(file)
-	if err == nil {
-		err = file.Chmod(0o644)
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	switch {
-	case err != nil || saving.data == nil:
-	case saving.wouldOverwrite:
-		err = fmt.Errorf("cannot write the side file %q: constants of this graph were read from it", saving.sideFile)
-	default:
-		err = saving.write(filepath.Join(saving.dir, filepath.FromSlash(saving.sideFile)), saving.names, saving.data)
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return saving.replace(path)
+}
+
+// SaveOption configures [SaveFile].
+type SaveOption func(*saver)
+
+// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. name is
+// the name of the side file; its extension determines the format (.npz, .safetensors), as for loading. selects returns
+// true for the constants to write. write gets the path of the side file, and the tensors with their keys. The key of a
+// constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node
+// and of the attribute precede the constant's name. Saving fails if it would overwrite a file from which constants of
+// the graph were read.
+func SideFile(name string, selects func(*graph.Value) bool,
+	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
+	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
 }
 
 // saver writes one graph. buf holds the current line.
@@ -107,6 +98,33 @@ type saver struct {
 	wouldOverwrite bool             // constants were read from the file that would become the side file
 }
 
+// replace writes the graph and the side file. The file at path is replaced last.
+func (s *saver) replace(path string) error {
+	file, err := os.CreateTemp(s.dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // does nothing after the rename
+	err = s.save(file)
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	switch {
+	case err != nil || s.data == nil:
+	case s.wouldOverwrite:
+		err = fmt.Errorf("cannot write the side file %q: constants of this graph were read from it", s.sideFile)
+	default:
+		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.sideFile)), s.names, s.data)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
 // save writes the graph to w, section by section.
 func (s *saver) save(w io.Writer) error {
 	if w == nil {
@@ -125,14 +143,7 @@ func (s *saver) save(w io.Writer) error {
 		fmt.Fprintf(out, ",%s  \"name\": %s", line, quote(g.Name))
 	}
 	if len(g.Symbols) > 0 {
-		out.WriteString("," + line + "  \"symbols\": {")
-		for i, name := range sorted.Keys(g.Symbols) {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			fmt.Fprintf(out, "%s    %s: %s", line, quote(name), boundsText(g.Symbols[name]))
-		}
-		out.WriteString(line + "  }")
+		s.writeSymbols(out)
 	}
 	err := section(s, out, "inputs", g.Inputs, s.writeInput)
 	if err == nil && len(g.Constants) > 0 {
@@ -152,6 +163,36 @@ func (s *saver) save(w io.Writer) error {
 		out.WriteByte('\n')
 	}
 	return out.Flush()
+}
+
+// writeSymbols writes the section "symbols".
+func (s *saver) writeSymbols(out *bufio.Writer) {
+	line := "\n" + s.indent
+	out.WriteString("," + line + "  \"symbols\": {")
+	for i, name := range sorted.Keys(s.graph.Symbols) {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(out, "%s    %s: %s", line, quote(name), boundsText(s.graph.Symbols[name]))
+	}
+	out.WriteString(line + "  }")
+}
+
+// boundsText returns the JSON of a symbol's bounds and hint.
+func boundsText(bounds graph.Bounds) string {
+	var list []string
+	for _, bound := range []struct {
+		key  string
+		size int
+	}{{"min", bounds.Min}, {"max", bounds.Max}} {
+		if bound.size > 0 { // 0 is the default of both
+			list = append(list, fmt.Sprintf("%q: %d", bound.key, bound.size))
+		}
+	}
+	if bounds.Hint != nil {
+		list = append(list, fmt.Sprintf("%q: %d", "hint", *bounds.Hint))
+	}
+	return "{" + strings.Join(list, ", ") + "}"
 }
 
 // section writes a list, one member per line.
@@ -174,111 +215,6 @@ func section[T any](saving *saver, out *bufio.Writer, key string, list []T, writ
 		out.WriteString("\n" + saving.indent + "  ")
 	}
 	return out.WriteByte(']')
-}
-
-// boundsText returns the JSON of a symbol's bounds and hint.
-func boundsText(bounds graph.Bounds) string {
-	var list []string
-	for _, bound := range []struct {
-		key  string
-		size int
-	}{{"min", bounds.Min}, {"max", bounds.Max}} {
-		if bound.size > 0 { // 0 is the default of both
-			list = append(list, fmt.Sprintf("%q: %d", bound.key, bound.size))
-		}
-	}
-	if bounds.Hint != nil {
-		list = append(list, fmt.Sprintf("%q: %d", "hint", *bounds.Hint))
-	}
-	return "{" + strings.Join(list, ", ") + "}"
-}
-
-// writeValueHead writes the common keys of inputs and constants: name, dtype and shape.
-func (s *saver) writeValueHead(v *graph.Value) {
-	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
-	if v.Dims == nil {
-		s.writeInts(v.Meta.Shape)
-	} else {
-		s.writeDims(v.Dims)
-	}
-}
-
-// writeLayout writes the layout of an input or a constant: strides, memory format or order, and offset.
-func (s *saver) writeLayout(v *graph.Value) {
-	hasPinnedOrder := false // whether the memory format or order of the pin determines the strides
-	layout := v.Layout()
-	if layout.SetsLayout() {
-		order, err := layout.OrderFor(v.Meta.Rank())
-		hasPinnedOrder = err == nil && slices.Equal(order.Strides(v.Meta.Shape), v.Meta.Strides)
-	}
-	offset := graph.Dim{Size: v.Meta.Offset}
-	switch {
-	case v.Dims != nil:
-		declared := v.Declared()
-		offset = declared.Offset
-		if declared.Strides != nil {
-			s.buf.WriteString(", \"strides\": ")
-			s.writeDims(declared.Strides)
-		} else if layout.SetsLayout() {
-			s.writePin(layout)
-		}
-	case hasPinnedOrder:
-		s.writePin(layout)
-	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
-		s.buf.WriteString(", \"strides\": ")
-		s.writeInts(v.Meta.Strides)
-	}
-	if offset != (graph.Dim{}) {
-		s.buf.WriteString(", \"offset\": ")
-		s.writeDim(offset)
-	}
-}
-
-// writeDims writes sizes or strides, which may be symbols and expressions.
-func (s *saver) writeDims(list []graph.Dim) {
-	s.buf.WriteByte('[')
-	for i, dim := range list {
-		if i > 0 {
-			s.buf.WriteString(", ")
-		}
-		s.writeDim(dim)
-	}
-	s.buf.WriteByte(']')
-}
-
-func (s *saver) writeDim(dim graph.Dim) {
-	if dim.IsNumber() {
-		fmt.Fprint(&s.buf, dim.Size)
-	} else {
-		s.buf.WriteString(quote(dim.String()))
-	}
-}
-
-func (s *saver) writePin(pin graph.Pin) {
-	if pin.Format != tensor.NoFormat {
-		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", pin.Format)
-	}
-	if pin.Order != "" {
-		s.buf.WriteString(", \"order\": ")
-		s.writeInts(pin.Order.Dims())
-	}
-	if pin.Impl != "" {
-		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(pin.Impl))
-	}
-	if pin.Device != "" {
-		fmt.Fprintf(&s.buf, ", \"device\": %s", quote(pin.Device))
-	}
-}
-
-func (s *saver) writeInts(list []int) {
-	s.buf.WriteByte('[')
-	for i, number := range list {
-		if i > 0 {
-			s.buf.WriteString(", ")
-		}
-		fmt.Fprint(&s.buf, number)
-	}
-	s.buf.WriteByte(']')
 }
 
 func (s *saver) writeInput(v *graph.Value) error {
@@ -402,4 +338,92 @@ func (s *saver) writeOutput(output graph.Output) error {
 	s.writePin(output.Pin)
 	s.buf.WriteByte('}')
 	return nil
+}
+
+// writeValueHead writes the common keys of inputs and constants: name, dtype and shape.
+func (s *saver) writeValueHead(v *graph.Value) {
+	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
+	if v.Dims == nil {
+		s.writeInts(v.Meta.Shape)
+	} else {
+		s.writeDims(v.Dims)
+	}
+}
+
+// writeLayout writes the layout of an input or a constant: strides, memory format or order, and offset.
+func (s *saver) writeLayout(v *graph.Value) {
+	hasPinnedOrder := false // whether the memory format or order of the pin determines the strides
+	layout := v.Layout()
+	if layout.SetsLayout() {
+		order, err := layout.OrderFor(v.Meta.Rank())
+		hasPinnedOrder = err == nil && slices.Equal(order.Strides(v.Meta.Shape), v.Meta.Strides)
+	}
+	offset := graph.Dim{Size: v.Meta.Offset}
+	switch {
+	case v.Dims != nil:
+		declared := v.Declared()
+		offset = declared.Offset
+		if declared.Strides != nil {
+			s.buf.WriteString(", \"strides\": ")
+			s.writeDims(declared.Strides)
+		} else if layout.SetsLayout() {
+			s.writePin(layout)
+		}
+	case hasPinnedOrder:
+		s.writePin(layout)
+	case !slices.Equal(v.Meta.Strides, tensor.ContiguousStrides(v.Meta.Shape)):
+		s.buf.WriteString(", \"strides\": ")
+		s.writeInts(v.Meta.Strides)
+	}
+	if offset != (graph.Dim{}) {
+		s.buf.WriteString(", \"offset\": ")
+		s.writeDim(offset)
+	}
+}
+
+func (s *saver) writePin(pin graph.Pin) {
+	if pin.Format != tensor.NoFormat {
+		fmt.Fprintf(&s.buf, ", \"memory_format\": %q", pin.Format)
+	}
+	if pin.Order != "" {
+		s.buf.WriteString(", \"order\": ")
+		s.writeInts(pin.Order.Dims())
+	}
+	if pin.Impl != "" {
+		fmt.Fprintf(&s.buf, ", \"impl\": %s", quote(pin.Impl))
+	}
+	if pin.Device != "" {
+		fmt.Fprintf(&s.buf, ", \"device\": %s", quote(pin.Device))
+	}
+}
+
+// writeDims writes sizes or strides, which may be symbols and expressions.
+func (s *saver) writeDims(list []graph.Dim) {
+	s.buf.WriteByte('[')
+	for i, dim := range list {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		s.writeDim(dim)
+	}
+	s.buf.WriteByte(']')
+}
+
+func (s *saver) writeDim(dim graph.Dim) {
+	if dim.IsNumber() {
+		fmt.Fprint(&s.buf, dim.Size)
+	} else {
+		s.buf.WriteString(quote(dim.String()))
+	}
+}
+
+func (s *saver) writeInts(list []int) {
+	s.buf.WriteByte('[')
+	for i, number := range list {
+		if i > 0 {
+			s.buf.WriteString(", ")
+		}
+		fmt.Fprint(&s.buf, number)
+	}
+	s.buf.WriteByte(']')
 }

@@ -15,10 +15,40 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file writes numbers, attributes and data of constants as JSON. Examples of the texts:
+//
+//	2.0             a float operand; 2 would be read as an integer
+//	"Infinity"      an infinity
+//	[1.0, -0.5]     a complex number
+//	{"value": "k"}  an attribute that is the value k of the graph
+//	[[1, 0.1], [2, 3]]  the data of a float32 constant of shape [2, 2]
+
 // quote returns a JSON string. Invalid UTF-8 becomes U+FFFD, because JSON cannot hold it.
 func quote(s string) string {
-	b, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
-	return string(b)
+	quoted, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
+	return string(quoted)
+}
+
+// writeOperandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a
+// number only if no value has that name.
+func (s *saver) writeOperandNumber(number tensor.Scalar) {
+	text := scalarText(number)
+	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
+		text = "{\"number\": " + text + "}"
+	}
+	s.buf.WriteString(text)
+}
+
+// scalarText returns the JSON of a number. A complex number is a pair.
+func scalarText(number tensor.Scalar) string {
+	switch dtype := number.DType(); {
+	case dtype.IsFloat():
+		return floatText(number.Float(), 64)
+	case dtype.IsComplex():
+		z := number.Complex()
+		return "[" + floatText(real(z), 64) + ", " + floatText(imag(z), 64) + "]"
+	}
+	return number.String()
 }
 
 // floatText returns the JSON of a floating-point number. It has a point or an exponent, so that it is not read as an
@@ -34,31 +64,10 @@ func floatText(x float64, bits int) string {
 	return text
 }
 
-// scalarText returns the JSON of a number. A complex number is a pair.
-func scalarText(number tensor.Scalar) string {
-	switch dtype := number.DType(); {
-	case dtype.IsFloat():
-		return floatText(number.Float(), 64)
-	case dtype.IsComplex():
-		z := number.Complex()
-		return "[" + floatText(real(z), 64) + ", " + floatText(imag(z), 64) + "]"
-	}
-	return number.String()
-}
-
-// writeOperandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a
-// number only if no value has that name.
-func (s *saver) writeOperandNumber(number tensor.Scalar) {
-	text := scalarText(number)
-	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
-		text = "{\"number\": " + text + "}"
-	}
-	s.buf.WriteString(text)
-}
-
 // writeAttrs writes the attributes as given, in the order of the op's schema, without default values.
 func (s *saver) writeAttrs(n *graph.Node) error {
-	sep := ", \"attrs\": {"
+	const first = ", \"attrs\": {"
+	sep := first // what precedes the next attribute
 	for name, v := range n.AttrsAsGiven() {
 		s.buf.WriteString(sep + quote(name) + ": ")
 		var err error
@@ -72,7 +81,7 @@ func (s *saver) writeAttrs(n *graph.Node) error {
 		}
 		sep = ", "
 	}
-	if sep == ", " {
+	if sep != first {
 		s.buf.WriteByte('}')
 	}
 	return nil
@@ -80,22 +89,22 @@ func (s *saver) writeAttrs(n *graph.Node) error {
 
 // writeAttr writes an attribute's value of any JSON or Go type of the schema.
 func (s *saver) writeAttr(value any) error {
-	switch x := value.(type) {
+	switch attr := value.(type) {
 	case nil:
 		s.buf.WriteString("null")
 		return nil
 	case graph.ValueRef:
-		s.buf.WriteString("{\"value\": " + quote(x.Value.Name) + "}")
+		s.buf.WriteString("{\"value\": " + quote(attr.Value.Name) + "}")
 		return nil
 	case string:
-		s.buf.WriteString(quote(x))
+		s.buf.WriteString(quote(attr))
 		return nil
 	case tensor.DType, tensor.MemoryFormat:
-		fmt.Fprintf(&s.buf, "%q", x)
+		fmt.Fprintf(&s.buf, "%q", attr)
 		return nil
 	}
-	if x, ok := tensor.ScalarOf(value); ok {
-		s.buf.WriteString(scalarText(x))
+	if number, ok := tensor.ScalarOf(value); ok {
+		s.buf.WriteString(scalarText(number))
 		return nil
 	}
 	reflected := reflect.ValueOf(value)

@@ -15,7 +15,15 @@ import (
 // scanner reads JSON values of expected kinds and tracks offsets.
 //
 // Methods return only syntax errors, which end the reading. A value of the wrong kind is passed to report and skipped,
-// so that one pass finds all mistakes.
+// so that one pass finds all mistakes. For example, this reads {"min": 1, "max": "a"} into low and high, reports that
+// the maximum is a string, and returns nil:
+//
+//	s.object(func(key string, offset int) error {
+//		if key == "min" {
+//			return s.integerTo(&low)
+//		}
+//		return s.integerTo(&high)
+//	})
 type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte
@@ -26,53 +34,6 @@ type scanner struct {
 
 func newScanner(data []byte, report func(offset int, err error)) *scanner {
 	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
-}
-
-// offset returns the offset in the file of the next token: after blanks, commas and colons.
-func (s *scanner) offset() int {
-	offset := int(s.dec.InputOffset())
-	for offset < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[offset]) >= 0 {
-		offset++
-	}
-	return s.base + offset
-}
-
-// expect reports whether the next value has the kind. A value of another kind is reported and skipped; a syntax
-// error is returned.
-func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
-	switch got := s.dec.PeekKind(); got {
-	case kind:
-		return true, nil
-	case 0, '}', ']':
-		// PeekKind hides syntax errors; ReadToken returns them.
-		_, err := s.dec.ReadToken()
-		if err == nil {
-			err = fmt.Errorf("want %s, got %q", want, got)
-		}
-		return false, err
-	default:
-		s.report(s.offset(), fmt.Errorf("want %s, got %s", want, kindName(got)))
-		return false, s.dec.SkipValue()
-	}
-}
-
-// kindName returns the name of a kind of JSON value for messages.
-func kindName(kind jsontext.Kind) string {
-	switch kind {
-	case 'n':
-		return "null"
-	case 't':
-		return "true"
-	case 'f':
-		return "false"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case '{':
-		return "an object"
-	}
-	return "a list"
 }
 
 // object reads an object and calls readValue at each value with its key and the key's offset.
@@ -114,130 +75,6 @@ func (s *scanner) array(readElement func(offset int) error) error {
 		if err := readElement(s.offset()); err != nil {
 			return err
 		}
-	}
-}
-
-func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
-
-// key reads a key. Equal keys share their memory.
-func (s *scanner) key() (string, error) {
-	raw, err := s.quoted()
-	if err != nil {
-		return "", err
-	}
-	if key, ok := s.keys[string(raw)]; ok {
-		return key, nil
-	}
-	key := string(raw)
-	s.keys[key] = key
-	return key, nil
-}
-
-// quoted reads the next value, which must be a string, and returns its contents. The bytes are valid until the next
-// call of a method.
-func (s *scanner) quoted() ([]byte, error) {
-	raw, err := s.dec.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1], nil
-	}
-	return jsontext.AppendUnquote(nil, raw)
-}
-
-// stringTo reads a string into *target. It reports any other value as a mistake, and leaves *target as it is.
-func (s *scanner) stringTo(target *string) error {
-	if ok, err := s.expect('"', "a string"); !ok {
-		return err
-	}
-	raw, err := s.quoted()
-	*target = string(raw)
-	return err
-}
-
-// expectNumber is expect for a number.
-func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
-
-// integerTo reads an integer into *target. It reports any other value as a mistake, and leaves *target as it is.
-func (s *scanner) integerTo(target *int) error {
-	offset := s.offset()
-	if ok, err := s.expectNumber("an integer"); !ok {
-		return err
-	}
-	token, err := s.dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	i, err := strconv.Atoi(token.String())
-	if err != nil {
-		s.report(offset, fmt.Errorf("want an integer, got %s", token.String()))
-		return nil
-	}
-	*target = i
-	return nil
-}
-
-// formatTo reads the name of a memory format, or null.
-func (s *scanner) formatTo(target *tensor.MemoryFormat) error {
-	offset := s.offset()
-	var name string
-	if s.dec.PeekKind() == 'n' {
-		return s.skip()
-	}
-	if ok, err := s.expect('"', "a memory format"); !ok {
-		return err
-	}
-	if err := s.stringTo(&name); err != nil {
-		return err
-	}
-	f, err := tensor.ParseMemoryFormat(name)
-	if err == nil && f == tensor.Preserve {
-		err = errors.New("memory format \"preserve\" is not allowed here")
-	}
-	if err != nil {
-		s.report(offset, err)
-		return nil
-	}
-	*target = f
-	return nil
-}
-
-// orderTo reads a list of dimensions, slowest first.
-func (s *scanner) orderTo(target *tensor.Order) error {
-	offset := s.offset()
-	dims := []int{}
-	err := s.array(func(int) error {
-		var d int
-		err := s.integerTo(&d)
-		dims = append(dims, d)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	order, err := tensor.NewOrder(dims...)
-	if err != nil {
-		s.report(offset, err)
-		return nil
-	}
-	*target = order
-	return nil
-}
-
-func (s *scanner) skip() error { return s.dec.SkipValue() }
-
-// raw returns the bytes of the next value. They are a slice of the file's bytes.
-func (s *scanner) raw() ([]byte, error) {
-	v, err := s.dec.ReadValue()
-	end := int(s.dec.InputOffset()) // the value ends where the decoder stands
-	return s.data[end-len(v) : end : end], err
-}
-
-// checkEnd reports a mistake if there is text after the top-level value.
-func (s *scanner) checkEnd() {
-	if offset := s.offset(); offset < s.base+len(s.data) {
-		s.report(offset, fmt.Errorf("unexpected text after the end of the graph"))
 	}
 }
 
@@ -299,4 +136,175 @@ func parseNumber(text string) (any, error) {
 		return x, fmt.Errorf("%s is too large for a 64-bit float", text)
 	}
 	return x, nil
+}
+
+// stringTo reads a string into *target. It reports any other value as a mistake, and leaves *target as it is.
+func (s *scanner) stringTo(target *string) error {
+	if ok, err := s.expect('"', "a string"); !ok {
+		return err
+	}
+	raw, err := s.quoted()
+	*target = string(raw)
+	return err
+}
+
+// integerTo reads an integer into *target. It reports any other value as a mistake, and leaves *target as it is.
+func (s *scanner) integerTo(target *int) error {
+	offset := s.offset()
+	if ok, err := s.expectNumber("an integer"); !ok {
+		return err
+	}
+	token, err := s.dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	i, err := strconv.Atoi(token.String())
+	if err != nil {
+		s.report(offset, fmt.Errorf("want an integer, got %s", token.String()))
+		return nil
+	}
+	*target = i
+	return nil
+}
+
+// expectNumber is expect for a number.
+func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
+
+// formatTo reads the name of a memory format, or null.
+func (s *scanner) formatTo(target *tensor.MemoryFormat) error {
+	offset := s.offset()
+	var name string
+	if s.dec.PeekKind() == 'n' {
+		return s.skip()
+	}
+	if ok, err := s.expect('"', "a memory format"); !ok {
+		return err
+	}
+	if err := s.stringTo(&name); err != nil {
+		return err
+	}
+	f, err := tensor.ParseMemoryFormat(name)
+	if err == nil && f == tensor.Preserve {
+		err = errors.New("memory format \"preserve\" is not allowed here")
+	}
+	if err != nil {
+		s.report(offset, err)
+		return nil
+	}
+	*target = f
+	return nil
+}
+
+// orderTo reads a list of dimensions, slowest first.
+func (s *scanner) orderTo(target *tensor.Order) error {
+	offset := s.offset()
+	dims := []int{}
+	err := s.array(func(int) error {
+		var dim int
+		err := s.integerTo(&dim)
+		dims = append(dims, dim)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	order, err := tensor.NewOrder(dims...)
+	if err != nil {
+		s.report(offset, err)
+		return nil
+	}
+	*target = order
+	return nil
+}
+
+// key reads a key. Equal keys share their memory.
+func (s *scanner) key() (string, error) {
+	raw, err := s.quoted()
+	if err != nil {
+		return "", err
+	}
+	if key, ok := s.keys[string(raw)]; ok {
+		return key, nil
+	}
+	key := string(raw)
+	s.keys[key] = key
+	return key, nil
+}
+
+// quoted reads the next value, which must be a string, and returns its contents. The bytes are valid until the next
+// call of a method.
+func (s *scanner) quoted() ([]byte, error) {
+	raw, err := s.dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], nil
+	}
+	return jsontext.AppendUnquote(nil, raw)
+}
+
+// raw returns the bytes of the next value. They are a slice of the file's bytes.
+func (s *scanner) raw() ([]byte, error) {
+	value, err := s.dec.ReadValue()
+	end := int(s.dec.InputOffset()) // the value ends where the decoder stands
+	return s.data[end-len(value) : end : end], err
+}
+
+func (s *scanner) skip() error { return s.dec.SkipValue() }
+
+func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
+
+// expect reports whether the next value has the kind. A value of another kind is reported and skipped; a syntax
+// error is returned.
+func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
+	switch got := s.dec.PeekKind(); got {
+	case kind:
+		return true, nil
+	case 0, '}', ']':
+		// PeekKind hides syntax errors; ReadToken returns them.
+		_, err := s.dec.ReadToken()
+		if err == nil {
+			err = fmt.Errorf("want %s, got %q", want, got)
+		}
+		return false, err
+	default:
+		s.report(s.offset(), fmt.Errorf("want %s, got %s", want, kindName(got)))
+		return false, s.dec.SkipValue()
+	}
+}
+
+// kindName returns the name of a kind of JSON value for messages.
+func kindName(kind jsontext.Kind) string {
+	switch kind {
+	case 'n':
+		return "null"
+	case 't':
+		return "true"
+	case 'f':
+		return "false"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	}
+	return "a list"
+}
+
+// offset returns the offset in the file of the next token: after blanks, commas and colons.
+func (s *scanner) offset() int {
+	offset := int(s.dec.InputOffset())
+	for offset < len(s.data) && strings.IndexByte(" \t\r\n,:", s.data[offset]) >= 0 {
+		offset++
+	}
+	return s.base + offset
+}
+
+// checkEnd reports a mistake if there is text after the top-level value.
+func (s *scanner) checkEnd() {
+	if offset := s.offset(); offset < s.base+len(s.data) {
+		s.report(offset, fmt.Errorf("unexpected text after the end of the graph"))
+	}
 }

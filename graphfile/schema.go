@@ -15,7 +15,11 @@ import (
 // inference.
 //
 // The schema of a node depends on its op. It has the names and the number of the operands, and the type, the default
-// and the permitted values of each attribute. Any attribute may be a [graph.ValueRef].
+// and the permitted values of each attribute. Any attribute may be a [graph.ValueRef]. The schemas of values, nodes and
+// ops are definitions that refer to each other:
+//
+//	graph ("#") -> inputs, constants, outputs -> name, dtype, dim, data, ...
+//	            -> nodes -> node -> "op.relu", "op.conv2d", ... -> number, scalar, value, and "#" for subgraphs
 func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, op := range ops {
 		if op == nil || op.Schema == nil {
@@ -42,7 +46,16 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, op := range ops {
 		defs["op."+op.Name] = opSchema(op)
 	}
-	root := closedObject(object{
+	root := fileSchema()
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "graphrun graph file, version 1"
+	root["$defs"] = defs
+	return json.MarshalIndent(root, "", " ")
+}
+
+// fileSchema describes the top-level object of a file, or a subgraph.
+func fileSchema() object {
+	return closedObject(object{
 		"version": object{"const": 1},
 		"name":    object{"type": "string"},
 		"symbols": object{
@@ -61,10 +74,6 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"nodes":     arrayOf(ref("node")),
 		"outputs":   arrayOf(ref("output")),
 	}, "version", "inputs", "nodes", "outputs")
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["title"] = "graphrun graph file, version 1"
-	root["$defs"] = defs
-	return json.MarshalIndent(root, "", " ")
 }
 
 // object is a JSON object. Its keys are sorted in the output.
@@ -80,6 +89,16 @@ var (
 	pairSchema   = object{"type": "array", "items": ref("number"), "minItems": 2, "maxItems": 2,
 		"description": "a complex number: real and imaginary part"}
 )
+
+// complexTextSchema is a complex number in Python's notation.
+var complexTextSchema = object{"type": "string",
+	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}
+
+// symbolText is a symbol, or an expression over symbols, in place of a number.
+var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
+
+// sizeSchema describes a size: an integer, a symbol or an expression.
+var sizeSchema = anyOf(object{"type": "integer"}, symbolText)
 
 // ref returns a reference to a definition under $defs.
 func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
@@ -116,26 +135,6 @@ func dtypeNames() []string {
 	return names
 }
 
-// tensorMembers are the common members of inputs and constants.
-func tensorMembers() object {
-	return object{
-		"name":  ref("name"),
-		"dtype": ref("dtype"),
-		"strides": withDoc(arrayOf(sizeSchema),
-			"in elements; if absent, the layout is row-major, or that of memory_format or order"),
-		"offset":        withDoc(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
-		"memory_format": ref("memory_format"),
-		"order":         ref("order"),
-	}
-}
-
-// conflictingLayouts matches a declaration that gives the layout twice, which is invalid.
-var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
-	object{"required": []string{"strides", "order"}}, formatAndOrder)
-
-// formatAndOrder matches a declaration that has both memory_format and order.
-var formatAndOrder = object{"required": []string{"memory_format", "order"}}
-
 // inputSchema describes an input.
 func inputSchema() object {
 	members := tensorMembers()
@@ -159,6 +158,26 @@ func constantSchema() object {
 	schema["dependentRequired"] = object{"key": []string{"file"}}
 	return schema
 }
+
+// tensorMembers are the common members of inputs and constants.
+func tensorMembers() object {
+	return object{
+		"name":  ref("name"),
+		"dtype": ref("dtype"),
+		"strides": withDoc(arrayOf(sizeSchema),
+			"in elements; if absent, the layout is row-major, or that of memory_format or order"),
+		"offset":        withDoc(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
+		"memory_format": ref("memory_format"),
+		"order":         ref("order"),
+	}
+}
+
+// conflictingLayouts matches a declaration that gives the layout twice, which is invalid.
+var conflictingLayouts = anyOf(object{"required": []string{"strides", "memory_format"}},
+	object{"required": []string{"strides", "order"}}, formatAndOrder)
+
+// formatAndOrder matches a declaration that has both memory_format and order.
+var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 
 // outputSchema describes an output: the name of a value, or an object with the value and its layout.
 func outputSchema() object {
@@ -249,49 +268,6 @@ func opSchema(op *graph.Op) object {
 	return node
 }
 
-// numberCombinations returns the alternatives (anyOf) of an op with required operands that may be given as numbers, or
-// nil for other ops. Each such operand is either in the list of inputs or an attribute, and each combination of these
-// choices is an alternative. minInputs is the number of required operands that cannot be numbers.
-func numberCombinations(op *graph.Op, minInputs int) []object {
-	type combination struct {
-		minInputs int
-		attrs     []string
-	}
-	combinations := []combination{{minInputs: minInputs}}
-	for _, param := range op.Params {
-		name := op.NumberAttr(param)
-		if param.Optional || name == "" {
-			continue
-		}
-		// Each combination becomes two: a new one with the attribute, and combination i with one more input.
-		for i, combined := range combinations {
-			combinations = append(combinations, combination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
-			combinations[i].minInputs++
-		}
-	}
-	if len(combinations) == 1 {
-		return nil
-	}
-	var alternatives []object
-	for _, choice := range combinations {
-		members, required := object{}, []string{}
-		if choice.minInputs > 0 {
-			members["inputs"] = object{"minItems": choice.minInputs}
-			required = append(required, "inputs")
-		}
-		if len(choice.attrs) > 0 {
-			members["attrs"] = object{"type": "object", "required": choice.attrs}
-			required = append(required, "attrs")
-		}
-		alternative := object{"properties": members}
-		if len(required) > 0 {
-			alternative["required"] = required
-		}
-		alternatives = append(alternatives, alternative)
-	}
-	return alternatives
-}
-
 // inputsSchema describes the list of operands, and returns its minimum length. The list may end with extra nulls, which
 // are ignored. An operand that may be a number may be missing from the list, because it can also be given as an
 // attribute.
@@ -335,6 +311,49 @@ func operandSchema(param graph.Param) object {
 			"that name")
 }
 
+// numberCombinations returns the alternatives (anyOf) of an op with required operands that may be given as numbers, or
+// nil for other ops. Each such operand is either in the list of inputs or an attribute, and each combination of these
+// choices is an alternative. minInputs is the number of required operands that cannot be numbers.
+func numberCombinations(op *graph.Op, minInputs int) []object {
+	type combination struct {
+		minInputs int
+		attrs     []string
+	}
+	combinations := []combination{{minInputs: minInputs}}
+	for _, param := range op.Params {
+		name := op.NumberAttr(param)
+		if param.Optional || name == "" {
+			continue
+		}
+		// Each combination becomes two: a new one with the attribute, and combination i with one more input.
+		for i, combined := range combinations {
+			combinations = append(combinations, combination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
+			combinations[i].minInputs++
+		}
+	}
+	if len(combinations) == 1 {
+		return nil
+	}
+	var alternatives []object
+	for _, choice := range combinations {
+		members, required := object{}, []string{}
+		if choice.minInputs > 0 {
+			members["inputs"] = object{"minItems": choice.minInputs}
+			required = append(required, "inputs")
+		}
+		if len(choice.attrs) > 0 {
+			members["attrs"] = object{"type": "object", "required": choice.attrs}
+			required = append(required, "attrs")
+		}
+		alternative := object{"properties": members}
+		if len(required) > 0 {
+			alternative["required"] = required
+		}
+		alternatives = append(alternatives, alternative)
+	}
+	return alternatives
+}
+
 // attrSchema describes an attribute.
 func attrSchema(field graph.Field) object {
 	if field.Type == "graph" {
@@ -366,12 +385,6 @@ func attrSchema(field graph.Field) object {
 	}
 	return schema
 }
-
-// symbolText is a symbol, or an expression over symbols, in place of a number.
-var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
-
-// sizeSchema describes a size: an integer, a symbol or an expression.
-var sizeSchema = anyOf(object{"type": "integer"}, symbolText)
 
 // typeSchema describes the values of a type by its name in [graph.Field.Type].
 func typeSchema(field graph.Field, name string) object {
@@ -411,7 +424,3 @@ func typeSchema(field graph.Field, name string) object {
 	}
 	return object{"type": "string"} // "string", or "condition": a condition on sizes, written as text
 }
-
-// complexTextSchema is a complex number in Python's notation.
-var complexTextSchema = object{"type": "string",
-	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}

@@ -10,28 +10,6 @@ import (
 	"github.com/graphrun/graphrun/internal/numerals"
 )
 
-// syntaxMistake is a syntax error found by diagnose.
-type syntaxMistake struct {
-	offset int // offset in the data
-	text   string
-}
-
-// syntaxChecker finds the first syntax error of a file that the JSON library rejected. It describes the mistake, such
-// as a missing comma, whereas the library's message names only a character. It parses the file without storing values.
-type syntaxChecker struct {
-	data         []byte
-	offset       int
-	formatOffset func(offset int) string // formats an offset: "line 3, column 5"
-	openBrackets []bracket
-}
-
-// bracket is an open object or list, with its keys so far.
-type bracket struct {
-	kind   byte // '{' or '['
-	offset int
-	keys   map[string]int
-}
-
 // diagnose returns the first syntax error in data, or nil if it finds none.
 func diagnose(data []byte, formatOffset func(offset int) string) (m *syntaxMistake) {
 	if m := wrongEncoding(data); m != nil {
@@ -51,6 +29,12 @@ func diagnose(data []byte, formatOffset func(offset int) string) (m *syntaxMista
 	return nil
 }
 
+// syntaxMistake is a syntax error found by diagnose.
+type syntaxMistake struct {
+	offset int // offset in the data
+	text   string
+}
+
 // wrongEncoding recognizes files that are not UTF-8 text by their first bytes.
 func wrongEncoding(data []byte) *syntaxMistake {
 	starts := func(prefix string) bool { return bytes.HasPrefix(data, []byte(prefix)) }
@@ -68,6 +52,27 @@ func wrongEncoding(data []byte) *syntaxMistake {
 	return nil
 }
 
+// syntaxChecker finds the first syntax error of a file that the JSON library rejected. It describes the mistake, such
+// as a missing comma, whereas the library's message names only a character. It parses the file without storing values.
+// Its methods have the names of the rules, and [syntaxChecker.fail] ends the parsing:
+//
+//	value       = members in {} or [] | stringValue | number | literal
+//	member      = stringValue ":" value     of an object; a member of a list is a value
+//	stringValue = '"' { character | escape } '"'
+type syntaxChecker struct {
+	data         []byte
+	offset       int
+	formatOffset func(offset int) string // formats an offset: "line 3, column 5"
+	openBrackets []bracket
+}
+
+// bracket is an open object or list, with its keys so far.
+type bracket struct {
+	kind   byte // '{' or '['
+	offset int
+	keys   map[string]int
+}
+
 // fail panics with the mistake at an offset of the file. It is not inlined, to save compile time: it has many callers,
 // none of them hot.
 //
@@ -82,14 +87,19 @@ func (s *syntaxChecker) skipSpace() {
 		switch c := s.data[s.offset]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
 			s.offset++
-		case c == '#' || c == '/' && s.offset+1 < len(s.data) && (s.data[s.offset+1] == '/' || s.data[s.offset+1] == '*'):
+		case c == '#' || s.startsWith("//") || s.startsWith("/*"):
 			s.fail(s.offset, "JSON has no comments: remove it")
-		case bytes.HasPrefix(s.data[s.offset:], []byte("\u00a0")):
+		case s.startsWith("\u00a0"):
 			s.fail(s.offset, "this is a no-break space: write a plain one")
 		default:
 			return
 		}
 	}
+}
+
+// startsWith reports whether the unread data starts with a text.
+func (s *syntaxChecker) startsWith(text string) bool {
+	return bytes.HasPrefix(s.data[s.offset:], []byte(text))
 }
 
 // peek returns the next character. At the end of the file it reports the unclosed bracket.
@@ -127,8 +137,7 @@ func (s *syntaxChecker) value() {
 		s.number()
 	case c == '\'' || c == '`':
 		s.fail(s.offset, "a string needs double quotes, \"...\"")
-	case bytes.HasPrefix(s.data[s.offset:], []byte("“")) || bytes.HasPrefix(s.data[s.offset:], []byte("”")) ||
-		bytes.HasPrefix(s.data[s.offset:], []byte("‘")):
+	case s.startsWith("“") || s.startsWith("”") || s.startsWith("‘"):
 		s.fail(s.offset, "these are typographic quotes: a string needs plain ones, \"...\"")
 	case c == ',':
 		s.fail(s.offset, "a value is missing before this comma")
@@ -144,7 +153,7 @@ func (s *syntaxChecker) value() {
 // members reads the members of an object or a list, up to its end.
 func (s *syntaxChecker) members(end byte, member func()) {
 	s.openBrackets = append(s.openBrackets, bracket{kind: s.data[s.offset], offset: s.offset})
-	if len(s.openBrackets) > 10000 { // the limit of the JSON library
+	if len(s.openBrackets) > maxOpenBrackets {
 		panic(&syntaxMistake{s.offset, "lists and objects are nested too deep"})
 	}
 	s.offset++
@@ -172,6 +181,9 @@ func (s *syntaxChecker) members(end byte, member func()) {
 	}
 }
 
+// maxOpenBrackets is the limit of the JSON library for nested lists and objects.
+const maxOpenBrackets = 10000
+
 // missingComma reports the character c in place of a comma. end is the character that would end the list or object.
 func (s *syntaxChecker) missingComma(c, end byte) {
 	switch {
@@ -193,7 +205,7 @@ func (s *syntaxChecker) member() {
 		s.fail(s.offset, "a key needs double quotes, \"...\"")
 	case c == ',':
 		s.fail(s.offset, "a member is missing before this comma")
-	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+	case c == '_' || isLetter(c):
 		s.fail(s.offset, "a key needs double quotes: \"%s\"", s.name())
 	default:
 		s.fail(s.offset, "want a key in double quotes")
@@ -224,8 +236,8 @@ func (s *syntaxChecker) member() {
 // name returns the letters, digits, points and underscores at the current offset, up to 40.
 func (s *syntaxChecker) name() string {
 	end := s.offset
-	for end < len(s.data) && (s.data[end] == '_' || s.data[end] == '.' || s.data[end] >= '0' && s.data[end] <= '9' ||
-		s.data[end] >= 'a' && s.data[end] <= 'z' || s.data[end] >= 'A' && s.data[end] <= 'Z') {
+	isNameChar := func(c byte) bool { return c == '_' || c == '.' || isDigit(c) || isLetter(c) }
+	for end < len(s.data) && isNameChar(s.data[end]) {
 		end++
 	}
 	return string(s.data[s.offset:min(end, s.offset+40)])
@@ -275,25 +287,12 @@ func (s *syntaxChecker) unquotedSpecial(offset int, name string) {
 // number reads a number by JSON's rules, which are stricter than the rules of most languages.
 func (s *syntaxChecker) number() {
 	start := s.offset
-	digits := func() int {
-		digitsStart := s.offset
-		for s.offset < len(s.data) && s.data[s.offset] >= '0' && s.data[s.offset] <= '9' {
-			s.offset++
-		}
-		return s.offset - digitsStart
-	}
-	skipOneOf := func(chars string) bool { // skips the next character if it is one of chars
-		if s.offset < len(s.data) && strings.IndexByte(chars, s.data[s.offset]) >= 0 {
-			s.offset++
-			return true
-		}
-		return false
-	}
-	if skipOneOf("+-"); s.offset < len(s.data) && s.name() != "" && !isDigit(s.data[s.offset]) && s.data[s.offset] != '.' {
-		s.unquotedSpecial(start, string(s.data[start:s.offset])+s.name())
+	s.skipOneOf("+-")
+	if name := s.name(); name != "" && !isDigit(name[0]) && name[0] != '.' {
+		s.unquotedSpecial(start, string(s.data[start:s.offset])+name)
 	}
 	integerStart := s.offset // of the integer part
-	integerDigits := digits()
+	integerDigits := s.skipDigits()
 	text := func() string { return string(s.data[start:s.offset]) + s.name() }
 	switch {
 	case s.data[start] == '+':
@@ -305,17 +304,35 @@ func (s *syntaxChecker) number() {
 	case integerDigits > 1 && s.data[integerStart] == '0':
 		s.fail(start, "%s starts with a zero: JSON's numbers do not", text())
 	}
-	if skipOneOf(".") && digits() == 0 {
+	if s.skipOneOf(".") && s.skipDigits() == 0 {
 		s.fail(start, "a digit must be after the point of a number: 1.0, not 1.")
 	}
-	if skipOneOf("eE") {
-		if skipOneOf("+-"); digits() == 0 {
+	if s.skipOneOf("eE") {
+		if s.skipOneOf("+-"); s.skipDigits() == 0 {
 			s.fail(start, "the exponent of a number is missing")
 		}
 	}
-	if rest := s.name(); rest != "" {
+	if s.name() != "" {
 		s.fail(start, "%s is not a JSON number: write 12, -0.5 or 1e-05", text())
 	}
+}
+
+// skipDigits skips digits, and returns their number.
+func (s *syntaxChecker) skipDigits() int {
+	start := s.offset
+	for s.offset < len(s.data) && isDigit(s.data[s.offset]) {
+		s.offset++
+	}
+	return s.offset - start
+}
+
+// skipOneOf skips the next character if it is one of chars. It reports whether it is.
+func (s *syntaxChecker) skipOneOf(chars string) bool {
+	if s.offset < len(s.data) && strings.IndexByte(chars, s.data[s.offset]) >= 0 {
+		s.offset++
+		return true
+	}
+	return false
 }
 
 // notText reports a byte that is not part of a UTF-8 character.
@@ -323,7 +340,8 @@ func (s *syntaxChecker) notText(offset int) {
 	s.fail(offset, "the file is not UTF-8 text: byte %#02x", s.data[offset])
 }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // stringValue reads a string and returns its contents.
 func (s *syntaxChecker) stringValue() string {

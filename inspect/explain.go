@@ -26,7 +26,9 @@ type Explanation struct {
 }
 
 // Layout says why a value has its strides. Operands, Sort and Order describe one of the rules, the permutation rule,
-// which sorts the dimensions by the strides of all operands.
+// which sorts the dimensions by the strides of all operands. For example, let x have shape [2, 8, 4] and strides
+// [32, 1, 8], and let y have the same shape and row-major strides. Then x + y has Order [0, 2, 1], because the strides
+// of the first operand decide: the result has the strides of x.
 type Layout struct {
 	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
 	Why      string       `json:"why" doc:"The reason in words."`
@@ -129,23 +131,39 @@ func layoutOf(v *graph.Value) Layout {
 	case v.Dynamic:
 		layout.Rule, layout.Why = ruleData, "its shape depends on data: its layout is known when the graph runs"
 	case v.Alias != nil:
-		if layout.Rule = ruleView; n.Op.Identity {
-			layout.Why = fmt.Sprintf("%s has no effect here: its result is %s itself", n.Op.Name, v.Alias.Name)
-			break
-		}
-		t := v.Alias.Type.Simplify()
-		layout.Why = fmt.Sprintf("%s is a view: its strides follow from %s, which has shape %v and strides %v",
-			n.Op.Name, v.Alias.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
-	case n.Op.Pointwise != nil:
-		if decided, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
-			layout.explainPermutation(n, decided)
-			break
-		}
-		fallthrough // a call without an iteration
+		layout.Rule, layout.Why = ruleView, viewReason(v)
 	default:
-		layout.Rule, layout.Why = ruleOp, opRuleReason(v)
+		if decided := permutationRuleOf(n); decided != nil {
+			layout.explainPermutation(n, decided)
+		} else {
+			layout.Rule, layout.Why = ruleOp, opRuleReason(v)
+		}
 	}
 	return layout
+}
+
+// viewReason explains a result that is a view of another value, or that value itself.
+func viewReason(v *graph.Value) string {
+	op, viewed := v.Node.Op, v.Alias
+	if op.Identity {
+		return fmt.Sprintf("%s has no effect here: its result is %s itself", op.Name, viewed.Name)
+	}
+	t := viewed.Type.Simplify()
+	return fmt.Sprintf("%s is a view: its strides follow from %s, which has shape %v and strides %v",
+		op.Name, viewed.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
+}
+
+// permutationRuleOf returns the permutation rule of a node, or nil if another rule determines its layout. A pointwise
+// op may have calls without an iteration, and thus without the rule.
+func permutationRuleOf(n *graph.Node) *rule.Rule {
+	if n.Op.Pointwise == nil {
+		return nil
+	}
+	decided, err := n.Op.Pointwise.Rule(n.Call())
+	if err != nil {
+		return nil
+	}
+	return decided
 }
 
 // opRuleReason explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
@@ -234,43 +252,52 @@ func valueLayoutName(v *graph.Value) string {
 // explainPermutation fills in the layout for a result of the permutation rule.
 func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 	layout.Rule = rulePermutation
-	resultCount := decided.NumOutputs() // the operands of the iteration are the results, and then n.In
-	name := func(i int) string {
-		switch {
-		case i < resultCount:
-			return "the result"
-		case n.In[i-resultCount].Kind == graph.TensorArg:
-			return n.In[i-resultCount].Value.Name
-		}
-		return n.In[i-resultCount].Number.String()
-	}
+	resultCount := decided.NumOutputs()
 	for i := resultCount; i < decided.Len() && i-resultCount < len(n.In); i++ {
-		layout.Operands = append(layout.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i),
-			sym.Int.Simplify))})
+		strides := mapSlice(decided.Effective(i), sym.Int.Simplify)
+		layout.Operands = append(layout.Operands,
+			Operand{Name: operandName(n, resultCount, i), Strides: report.SizesOf(strides)})
 	}
-	for _, c := range decided.Sort() { // nil if the dimensions were not sorted
-		comparison := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
-		switch {
-		case c.DecidingOperand < 0: // no operand decided
-			comparison.Why = "no operand decides: in every operand, one of the two dimensions is repeated, or their " +
-				"strides and sizes are equal; the two dimensions are not exchanged"
-		case c.Strides[0].Same(c.Strides[1]):
-			comparison.By = name(c.DecidingOperand)
-			comparison.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
-		default:
-			comparison.By = name(c.DecidingOperand)
-			comparison.Why = fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
+	for _, step := range decided.Sort() { // nil if the dimensions were not sorted
+		comparison := Comparison{Faster: step.A, Slower: step.B, Exchanged: step.Exchanged, Why: comparisonReason(step)}
+		if step.DecidingOperand >= 0 {
+			comparison.By = operandName(n, resultCount, step.DecidingOperand)
 		}
 		layout.Sort = append(layout.Sort, comparison)
 	}
 	if why := decided.UnsortedReason(); why != "" {
 		layout.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
-	} else {
-		layout.Order = decided.Perm() // the fastest dimension first
-		slices.Reverse(layout.Order)
-		layout.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is " +
-			"dense in that order"
+		return
 	}
+	layout.Order = decided.Perm() // the fastest dimension first
+	slices.Reverse(layout.Order)
+	layout.Why = "the dimensions are sorted by the operands' strides, in the order of the operands; the result is " +
+		"dense in that order"
+}
+
+// operandName names operand i of the iteration of a node. The operands of an iteration are the results, of which there
+// are resultCount, and then the arguments of the node.
+func operandName(n *graph.Node, resultCount, i int) string {
+	if i < resultCount {
+		return "the result"
+	}
+	arg := n.In[i-resultCount]
+	if arg.Kind == graph.TensorArg {
+		return arg.Value.Name
+	}
+	return arg.Number.String()
+}
+
+// comparisonReason returns the strides or sizes that decided a comparison of two dimensions.
+func comparisonReason(step rule.SortStep) string {
+	switch {
+	case step.DecidingOperand < 0:
+		return "no operand decides: in every operand, one of the two dimensions is repeated, or their " +
+			"strides and sizes are equal; the two dimensions are not exchanged"
+	case step.Strides[0].Same(step.Strides[1]):
+		return fmt.Sprintf("equal strides %v, sizes %v and %v", step.Strides[0], step.Sizes[0], step.Sizes[1])
+	}
+	return fmt.Sprintf("strides %v and %v", step.Strides[0], step.Strides[1])
 }
 
 // fastPathReasons explain the fast paths of TensorIterator, which do not sort.
@@ -295,11 +322,15 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 		return nil, errNoGraph
 	}
 	for _, n := range g.Nodes {
-		i := slices.IndexFunc(n.In, func(a graph.Arg) bool {
+		first := slices.IndexFunc(n.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && !a.Value.Dynamic && isOnlyIn(a.Value.Meta, f)
-		}) // index of the first operand that is only in f
+		})
+		if first < 0 {
+			continue
+		}
+		rank := n.In[first].Value.Meta.Rank()
 		for _, v := range n.Out {
-			if i >= 0 && !v.Dynamic && v.Meta.Rank() == n.In[i].Value.Meta.Rank() && !v.Meta.Is(f) {
+			if !v.Dynamic && v.Meta.Rank() == rank && !v.Meta.Is(f) {
 				return v, nil
 			}
 		}

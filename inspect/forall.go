@@ -152,7 +152,7 @@ type prover struct {
 
 // coveringCase is a case of the proof.
 type coveringCase struct {
-	conds []string                              // the conditions of the case
+	conds []string                              // the conditions of the case, as text
 	holds func(sizesByName map[string]int) bool // reports whether sizes satisfy the conditions
 }
 
@@ -161,16 +161,16 @@ type coveringCase struct {
 func (prover *prover) planSamples() error {
 	for _, sizes := range prover.samples() {
 		sizesByName := prover.program.SizesByName(sizes)
-		covered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(sizesByName) })
-		if covered && len(prover.result.Tried) >= minSamples {
+		isCovered := slices.ContainsFunc(prover.cases, func(c coveringCase) bool { return c.holds(sizesByName) })
+		if isCovered && len(prover.result.Tried) >= minSamples {
 			continue
 		}
+		wantsCase := !isCovered && len(prover.cases) < maxCases
 		plan, spec, err := prover.program.PlanAt(context.Background(), sizes)
-		switch {
-		case err != nil && covered, err != nil && len(prover.cases) >= maxCases:
-			continue
-		case err != nil:
-			prover.addRejected(sizes)
+		if err != nil {
+			if wantsCase {
+				prover.addRejected(sizes)
+			}
 			continue
 		}
 		if why := prover.property.violation(plan); why != "" {
@@ -178,7 +178,7 @@ func (prover *prover) planSamples() error {
 			return nil
 		}
 		prover.result.Tried = append(prover.result.Tried, sizesByName)
-		if !covered && spec != nil && len(prover.cases) < maxCases {
+		if wantsCase && spec != nil {
 			prover.tryCase(spec, sizes)
 		}
 	}
@@ -261,26 +261,70 @@ func (prover *prover) addRejected(sizes []int) {
 // addCase adds a case: all sizes that satisfy the guards of symbolic and the path conditions. sizes are an example of
 // the case. isRejected means that the graph rejects the sizes of the case.
 func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Bool, sizes []int, isRejected bool) {
-	guards, newCase := slices.Concat(symbolic.Env.Guards(), pathConditions), coveringCase{}
-	for _, cond := range guards {
-		newCase.conds = append(newCase.conds, cond.String())
+	conditions := slices.Concat(symbolic.Env.Guards(), pathConditions)
+	texts := make([]string, len(conditions))
+	for i, cond := range conditions {
+		texts[i] = cond.String()
 	}
-	newCase.holds = func(sizesByName map[string]int) bool {
+	holds := func(sizesByName map[string]int) bool {
 		binding := symbolic.Binding(sizesByName)
-		return !slices.ContainsFunc(guards, func(cond sym.Bool) bool {
+		return !slices.ContainsFunc(conditions, func(cond sym.Bool) bool {
 			holds, err := cond.At(binding)
 			return err != nil || !holds
 		})
 	}
-	prover.cases = append(prover.cases, newCase)
-	conditions := append([]string{}, newCase.conds...)
-	prover.result.Cases = append(prover.result.Cases, Case{prover.program.SizesByName(sizes), conditions, isRejected})
+	prover.cases = append(prover.cases, coveringCase{conds: texts, holds: holds})
+	prover.result.Cases = append(prover.result.Cases,
+		Case{Sizes: prover.program.SizesByName(sizes), Holds: slices.Clone(texts), Refused: isRejected})
 }
 
 // conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.
 func (prover *prover) conclude() error {
-	spec := prover.firstUnproved()                 // this call also adds cases, so it precedes the use of prover.cases
-	env, naming := sym.NewEnv(), &graph.Symbolic{} // naming.Name gives symbols the names that conditions have
+	unproved := prover.firstUnproved() // this call also adds cases, so it precedes coveredSizes
+	covered, err := prover.coveredSizes()
+	if err != nil {
+		return err
+	}
+	coversAll, known := covered.Known()
+	switch {
+	case prover.result.Counterexample != nil:
+	case unproved != nil:
+		prover.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
+			program.SizesText(prover.program.SizesByName(unproved.Hint)))
+	case known && coversAll:
+		prover.result.Proved = true
+	default:
+		prover.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", covered)
+	}
+	return nil
+}
+
+// coveredSizes returns the condition that sizes belong to a case: the disjunction over the cases of the conjunction of
+// their conditions. If the condition is known to be true, the cases cover all sizes within the bounds.
+func (prover *prover) coveredSizes() (sym.Bool, error) {
+	symbols, err := prover.boundedSymbols()
+	if err != nil {
+		return sym.Bool{}, err
+	}
+	lookup := func(name string) (sym.Int, bool) { symbol, ok := symbols[name]; return symbol, ok }
+	covered := sym.BoolOf(false)
+	for _, covering := range prover.cases {
+		inCase := sym.BoolOf(true)
+		for _, text := range covering.conds {
+			cond, err := sym.ParseBool(text, lookup)
+			if err != nil {
+				return sym.Bool{}, err
+			}
+			inCase = inCase.And(cond)
+		}
+		covered = covered.Or(inCase)
+	}
+	return covered.Decide(), nil
+}
+
+// boundedSymbols returns new symbols for the open symbols, with their bounds, by the names that conditions use.
+func (prover *prover) boundedSymbols() (map[string]sym.Int, error) {
+	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
 	for i, name := range prover.program.OpenSymbols() {
 		bounds := prover.program.Source().Symbols[name]
@@ -291,36 +335,11 @@ func (prover *prover) conclude() error {
 		const hint = 2 // does not affect the decision, but must be within the bounds
 		symbol, err := env.Symbol(naming.Name(name), bounds.Min, upper, prover.program.Clamp(i, hint))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		symbols[naming.Name(name)] = symbol
 	}
-	lookup := func(name string) (sym.Int, bool) { symbol, ok := symbols[name]; return symbol, ok }
-	covered := sym.BoolOf(false) // the sizes of all cases
-	for _, covering := range prover.cases {
-		inCase := sym.BoolOf(true)
-		for _, text := range covering.conds {
-			cond, err := sym.ParseBool(text, lookup)
-			if err != nil {
-				return err
-			}
-			inCase = inCase.And(cond)
-		}
-		covered = covered.Or(inCase)
-	}
-	covered = covered.Decide()
-	truth, known := covered.Known()
-	switch {
-	case prover.result.Counterexample != nil:
-	case spec != nil:
-		prover.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
-			program.SizesText(prover.program.SizesByName(spec.Hint)))
-	case known && truth:
-		prover.result.Proved = true
-	default:
-		prover.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", covered)
-	}
-	return nil
+	return symbols, nil
 }
 
 // samples returns the samples, each indexed by open symbol. The hints, the assumed sizes and the nondegenerate sizes
@@ -333,28 +352,13 @@ func (prover *prover) samples() [][]int {
 	if sizes := p.NondegenerateSizes(context.Background()); sizes != nil {
 		list = append(list, sizes)
 	}
-	candidates := make([][]int, len(p.OpenSymbols()))
-	for i, name := range p.OpenSymbols() {
-		bounds := p.Source().Symbols[name]
-		values := []int{bounds.Min, bounds.Min + 1, bounds.Min + 2, 3, 8}
-		for _, sizes := range list {
-			values = append(values, sizes[i])
-		}
-		if bounds.Max > 0 {
-			values = append(values, bounds.Max-1, bounds.Max)
-		}
-		for k, size := range values {
-			values[k] = p.Clamp(i, size)
-		}
-		sorted.Ints(values)
-		candidates[i] = slices.Compact(values)
-	}
-	combinations := [][]int{nil} // of the symbols so far
-	for _, values := range candidates {
+	combinations := [][]int{nil} // of the sizes of the symbols so far
+	for i := range p.OpenSymbols() {
+		candidates := candidateSizes(p, i, list)
 		var extended [][]int
-		for _, begin := range combinations {
-			for _, size := range values {
-				extended = append(extended, append(slices.Clip(begin), size))
+		for _, sizes := range combinations {
+			for _, size := range candidates {
+				extended = append(extended, append(slices.Clip(sizes), size))
 			}
 		}
 		combinations = extended[:min(len(extended), maxSamples)]
@@ -364,3 +368,21 @@ func (prover *prover) samples() [][]int {
 
 // maxSamples is the maximum number of combinations of sizes among the samples.
 const maxSamples = 4096
+
+// candidateSizes returns sizes of open symbol i that samples combine: small sizes, the bounds, and the symbol's sizes
+// in the first samples.
+func candidateSizes(p *program.Program, i int, firstSamples [][]int) []int {
+	bounds := p.Source().Symbols[p.OpenSymbols()[i]]
+	candidates := []int{bounds.Min, bounds.Min + 1, bounds.Min + 2, 3, 8}
+	for _, sizes := range firstSamples {
+		candidates = append(candidates, sizes[i])
+	}
+	if bounds.Max > 0 {
+		candidates = append(candidates, bounds.Max-1, bounds.Max)
+	}
+	for k, size := range candidates {
+		candidates[k] = p.Clamp(i, size)
+	}
+	sorted.Ints(candidates)
+	return slices.Compact(candidates)
+}

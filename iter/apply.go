@@ -14,8 +14,40 @@ import (
 )
 
 // This file runs kernels over iterations. [Iterator.Apply] is for tensors, and [Prepared] for callers that supply
-// addresses and workers. The walk of an iteration is its loop nest over coalesced dimensions. A [Cursor] is the state
-// of a walk.
+// addresses and workers. Apply has four steps, which such callers execute themselves: [Iterator.Prepare] chooses and
+// checks the kernel, [Iterator.Tensors] makes the missing outputs, [Iterator.Bind] returns the addresses of all
+// operands, and [Prepared.Parallel] computes the iteration in tasks. The walk of an iteration is its loop nest over
+// coalesced dimensions. A [Cursor] is the state of a walk.
+
+// Apply runs a kernel over the operands' data and returns the outputs. These are the caller's tensors, and new tensors
+// for outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of
+// the iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
+//
+// Apply fails, and writes no results, if an operand has no data or the iteration is a reduction, or if kernel and
+// iteration differ in dtypes or in numbers of operands and results. If the kernel's function panics, the
+// panic is raised again in the caller's goroutine.
+func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
+	var settings applyOptions
+	for _, option := range options {
+		if option != nil {
+			option(&settings)
+		}
+	}
+	prepared, err := it.Prepare(k)
+	if err != nil {
+		return nil, err
+	}
+	tensors, err := it.tensors(settings.allocate)
+	if err != nil {
+		return nil, err
+	}
+	ptrs, err := it.Bind(tensors...)
+	if err != nil {
+		return nil, err
+	}
+	err = prepared.Parallel(settings.ctx, ptrs, settings.grain, settings.workers)
+	return tensors[:it.outCount:it.outCount], err
+}
 
 // Option changes how [Iterator.Apply] runs.
 type Option func(*applyOptions)
@@ -49,34 +81,119 @@ type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 // computation, in order, once for each output that is undefined or has a wrong shape.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
-// Apply runs a kernel over the operands' data and returns the outputs. These are the caller's tensors, and new tensors
-// for outputs that are undefined or have a wrong shape. If k is a [Table], Apply selects the kernel for the dtypes of
-// the iteration. Operands must be made by [OperandOfTensor], [UndefinedOutput], [UndefinedOutputOf] or [NumberOperand].
-//
-// Apply fails, and writes no results, if an operand has no data or the iteration is a reduction, or if kernel and
-// iteration differ in dtypes or in numbers of operands and results. If the kernel's function panics, the
-// panic is raised again in the caller's goroutine.
-func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error) {
-	var settings applyOptions
-	for _, option := range options {
-		if option != nil {
-			option(&settings)
+// Tensors returns the operands as tensors. They are the caller's tensors, a new tensor for each output whose layout the
+// rule chose, and a 0-dim tensor for a number. It fails for operands made by [OperandOfMeta] or [OperandOfType], which
+// have no data.
+func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
+
+// tensors is Tensors with an allocator for new outputs; nil means zeroed tensors.
+func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
+	if it == nil {
+		return nil, errNilIterator
+	}
+	out := make([]*tensor.Tensor, len(it.operands))
+	for i := range it.operands {
+		operand := &it.operands[i]
+		switch {
+		case i < it.outCount && operand.RuleChoosesLayout():
+		case operand.Number.IsSet():
+			out[i] = operand.Number.Tensor(operand.Meta.DType)
+		case operand.Tensor() == nil:
+			return nil, fmt.Errorf("iter: %s has no data, because it was made by OperandOfMeta or OperandOfType", it.Describe(i))
+		default:
+			out[i] = operand.Tensor()
 		}
 	}
-	prepared, err := it.Prepare(k)
-	if err != nil {
+	for i := range it.outCount {
+		if out[i] != nil {
+			continue
+		}
+		if allocate == nil {
+			out[i] = tensor.Empty(*it.operands[i].Meta)
+			continue
+		}
+		allocated, err := allocate(i, *it.operands[i].Meta)
+		if err != nil {
+			return nil, err
+		}
+		if err := it.checkAllocated(i, allocated, out); err != nil {
+			return nil, err
+		}
+		out[i] = allocated
+	}
+	return out, nil
+}
+
+// checkAllocated returns an error for a tensor that cannot be output i.
+func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor) error {
+	if err := it.checkTensor(i, t); err != nil {
+		return fmt.Errorf("allocated tensor: %w", err)
+	}
+	for j, other := range all {
+		if other == nil || j == i {
+			continue
+		}
+		shared := rule.StorageOverlap(t.Storage(), t.Meta, other.Storage(), other.Meta)
+		if shared == OverlapPartial || shared == OverlapFull && j < it.outCount {
+			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", rule.PartialOverlapMessage, i, t.Meta, it.Describe(j))
+		}
+	}
+	return nil
+}
+
+// Bind returns the addresses of the first elements of the operands' tensors, outputs first. Tensor i must have the
+// dtype and layout of [Iterator.Meta](i); its offset may differ. If the iteration checks overlap, Bind rejects the same
+// kinds of overlap as [Config.Build].
+func (it *Iterator) Bind(tensors ...*tensor.Tensor) ([]unsafe.Pointer, error) {
+	if it == nil {
+		return nil, errNilIterator
+	}
+	if len(tensors) != len(it.operands) {
+		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(tensors), len(it.operands))
+	}
+	ptrs := make([]unsafe.Pointer, len(tensors))
+	for i, t := range tensors {
+		if err := it.checkTensor(i, t); err != nil {
+			return nil, err
+		}
+		ptrs[i] = t.Pointer()
+	}
+	if !it.ChecksOverlap() {
+		return ptrs, nil
+	}
+	if err := it.checkPartialOverlap(tensors); err != nil {
 		return nil, err
 	}
-	tensors, err := it.tensors(settings.allocate)
-	if err != nil {
-		return nil, err
+	return ptrs, nil
+}
+
+// checkTensor returns an error for a tensor that does not match operand i.
+func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
+	meta := *it.operands[i].Meta
+	switch {
+	case t == nil || t.Storage() == nil:
+		return fmt.Errorf("iter: the tensor for %s is nil or has no storage", it.Place(i))
+	case t.DType != meta.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(meta):
+		return fmt.Errorf("iter: tensor %v was given for %s, but the iteration was built for %v", t.Meta, it.Place(i), meta)
 	}
-	ptrs, err := it.Bind(tensors...)
-	if err != nil {
-		return nil, err
+	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
+		return fmt.Errorf("iter: tensor %v for %s exceeds its storage of %d bytes", t.Meta, it.Place(i), t.Storage().Len())
 	}
-	err = prepared.Parallel(settings.ctx, ptrs, settings.grain, settings.workers)
-	return tensors[:it.outCount:it.outCount], err
+	return nil
+}
+
+// checkPartialOverlap returns an error if the memory of an output overlaps another operand's memory partially.
+func (it *Iterator) checkPartialOverlap(tensors []*tensor.Tensor) error {
+	for i := range it.outCount {
+		for j := i + 1; j < len(tensors); j++ {
+			first, second := tensors[i], tensors[j]
+			if first != second &&
+				rule.StorageOverlap(first.Storage(), first.Meta, second.Storage(), second.Meta) == OverlapPartial {
+				return fmt.Errorf("%s (%s, and %s)", rule.PartialOverlapMessage, it.Describe(i), it.Describe(j))
+			}
+		}
+	}
+	return nil
 }
 
 // Prepared is a kernel that was checked against an iteration ([Iterator.Prepare]). Callers run it with their own
@@ -241,123 +358,6 @@ func (p *Prepared) hasBoxTasks() bool { return p.tiles != nil && p.tiles.transpo
 // isPrepared reports whether p was made by [Iterator.Prepare]; the zero Prepared was not.
 func (p *Prepared) isPrepared() bool { return p.block != nil || p.loop != nil }
 
-var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")
-
-// Tensors returns the operands as tensors. They are the caller's tensors, a new tensor for each output whose layout the
-// rule chose, and a 0-dim tensor for a number. It fails for operands made by [OperandOfMeta] or [OperandOfType], which
-// have no data.
-func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
-
-// tensors is Tensors with an allocator for new outputs; nil means zeroed tensors.
-func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
-	if it == nil {
-		return nil, errNilIterator
-	}
-	out := make([]*tensor.Tensor, len(it.operands))
-	for i := range it.operands {
-		operand := &it.operands[i]
-		switch {
-		case i < it.outCount && operand.RuleChoosesLayout():
-		case operand.Number.IsSet():
-			out[i] = operand.Number.Tensor(operand.Meta.DType)
-		case operand.Tensor() == nil:
-			return nil, fmt.Errorf("iter: %s has no data, because it was made by OperandOfMeta or OperandOfType", it.Describe(i))
-		default:
-			out[i] = operand.Tensor()
-		}
-	}
-	for i := range it.outCount {
-		if out[i] != nil {
-			continue
-		}
-		if allocate == nil {
-			out[i] = tensor.Empty(*it.operands[i].Meta)
-			continue
-		}
-		t, err := allocate(i, *it.operands[i].Meta)
-		if err == nil {
-			err = it.checkAllocated(i, t, out)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out[i] = t
-	}
-	return out, nil
-}
-
-// checkAllocated returns an error for a tensor that cannot be output i.
-func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor) error {
-	if err := it.checkTensor(i, t); err != nil {
-		return fmt.Errorf("allocated tensor: %w", err)
-	}
-	for j, other := range all {
-		if other == nil || j == i {
-			continue
-		}
-		shared := rule.StorageOverlap(t.Storage(), t.Meta, other.Storage(), other.Meta)
-		if shared == OverlapPartial || shared == OverlapFull && j < it.outCount {
-			return fmt.Errorf("%s (output %d as allocated, %v, and %s)", rule.PartialOverlapMessage, i, t.Meta, it.Describe(j))
-		}
-	}
-	return nil
-}
-
-// checkTensor returns an error for a tensor that does not match operand i.
-func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
-	meta := *it.operands[i].Meta
-	switch {
-	case t == nil || t.Storage() == nil:
-		return fmt.Errorf("iter: the tensor for %s is nil or has no storage", it.Place(i))
-	case t.DType != meta.DType || len(t.Shape) != len(t.Strides) || !t.SameAddresses(meta):
-		return fmt.Errorf("iter: tensor %v was given for %s, but the iteration was built for %v", t.Meta, it.Place(i), meta)
-	}
-	if need := t.Extent() * t.DType.Size(); t.Offset < 0 || need > t.Storage().Len() {
-		return fmt.Errorf("iter: tensor %v for %s exceeds its storage of %d bytes", t.Meta, it.Place(i), t.Storage().Len())
-	}
-	return nil
-}
-
-// Bind returns the addresses of the first elements of the operands' tensors, outputs first. Tensor i must have the
-// dtype and layout of [Iterator.Meta](i); its offset may differ. If the iteration checks overlap, Bind rejects the same
-// kinds of overlap as [Config.Build].
-func (it *Iterator) Bind(tensors ...*tensor.Tensor) ([]unsafe.Pointer, error) {
-	if it == nil {
-		return nil, errNilIterator
-	}
-	if len(tensors) != len(it.operands) {
-		return nil, fmt.Errorf("iter: %d tensors were given for %d operands", len(tensors), len(it.operands))
-	}
-	ptrs := make([]unsafe.Pointer, len(tensors))
-	for i, t := range tensors {
-		if err := it.checkTensor(i, t); err != nil {
-			return nil, err
-		}
-		ptrs[i] = t.Pointer()
-	}
-	if !it.ChecksOverlap() {
-		return ptrs, nil
-	}
-	for i := range it.outCount {
-		for j := i + 1; j < len(tensors); j++ {
-			first, second := tensors[i], tensors[j]
-			if first != second &&
-				rule.StorageOverlap(first.Storage(), first.Meta, second.Storage(), second.Meta) == OverlapPartial {
-				return nil, fmt.Errorf("%s (%s, and %s)", rule.PartialOverlapMessage, it.Describe(i), it.Describe(j))
-			}
-		}
-	}
-	return ptrs, nil
-}
-
-// workersOf returns n, or the number of cores (GOMAXPROCS) if n is not positive.
-func workersOf(n int) int {
-	if n <= 0 {
-		return runtime.GOMAXPROCS(0)
-	}
-	return n
-}
-
 // checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it fast, the separate
 // function walkError makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
@@ -384,3 +384,13 @@ func (it *Iterator) walkError(ptrs []unsafe.Pointer, r Range) error {
 	}
 	return nil
 }
+
+// workersOf returns n, or the number of cores (GOMAXPROCS) if n is not positive.
+func workersOf(n int) int {
+	if n <= 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return n
+}
+
+var errNotPrepared = errors.New("iter: a Prepared must be made by Prepare")

@@ -10,7 +10,9 @@ import (
 
 var errNilFold = errors.New("iter: the Fold is nil")
 
-// checkFold returns an error for an iteration that the Fold cannot reduce.
+// checkFold returns an error for an iteration that the Fold cannot reduce. The iteration must be a reduction with one
+// input, whose elements widen to the dtype of the Fold, and one output for each result of the Fold. A Fold of float64
+// with a float32 result, for example, accepts an input of float32, and outputs of float32 or float64.
 func (it *Iterator) checkFold(f *Fold) error {
 	inputs := len(it.operands) - it.outCount
 	switch {
@@ -35,21 +37,8 @@ func (it *Iterator) checkFold(f *Fold) error {
 			input.TargetDType)
 	}
 	for i, dtype := range f.outDTypes {
-		output := &it.operands[i]
-		if output.RuleChoosesLayout() {
-			return fmt.Errorf("iter: output %d of the reduction is undefined, or its shape is not the shape of the result; "+
-				"pass a tensor of that shape and set ResizeOutputs(false)", i)
-		}
-		if output.Meta.DType != dtype && !canStore(dtype, output.Meta.DType) {
-			return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", dtype.TorchName(),
-				output.Meta.DType.TorchName(), i, output.Meta)
-		}
-		for dim := range it.shape {
-			if it.reduces(i, dim) != it.reduces(0, dim) {
-				return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, "+
-					"and output %d, %v",
-					dim, tensor.ListString(it.shape), it.operands[0].Meta, i, output.Meta)
-			}
+		if err := it.checkFoldOutput(i, dtype); err != nil {
+			return err
 		}
 	}
 	// If the iteration is a later part of a split reduction, each result resumes: it continues from the value in its
@@ -57,6 +46,28 @@ func (it *Iterator) checkFold(f *Fold) error {
 	if it.hasEarlierPart && len(f.resume) != len(f.outDTypes) {
 		return fmt.Errorf("iter: the iteration resumes from all its outputs, but the fold can resume from only %d of "+
 			"its %d results", len(f.resume), len(f.outDTypes))
+	}
+	return nil
+}
+
+// checkFoldOutput returns an error if output i cannot store results of a dtype, or has other reduced dimensions than
+// output 0.
+func (it *Iterator) checkFoldOutput(i int, dtype tensor.DType) error {
+	output := &it.operands[i]
+	if output.RuleChoosesLayout() {
+		return fmt.Errorf("iter: output %d of the reduction is undefined, or its shape is not the shape of the result; "+
+			"pass a tensor of that shape and set ResizeOutputs(false)", i)
+	}
+	if output.Meta.DType != dtype && !canStore(dtype, output.Meta.DType) {
+		return fmt.Errorf("result type %s can't be cast to the desired output type %s (output %d, %v)", dtype.TorchName(),
+			output.Meta.DType.TorchName(), i, output.Meta)
+	}
+	for dim := range it.shape {
+		if it.reduces(i, dim) != it.reduces(0, dim) {
+			return fmt.Errorf("iter: dimension %d of shape %s is reduced in one output and kept in another: output 0, %v, "+
+				"and output %d, %v",
+				dim, tensor.ListString(it.shape), it.operands[0].Meta, i, output.Meta)
+		}
 	}
 	return nil
 }

@@ -12,7 +12,12 @@ import (
 // Fold describes a reduction. A fold adds elements to accumulators, and then computes results from the accumulators.
 // [FoldOf] makes a Fold from functions of single elements. [NewFold] and [WithResult] make a Fold from loops over
 // slices. The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return
-// a copy.
+// a copy. The sum of float32 elements in float64 is:
+//
+//	FoldOf(0.0,
+//		func(sum float64, x float32, pos int) float64 { return sum + float64(x) }, // add
+//		func(sum, later float64) float64 { return sum + later },                   // merge
+//		func(sum float64) float32 { return float32(sum) })                         // finish
 //
 // Elements are folded in pieces, and then the accumulators of the pieces are merged. Each piece begins with the initial
 // accumulator, which must be neutral: merging it into an accumulator leaves that accumulator unchanged. Merging must be
@@ -106,23 +111,25 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 	if add == nil || merge == nil || finish == nil {
 		return &Fold{acc: (*A)(nil), err: errNilFoldFunction}
 	}
-	f := NewFold(zero, func(a *A, x []T, pos int) {
+	row := func(a *A, x []T, pos int) {
 		// Each block has its own accumulator, which bounds rounding errors.
 		blockAcc := zero
 		for i, v := range x {
 			blockAcc = add(blockAcc, v, pos+i)
 		}
 		*a = merge(*a, blockAcc)
-	}, func(a []A, x []T, pos int) {
+	}
+	columns := func(a []A, x []T, pos int) {
 		for i, v := range x {
 			a[i] = add(a[i], v, pos)
 		}
-	}, func(a, from []A) {
+	}
+	mergeAll := func(a, from []A) {
 		for i, v := range from {
 			a[i] = merge(a[i], v)
 		}
-	})
-	return WithResult(f, func(dst []R, a []A) {
+	}
+	return WithResult(NewFold(zero, row, columns, mergeAll), func(dst []R, a []A) {
 		for i, v := range a {
 			dst[i] = finish(v)
 		}
@@ -161,34 +168,6 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 	return f
 }
 
-var errNilFoldFunction = errors.New("iter: a function of the fold is nil")
-
-// withAccumulators returns a copy of the Fold to which the caller adds a function of accumulators. acc is a nil
-// pointer to the accumulators of that function, and functionIsNil is set if the function is nil. If the function does
-// not fit the Fold, the copy has an error.
-func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
-	if f == nil {
-		return &Fold{acc: acc, err: errNilFold}
-	}
-	copied := *f
-	switch {
-	case copied.err != nil:
-	case acc != f.acc:
-		copied.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
-			typeName(acc), typeName(f.acc))
-	case functionIsNil:
-		copied.err = errNilFoldFunction
-	}
-	copied.outDTypes, copied.finish, copied.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
-	return &copied
-}
-
-// typeName returns the name of the accumulators' type.
-func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
-
-// clipCap returns the slice without spare capacity, so that an append copies it.
-func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }
-
 // InOrder returns a Fold that folds elements in row-major order of the reduced dimensions. Positions are indices in
 // this order. Such a Fold may be slower, because elements are not read in the order of memory.
 func (f *Fold) InOrder() *Fold {
@@ -211,6 +190,26 @@ func (f *Fold) In() tensor.DType { return f.inDType }
 // Out returns the dtypes of the results.
 func (f *Fold) Out() []tensor.DType { return append([]tensor.DType(nil), f.outDTypes...) }
 
+// withAccumulators returns a copy of the Fold to which the caller adds a function of accumulators. acc is a nil
+// pointer to the accumulators of that function, and functionIsNil is set if the function is nil. If the function does
+// not fit the Fold, the copy has an error.
+func (f *Fold) withAccumulators(acc any, functionIsNil bool) *Fold {
+	if f == nil {
+		return &Fold{acc: acc, err: errNilFold}
+	}
+	copied := *f
+	switch {
+	case copied.err != nil:
+	case acc != f.acc:
+		copied.err = fmt.Errorf("iter: the function takes accumulators of type %s, but the fold has accumulators of type %s",
+			typeName(acc), typeName(f.acc))
+	case functionIsNil:
+		copied.err = errNilFoldFunction
+	}
+	copied.outDTypes, copied.finish, copied.resume = clipCap(f.outDTypes), clipCap(f.finish), clipCap(f.resume)
+	return &copied
+}
+
 // hasPointers reports whether values of a type contain pointers for the garbage collector.
 func hasPointers(t reflect.Type) bool {
 	switch t.Kind() {
@@ -229,3 +228,11 @@ func hasPointers(t reflect.Type) bool {
 	}
 	return false
 }
+
+// typeName returns the name of the accumulators' type.
+func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
+
+// clipCap returns the slice without spare capacity, so that an append copies it.
+func clipCap[T any](s []T) []T { return s[:len(s):len(s)] }
+
+var errNilFoldFunction = errors.New("iter: a function of the fold is nil")

@@ -6,7 +6,9 @@ import (
 	"slices"
 )
 
-// This file makes parts of an iteration: a range of one dimension, or parts whose byte offsets fit 32 bits.
+// This file makes parts of an iteration: a range of one dimension, or parts whose byte offsets fit 32 bits. A part has
+// another walk shape and other byte offsets of its operands. For example, indices 2 to 5 of dimension 0 of a walk of
+// shape [8, 3] are a walk of shape [4, 3] whose operands begin 2 strides of dimension 0 later.
 
 // Narrow returns the part of the iteration with the indices start to start+size-1 in dimension dim of
 // [Iterator.WalkShape] (TensorIteratorBase::narrow). The part is run with the same operand addresses as the whole
@@ -31,12 +33,7 @@ func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 // narrow is Narrow without checks.
 func (it *Iterator) narrow(dim, start, size int) *Iterator {
 	part := it.copyForPart()
-	operandCount := len(it.operands)
-	for i := range operandCount {
-		part.offsets[i] += start * it.walkStrides[dim*operandCount+i]
-	}
-	part.starts[dim] += start
-	part.walkShape[dim] = size
+	part.restrict(dim, start, size)
 	part.updateNumel()
 	if size == 1 && !it.IsReduction() {
 		part.merge()
@@ -51,7 +48,6 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 		return nil, errNilIterator
 	}
 	part := it.copyForPart()
-	operandCount := len(it.operands)
 	for k, index := range indices {
 		dim := first + k
 		if dim < 0 || dim >= len(it.walkShape) {
@@ -62,11 +58,7 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 			return nil, fmt.Errorf("iter: SelectAll(%d, %v): index %d is out of range for dimension %d of the walk %v", first,
 				indices, index, dim, it.walkShape)
 		}
-		for i := range operandCount {
-			part.offsets[i] += index * it.walkStrides[dim*operandCount+i]
-		}
-		part.starts[dim] += index
-		part.walkShape[dim] = 1
+		part.restrict(dim, index, 1)
 	}
 	part.updateNumel()
 	return part, nil
@@ -102,17 +94,28 @@ func (it *Iterator) copyForPart() *Iterator {
 	part.offsets = make([]int, len(it.operands))
 	copy(part.offsets, it.offsets)
 	part.starts = make([]int, len(it.walkShape))
-	if copy(part.starts, it.starts); it.wholeWalkShape == nil {
+	copy(part.starts, it.starts)
+	if it.wholeWalkShape == nil {
 		part.wholeWalkShape = it.walkShape
 	}
 	return &part
 }
 
+// restrict restricts a dimension of a copy to the indices start to start+size-1. It does not update numel.
+func (it *Iterator) restrict(dim, start, size int) {
+	operandCount := len(it.operands)
+	for i := range operandCount {
+		it.offsets[i] += start * it.walkStrides[dim*operandCount+i]
+	}
+	it.starts[dim] += start
+	it.walkShape[dim] = size
+}
+
 // updateNumel sets numel after walkShape was changed.
 func (it *Iterator) updateNumel() {
 	it.numel = 1
-	for _, s := range it.walkShape {
-		it.numel *= s
+	for _, size := range it.walkShape {
+		it.numel *= size
 	}
 }
 
@@ -139,8 +142,8 @@ func (it *Iterator) CanUse32Bit() bool {
 // byteExtent returns 1 plus the largest byte offset of an element of operand i.
 func (it *Iterator) byteExtent(i int) int {
 	bytes := 1
-	for d, s := range it.walkShape {
-		bytes += (s - 1) * it.walkStrides[d*len(it.operands)+i]
+	for dim, size := range it.walkShape {
+		bytes += (size - 1) * it.walkStrides[dim*len(it.operands)+i]
 	}
 	return bytes
 }

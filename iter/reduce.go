@@ -10,6 +10,91 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
+// row-major and have the dtypes of the Fold. If keepdim is set, the results have the reduced dimensions with size 1.
+// [Reduction] allows outputs of other dtypes and layouts.
+func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
+	switch {
+	case f == nil:
+		return nil, errNilFold
+	case f.err != nil:
+		return nil, f.err
+	case x == nil || len(x.Shape) != len(x.Strides):
+		return nil, errors.New("iter: the tensor to reduce is nil or inconsistent")
+	}
+	mask, err := ReduceMask(dims, x.Rank())
+	if err != nil {
+		return nil, err
+	}
+	outs := make([]*tensor.Tensor, len(f.outDTypes))
+	config := New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
+	for i, dtype := range f.outDTypes {
+		outs[i] = tensor.Empty(tensor.New(dtype, ReduceShape(x.Shape, mask, keepdim)...))
+		view, err := outs[i].View(ReduceOutput(outs[i].Meta, mask, keepdim))
+		if err != nil {
+			return nil, err
+		}
+		config = config.Output(OperandOfTensor(view))
+	}
+	it, err := config.Input(OperandOfTensor(x)).Build()
+	if err != nil {
+		return nil, err
+	}
+	if _, err = it.RunReduce(context.Background(), 0, f); err != nil {
+		return nil, err
+	}
+	return outs, nil
+}
+
+// RunReduce is [Iterator.Reduce] over the tensors of the operands. It returns the outputs.
+func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*tensor.Tensor, error) {
+	r, err := it.Reducer(f)
+	if err != nil {
+		return nil, err
+	}
+	tensors, err := it.Tensors()
+	if err != nil {
+		return nil, err
+	}
+	ptrs, err := it.Bind(tensors...)
+	if err != nil {
+		return nil, err
+	}
+	return tensors[:it.outCount], r.runAll(ctx, ptrs, workers)
+}
+
+// Reduce reduces the whole iteration by f on at most the given number of worker goroutines; 0 means all cores. The
+// functions of f are called concurrently. Each task computes several results. If there are few results, a first phase
+// reduces pieces of the reduced range, and a second phase merges the pieces in order (parallel_reduce). The pieces
+// depend only on shapes and strides, so the bits of the results do not depend on the number of workers.
+//
+// If ctx ends, Reduce returns the cause of ctx. No goroutine runs after Reduce returns. Reduce is as unsafe as
+// [Iterator.ForEach], and makes the same checks. [Iterator.RunReduce] is safe.
+func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers int, f *Fold) error {
+	r, err := it.Reducer(f)
+	if err != nil {
+		return err
+	}
+	return r.runAll(ctx, ptrs, workers)
+}
+
+// runAll allocates working memory and runs all phases.
+func (r *Reducer) runAll(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
+	scratch := tensor.NewStorage(r.Scratch()).Bytes()
+	for phase := range r.Phases() {
+		err := forTasks(ctx, r.Chunks(phase), workers, func(c *Cursor, chunk int) error {
+			if len(c.blockMemory) < r.WorkerScratch() {
+				c.blockMemory = tensor.NewStorage(r.WorkerScratch()).Bytes()
+			}
+			return r.Run(phase, chunk, ptrs, scratch, c.blockMemory)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Reducer prepares the reduction of the iteration's input into its outputs by f.
 //
 // The iteration has one input. Its outputs must be defined, and have size 1 or stride 0 in the reduced dimensions,
@@ -138,89 +223,4 @@ func (it *Iterator) partPositions(r *Reducer) error {
 		isCut = isCut || size != it.wholeWalkShape[d]
 	}
 	return nil
-}
-
-// Reduce reduces the whole iteration by f on at most the given number of worker goroutines; 0 means all cores. The
-// functions of f are called concurrently. Each task computes several results. If there are few results, a first phase
-// reduces pieces of the reduced range, and a second phase merges the pieces in order (parallel_reduce). The pieces
-// depend only on shapes and strides, so the bits of the results do not depend on the number of workers.
-//
-// If ctx ends, Reduce returns the cause of ctx. No goroutine runs after Reduce returns. Reduce is as unsafe as
-// [Iterator.ForEach], and makes the same checks. [Iterator.RunReduce] is safe.
-func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers int, f *Fold) error {
-	r, err := it.Reducer(f)
-	if err != nil {
-		return err
-	}
-	return r.runAll(ctx, ptrs, workers)
-}
-
-// runAll allocates working memory and runs all phases.
-func (r *Reducer) runAll(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
-	scratch := tensor.NewStorage(r.Scratch()).Bytes()
-	for phase := range r.Phases() {
-		err := forTasks(ctx, r.Chunks(phase), workers, func(c *Cursor, chunk int) error {
-			if len(c.blockMemory) < r.WorkerScratch() {
-				c.blockMemory = tensor.NewStorage(r.WorkerScratch()).Bytes()
-			}
-			return r.Run(phase, chunk, ptrs, scratch, c.blockMemory)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// RunReduce is [Iterator.Reduce] over the tensors of the operands. It returns the outputs.
-func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*tensor.Tensor, error) {
-	r, err := it.Reducer(f)
-	if err != nil {
-		return nil, err
-	}
-	tensors, err := it.Tensors()
-	if err != nil {
-		return nil, err
-	}
-	ptrs, err := it.Bind(tensors...)
-	if err != nil {
-		return nil, err
-	}
-	return tensors[:it.outCount], r.runAll(ctx, ptrs, workers)
-}
-
-// Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
-// row-major and have the dtypes of the Fold. If keepdim is set, the results have the reduced dimensions with size 1.
-// [Reduction] allows outputs of other dtypes and layouts.
-func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tensor, error) {
-	switch {
-	case f == nil:
-		return nil, errNilFold
-	case f.err != nil:
-		return nil, f.err
-	case x == nil || len(x.Shape) != len(x.Strides):
-		return nil, errors.New("iter: the tensor to reduce is nil or inconsistent")
-	}
-	mask, err := ReduceMask(dims, x.Rank())
-	if err != nil {
-		return nil, err
-	}
-	outs := make([]*tensor.Tensor, len(f.outDTypes))
-	config := New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
-	for i, dtype := range f.outDTypes {
-		outs[i] = tensor.Empty(tensor.New(dtype, ReduceShape(x.Shape, mask, keepdim)...))
-		view, err := outs[i].View(ReduceOutput(outs[i].Meta, mask, keepdim))
-		if err != nil {
-			return nil, err
-		}
-		config = config.Output(OperandOfTensor(view))
-	}
-	it, err := config.Input(OperandOfTensor(x)).Build()
-	if err != nil {
-		return nil, err
-	}
-	if _, err = it.RunReduce(context.Background(), 0, f); err != nil {
-		return nil, err
-	}
-	return outs, nil
 }

@@ -21,6 +21,9 @@ import (
 // If there are few units, the reduced range (the elements of one result) is cut into pieces, so that several workers
 // share it. The first phase then writes an accumulator for each piece to scratch memory, and the second phase merges
 // the accumulators in order. Units and pieces depend only on shapes and strides.
+//
+// For example, a row-major operand of 1000x64 elements is summed. The sums of the rows are computed by rows, in units
+// of up to 64 results. The sums of the columns are computed by columns: all 64 results are one unit.
 type Reducer struct {
 	fold        *Fold
 	keptAxes    []axes.Axis // fastest first
@@ -68,15 +71,9 @@ const (
 
 // plan chooses rows or columns, and sets the units and the pieces.
 func (r *Reducer) plan() {
-	r.pieceCount = 1
 	r.reducedLen, r.resultCount = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
-	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
-	// The axis with the smaller input stride decides, unless it has few elements and not more than the other.
-	if reduced.InStride <= kept.InStride || kept.Size == 1 {
-		r.byRows = reduced.Size >= shortRowAxis || kept.Size < reduced.Size
-	} else {
-		r.byRows = kept.Size < shortKeptAxis && kept.Size <= reduced.Size
-	}
+	r.byRows = r.prefersRows()
+	kept := r.keptAxes[0]
 	grain := max(machine.ReduceGrain/r.fold.weight, minGrain) // wanted number of elements of a chunk
 	r.unitLen = min(max(kept.Size, 1), axes.BlockLen)
 	if r.byRows {
@@ -86,18 +83,33 @@ func (r *Reducer) plan() {
 	r.unitCount = r.unitsPerFastestAxis * axes.Numel(r.keptAxes[1:])
 	unitElements := r.unitLen * max(r.reducedLen, 1)
 	r.unitsPerChunk = max(1, grain/unitElements)
-	r.pieceLen = r.reducedLen
+	r.pieceCount, r.pieceLen = 1, r.reducedLen
 	// If there are too few chunks, and a unit has enough elements for at least two chunks, cut the reduced range.
 	chunks := (r.unitCount + r.unitsPerChunk - 1) / r.unitsPerChunk
 	if r.unitCount > 0 && chunks < minChunks && unitElements >= 2*grain {
-		// Pieces of about grain elements, but at most about maxPieces for all units. Pieces of rows are whole blocks.
-		r.pieceCount = min((unitElements+grain-1)/grain, (maxPieces+r.unitCount-1)/r.unitCount)
-		r.pieceLen = (r.reducedLen + r.pieceCount - 1) / r.pieceCount
-		if r.byRows && r.pieceLen > axes.BlockLen {
-			r.pieceLen = (r.pieceLen + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
-		}
-		r.pieceCount = (r.reducedLen + r.pieceLen - 1) / r.pieceLen
+		r.cutPieces(unitElements, grain)
 	}
+}
+
+// prefersRows reports whether units are computed by rows. The axis with the smaller input stride decides, unless it has
+// few elements and not more than the other.
+func (r *Reducer) prefersRows() bool {
+	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
+	if reduced.InStride <= kept.InStride || kept.Size == 1 {
+		return reduced.Size >= shortRowAxis || kept.Size < reduced.Size
+	}
+	return kept.Size < shortKeptAxis && kept.Size <= reduced.Size
+}
+
+// cutPieces cuts the reduced range into pieces of about grain elements of a unit, but at most about maxPieces for all
+// units. Pieces of rows are whole blocks.
+func (r *Reducer) cutPieces(unitElements, grain int) {
+	r.pieceCount = min((unitElements+grain-1)/grain, (maxPieces+r.unitCount-1)/r.unitCount)
+	r.pieceLen = (r.reducedLen + r.pieceCount - 1) / r.pieceCount
+	if r.byRows && r.pieceLen > axes.BlockLen {
+		r.pieceLen = (r.pieceLen + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
+	}
+	r.pieceCount = (r.reducedLen + r.pieceLen - 1) / r.pieceLen
 }
 
 // Scratch returns the size in bytes of the memory that all chunks of all phases share.
@@ -141,27 +153,43 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 		return err
 	}
 	memory := r.divideMemory(worker)
-	in := ptrs[len(r.outs)]
 	switch {
 	case r.pieceCount == 1:
 		for unit := chunk * r.unitsPerChunk; unit < min((chunk+1)*r.unitsPerChunk, r.unitCount); unit++ {
-			results := r.seekUnit(&memory, unit)
-			r.writeResults(&memory, ptrs, r.reduce(&memory, in, unit, results, 0, r.reducedLen), unit, results)
+			r.reduceUnit(&memory, ptrs, unit)
 		}
 	case phase == 0: // chunk = piece*unitCount + unit
-		unit, piece := chunk%r.unitCount, chunk/r.unitCount
-		results := r.seekUnit(&memory, unit)
-		acc := r.reduce(&memory, in, unit, results, piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen))
-		copy(r.partialMemory(scratch, piece, unit, results), unsafe.Slice((*byte)(acc), results*r.fold.accBytes))
+		r.reducePiece(&memory, ptrs, scratch, chunk%r.unitCount, chunk/r.unitCount)
 	default: // a chunk is a unit
-		results := r.seekUnit(&memory, chunk)
-		r.fold.init(memory.acc, results)
-		for piece := range r.pieceCount {
-			r.fold.merge(memory.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, piece, chunk, results))), results)
-		}
-		r.writeResults(&memory, ptrs, memory.acc, chunk, results)
+		r.mergePieces(&memory, ptrs, scratch, chunk)
 	}
 	return nil
+}
+
+// reduceUnit computes the results of a unit.
+func (r *Reducer) reduceUnit(memory *reduceMemory, ptrs []unsafe.Pointer, unit int) {
+	results := r.seekUnit(memory, unit)
+	acc := r.reduce(memory, ptrs[len(r.outs)], unit, results, 0, r.reducedLen)
+	r.writeResults(memory, ptrs, acc, unit, results)
+}
+
+// reducePiece computes the accumulators of a piece of a unit, and writes them to scratch.
+func (r *Reducer) reducePiece(memory *reduceMemory, ptrs []unsafe.Pointer, scratch []byte, unit, piece int) {
+	results := r.seekUnit(memory, unit)
+	begin, end := piece*r.pieceLen, min((piece+1)*r.pieceLen, r.reducedLen)
+	acc := r.reduce(memory, ptrs[len(r.outs)], unit, results, begin, end)
+	copy(r.partialMemory(scratch, piece, unit, results), unsafe.Slice((*byte)(acc), results*r.fold.accBytes))
+}
+
+// mergePieces merges the accumulators of a unit's pieces in scratch, and writes the results.
+func (r *Reducer) mergePieces(memory *reduceMemory, ptrs []unsafe.Pointer, scratch []byte, unit int) {
+	results := r.seekUnit(memory, unit)
+	r.fold.init(memory.acc, results)
+	for piece := range r.pieceCount {
+		partial := r.partialMemory(scratch, piece, unit, results)
+		r.fold.merge(memory.acc, unsafe.Pointer(unsafe.SliceData(partial)), results)
+	}
+	r.writeResults(memory, ptrs, memory.acc, unit, results)
 }
 
 // checkRun checks the arguments of Run.

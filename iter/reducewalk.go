@@ -7,8 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduceMemory is the working memory of a worker during a chunk. An axis ([axes.Axis]) has the size N and, in bytes,
-// the strides In of the input and Out of the outputs.
+// This file reduces one unit of a [Reducer]: adjacent results along the fastest kept axis. seekUnit moves to the unit,
+// reduce folds its elements into accumulators by rows or by columns, and writeResults computes the results from the
+// accumulators. For the sums of the rows of a 3x100 operand, foldRow is called three times with 100 elements. For the
+// sums of its columns, foldColumns folds three rows into 100 accumulators.
+
+// reduceMemory is the working memory of a worker during a chunk.
 type reduceMemory struct {
 	acc           unsafe.Pointer // an accumulator for each result of a unit
 	upper         unsafe.Pointer // accumulators of the second level (mergeInterval)
@@ -63,11 +67,12 @@ func (r *Reducer) foldRow(memory *reduceMemory, acc, src unsafe.Pointer, begin, 
 	inner := r.reducedAxes[0]
 	memory.reducedWalker.Seek(begin / inner.Size)
 	innerIndex := begin % inner.Size
-	size, filled := r.loader.Size, 0
+	size, filled := r.loader.Size, 0 // filled is the number of elements in the block
+	isContiguous := r.loader.Direct && inner.InStride == size
 	for pos := begin; pos < end; {
 		runLen := min(inner.Size-innerIndex, end-pos)
 		run := unsafe.Add(src, memory.reducedWalker.Offset+innerIndex*inner.InStride)
-		if r.loader.Direct && inner.InStride == size && runLen >= shortRun {
+		if isContiguous && runLen >= shortRun {
 			// A long contiguous run is folded in place, after the elements in the block, which are earlier.
 			if filled > 0 {
 				r.fold.row(acc, memory.block, filled, r.firstPosition+pos-filled)
@@ -77,7 +82,7 @@ func (r *Reducer) foldRow(memory *reduceMemory, acc, src unsafe.Pointer, begin, 
 				r.fold.row(acc, unsafe.Add(run, offset*size), min(axes.BlockLen, runLen-offset), r.firstPosition+pos+offset)
 			}
 		} else {
-			for offset := 0; offset < runLen; {
+			for offset := 0; offset < runLen; { // copy the run to the block, which is folded whenever it is full
 				copied := min(runLen-offset, axes.BlockLen-filled)
 				r.loader.Load(unsafe.Add(memory.block, filled*size), memory.loaderBlock, unsafe.Add(run, offset*inner.InStride),
 					inner.InStride, copied)
@@ -104,7 +109,7 @@ func (r *Reducer) foldColumns(memory *reduceMemory, base unsafe.Pointer, n, begi
 	inner, step := r.reducedAxes[0], r.keptAxes[0].InStride
 	memory.reducedWalker.Seek(begin / inner.Size)
 	innerIndex := begin % inner.Size
-	folded, usesUpper := 0, false
+	folded, usesUpper := 0, false // folded is the number of elements in each accumulator of the first level
 	for pos := begin; pos < end; pos++ {
 		first := unsafe.Add(base, memory.reducedWalker.Offset+innerIndex*inner.InStride)
 		// elems are the elements in place, or copies in memory.block.
@@ -184,4 +189,5 @@ func (g *arena) take(bytes int) unsafe.Pointer {
 // ints returns the next memory as a slice of n integers.
 func (g *arena) ints(n int) []int { return unsafe.Slice((*int)(g.take(n*8)), n) }
 
+// alignUp rounds a number of bytes up to the alignment of the arena.
 func alignUp(n int) int { return (n + tensor.Align - 1) &^ (tensor.Align - 1) }

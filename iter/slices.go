@@ -6,11 +6,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Each function of this file makes a [Kernel] of f, a function over slices. SliceN is for N operands and one result,
-// and SliceNOutM for M results. A, B, C and E are the types of the operands; D, R and S are the types of the results. f
-// gets slices of equal length n, one for each result and operand. It must write every element of its results, and must
-// not retain the slices. The slice of a result may be the slice of an operand with the same element size. The result
-// for an element must not depend on other elements or on n, because the iterator chooses the lengths of blocks.
+// Each function of this file makes a [Kernel] of f, a function over slices. For example, this kernel multiplies:
+//
+//	Slice2(func(dst, a, b []float32) {
+//		for i := range dst {
+//			dst[i] = a[i] * b[i]
+//		}
+//	})
+//
+// SliceN is for N operands and one result, and SliceNOutM for M results. A, B, C and E are the types of the operands; D
+// (destination), R and S are the types of the results.
+//
+// f gets slices of equal length n, one for each result and operand. It must write every element of its results, and
+// must not retain the slices. The slice of a result may be the slice of an operand with the same element size. The
+// result for an element must not depend on other elements or on n, because the iterator chooses the lengths of blocks.
 
 // Slice0 makes a Kernel of a function over slices with no operand: a fill.
 func Slice0[D tensor.Element](f func(dst []D)) Kernel {

@@ -11,10 +11,23 @@ import (
 
 // An operand that a loop cannot use in place is staged. A stager divides an iteration into pieces, which are rectangles
 // of elements. It copies each piece of an input into a block, a small contiguous buffer. It copies the block of an
-// output back to memory. Both copies may convert the elements.
+// output back to memory. Both copies may convert the elements. For each piece of out = f(x, y), where only x is staged:
+//
+//	copy the piece of x to the block of x; call f(piece of out, block of x, piece of y)
 
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
+
+// stager is the state of a walk over the pieces of an iteration with staged operands.
+type stager struct {
+	iterator        *Iterator
+	cursor          *Cursor
+	blockLen        int    // number of elements of a block
+	minRows         int    // minimum number of rows in a piece if an operand is transposed; else 1
+	needsBlocks     bool   // all operands that are not contiguous are staged; if false, only converted operands are staged
+	transposeBuffer []byte // buffer for a block that is transposed before it is converted
+	nonTemporal     bool   // outputs use non-temporal stores
+}
 
 // forBlocks computes range r, which is within the iteration, with a body for contiguous blocks. If passesRows is set
 // (see [Iterator.passesRows]), it calls body for each row in place. Otherwise it copies strided operands to blocks.
@@ -46,20 +59,6 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, passesR
 	})
 }
 
-// passesRows reports whether a block function should be called for single rows in place. Rows are then contiguous
-// in all operands, and so long that copying several rows into a block would be slower.
-func (it *Iterator) passesRows() bool {
-	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
-		return false
-	}
-	for i := range it.operands {
-		if it.walkStrides[i] != it.operands[i].Meta.DType.Size() && it.numel != 1 {
-			return false
-		}
-	}
-	return true
-}
-
 // forConverted is ForRange for an iterator with converted operands.
 func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	operandCount := len(it.operands)
@@ -80,15 +79,18 @@ func (it *Iterator) forConverted(c *Cursor, ptrs []unsafe.Pointer, r Range, loop
 	})
 }
 
-// stager is the state of a walk over the pieces of an iteration with staged operands.
-type stager struct {
-	iterator        *Iterator
-	cursor          *Cursor
-	blockLen        int    // number of elements of a block
-	minRows         int    // minimum number of rows in a piece if an operand is transposed; else 1
-	needsBlocks     bool   // all operands that are not contiguous are staged; if false, only converted operands are staged
-	transposeBuffer []byte // buffer for a block that is transposed before it is converted
-	nonTemporal     bool   // outputs use non-temporal stores
+// passesRows reports whether a block function should be called for single rows in place. Rows are then contiguous
+// in all operands, and so long that copying several rows into a block would be slower.
+func (it *Iterator) passesRows() bool {
+	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
+		return false
+	}
+	for i := range it.operands {
+		if it.walkStrides[i] != it.operands[i].Meta.DType.Size() && it.numel != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // newStager returns the stager of a walk with cursor c.
@@ -167,6 +169,15 @@ func (it *Iterator) isTransposed(i int) bool {
 // transposed operand. A panel thus reads consecutive cache lines.
 const maxPanelPieces = 4
 
+// piece is a rectangle of elements: consecutive elements of consecutive rows.
+type piece struct {
+	firstElem int // index of the first element in each row
+	firstRow  int // index of the first row
+	elems     int // number of elements in each row
+	rows      int // number of rows
+	rowLen    int // elements per whole row of the step
+}
+
 // eachPiece cuts rowCount rows of rowLen elements into pieces, and calls compute for each piece. addrs has the address
 // of the first row in each operand. A piece has pieceRows rows of pieceLen elements, and fits into a block. During the
 // call of compute, s.cursor.ptrs has the addresses of the piece. Pieces are whole rows if possible. If an operand is
@@ -185,9 +196,9 @@ func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 		bottom := min(top+panelRows, rowCount)
 		for firstElem := 0; firstElem < rowLen; firstElem += pieceElems {
 			for j := top; j < bottom; j += rows {
-				part := piece{firstElem: firstElem, firstRow: j, elems: min(pieceElems, rowLen-firstElem),
+				rect := piece{firstElem: firstElem, firstRow: j, elems: min(pieceElems, rowLen-firstElem),
 					rows: min(rows, rowCount-j), rowLen: rowLen}
-				if err := s.runPiece(addrs, part, compute); err != nil {
+				if err := s.runPiece(addrs, rect, compute); err != nil {
 					return err
 				}
 			}
@@ -197,30 +208,21 @@ func (s stager) eachPiece(addrs []unsafe.Pointer, rowLen, rowCount int,
 }
 
 // runPiece loads the inputs of a piece, calls compute and stores the outputs.
-func (s stager) runPiece(addrs []unsafe.Pointer, part piece, compute func(pieceLen, pieceRows int) error) error {
+func (s stager) runPiece(addrs []unsafe.Pointer, rect piece, compute func(pieceLen, pieceRows int) error) error {
 	for i := range addrs {
-		s.loadPiece(i, addrs[i], part)
+		s.loadPiece(i, addrs[i], rect)
 	}
-	if err := compute(part.elems, part.rows); err != nil {
+	if err := compute(rect.elems, rect.rows); err != nil {
 		return err
 	}
 	for i := range s.iterator.outCount {
-		s.storePiece(i, addrs[i], part)
+		s.storePiece(i, addrs[i], rect)
 	}
 	return nil
 }
 
-// piece is a rectangle of elements: consecutive elements of consecutive rows.
-type piece struct {
-	firstElem int // index of the first element in each row
-	firstRow  int // index of the first row
-	elems     int // number of elements in each row
-	rows      int // number of rows
-	rowLen    int // elements per whole row of the step
-}
-
 // isInPlace reports whether the elements of a piece of operand i can be passed without a copy.
-func (s stager) isInPlace(i int, part piece) bool {
+func (s stager) isInPlace(i int, rect piece) bool {
 	operand := &s.iterator.operands[i]
 	if operand.Converted() {
 		return false
@@ -231,8 +233,8 @@ func (s stager) isInPlace(i int, part piece) bool {
 	size := operand.Meta.DType.Size()
 	elemStride, rowStride := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.operands)+i]
 	// The elements of a row are contiguous, and each row begins where the previous one ends.
-	return (elemStride == size || part.elems == 1) &&
-		(part.rows == 1 || rowStride == part.elems*size && part.elems == part.rowLen)
+	return (elemStride == size || rect.elems == 1) &&
+		(rect.rows == 1 || rowStride == rect.elems*size && rect.elems == rect.rowLen)
 }
 
 // block returns the address of the block of operand i.
@@ -242,11 +244,11 @@ func (s stager) block(i int) unsafe.Pointer {
 
 // loadPiece sets s.cursor.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is
 // the address of the operand's block, which is filled for an input.
-func (s stager) loadPiece(i int, base unsafe.Pointer, part piece) {
+func (s stager) loadPiece(i int, base unsafe.Pointer, rect piece) {
 	it, operand := s.iterator, &s.iterator.operands[i]
 	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
-	src := unsafe.Add(base, part.firstElem*elemStride+part.firstRow*rowStride)
-	if s.isInPlace(i, part) {
+	src := unsafe.Add(base, rect.firstElem*elemStride+rect.firstRow*rowStride)
+	if s.isInPlace(i, rect) {
 		s.cursor.ptrs[i] = src
 		return
 	}
@@ -256,7 +258,7 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, part piece) {
 		return
 	}
 	converter := inputConversion(operand)
-	if elemStride == 0 && (rowStride == 0 || part.rows == 1) {
+	if elemStride == 0 && (rowStride == 0 || rect.rows == 1) {
 		// The operand is constant in the block, so the next piece can use the same block. filledFrom is its address.
 		if s.cursor.filledFrom[i] != src {
 			converter.Row(blockAddr, src, converter.DstSize, 0, s.blockLen)
@@ -266,37 +268,38 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, part piece) {
 	}
 	s.cursor.filledFrom[i] = nil
 	if s.minRows > 1 && operand.Converted() && it.isTransposed(i) {
+		// Transpose first, then convert.
 		size := operand.Meta.DType.Size()
 		transposed := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
 		mover := strided.MoverOf(size)
-		mover.CopyBlock(transposed, src, strided.Axis{N: part.elems, Dst: size, Src: elemStride},
-			strided.Axis{N: part.rows, Dst: part.elems * size, Src: rowStride})
-		converter.Row(blockAddr, transposed, converter.DstSize, size, part.elems*part.rows)
+		mover.CopyBlock(transposed, src, strided.Axis{N: rect.elems, Dst: size, Src: elemStride},
+			strided.Axis{N: rect.rows, Dst: rect.elems * size, Src: rowStride})
+		converter.Row(blockAddr, transposed, converter.DstSize, size, rect.elems*rect.rows)
 		return
 	}
-	converter.CopyBlock(blockAddr, src, strided.Axis{N: part.elems, Dst: converter.DstSize, Src: elemStride},
-		strided.Axis{N: part.rows, Dst: part.elems * converter.DstSize, Src: rowStride})
+	converter.CopyBlock(blockAddr, src, strided.Axis{N: rect.elems, Dst: converter.DstSize, Src: elemStride},
+		strided.Axis{N: rect.rows, Dst: rect.elems * converter.DstSize, Src: rowStride})
 }
 
 // storePiece copies the block of output i to memory, unless the output was used in place.
-func (s stager) storePiece(i int, base unsafe.Pointer, part piece) {
-	if s.isInPlace(i, part) {
+func (s stager) storePiece(i int, base unsafe.Pointer, rect piece) {
+	if s.isInPlace(i, rect) {
 		return
 	}
 	it, operand := s.iterator, &s.iterator.operands[i]
 	elemStride, rowStride := it.walkStrides[i], it.walkStrides[len(it.operands)+i]
-	dst := unsafe.Add(base, part.firstElem*elemStride+part.firstRow*rowStride)
+	dst := unsafe.Add(base, rect.firstElem*elemStride+rect.firstRow*rowStride)
 	size := operand.TargetDType.Size()
 	if operand.Cast != tensor.Invalid {
-		roundBlock(operand, s.block(i), part.elems*part.rows)
+		roundBlock(operand, s.block(i), rect.elems*rect.rows)
 	}
 	converter := conversion(operand.Meta.DType, operand.TargetDType)
 	copyBlock := converter.CopyBlock
 	if s.nonTemporal {
 		copyBlock = converter.StreamBlock
 	}
-	copyBlock(dst, s.block(i), strided.Axis{N: part.elems, Dst: elemStride, Src: size},
-		strided.Axis{N: part.rows, Dst: rowStride, Src: part.elems * size})
+	copyBlock(dst, s.block(i), strided.Axis{N: rect.elems, Dst: elemStride, Src: size},
+		strided.Axis{N: rect.rows, Dst: rowStride, Src: rect.elems * size})
 }
 
 // roundBlock rounds n results in a block to operand.Cast. PyTorch computes such results in a temporary of this dtype,

@@ -10,6 +10,10 @@ import (
 // tiles divides an iteration with staged operands into tiles, for the loop of an expression. An operand is staged if
 // the loop cannot use it in place. A tile is a range of indices in each dimension of the walk. For each tile, staged
 // inputs are copied into blocks, the loop computes the tile, and blocks of staged outputs are copied to memory.
+//
+// For example, a row-major float32 matrix of 4096x4096 and its transpose are added. The transpose is staged: it is
+// contiguous along dimension 1 of the walk. Tiles have 256 elements along dimension 0 and 128 along dimension 1, so
+// that a block of the transpose has 128 KiB.
 type tiles struct {
 	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is 0, the
 	// dimension along rows.
@@ -80,15 +84,6 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	return plan
 }
 
-// hasLargeOutput reports whether an output has at least largeOutput bytes.
-func (it *Iterator) hasLargeOutput() bool {
-	bytes := 0
-	for i := range it.outCount {
-		bytes = max(bytes, it.numel*it.operands[i].MemoryDType.Size())
-	}
-	return bytes >= largeOutput
-}
-
 // isOrderFree reports whether elements may be computed in any order, because no output has several elements at one
 // address.
 func (it *Iterator) isOrderFree() bool {
@@ -103,18 +98,6 @@ func (it *Iterator) isOrderFree() bool {
 		}
 	}
 	return true
-}
-
-// smallestStride returns the dimension of the walk with the smallest nonzero stride of operand i, and this stride in
-// bytes.
-func (it *Iterator) smallestStride(i int) (dim, bytes int) {
-	for walkDim, size := range it.walkShape {
-		stride := it.walkStrides[walkDim*len(it.operands)+i]
-		if stride = max(stride, -stride); size > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
-			dim, bytes = walkDim, stride
-		}
-	}
-	return dim, bytes
 }
 
 // findTransposed sets tileDims and contiguousDim: the dimensions along which staged operands have several elements in
@@ -134,17 +117,25 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	}
 }
 
-// sizeRowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several
-// whole rows, or a part of a row.
-func (t *tiles) sizeRowTiles(it *Iterator, elems int) {
-	if len(t.fullTileSize) == 0 {
-		return
+// smallestStride returns the dimension of the walk with the smallest nonzero stride of operand i, and this stride in
+// bytes.
+func (it *Iterator) smallestStride(i int) (dim, bytes int) {
+	for walkDim, size := range it.walkShape {
+		stride := it.walkStrides[walkDim*len(it.operands)+i]
+		if stride = max(stride, -stride); size > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
+			dim, bytes = walkDim, stride
+		}
 	}
-	t.fullTileSize[0] = min(it.walkShape[0], elems)
-	if len(t.fullTileSize) > 1 {
-		t.tileDims = append(t.tileDims, 1)
-		t.fullTileSize[1] = max(1, min(it.walkShape[1], elems/t.fullTileSize[0]))
+	return dim, bytes
+}
+
+// hasLargeOutput reports whether an output has at least largeOutput bytes.
+func (it *Iterator) hasLargeOutput() bool {
+	bytes := 0
+	for i := range it.outCount {
+		bytes = max(bytes, it.numel*it.operands[i].MemoryDType.Size())
 	}
+	return bytes >= largeOutput
 }
 
 // sizeTransposedTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines
@@ -169,19 +160,6 @@ func (t *tiles) sizeTransposedTiles(it *Iterator, elems int) {
 	}
 }
 
-// pieceLength returns the length of the pieces into which a length is cut. The pieces are about equal and have at most
-// limit elements. The length of several pieces is a multiple of 64 elements. All pieces then start at a cache line if
-// the first piece does.
-func pieceLength(length, limit int) int {
-	if length <= limit {
-		return length
-	}
-	pieces := (length + limit - 1) / limit
-	const step = machine.LineBytes
-	// length/pieces, rounded up to a multiple of step.
-	return max(1, min(limit, ((length+pieces-1)/pieces+step-1)/step*step))
-}
-
 // lineElements returns the number of elements in a cache line along a dimension of a tile (an index of tileDims). It is
 // the maximum over the operands that are contiguous along the dimension.
 func (t *tiles) lineElements(it *Iterator, tileDim int) int {
@@ -193,6 +171,19 @@ func (t *tiles) lineElements(it *Iterator, tileDim int) int {
 		}
 	}
 	return elements
+}
+
+// pieceLength returns the length of the pieces into which a length is cut. The pieces are about equal and have at most
+// limit elements. The length of several pieces is a multiple of 64 elements. All pieces then start at a cache line if
+// the first piece does.
+func pieceLength(length, limit int) int {
+	if length <= limit {
+		return length
+	}
+	pieces := (length + limit - 1) / limit
+	const step = machine.LineBytes
+	// length/pieces, rounded up to a multiple of step.
+	return max(1, min(limit, ((length+pieces-1)/pieces+step-1)/step*step))
 }
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
@@ -220,6 +211,19 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 		}
 	}
 	sorted.Func(t.loopOrder, func(a, b int) int { return priority[a] - priority[b] })
+}
+
+// sizeRowTiles sets the tile size for operands that are not transposed. A tile has at most elems elements: several
+// whole rows, or a part of a row.
+func (t *tiles) sizeRowTiles(it *Iterator, elems int) {
+	if len(t.fullTileSize) == 0 {
+		return
+	}
+	t.fullTileSize[0] = min(it.walkShape[0], elems)
+	if len(t.fullTileSize) > 1 {
+		t.tileDims = append(t.tileDims, 1)
+		t.fullTileSize[1] = max(1, min(it.walkShape[1], elems/t.fullTileSize[0]))
+	}
 }
 
 // placeBlocks assigns blocks to staged operands. Padding between blocks prevents distances that are powers of two, with

@@ -27,7 +27,8 @@ type tileState struct {
 
 // tileWalk computes an iteration tile by tile. A staged operand, which the loop cannot use in place, has a block, a
 // small buffer of the worker. The tile of an input is copied to its block before the loop runs, and the tile of an
-// output from its block afterwards. These copies keep the dtype in memory; conversions are part of the loop.
+// output from its block afterwards. These copies keep the dtype in memory; conversions are part of the loop. The type
+// [tiles] chooses the size and the order of tiles.
 type tileWalk struct {
 	*tiles
 	prepared *Prepared
@@ -47,7 +48,7 @@ func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 	if len(c.blockMemory) < p.tiles.totalBlockBytes {
 		c.blockMemory = tensor.NewStorage(p.tiles.totalBlockBytes).Bytes()
 	}
-	return tileWalk{p.tiles, p, c}
+	return tileWalk{tiles: p.tiles, prepared: p, cursor: c}
 }
 
 // walkTiles computes a range that the caller has checked to be in the iteration.
@@ -157,15 +158,17 @@ func (w *tileWalk) setOperand(i int) {
 	}
 	state.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
 	stride := it.operands[i].MemoryDType.Size()
+	isInput := i >= it.outCount
 	for k, d := range w.tileDims {
-		if k > 0 && i >= it.outCount && !w.prepared.joinsRows && it.walkStrides[d*len(it.operands)+i] == 0 {
+		isBroadcast := it.walkStrides[d*len(it.operands)+i] == 0
+		if k > 0 && isInput && isBroadcast && !w.prepared.joinsRows {
 			strides[k] = 0 // the rows are identical, so the block has one of them
 			continue
 		}
 		strides[k] = stride
 		stride *= state.tileSize[d]
 	}
-	if i >= it.outCount && c.filledFrom[i] != state.memoryAddr[i] {
+	if isInput && c.filledFrom[i] != state.memoryAddr[i] {
 		w.moveBlock(i, toBlock)
 		c.filledFrom[i] = state.memoryAddr[i]
 	}

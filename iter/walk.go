@@ -18,6 +18,9 @@ const GrainSize = machine.MoveGrain
 // Range is the run of elements from Begin to End-1 in the order of the walk.
 type Range struct{ Begin, End int }
 
+// All returns the whole range.
+func (it *Iterator) All() Range { return Range{0, it.numel} }
+
 // Loop computes rowCount rows of rowLen elements. ptrs[i] is the address of operand i's first element. strides[i] is
 // the operand's stride in bytes within a row, and strides[len(ptrs)+i] its stride between rows. The loop may modify
 // ptrs. Both slices are valid only during the call. An error ends the walk. [Iterator.ForEach] runs a loop over a whole
@@ -54,21 +57,233 @@ func Rows(f func(ptrs []unsafe.Pointer, strides []int, n int) error) Loop {
 	}
 }
 
+// Cursor holds the state of a walk: counters, addresses, and blocks. A block is a small contiguous buffer to which an
+// operand that cannot be used in place (a staged operand) is copied. The zero value is ready to use. A Cursor is for
+// one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the need of the largest
+// walk; other walks do not allocate.
+type Cursor struct {
+	counter     []int            // index of the current step in each dimension of the walk
+	ptrs        []unsafe.Pointer // addresses passed to loops
+	base        []unsafe.Pointer // addresses of the current step
+	start       []unsafe.Pointer // addresses of the first elements of a part or task
+	strides     []int            // strides in bytes passed to loops
+	blockMemory []byte           // memory of the blocks
+	filledFrom  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
+	loops       loops.State
+	tileState   tileState // state of a walk by tiles, for iterations with transposed operands
+}
+
+// ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
+// first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
+//
+// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns an error
+// of the loop, and an error if the iterator or the loop is nil, the number of addresses is wrong, or an address is nil.
+func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
+	if it == nil {
+		return errNilIterator
+	}
+	var c Cursor
+	return it.ForRange(&c, ptrs, it.All(), loop)
+}
+
+// ForRange walks a range in two-dimensional steps that are as large as possible. Operands whose dtype differs from the
+// loop's are converted block by block. If c is nil, a new Cursor is used. ForRange is as unsafe as [Iterator.ForEach];
+// it also checks the range.
+func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
+	switch {
+	case it == nil:
+		return errNilIterator
+	case loop == nil:
+		return errors.New("iter: the Loop is nil")
+	}
+	if err := it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
+		return err
+	}
+	if c == nil {
+		c = new(Cursor)
+	}
+	if it.Converts() {
+		return it.forConverted(c, ptrs, r, loop)
+	}
+	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
+		return loop(addrs, it.walkStrides[:2*len(it.operands)], rowLen, rowCount)
+	})
+}
+
+// eachStep cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
+// has rowCount rows of rowLen elements. addrs has the address of the step's first element in each operand. In a walk of
+// 3 rows of 4 elements, for example, the range [2, 12) has two steps: one row of 2 elements, and 2 rows of 4.
+func (it *Iterator) eachStep(c *Cursor, base []unsafe.Pointer, r Range,
+	f func(addrs []unsafe.Pointer, rowLen, rowCount int) error) error {
+	operandCount, shape := len(it.operands), it.walkShape
+	c.base = withLen(c.base, operandCount)
+	if it.offsets != nil {
+		base = it.partAddresses(c, base)
+	}
+	if len(shape) <= 1 {
+		for i := range operandCount {
+			c.base[i] = unsafe.Add(base[i], r.Begin*it.walkStrides[i])
+		}
+		return f(c.base, r.End-r.Begin, 1)
+	}
+	c.counter = withLen(c.counter, len(shape))
+	setCounter(shape, c.counter, r.Begin)
+	for position := r.Begin; position < r.End; {
+		for i := range operandCount {
+			offset := 0
+			for d, index := range c.counter {
+				offset += index * it.walkStrides[d*operandCount+i]
+			}
+			c.base[i] = unsafe.Add(base[i], offset)
+		}
+		rowLen, rowCount := maxStep(shape, c.counter, r.End-position)
+		if err := f(c.base, rowLen, rowCount); err != nil {
+			return err
+		}
+		position += rowLen * rowCount
+		advance(shape, c.counter, rowLen, rowCount)
+	}
+	return nil
+}
+
+// maxStep returns the largest step of at most `remaining` elements that starts at the counter. A step is a part of a
+// row, or whole rows (DimCounter::max_2d_step).
+func maxStep(shape, counter []int, remaining int) (rowLen, rowCount int) {
+	rowLen, rowCount = min(shape[0]-counter[0], remaining), 1
+	if rowLen == shape[0] {
+		rowCount = min(shape[1]-counter[1], remaining/shape[0])
+	}
+	return rowLen, rowCount
+}
+
+// setCounter sets the counter to an index of the walk, which is counter[0] + shape[0]*(counter[1] + shape[1]*...). The
+// walk has elements.
+func setCounter(shape, counter []int, index int) {
+	for d, size := range shape {
+		counter[d] = index % size
+		index /= size
+	}
+}
+
+// advance moves the counter beyond a step (DimCounter::increment). A step of several rows advances dimension 1. A step
+// of one row, or of a part of a row, advances dimension 0. A dimension that reaches its size carries 1 to the next.
+func advance(shape, counter []int, rowLen, rowCount int) {
+	d, carry := 0, rowLen
+	if rowCount != 1 {
+		d, carry = 1, rowCount
+	}
+	for ; d < len(shape) && carry > 0; d++ {
+		counter[d] += carry
+		carry = 0
+		if counter[d] >= shape[d] {
+			counter[d] -= shape[d]
+			carry = 1
+		}
+	}
+}
+
+// partAddresses returns the addresses of the operands' first elements in it, which is a part of an iteration. base has
+// the addresses for the whole iteration.
+func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
+	c.start = withLen(c.start, len(base))
+	for i, offset := range it.offsets {
+		c.start[i] = unsafe.Add(base[i], offset)
+	}
+	return c.start
+}
+
+// Step is one step of a walk: N1 rows of N0 elements. The first element has the index Counter.
+type Step struct {
+	Counter []int // index in the coalesced shape
+	N0, N1  int
+}
+
+// Steps returns the steps into which a range is cut, in order. The range is clipped to the iteration.
+func (it *Iterator) Steps(r Range) []Step {
+	shape := it.walkShape
+	r = Range{max(r.Begin, 0), min(r.End, it.numel)}
+	if r.Begin >= r.End {
+		return nil
+	}
+	if len(shape) == 0 {
+		return []Step{{N0: r.End - r.Begin, N1: 1}}
+	}
+	counter := make([]int, len(shape))
+	setCounter(shape, counter, r.Begin)
+	var steps []Step
+	for position := r.Begin; position < r.End; {
+		step := Step{Counter: append([]int(nil), counter...), N0: r.End - position, N1: 1}
+		if len(shape) > 1 {
+			step.N0, step.N1 = maxStep(shape, counter, r.End-position)
+		}
+		steps = append(steps, step)
+		position += step.N0 * step.N1
+		advance(shape, counter, step.N0, step.N1)
+	}
+	return steps
+}
+
+// Chunks returns the number of parallel tasks of grain elements. It depends on shape, strides and grain, never on the
+// number of workers. A grain of 0 or less means [GrainSize]. If an operand is transposed, tasks are enlarged so that
+// rows that share a cache line of the operand are in one task.
+func (it *Iterator) Chunks(grain int) int {
+	if it.numel == 0 {
+		return 0
+	}
+	return (it.numel-1)/it.grainOf(grain) + 1
+}
+
+// Chunk returns the range of task i of [Iterator.Chunks]. It panics if i is out of range.
+func (it *Iterator) Chunk(i, grain int) Range {
+	grain = it.grainOf(grain)
+	begin := i * grain
+	// A fast check that i*grain did not overflow; chunkBegin makes the exact check.
+	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
+		begin = it.chunkBegin(i, grain)
+	}
+	return Range{begin, begin + min(grain, it.numel-begin)}
+}
+
+// chunkBegin returns the index of the first element of task i. It panics if i is out of range, also if i*grain
+// overflows.
+func (it *Iterator) chunkBegin(i, grain int) int {
+	high, begin := bits.Mul64(uint64(i), uint64(grain))
+	if i < 0 || high != 0 || begin >= uint64(it.numel) {
+		panic(fmt.Sprintf("iter: task %d does not exist: the iteration has %d tasks of %d elements", i,
+			it.Chunks(grain), grain))
+	}
+	return int(begin)
+}
+
+// minEnlargedTasks is the minimum number of panels in an iteration whose tasks are enlarged. With fewer tasks, workers
+// would be idle.
+const minEnlargedTasks = 8
+
+// grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain rounded
+// up to a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the
+// operand. grainOf uses the largest panel that fits at least minEnlargedTasks times into the iteration; if there is
+// none, the number is grain.
+func (it *Iterator) grainOf(grain int) int {
+	if grain <= 0 {
+		grain = GrainSize
+	}
+	if it.numel <= grain || len(it.walkShape) < 2 || it.IsReduction() {
+		return grain
+	}
+	rowsPerLine := it.rowsPerLine()
+	for rows := maxPanelPieces * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
+		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
+			return (grain + panel - 1) / panel * panel // grain, rounded up
+		}
+	}
+	return grain
+}
+
 // coalesce sets the walk: the dimensions in the order of the permutation, with adjacent dimensions merged if they are
 // one strided run in all operands (TensorIteratorBase::coalesce_dimensions).
 func (it *Iterator) coalesce() {
 	it.walkShape, it.walkStrides = it.permuted()
 	it.merge()
-}
-
-// stride returns the operand's stride in elements for a dimension of the broadcast shape. It is 0 if the operand is
-// broadcast along the dimension.
-func (it *Iterator) stride(meta *tensor.Meta, dim int) int {
-	operandDim := dim - (len(it.shape) - len(meta.Shape))
-	if operandDim < 0 || meta.Shape[operandDim] == 1 && it.shape[dim] != 1 {
-		return 0
-	}
-	return meta.Strides[operandDim]
 }
 
 // permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
@@ -131,230 +346,14 @@ func mergeDims(shape, strides []int, operandCount int) []int {
 	return shape[:last+1]
 }
 
-// Chunks returns the number of parallel tasks of grain elements. It depends on shape, strides and grain, never on the
-// number of workers. A grain of 0 or less means [GrainSize]. If an operand is transposed, tasks are enlarged so that
-// rows that share a cache line of the operand are in one task.
-func (it *Iterator) Chunks(grain int) int {
-	if it.numel == 0 {
+// stride returns the operand's stride in elements for a dimension of the broadcast shape. It is 0 if the operand is
+// broadcast along the dimension.
+func (it *Iterator) stride(meta *tensor.Meta, dim int) int {
+	operandDim := dim - (len(it.shape) - len(meta.Shape))
+	if operandDim < 0 || meta.Shape[operandDim] == 1 && it.shape[dim] != 1 {
 		return 0
 	}
-	return (it.numel-1)/it.grainOf(grain) + 1
-}
-
-// Chunk returns the range of task i of [Iterator.Chunks]. It panics if i is out of range.
-func (it *Iterator) Chunk(i, grain int) Range {
-	grain = it.grainOf(grain)
-	begin := i * grain
-	// A fast check that i*grain did not overflow; chunkBegin makes the exact check.
-	if uint(i)|uint(grain) > math.MaxInt32 || begin >= it.numel {
-		begin = it.chunkBegin(i, grain)
-	}
-	return Range{begin, begin + min(grain, it.numel-begin)}
-}
-
-// chunkBegin returns the index of the first element of task i. It panics if i is out of range, also if i*grain
-// overflows.
-func (it *Iterator) chunkBegin(i, grain int) int {
-	high, begin := bits.Mul64(uint64(i), uint64(grain))
-	if i < 0 || high != 0 || begin >= uint64(it.numel) {
-		panic(fmt.Sprintf("iter: task %d does not exist: the iteration has %d tasks of %d elements", i,
-			it.Chunks(grain), grain))
-	}
-	return int(begin)
-}
-
-// grainOf returns the number of elements per task. This number is grain or, if an operand is transposed, grain rounded
-// up to a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the
-// operand. grainOf uses the largest panel that fits at least minEnlargedTasks times into the iteration; if there is
-// none, the number is grain.
-func (it *Iterator) grainOf(grain int) int {
-	if grain <= 0 {
-		grain = GrainSize
-	}
-	if it.numel <= grain || len(it.walkShape) < 2 || it.IsReduction() {
-		return grain
-	}
-	rowsPerLine := it.rowsPerLine()
-	for rows := maxPanelPieces * rowsPerLine; rows >= rowsPerLine && rowsPerLine > 1; rows /= 2 {
-		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
-			return (grain + panel - 1) / panel * panel // grain, rounded up
-		}
-	}
-	return grain
-}
-
-// minEnlargedTasks is the minimum number of panels in an iteration whose tasks are enlarged. With fewer tasks, workers
-// would be idle.
-const minEnlargedTasks = 8
-
-// All returns the whole range.
-func (it *Iterator) All() Range { return Range{0, it.numel} }
-
-// Cursor holds the state of a walk: counters, addresses, and blocks. A block is a small contiguous buffer to which an
-// operand that cannot be used in place (a staged operand) is copied. The zero value is ready to use. A Cursor is for
-// one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the need of the largest
-// walk; other walks do not allocate.
-type Cursor struct {
-	counter     []int            // index of the current step in each dimension of the walk
-	ptrs        []unsafe.Pointer // addresses passed to loops
-	base        []unsafe.Pointer // addresses of the current step
-	start       []unsafe.Pointer // addresses of the first elements of a part or task
-	strides     []int            // strides in bytes passed to loops
-	blockMemory []byte           // memory of the blocks
-	filledFrom  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
-	loops       loops.State
-	tileState   tileState // state of a walk by tiles, for iterations with transposed operands
-}
-
-// ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
-// first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
-//
-// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns an error
-// of the loop, and an error if the iterator or the loop is nil, the number of addresses is wrong, or an address is nil.
-func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
-	if it == nil {
-		return errNilIterator
-	}
-	var c Cursor
-	return it.ForRange(&c, ptrs, it.All(), loop)
-}
-
-// ForRange walks a range in two-dimensional steps that are as large as possible. Operands whose dtype differs from the
-// loop's are converted block by block. If c is nil, a new Cursor is used. ForRange is as unsafe as [Iterator.ForEach];
-// it also checks the range.
-func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
-	switch {
-	case it == nil:
-		return errNilIterator
-	case loop == nil:
-		return errors.New("iter: the Loop is nil")
-	}
-	if err := it.checkWalk(ptrs, r); err != nil || r.Begin == r.End {
-		return err
-	}
-	if c == nil {
-		c = new(Cursor)
-	}
-	if it.Converts() {
-		return it.forConverted(c, ptrs, r, loop)
-	}
-	return it.eachStep(c, ptrs, r, func(addrs []unsafe.Pointer, rowLen, rowCount int) error {
-		return loop(addrs, it.walkStrides[:2*len(it.operands)], rowLen, rowCount)
-	})
-}
-
-// eachStep cuts a range into the largest possible steps and calls f for each step (DimCounter, serial_for_each). A step
-// has rowCount rows of rowLen elements. addrs has the address of the step's first element in each operand.
-func (it *Iterator) eachStep(c *Cursor, base []unsafe.Pointer, r Range,
-	f func(addrs []unsafe.Pointer, rowLen, rowCount int) error) error {
-	operandCount, shape := len(it.operands), it.walkShape
-	c.base = withLen(c.base, operandCount)
-	if it.offsets != nil {
-		base = it.partAddresses(c, base)
-	}
-	if len(shape) <= 1 {
-		for i := range operandCount {
-			c.base[i] = unsafe.Add(base[i], r.Begin*it.walkStrides[i])
-		}
-		return f(c.base, r.End-r.Begin, 1)
-	}
-	// The counter is the index r.Begin: counter[0] + shape[0]*(counter[1] + shape[1]*...).
-	c.counter = withLen(c.counter, len(shape))
-	remaining := r.Begin
-	for d, size := range shape {
-		c.counter[d] = remaining % size
-		remaining /= size
-	}
-	for position := r.Begin; position < r.End; {
-		for i := range operandCount {
-			offset := 0
-			for d, index := range c.counter {
-				offset += index * it.walkStrides[d*operandCount+i]
-			}
-			c.base[i] = unsafe.Add(base[i], offset)
-		}
-		rowLen, rowCount := maxStep(shape, c.counter, r.End-position)
-		if err := f(c.base, rowLen, rowCount); err != nil {
-			return err
-		}
-		position += rowLen * rowCount
-		advance(shape, c.counter, rowLen, rowCount)
-	}
-	return nil
-}
-
-// partAddresses returns the addresses of the operands' first elements in it, which is a part of an iteration. base has
-// the addresses for the whole iteration.
-func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
-	c.start = withLen(c.start, len(base))
-	for i, offset := range it.offsets {
-		c.start[i] = unsafe.Add(base[i], offset)
-	}
-	return c.start
-}
-
-// maxStep returns the largest step of at most `remaining` elements that starts at the counter. A step is a part of a
-// row, or whole rows (DimCounter::max_2d_step).
-func maxStep(shape, counter []int, remaining int) (rowLen, rowCount int) {
-	rowLen, rowCount = min(shape[0]-counter[0], remaining), 1
-	if rowLen == shape[0] {
-		rowCount = min(shape[1]-counter[1], remaining/shape[0])
-	}
-	return rowLen, rowCount
-}
-
-// advance moves the counter beyond a step (DimCounter::increment). A step of several rows advances dimension 1. A step
-// of one row, or of a part of a row, advances dimension 0. A dimension that reaches its size carries 1 to the next.
-func advance(shape, counter []int, rowLen, rowCount int) {
-	d, carry := 0, rowLen
-	if rowCount != 1 {
-		d, carry = 1, rowCount
-	}
-	for ; d < len(shape) && carry > 0; d++ {
-		counter[d] += carry
-		carry = 0
-		if counter[d] >= shape[d] {
-			counter[d] -= shape[d]
-			carry = 1
-		}
-	}
-}
-
-// Step is one step of a walk: N1 rows of N0 elements. The first element has the index Counter.
-type Step struct {
-	Counter []int // index in the coalesced shape
-	N0, N1  int
-}
-
-// Steps returns the steps into which a range is cut, in order. The range is clipped to the iteration.
-func (it *Iterator) Steps(r Range) []Step {
-	shape := it.walkShape
-	r = Range{max(r.Begin, 0), min(r.End, it.numel)}
-	if r.Begin >= r.End {
-		return nil
-	}
-	if len(shape) == 0 {
-		return []Step{{N0: r.End - r.Begin, N1: 1}}
-	}
-	counter := make([]int, len(shape))
-	remaining := r.Begin
-	for d, size := range shape {
-		if size > 0 {
-			counter[d] = remaining % size
-			remaining /= size
-		}
-	}
-	var steps []Step
-	for position := r.Begin; position < r.End; {
-		step := Step{Counter: append([]int(nil), counter...), N0: r.End - position, N1: 1}
-		if len(shape) > 1 {
-			step.N0, step.N1 = maxStep(shape, counter, r.End-position)
-		}
-		steps = append(steps, step)
-		position += step.N0 * step.N1
-		advance(shape, counter, step.N0, step.N1)
-	}
-	return steps
+	return meta.Strides[operandDim]
 }
 
 // withLen returns a slice of length n. It reuses the memory of s if that is large enough.

@@ -62,10 +62,6 @@ func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
 		return nil, fmt.Errorf("%s: %w", name, notArchiveError(source, size, err))
 	}
 	archive := &Archive{path: name, entries: make(map[string]*zip.File, len(directory.File))}
-	type span struct {
-		start, end int64
-		name       string
-	}
 	spans := make([]span, 0, len(directory.File))
 	for _, entry := range directory.File {
 		if strings.HasSuffix(entry.Name, "/") {
@@ -75,25 +71,47 @@ func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
 		if archive.entries[key] != nil {
 			return nil, fmt.Errorf("%s: duplicate entry %q", name, key)
 		}
-		start, err := entry.DataOffset()
+		entrySpan, err := spanOf(entry, key, size)
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %q: %w", name, key, offsetError(err))
+			return nil, fmt.Errorf("%s: entry %q: %w", name, key, err)
 		}
-		if entry.CompressedSize64 > uint64(size) || start > size-int64(entry.CompressedSize64) {
-			return nil, fmt.Errorf("%s: entry %q: %d bytes at %d reach past the end of the file", name, key,
-				entry.CompressedSize64, start)
-		}
-		spans = append(spans, span{start, start + int64(entry.CompressedSize64), key})
+		spans = append(spans, entrySpan)
 		archive.entries[key] = entry
 		archive.names = append(archive.names, key)
 	}
+	if err := checkOverlap(spans); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return archive, nil
+}
+
+// span is the range of the bytes of an entry in the file.
+type span struct {
+	start, end int64
+	key        string // of the entry
+}
+
+// spanOf returns the span of an entry, or an error if it exceeds the size of the file.
+func spanOf(entry *zip.File, key string, fileSize int64) (span, error) {
+	start, err := entry.DataOffset()
+	if err != nil {
+		return span{}, offsetError(err)
+	}
+	if entry.CompressedSize64 > uint64(fileSize) || start > fileSize-int64(entry.CompressedSize64) {
+		return span{}, fmt.Errorf("%d bytes at %d reach past the end of the file", entry.CompressedSize64, start)
+	}
+	return span{start, start + int64(entry.CompressedSize64), key}, nil
+}
+
+// checkOverlap returns an error if two entries have a byte in common. It sorts the spans.
+func checkOverlap(spans []span) error {
 	sorted.Func(spans, func(x, y span) int { return int(x.start - y.start) })
 	for i := 1; i < len(spans); i++ {
 		if spans[i].start < spans[i-1].end {
-			return nil, fmt.Errorf("%s: entries %q and %q overlap", name, spans[i-1].name, spans[i].name)
+			return fmt.Errorf("entries %q and %q overlap", spans[i-1].key, spans[i].key)
 		}
 	}
-	return archive, nil
+	return nil
 }
 
 // Names returns the keys in the order of the archive, without ".npy", in a fresh slice.

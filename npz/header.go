@@ -41,14 +41,17 @@ func codeOf(dtype tensor.DType) string {
 	return "u2" // the bits of bfloat16, the only dtype without a code
 }
 
-// header is the parsed header of an .npy file.
+// header is the parsed header of an .npy file: a Python dictionary, such as
+//
+//	{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+//
+// The key descr has the byte order and the type code of the elements.
 type header struct {
-	dtype     tensor.DType
-	byteOrder byte // '<': little-endian; '>': big-endian; '|' and '=': no conversion is needed
-
+	dtype         tensor.DType
+	byteOrder     byte // '<': little-endian; '>': big-endian; '|' and '=': no conversion is needed
+	width         int  // the number of characters of each string; 0 for an array of numbers
 	isColumnMajor bool
 	shape         []int
-	width         int // the number of characters of each string; 0 for an array of numbers
 }
 
 // meta returns the array's meta, with column-major strides for column-major data. For an array of strings, the last
@@ -73,8 +76,8 @@ func (h header) meta() (tensor.Meta, error) {
 // occurs once, in any order.
 func parseHeader(text string) (h header, err error) {
 	p := &parser{remaining: text}
-	p.expect('{')
 	hasKey := map[string]bool{}
+	p.expect('{')
 	for p.err == nil && !p.skip('}') {
 		key := p.quoted()
 		p.expect(':')
@@ -118,6 +121,7 @@ type parser struct {
 	err       error
 }
 
+// fail sets err, unless an earlier error is set.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("header: "+format, args...)
@@ -134,6 +138,7 @@ func (p *parser) skip(c byte) bool {
 	return true
 }
 
+// expect drops white space and byte c, which must be next.
 func (p *parser) expect(c byte) {
 	if p.err == nil && !p.skip(c) {
 		p.fail("want %q before %.20q", c, p.remaining)
@@ -148,9 +153,9 @@ func (p *parser) quoted() string {
 	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	if p.remaining != "" && (p.remaining[0] == '\'' || p.remaining[0] == '"') {
 		if end := strings.IndexByte(p.remaining[1:], p.remaining[0]); end >= 0 {
-			s := p.remaining[1 : end+1]
+			text := p.remaining[1 : end+1]
 			p.remaining = p.remaining[end+2:]
-			return s
+			return text
 		}
 	}
 	p.fail("want a string before %.20q", p.remaining)
@@ -163,23 +168,25 @@ func (p *parser) descr() (dtype tensor.DType, byteOrder byte, width int) {
 	if strings.HasPrefix(p.remaining, "[") {
 		p.fail("arrays of records are not supported")
 	}
-	s := p.quoted()
+	text := p.quoted() // for example "<f4", or "<U10" for strings of 10 characters
 	if p.err != nil {
 		return tensor.Invalid, 0, 0
 	}
-	if len(s) > 1 && strings.IndexByte("<>|=", s[0]) >= 0 {
-		if dtype, ok := typeCodes[s[1:]]; ok {
-			return dtype, s[0], 0
+	if len(text) > 1 && strings.IndexByte("<>|=", text[0]) >= 0 {
+		byteOrder, code := text[0], text[1:]
+		if dtype, ok := typeCodes[code]; ok {
+			return dtype, byteOrder, 0
 		}
-		width, err := strconv.Atoi(s[2:])
-		if dtype, ok := characterCodes[s[1]]; ok && err == nil && width > 0 {
-			return dtype, s[0], width
+		width, err := strconv.Atoi(code[1:])
+		if dtype, ok := characterCodes[code[0]]; ok && err == nil && width > 0 {
+			return dtype, byteOrder, width
 		}
 	}
-	p.fail("unsupported dtype %.20q", s)
+	p.fail("unsupported dtype %.20q", text)
 	return tensor.Invalid, 0, 0
 }
 
+// boolean reads True or False.
 func (p *parser) boolean() bool {
 	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	for _, word := range []string{"True", "False"} {
@@ -194,7 +201,7 @@ func (p *parser) boolean() bool {
 
 // tuple reads a tuple of sizes. As in Python, a tuple of one element needs a comma after it.
 func (p *parser) tuple() []int {
-	out := []int{}
+	sizes := []int{}
 	p.expect('(')
 	hasComma := true // after the previous element
 	for p.err == nil && !p.skip(')') {
@@ -202,16 +209,16 @@ func (p *parser) tuple() []int {
 			p.fail("want a comma before %.20q", p.remaining)
 			break
 		}
-		out = append(out, p.size())
+		sizes = append(sizes, p.size())
 		hasComma = p.skip(',')
-		if len(out) > maxRank {
+		if len(sizes) > maxRank {
 			p.fail("more than %d dimensions", maxRank)
 		}
 	}
-	if len(out) == 1 && !hasComma {
+	if len(sizes) == 1 && !hasComma {
 		p.fail("shape is a number, not a tuple")
 	}
-	return out
+	return sizes
 }
 
 // size reads a non-negative integer. It accepts the suffix L of Python 2.
@@ -241,22 +248,23 @@ func encodeHeader(code string, itemBytes int, shape []int) []byte {
 	case bigEndian:
 		order = ">"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, code)
+	var dictionary strings.Builder
+	fmt.Fprintf(&dictionary, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, code)
 	for i, size := range shape {
 		if i > 0 {
-			b.WriteString(", ")
+			dictionary.WriteString(", ")
 		}
-		b.WriteString(strconv.Itoa(size))
+		dictionary.WriteString(strconv.Itoa(size))
 	}
 	if len(shape) == 1 {
-		b.WriteByte(',')
+		dictionary.WriteByte(',')
 	}
-	b.WriteString("), }")
+	dictionary.WriteString("), }")
 	// Version 1 stores the length in two bytes, enough for maxRank sizes. A newline ends the text.
-	const preambleBytes = 10                      // magic, version and length
-	blankCount := 63 - (preambleBytes+b.Len())%64 // 63: the newline is one byte
-	text := b.String() + strings.Repeat(" ", blankCount) + "\n"
-	out := append([]byte(magic), 1, 0, byte(len(text)), byte(len(text)>>8))
-	return append(out, text...)
+	const preambleBytes = 10                               // magic, version and length
+	blankCount := 63 - (preambleBytes+dictionary.Len())%64 // 63: the newline is one byte
+	text := dictionary.String() + strings.Repeat(" ", blankCount) + "\n"
+	const majorVersion, minorVersion = 1, 0
+	encoded := append([]byte(magic), majorVersion, minorVersion, byte(len(text)), byte(len(text)>>8))
+	return append(encoded, text...)
 }

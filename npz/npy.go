@@ -12,8 +12,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// An .npy array has these parts, with integers in little-endian order:
+//
+//	magic           6 bytes
+//	version         2 bytes: major and minor
+//	text length     2 bytes in version 1, else 4 bytes
+//	text            a Python dict, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+//	elements        in row-major or column-major order
 const magic = "\x93NUMPY"
 
+// bigEndian is whether this machine is big-endian.
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
@@ -116,16 +124,13 @@ func readHeader(reader io.Reader, size int64) (head header, start int64, err err
 		}
 		return head, 0, errors.New("not an .npy array: wrong magic")
 	}
-	lengthBytes := 4
-	switch fixed[6] {
-	case 1:
-		lengthBytes = 2
-	case 2, 3:
-	default:
-		return head, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
+	major, minor := fixed[6], fixed[7]
+	if major < 1 || major > 3 || minor != 0 {
+		return head, 0, fmt.Errorf("unknown .npy version %d.%d", major, minor)
 	}
-	if fixed[7] != 0 {
-		return head, 0, fmt.Errorf("unknown .npy version %d.%d", fixed[6], fixed[7])
+	lengthBytes := 4
+	if major == 1 {
+		lengthBytes = 2
 	}
 	if err := readAll(reader, fixed[8:8+lengthBytes]); err != nil {
 		return head, 0, err
@@ -189,7 +194,8 @@ func toNative(data []byte, head header) {
 		}
 		return
 	}
-	if head.byteOrder != '<' && head.byteOrder != '>' || (head.byteOrder == '>') == bigEndian {
+	isBigEndian, hasOrder := head.byteOrder == '>', head.byteOrder == '<' || head.byteOrder == '>'
+	if !hasOrder || isBigEndian == bigEndian {
 		return
 	}
 	numberBytes := head.dtype.Size()

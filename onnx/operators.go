@@ -14,7 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx".
+// Operators maps domains and operator names to converters. The default domain is "" or "ai.onnx". For example, an
+// operator Swish of a domain that equals the op silu is imported with
+//
+//	onnx.Operators{"com.example": {"Swish": onnx.As("silu")}}
 type Operators map[string]map[string]Converter
 
 // Converter converts a node of an operator, and returns the values of the node's outputs. Unused outputs at the end may

@@ -15,8 +15,9 @@ import (
 //
 // A space (see [space]) is the shape over which a node iterates, and the mask of its reduced dimensions.
 //
-// Example: a norm and another node read the sum of n's result and a further value, so the sum is stored. If the step of
-// n computes the sum, the result of n is never stored.
+// Example: n is a matrix product, s = n + x, and a norm and another node read s. The group is [s, norm]. Because s must
+// be stored for the other node, the prefix [s] becomes the epilogue of n: the step of n stores s, and the result of n
+// is never stored. The norm remains in its group and reads s.
 func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
 	prefixNodes := g.prefixOf(group, v)
@@ -28,18 +29,8 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 	}
 	epilogue := &nodeGroup{nodes: prefixNodes, position: g.positions.At(prefixNodes[0].Out[0]),
 		space: space{shape: v.Meta.Shape}}
-	for _, member := range append(slices.Clone(prefixNodes), n) {
-		for _, a := range member.In {
-			if operand := a.Value; a.Kind == graph.TensorArg && operand.Node != nil && operand.Node != n &&
-				!slices.Contains(prefixNodes, operand.Node) && g.position(operand.Node) >= epilogue.position {
-				return nil, fmt.Sprintf("%s needs %s earlier", member.Name, operand.Name)
-			}
-		}
-	}
-	for _, reader := range g.uses.readers.At(v) {
-		if !slices.Contains(prefixNodes, reader) && g.position(reader) <= epilogue.position {
-			return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
-		}
+	if why := g.whyOutOfOrder(epilogue, n); why != "" {
+		return nil, why
 	}
 	if err := g.fuser.CheckAnchor(n); err != nil {
 		return nil, n.Name + " " + err.Error()
@@ -57,8 +48,30 @@ func (g *grouper) splitPrefix(group *nodeGroup, n *graph.Node) (*nodeGroup, stri
 	return epilogue, ""
 }
 
+// whyOutOfOrder returns the reason why a step of node n and an epilogue cannot be at the position of the epilogue: an
+// operand is computed later, or the result of n is read earlier. It returns "" if there is no reason.
+func (g *grouper) whyOutOfOrder(epilogue *nodeGroup, n *graph.Node) string {
+	isInStep := func(other *graph.Node) bool { return other == n || slices.Contains(epilogue.nodes, other) }
+	for _, member := range append(slices.Clone(epilogue.nodes), n) {
+		for _, a := range member.In {
+			if a.Kind != graph.TensorArg || a.Value.Node == nil || isInStep(a.Value.Node) {
+				continue
+			}
+			if g.position(a.Value.Node) >= epilogue.position {
+				return fmt.Sprintf("%s needs %s earlier", member.Name, a.Value.Name)
+			}
+		}
+	}
+	for _, reader := range g.uses.readers.At(n.Out[0]) {
+		if !slices.Contains(epilogue.nodes, reader) && g.position(reader) <= epilogue.position {
+			return fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
+		}
+	}
+	return ""
+}
+
 // prefixOf returns the pointwise nodes of a group that depend on v but on no row reduction of the group. The nodes are
-// in the order of the graph.
+// in reverse order, as in [nodeGroup].
 func (g *grouper) prefixOf(group *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
 	dependentValues := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
 	for _, member := range slices.Backward(group.nodes) {

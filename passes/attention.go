@@ -14,30 +14,23 @@ import (
 
 // joinAttentions groups the nodes of each attention. An attention begins with a matrix product of query and key, whose
 // result is called the scores. Then come operations on the rows of the scores (scale, mask, softmax), and last a matrix
-// product of their result and the value. The fused step computes a block of rows at a time and never stores the full
-// matrix of scores.
+// product of their result and the value:
+//
+//	scores = matmul(q, kᵀ); scaled = mul(scores, 0.125); weights = softmax(scaled); y = matmul(weights, v)
+//
+// The fused step computes a block of rows at a time and never stores the full matrix of scores.
 func (g *grouper) joinAttentions() {
 	attentionCount := 0
 	for i, n := range g.plan.Graph.Nodes {
 		interrupt.Check(g.plan.ctx)
-		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
-			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // a product with a weight is no attention
+		if !mayEndAttention(n) {
 			continue
 		}
 		nodes, hasReduction := g.betweenProducts(n)
 		if len(nodes) < 3 || !hasReduction { // at least two products and the softmax
 			continue
 		}
-		why := g.whyNoAttention(nodes)
-		if why == "" && g.costLessOnDevice(nodes) {
-			why = "is split, because its nodes cost less on the device"
-		}
-		if why == "" {
-			if err := g.fuser.CheckAttention(nodes); err != nil {
-				why = err.Error()
-			}
-		}
-		if why != "" {
+		if why := g.whyNoAttention(nodes); why != "" {
 			g.plan.Unfused = append(g.plan.Unfused, Unfused{nodes[0].Name, n.Name, "as an attention it " + why})
 			continue
 		}
@@ -46,6 +39,94 @@ func (g *grouper) joinAttentions() {
 		attentionCount++
 	}
 	g.plan.Note("%s", countText(attentionCount, "attention", "attentions"))
+}
+
+// mayEndAttention reports whether a node is a matrix product of two values. A product with a weight ends no attention.
+func mayEndAttention(n *graph.Node) bool {
+	return n.Op != nil && fusion.Attends(n.Op) && len(n.Out) == 1 && len(n.In) == 2 &&
+		n.In[0].Kind == graph.TensorArg && n.In[1].Kind == graph.TensorArg && n.In[1].Value.Const == nil
+}
+
+// betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
+// product, the nodes between the two products, and n. hasReduction reports whether a node between them reduces rows,
+// and the first operand of n depends on the first product.
+func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
+	firstProduct, visited := g.firstProductOf(n)
+	if firstProduct == nil {
+		return nil, false
+	}
+	// The nodes between are the visited nodes that depend on the first product.
+	nodes = []*graph.Node{firstProduct}
+	selected := map[*graph.Node]bool{firstProduct: true}
+	readsSelected := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && selected[a.Value.Node] }
+	for _, candidate := range g.plan.Graph.Nodes[g.positions.At(firstProduct.Out[0])+1 : g.positions.At(n.Out[0])] {
+		if visited[candidate] && slices.ContainsFunc(candidate.In, readsSelected) {
+			selected[candidate] = true
+			nodes = append(nodes, candidate)
+			hasReduction = hasReduction || candidate.Op.Rows != nil
+		}
+	}
+	return append(nodes, n), hasReduction && selected[n.In[0].Value.Node]
+}
+
+// firstProductOf searches for the first product of an attention that ends with product n. It searches backwards from
+// the first operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most, and returns
+// these nodes as visited. If it reaches several products, it returns the last one in the graph.
+func (g *grouper) firstProductOf(n *graph.Node) (firstProduct *graph.Node, visited map[*graph.Node]bool) {
+	visited = map[*graph.Node]bool{}
+	queue := []*graph.Node{n.In[0].Value.Node}
+	for len(queue) > 0 && len(visited) <= maxGroup {
+		next := queue[0]
+		queue = queue[1:]
+		switch {
+		case next == nil || next.Op == nil || visited[next] || len(next.Out) != 1 || g.group(next) != nil:
+			continue
+		case fusion.Attends(next.Op):
+			if firstProduct == nil || g.positions.At(next.Out[0]) > g.positions.At(firstProduct.Out[0]) {
+				firstProduct = next
+			}
+			continue
+		case !isCandidate(next) && next.Out[0].Alias == nil:
+			continue
+		}
+		visited[next] = true
+		for _, a := range next.In {
+			if a.Kind == graph.TensorArg {
+				queue = append(queue, a.Value.Node)
+			}
+		}
+	}
+	return firstProduct, visited
+}
+
+// whyNoAttention returns the reason why nodes do not become one attention: an intermediate value is read by other
+// nodes, a node is pinned, the nodes cost less on the device, or the fused step does not support them. It returns "" if
+// there is no reason.
+func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
+	for _, member := range nodes[:len(nodes)-1] {
+		for _, v := range member.Out {
+			if g.uses.isOutput[v] {
+				return fmt.Sprintf("would not store %q, which is an output", v.Name)
+			}
+			for _, reader := range g.uses.readers.At(v) {
+				if !slices.Contains(nodes, reader) {
+					return fmt.Sprintf("would not store %q, which %s reads", v.Name, reader.Name)
+				}
+			}
+		}
+	}
+	for _, member := range nodes {
+		if member.Pin != (graph.Pin{}) {
+			return fmt.Sprintf("would lose the pin of %s", member.Name)
+		}
+	}
+	if g.costLessOnDevice(nodes) {
+		return "is split, because its nodes cost less on the device"
+	}
+	if err := g.fuser.CheckAttention(nodes); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // costLessOnDevice reports whether the device has a kernel for each node, and all nodes cost less there than on the
@@ -104,75 +185,6 @@ func (g *grouper) addAttention(nodes []*graph.Node, position int) {
 	}
 	g.unfused[nodes[0]] = "it is the last node of an attention"
 	g.groups = append(g.groups, group)
-}
-
-// betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the first
-// product, the nodes between the two products, and n. To find the first product, it searches backwards from the first
-// operand of n through pointwise nodes, row reductions and views, about maxGroup nodes at most. If it reaches several
-// products, it takes the last one in the graph. The nodes between are the visited nodes that depend on this product.
-// hasReduction reports whether one of them reduces rows, and the first operand of n depends on the first product.
-func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, hasReduction bool) {
-	// Search backwards from the first operand of n for the first product.
-	var firstProduct *graph.Node
-	visited, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
-	for len(queue) > 0 && len(visited) <= maxGroup {
-		next := queue[0]
-		queue = queue[1:]
-		switch {
-		case next == nil || next.Op == nil || visited[next] || len(next.Out) != 1 || g.group(next) != nil:
-			continue
-		case fusion.Attends(next.Op):
-			if firstProduct == nil || g.positions.At(next.Out[0]) > g.positions.At(firstProduct.Out[0]) {
-				firstProduct = next
-			}
-			continue
-		case !isCandidate(next) && next.Out[0].Alias == nil:
-			continue
-		}
-		visited[next] = true
-		for _, a := range next.In {
-			if a.Kind == graph.TensorArg {
-				queue = append(queue, a.Value.Node)
-			}
-		}
-	}
-	if firstProduct == nil {
-		return nil, false
-	}
-	// Select the visited nodes that depend on the first product.
-	nodes = []*graph.Node{firstProduct}
-	selected := map[*graph.Node]bool{firstProduct: true}
-	for _, candidate := range g.plan.Graph.Nodes[g.positions.At(firstProduct.Out[0])+1 : g.positions.At(n.Out[0])] {
-		if visited[candidate] && slices.ContainsFunc(candidate.In, func(a graph.Arg) bool {
-			return a.Kind == graph.TensorArg && selected[a.Value.Node]
-		}) {
-			selected[candidate], nodes, hasReduction = true, append(nodes, candidate), hasReduction || candidate.Op.Rows != nil
-		}
-	}
-	return append(nodes, n), hasReduction && selected[n.In[0].Value.Node]
-}
-
-// whyNoAttention returns the reason why nodes cannot be one attention: an intermediate value is read by other nodes,
-// or a node is pinned. It returns "" if the nodes can be one attention.
-func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
-	for _, member := range nodes[:len(nodes)-1] {
-		for _, v := range member.Out {
-			if g.uses.isOutput[v] {
-				return fmt.Sprintf("would not store %q, which is an output", v.Name)
-			}
-			for _, reader := range g.uses.readers.At(v) {
-				if !slices.Contains(nodes, reader) {
-					return fmt.Sprintf("would not store %q, which %s reads", v.Name, reader.Name)
-				}
-			}
-		}
-	}
-	for _, member := range nodes {
-		if member.Pin != (graph.Pin{}) {
-			return fmt.Sprintf("would lose the pin of %s", member.Name)
-		}
-	}
-	return ""
 }
 
 // checkAttention returns an error if the nodes of a recorded attention cannot be an attention at the current sizes. If

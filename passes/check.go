@@ -40,7 +40,10 @@ func (u Unchecked) String() string {
 	return fmt.Sprintf("the values of %s were not checked: node %q (%s): %s", quotedList(u.Outputs), u.Node, u.Op, u.Why)
 }
 
-// checker compares the outputs of the graph after each pass with the outputs before the first pass.
+// checker compares the outputs of the graph after each pass with the outputs before the first pass. newChecker
+// evaluates the original graph on generated inputs, and checkAfter the graph after a pass, both with the reference
+// implementations of the ops. A pass that fuses x*2+1, for example, must not change one bit of the outputs; a pass that
+// declares [Pass.Rounds] may change them within a tolerance.
 type checker struct {
 	inputs          map[string]*tensor.Tensor
 	expectedOutputs map[string]*tensor.Tensor // by name of the output, without outputs that cannot be evaluated
@@ -299,8 +302,7 @@ var tolerance = map[tensor.DType]float64{
 
 // compareResults returns an error if two results differ by more than the pass permits. A pass without Rounds permits no
 // difference, a pass with Rounds permits differences within the tolerance. If the pass also has ChangesQuantized, the
-// permitted difference is at least a twentieth of the largest wanted value (values above the largest float32 do not
-// count), and at least 1 for dtypes of one byte.
+// permitted difference is at least quantizedTolerance.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("the result is %v, want %v", got.Meta, want.Meta)
@@ -309,13 +311,8 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(complexMeta))
 	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(complexMeta))
 	relative, absolute := tolerance[got.DType], 0.0
-	for i := range wantElements {
-		if pass.ChangesQuantized && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {
-			absolute = max(absolute, cmplx.Abs(wantElements[i])/20)
-		}
-	}
-	if pass.ChangesQuantized && got.DType.Size() == 1 {
-		absolute = max(absolute, 1)
+	if pass.ChangesQuantized {
+		absolute = quantizedTolerance(wantElements, got.DType)
 	}
 	for i, wantElement := range wantElements {
 		gotElement := gotElements[i]
@@ -326,6 +323,21 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 		}
 	}
 	return nil
+}
+
+// quantizedTolerance returns the difference that a changed quantization may cause: a twentieth of the largest wanted
+// value (values above the largest float32 do not count), and at least 1 for dtypes of one byte.
+func quantizedTolerance(want []complex128, dtype tensor.DType) float64 {
+	largest := 0.0
+	for _, element := range want {
+		if cmplx.Abs(element) <= math.MaxFloat32 {
+			largest = max(largest, cmplx.Abs(element))
+		}
+	}
+	if dtype.Size() == 1 {
+		return max(largest/20, 1)
+	}
+	return largest / 20
 }
 
 // bits returns the bits of the two parts of a complex number. The result is the same for every NaN.

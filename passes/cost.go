@@ -1,7 +1,10 @@
 package passes
 
 import (
+	"math"
+
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
 )
@@ -10,20 +13,51 @@ import (
 // is 0 for views and for uploads of constants.
 func (p *Plan) Cost(n *graph.Node) float64 {
 	if n != nil && len(n.Out) > 0 {
-		if c := p.costs.At(n.Out[0]); c.node == n {
-			return c.ns
+		if known := p.costs.At(n.Out[0]); known.node == n {
+			return known.ns
 		}
 	}
 	return p.estimatedNS(n)
 }
 
-// DeviceOf returns the name of the device that runs a node. For a transfer, this is the device that it reads or
-// writes. The name is empty for the host.
-func (p *Plan) DeviceOf(n *graph.Node) string {
-	if p == nil || p.device == nil || n == nil || !n.Impl.OnDevice() {
-		return ""
+// nodeCost is the cost of a node, computed at the end of planning.
+type nodeCost struct {
+	node *graph.Node
+	ns   float64
+}
+
+// summarize lists the remaining copies and adds up the costs.
+func (p *Plan) summarize() {
+	p.costs = graph.NewByValue[nodeCost](p.Graph)
+	p.listPackings()
+	if !p.profileAdjusted {
+		p.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
-	return p.device.Name()
+	for _, n := range p.Graph.Nodes {
+		interrupt.Check(p.ctx)
+		cost := p.estimatedNS(n)
+		if len(n.Out) > 0 {
+			p.costs.Set(n.Out[0], nodeCost{n, cost})
+		}
+		p.CostNS += cost
+		if !isInsertedCopy(n) {
+			continue
+		}
+		from, to := n.In[0].Value.Meta, n.Out[0].Meta
+		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
+			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
+	}
+	// Rounded to a picosecond, the sum does not depend on the order of nodes.
+	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS
+}
+
+// isInsertedCopy reports whether a pass has inserted a node that copies. Passes set Why of the nodes that they insert.
+// Views, packed constants and uploads are not copies.
+func isInsertedCopy(n *graph.Node) bool {
+	if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+		return false
+	}
+	return !n.IsView() && n.Packing() == nil && !n.UploadsConstant()
 }
 
 // estimatedNS returns the estimated cost of a node in nanoseconds, by the prices of the host or device that computes
@@ -38,6 +72,25 @@ func (p *Plan) estimatedNS(n *graph.Node) float64 {
 	return nodeCostNS(n, p.device.Prices())
 }
 
+// nodeCostNS returns the cost of a node by the prices of a profile, in nanoseconds: the cost of its own work, plus the
+// cost of reading each operand in its layout. If no implementation is chosen, it is the cost of the first
+// implementation.
+func nodeCostNS(n *graph.Node, profile *layout.Profile) (ns float64) {
+	for _, work := range n.WorkParts() {
+		ns += float64(layout.PricePS(profile, work)) / machine.PSPerNS
+	}
+	return ns
+}
+
+// DeviceOf returns the name of the device that runs a node. For a transfer, this is the device that it reads or
+// writes. The name is empty for the host.
+func (p *Plan) DeviceOf(n *graph.Node) string {
+	if p == nil || p.device == nil || n == nil || !n.Impl.OnDevice() {
+		return ""
+	}
+	return p.device.Name()
+}
+
 // ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this
 // size.
 func (p *Plan) ConstantBytes() float64 {
@@ -45,19 +98,4 @@ func (p *Plan) ConstantBytes() float64 {
 		return 0
 	}
 	return p.profile.ConstantBytes()
-}
-
-// nodeCost is the cost of a node, computed at the end of planning.
-type nodeCost struct {
-	node *graph.Node
-	ns   float64
-}
-
-// nodeCostNS returns the cost of a node by the prices of p, in nanoseconds: the cost of its own work, plus the cost of
-// reading each operand in its layout. If no implementation is chosen, it is the cost of the first implementation.
-func nodeCostNS(n *graph.Node, p *layout.Profile) (ns float64) {
-	for _, work := range n.WorkParts() {
-		ns += float64(layout.PricePS(p, work)) / machine.PSPerNS
-	}
-	return ns
 }

@@ -10,77 +10,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// uses holds the readers of each value.
-type uses struct {
-	readers  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
-	isOutput map[*graph.Value]bool
-}
-
-// usesOf finds the readers of all values of a graph.
-func usesOf(g *graph.Graph) *uses {
-	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
-	readerCounts, total := graph.NewByValue[int](g), 0
-	for arg := range tensorArgs(g) {
-		readerCounts.Set(arg.Value, readerCounts.At(arg.Value)+1)
-		total++
-	}
-	freeSlots := make([]*graph.Node, total) // one allocation for all lists of readers
-	for arg, n := range tensorArgs(g) {
-		if readerCount := readerCounts.At(arg.Value); readerCount > 0 { // the first operand with this value: reserve its list
-			readerCounts.Set(arg.Value, 0)
-			result.readers.Set(arg.Value, freeSlots[:0:readerCount])
-			freeSlots = freeSlots[readerCount:]
-		}
-		result.add(arg.Value, n)
-	}
-	for _, output := range g.Outputs {
-		result.isOutput[output.Value] = true
-	}
-	return result
-}
-
-// tensorArgs iterates over all operands that are values. Each operand comes with the node that reads it.
-func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
-	return func(yield func(*graph.Arg, *graph.Node) bool) {
-		for _, n := range g.Nodes {
-			for i := range n.In {
-				if arg := &n.In[i]; arg.Kind == graph.TensorArg && !yield(arg, n) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// add records that node n reads v.
-func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
-
-// redirect makes all readers of `from`, outputs included, read `replacement`.
-func (u *uses) redirect(g *graph.Graph, from, replacement *graph.Value) {
-	for _, n := range u.readers.At(from) {
-		for i := range n.In {
-			if n.In[i].Value == from {
-				n.In[i].Value = replacement
-			}
-		}
-		for _, v := range n.Out {
-			if v.Alias == from {
-				v.Alias = replacement
-			}
-		}
-		u.add(replacement, n)
-	}
-	u.readers.Set(from, nil)
-	if u.isOutput[from] {
-		for i := range g.Outputs {
-			if g.Outputs[i].Value == from {
-				g.Outputs[i].Value = replacement
-			}
-		}
-		u.isOutput[replacement] = true
-	}
-}
-
 // elider removes copies in one pass over the nodes.
 type elider struct {
 	plan    *Plan
@@ -88,8 +17,10 @@ type elider struct {
 	removed map[*graph.Node]bool
 }
 
-// elideCopies removes the copies that are not needed. If the strategy has not decided about the copies of the graph, it
-// also makes the reader of a copy of a copy read the original.
+// elideCopies removes the copies that are not needed. For example, in x → contiguous → relu, the contiguous is removed
+// if x is already contiguous, or if relu can read x in its layout and gives a result of the same layout. If the
+// strategy has not decided about the copies of the graph, it also makes the reader of a copy of a copy read the
+// original.
 func elideCopies(plan *Plan) error {
 	state := &elider{plan: plan, removed: map[*graph.Node]bool{}}
 	for _, n := range plan.Graph.Nodes {
@@ -122,10 +53,7 @@ func (e *elider) drop(n *graph.Node, why string) {
 func (e *elider) shorten(n *graph.Node) {
 	for {
 		innerCopy := n.In[0].Value
-		if innerCopy.Node == nil || !innerCopy.Node.Op.Identity || innerCopy.Alias != nil ||
-			innerCopy.Node.Pin.SetsLayout() || innerCopy.Node.In[0].Kind != graph.TensorArg ||
-			innerCopy.Node.In[0].Meta().DType != innerCopy.Meta.DType ||
-			n.Out[0].Alias != nil {
+		if n.Out[0].Alias != nil || !isFreeCopy(innerCopy) {
 			return
 		}
 		original := innerCopy.Node.In[0].Value
@@ -141,6 +69,13 @@ func (e *elider) shorten(n *graph.Node) {
 			e.drop(innerCopy.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, original.Name))
 		}
 	}
+}
+
+// isFreeCopy reports whether v is a copy of another value, with its own memory and without a pinned layout.
+func isFreeCopy(v *graph.Value) bool {
+	n := v.Node
+	return n != nil && n.Op.Identity && v.Alias == nil && !n.Pin.SetsLayout() && n.In[0].Kind == graph.TensorArg &&
+		n.In[0].Meta().DType == v.Meta.DType
 }
 
 // redundancyReason returns why a copy can be removed, or "".
@@ -315,5 +250,76 @@ func (p *Plan) separateOutputs(original *graph.Graph) {
 	for i := range p.Graph.Outputs {
 		output := &p.Graph.Outputs[i]
 		output.OwnStorage = viewsInput(output) && !wasView[output.Name]
+	}
+}
+
+// uses holds the readers of each value.
+type uses struct {
+	readers  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
+	isOutput map[*graph.Value]bool
+}
+
+// usesOf finds the readers of all values of a graph.
+func usesOf(g *graph.Graph) *uses {
+	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
+	readerCounts, total := graph.NewByValue[int](g), 0
+	for arg := range tensorArgs(g) {
+		readerCounts.Set(arg.Value, readerCounts.At(arg.Value)+1)
+		total++
+	}
+	freeSlots := make([]*graph.Node, total) // one allocation for all lists of readers
+	for arg, n := range tensorArgs(g) {
+		if readerCount := readerCounts.At(arg.Value); readerCount > 0 { // the first operand with this value: reserve its list
+			readerCounts.Set(arg.Value, 0)
+			result.readers.Set(arg.Value, freeSlots[:0:readerCount])
+			freeSlots = freeSlots[readerCount:]
+		}
+		result.add(arg.Value, n)
+	}
+	for _, output := range g.Outputs {
+		result.isOutput[output.Value] = true
+	}
+	return result
+}
+
+// tensorArgs iterates over all operands that are values. Each operand comes with the node that reads it.
+func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
+	return func(yield func(*graph.Arg, *graph.Node) bool) {
+		for _, n := range g.Nodes {
+			for i := range n.In {
+				if arg := &n.In[i]; arg.Kind == graph.TensorArg && !yield(arg, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// add records that node n reads v.
+func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
+
+// redirect makes all readers of `from`, outputs included, read `replacement`.
+func (u *uses) redirect(g *graph.Graph, from, replacement *graph.Value) {
+	for _, n := range u.readers.At(from) {
+		for i := range n.In {
+			if n.In[i].Value == from {
+				n.In[i].Value = replacement
+			}
+		}
+		for _, v := range n.Out {
+			if v.Alias == from {
+				v.Alias = replacement
+			}
+		}
+		u.add(replacement, n)
+	}
+	u.readers.Set(from, nil)
+	if u.isOutput[from] {
+		for i := range g.Outputs {
+			if g.Outputs[i].Value == from {
+				g.Outputs[i].Value = replacement
+			}
+		}
+		u.isOutput[replacement] = true
 	}
 }

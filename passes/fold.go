@@ -31,7 +31,8 @@ const foldLimit = 1 << 14
 const expandedLimit = 1 << 22
 
 // foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
-// or dtype. A node is instead computed in each run in three cases: its results exceed the memory budget; it fails,
+// or dtype. For example, in y = conv(x, to(w, float16)), the node to becomes a constant, and w is dropped if nothing
+// else reads it. A node is instead computed in each run in three cases: its results exceed the memory budget; it fails,
 // and keepGoing is set; it has no kernel for its current layouts, which later passes may change.
 func foldConstants(plan *Plan) error {
 	plan.nodesToFold = plan.decidedFolds()
@@ -55,22 +56,8 @@ func foldConstants(plan *Plan) error {
 			computedInRuns = append(computedInRuns, n)
 			continue
 		}
-		plan.noteFolded(n)
-		folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
-		if !n.IsView() {
-			folding.Bytes = resultBytes(n)
-		}
-		foldedBytes = saturatedSum(foldedBytes, folding.Bytes)
-		plan.foldBudget.usedBytes = saturatedSum(plan.foldBudget.usedBytes, folding.Bytes)
-		plan.Folded = append(plan.Folded, folding)
-		for i, v := range n.Out {
-			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
-			symbolicType := v.Type
-			plan.Graph.MakeConstant(v, data[i])
-			if !symbolicType.IsMeta(v.Meta) { // keep the type with unknown sizes
-				v.Type = symbolicType
-			}
-		}
+		foldedBytes = saturatedSum(foldedBytes, plan.recordFolding(n))
+		plan.makeConstants(n, data)
 	}
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
@@ -79,6 +66,30 @@ func foldConstants(plan *Plan) error {
 			machine.Bytes(foldedBytes))
 	}
 	return nil
+}
+
+// recordFolding records that a node is folded, and returns the size of its results in bytes; 0 for a view.
+func (p *Plan) recordFolding(n *graph.Node) int {
+	p.noteFolded(n)
+	folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
+	if !n.IsView() {
+		folding.Bytes = resultBytes(n)
+	}
+	p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
+	p.Folded = append(p.Folded, folding)
+	return folding.Bytes
+}
+
+// makeConstants makes the results of a folded node constants with the given data.
+func (p *Plan) makeConstants(n *graph.Node, data []*tensor.Tensor) {
+	for i, v := range n.Out {
+		v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
+		symbolicType := v.Type
+		p.Graph.MakeConstant(v, data[i])
+		if !symbolicType.IsMeta(v.Meta) { // keep the type with unknown sizes
+			v.Type = symbolicType
+		}
+	}
 }
 
 // resultsIfFolded returns the results of a node if the node is folded. It returns nil for a node that is computed in
@@ -165,8 +176,8 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 			return false
 		}
 	}
-	if n.Op.RunDynamic != nil || n.Impl.OnDevice() ||
-		p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
+	wasRejected := p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] // by earlier decisions
+	if n.Op.RunDynamic != nil || n.Impl.OnDevice() || wasRejected {
 		return false
 	}
 	if n.IsView() || n.Packing() != nil {

@@ -15,6 +15,10 @@ import (
 // Decisions are the results of the searches of one planning run: folded nodes, groups, layouts, implementations,
 // copies, and values that are placed in other values. [Options.Follow] applies them to the same graph at other sizes,
 // with the same list of passes. Decisions are immutable.
+//
+// A decision refers to nodes and values by their numbers, which are the same at all sizes. For example, a plan for
+// batches of 8 folded node 3, and fused nodes 5, 6 and 7. A plan for batches of 1 that follows it does the same without
+// a search, or fails with a [Misfit] if, at this size, the nodes do not iterate over the same elements.
 type Decisions struct {
 	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
 	groups       []groupDecision    // fused groups
@@ -38,10 +42,7 @@ func (d *Decisions) Equal(other *Decisions) bool {
 		return false
 	}
 	return slices.EqualFunc(d.foldedNodes, other.foldedNodes, maps.Equal) &&
-		slices.EqualFunc(d.groups, other.groups, func(a, b groupDecision) bool {
-			return slices.Equal(a.nodes, b.nodes) && a.hasAnchor == b.hasAnchor && a.isAttention == b.isAttention &&
-				slices.Equal(a.mask, b.mask) && a.split == b.split
-		}) &&
+		slices.EqualFunc(d.groups, other.groups, groupDecision.equal) &&
 		slices.Equal(d.nodes, other.nodes) &&
 		maps.Equal(d.placedValues, other.placedValues) && d.equalLayouts(other)
 }
@@ -53,23 +54,34 @@ func (d *Decisions) equalLayouts(other *Decisions) bool {
 	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
 		return false
 	}
-	for i, choiceA := range a.Nodes {
-		choiceB := b.Nodes[i]
-		if choiceA.Impl != choiceB.Impl || choiceA.ExactStrides != choiceB.ExactStrides ||
-			choiceA.Removed != choiceB.Removed || !equalCopies(choiceA.In, choiceB.In) ||
-			!equalCopies(choiceA.ResultCopies, choiceB.ResultCopies) {
+	for i := range a.Nodes {
+		choiceA, choiceB := &a.Nodes[i], &b.Nodes[i]
+		if !equalChoices(choiceA, choiceB) || !equalWalks(choiceA.Walk, choiceB.Walk, d.results[i], other.results[i]) {
 			return false
 		}
-		walkA, walkB := choiceA.Walk, choiceB.Walk
-		if len(walkA.ResultOrders) != len(walkB.ResultOrders) {
+	}
+	return true
+}
+
+// equalChoices compares the choices for a node in two plans, except for their walks.
+func equalChoices(a, b *layout.Choice) bool {
+	return a.Impl == b.Impl && a.ExactStrides == b.ExactStrides && a.Removed == b.Removed && equalCopies(a.In, b.In) &&
+		equalCopies(a.ResultCopies, b.ResultCopies)
+}
+
+// equalWalks compares two walks (a loop order with orders of the results) for results of different sizes. The loop
+// order is an order of the first result's dimensions.
+func equalWalks(a, b graph.Walk, resultsA, resultsB []tensor.Meta) bool {
+	if len(a.ResultOrders) != len(b.ResultOrders) {
+		return false
+	}
+	for k, resultA := range resultsA {
+		resultB := resultsB[k]
+		if k == 0 && !equalOrders(a.LoopOrder, b.LoopOrder, resultA, resultB) {
 			return false
 		}
-		for k, resultA := range d.results[i] {
-			resultB := other.results[i][k]
-			if k == 0 && !equalOrders(walkA.LoopOrder, walkB.LoopOrder, resultA, resultB) ||
-				k < len(walkA.ResultOrders) && !equalOrders(walkA.ResultOrders[k], walkB.ResultOrders[k], resultA, resultB) {
-				return false
-			}
+		if k < len(a.ResultOrders) && !equalOrders(a.ResultOrders[k], b.ResultOrders[k], resultA, resultB) {
+			return false
 		}
 	}
 	return true
@@ -123,6 +135,12 @@ type groupDecision struct {
 	isAttention bool   // whether the nodes compute an attention
 	mask        []bool // see space.mask
 	split       int    // see space.split
+}
+
+// equal reports whether two decisions make the same group.
+func (a groupDecision) equal(b groupDecision) bool {
+	return slices.Equal(a.nodes, b.nodes) && a.hasAnchor == b.hasAnchor && a.isAttention == b.isAttention &&
+		slices.Equal(a.mask, b.mask) && a.split == b.split
 }
 
 // signature identifies a node independently of sizes. It has the op, the number of the node, the number of its results,
@@ -278,8 +296,8 @@ func (g *grouper) checkGroup(group *nodeGroup) error {
 // results, without the reduced dimensions. All its operands from outside of the group must have one element: see
 // [mergedSpace].
 func (group *nodeGroup) iteratesOverReduced(nodeSpace space, n *graph.Node) bool {
-	if group.space.mask == nil || group.space.split != 0 || nodeSpace.mask != nil || !slices.Equal(nodeSpace.shape,
-		group.space.withoutReduced()) {
+	onlyGroupReduces := group.space.mask != nil && group.space.split == 0 && nodeSpace.mask == nil
+	if !onlyGroupReduces || !slices.Equal(nodeSpace.shape, group.space.withoutReduced()) {
 		return false
 	}
 	return !slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
@@ -335,6 +353,12 @@ func (p *Plan) followLayouts() error {
 	if err := layouter.apply(assignment); err != nil {
 		return err
 	}
+	return p.checkOutputLayouts(written, pins)
+}
+
+// checkOutputLayouts returns an error if an output has neither its pinned layout nor the layout of the graph as
+// written.
+func (p *Plan) checkOutputLayouts(written []writtenLayout, pins []graph.Pin) error {
 	for i, output := range p.Graph.Outputs {
 		meta, pin := output.Value.Meta, pins[i]
 		if !pin.Matches(meta) || !pin.SetsLayout() && !meta.SameLayout(written[i].meta) {

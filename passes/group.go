@@ -38,6 +38,10 @@ type grouper struct {
 // reductions with the nodes before and after them. A node joins the group of its first reader. Its other readers must
 // come after that group, because the group stores the value for them. The groups depend only on the graph, shapes,
 // dtypes and inferred layouts. Groups of attentions also depend on the prices of a device.
+//
+// For example, in y = div(x, sqrt(mean(mul(x, x)))), the reverse visit starts a group with div and sqrt, which iterate
+// over different spaces: all elements, and one element for each row. The mean, a row reduction, has a space that covers
+// both, and mul joins it. One step then reads x and writes y.
 func groupNodes(plan *Plan) error {
 	plan.dropNodes() // dead readers would force values to be stored
 	g := &grouper{plan: plan, fuser: fusion.NewFuser(plan.Graph), positions: graph.NewByValue[int](plan.Graph),
@@ -141,18 +145,21 @@ func commonSpace(first, second space) space {
 	switch {
 	case first.mask == nil && second.mask == nil && sameShape:
 		return first
-	// One group reduces rows. The other may compute elements of rows, or one element for each row.
-	case first.mask == nil && second.mask != nil &&
-		(sameShape || second.split == 0 && slices.Equal(first.shape, second.reducedShape())):
+	case first.mask == nil && second.mask != nil && second.covers(first):
 		return second
-	case first.mask != nil && second.mask == nil &&
-		(sameShape || first.split == 0 && slices.Equal(second.shape, first.reducedShape())):
+	case first.mask != nil && second.mask == nil && first.covers(second):
 		return first
 	case first.mask != nil && second.mask != nil && sameShape && first.split == second.split &&
 		slices.Equal(first.mask, second.mask):
 		return first
 	}
 	return space{}
+}
+
+// covers reports whether a space that reduces rows covers a space that does not: one that has the elements of the rows,
+// or one element for each row.
+func (s space) covers(other space) bool {
+	return slices.Equal(s.shape, other.shape) || s.split == 0 && slices.Equal(other.shape, s.reducedShape())
 }
 
 // withoutReduced returns the shape after the reduction, without the row dimensions. The space must not be split.
@@ -240,18 +247,7 @@ func (g *grouper) addToGroups(position int, n *graph.Node, nodeSpace space) {
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
 // It returns nil if there is no such group.
 func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
-	var firstGroup *nodeGroup
-	var firstReader *graph.Node
-	firstPosition, hasSeveral := -1, false // hasSeveral: whether readers are in several groups
-	for _, v := range n.Out {
-		for _, reader := range g.uses.readers.At(v) {
-			group := g.group(reader)
-			hasSeveral = hasSeveral || firstPosition >= 0 && group != firstGroup
-			if position := g.position(reader); firstPosition < 0 || position < firstPosition {
-				firstGroup, firstReader, firstPosition = group, reader, position
-			}
-		}
-	}
+	firstReader, firstGroup, hasSeveral := g.firstReaderOf(n)
 	computedByNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case firstReader == nil:
@@ -284,6 +280,22 @@ func (g *grouper) groupFor(n *graph.Node, nodeSpace space) *nodeGroup {
 	}
 	firstGroup.space = merged
 	return firstGroup
+}
+
+// firstReaderOf returns the first reader of a node, with its group. hasSeveral reports whether the readers are in
+// several groups.
+func (g *grouper) firstReaderOf(n *graph.Node) (first *graph.Node, firstGroup *nodeGroup, hasSeveral bool) {
+	firstPosition := -1
+	for _, v := range n.Out {
+		for _, reader := range g.uses.readers.At(v) {
+			group := g.group(reader)
+			hasSeveral = hasSeveral || first != nil && group != firstGroup
+			if position := g.position(reader); first == nil || position < firstPosition {
+				first, firstGroup, firstPosition = reader, group, position
+			}
+		}
+	}
+	return first, firstGroup, hasSeveral
 }
 
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.

@@ -51,13 +51,6 @@ func chooseLayouts(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	if assignment == nil {
-		return fmt.Errorf("strategy %s returned no assignment (nil)", plan.Strategy)
-	}
-	if len(assignment.Nodes) != len(plan.Graph.Nodes) || len(assignment.Outputs) != len(plan.Graph.Outputs) {
-		return fmt.Errorf("strategy %s returned choices for %d of %d nodes and %d of %d outputs", plan.Strategy,
-			len(assignment.Nodes), len(plan.Graph.Nodes), len(assignment.Outputs), len(plan.Graph.Outputs))
-	}
 	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
 	plan.Failed, plan.strategyChoseCopies = append(plan.Failed, assignment.Failed...), assignment.Final
 	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
@@ -68,15 +61,25 @@ func chooseLayouts(plan *Plan) error {
 	return newLayouter(plan).apply(assignment)
 }
 
-// callStrategy calls the strategy. It converts a panic of the strategy to an error, because the strategy may be the
-// caller's code.
-func (p *Plan) callStrategy(problem *layout.Problem) (_ *layout.Assignment, err error) {
+// callStrategy calls the strategy, and checks that the assignment has a choice for each node and output. It converts a
+// panic of the strategy to an error, because the strategy may be the caller's code.
+func (p *Plan) callStrategy(problem *layout.Problem) (assignment *layout.Assignment, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("strategy %s: %w", p.Strategy, panics.Error(panicked))
 		}
 	}()
-	return p.strategy.Choose(problem)
+	assignment, err = p.strategy.Choose(problem)
+	switch {
+	case err != nil:
+		return nil, err
+	case assignment == nil:
+		return nil, fmt.Errorf("strategy %s returned no assignment (nil)", p.Strategy)
+	case len(assignment.Nodes) != len(p.Graph.Nodes) || len(assignment.Outputs) != len(p.Graph.Outputs):
+		return nil, fmt.Errorf("strategy %s returned choices for %d of %d nodes and %d of %d outputs", p.Strategy,
+			len(assignment.Nodes), len(p.Graph.Nodes), len(assignment.Outputs), len(p.Graph.Outputs))
+	}
+	return assignment, nil
 }
 
 // noteExact notes how many nodes have implementations that [Options.Exact] excludes.
@@ -97,7 +100,12 @@ func (p *Plan) noteExact() {
 }
 
 // layouter applies an assignment: it inserts the copies, infers the layouts that depend on them, and sets the assigned
-// layouts of results.
+// layouts of results. For example, if the assignment chooses channels-last for y = conv(x, w) and the output must be
+// row-major, the graph becomes
+//
+//	x.channels_last = copy(x); y = conv(x.channels_last, w); y.contiguous = copy(y)
+//
+// where the name of a copy is the name of the value with the order of its dimensions.
 type layouter struct {
 	plan           *Plan
 	graph          *graph.Graph
@@ -127,7 +135,35 @@ type viewKey struct {
 func (l *layouter) apply(assignment *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
-	for _, inputCopy := range assignment.Inputs {
+	if err := l.insertInputCopies(assignment.Inputs); err != nil {
+		return err
+	}
+	for i, n := range nodes {
+		interrupt.Check(l.plan.ctx)
+		if len(n.Out) > 0 && assignment.Lost[n.Out[0]] {
+			continue
+		}
+		choice := &assignment.Nodes[i]
+		apply := l.applyChoice
+		if choice.Removed {
+			apply = l.removeNode
+		}
+		if err := apply(n, choice); err != nil {
+			return l.graph.NodeError(n, err)
+		}
+	}
+	outputs, err := l.insertOutputCopies(assignment)
+	if err != nil {
+		return err
+	}
+	l.graph.Outputs, l.graph.Nodes = outputs, l.nodes
+	l.summarize()
+	return nil
+}
+
+// insertInputCopies inserts the copies of inputs.
+func (l *layouter) insertInputCopies(list []*layout.Copy) error {
+	for _, inputCopy := range list {
 		copied, err := l.valueOf(inputCopy)
 		if err != nil {
 			return err
@@ -137,25 +173,22 @@ func (l *layouter) apply(assignment *layout.Assignment) error {
 			l.recordPinSource(inputCopy.Value, inputCopy.Value.Name)
 		}
 	}
-	for i, n := range nodes {
-		interrupt.Check(l.plan.ctx)
-		if len(n.Out) > 0 && assignment.Lost[n.Out[0]] {
-			continue
-		}
-		if choice := &assignment.Nodes[i]; choice.Removed {
-			if err := l.insertResultCopies(n, choice); err != nil {
-				return l.graph.NodeError(n, err)
-			}
-			if len(choice.ResultCopies) == 0 {
-				l.recordRemoval(n)
-			}
-			continue
-		}
-		if err := l.applyChoice(n, &assignment.Nodes[i]); err != nil {
-			return l.graph.NodeError(n, err)
-		}
+	return nil
+}
+
+// removeNode omits a node from the resulting graph. Only the copies of its results remain.
+func (l *layouter) removeNode(n *graph.Node, choice *layout.Choice) error {
+	if err := l.insertResultCopies(n, choice); err != nil {
+		return err
 	}
-	var outputs []graph.Output
+	if len(choice.ResultCopies) == 0 {
+		l.recordRemoval(n)
+	}
+	return nil
+}
+
+// insertOutputCopies inserts the copies of outputs, and returns the outputs of the resulting graph.
+func (l *layouter) insertOutputCopies(assignment *layout.Assignment) (outputs []graph.Output, err error) {
 	for i, output := range l.graph.Outputs {
 		if i < len(assignment.LostOutputs) && assignment.LostOutputs[i] || assignment.Lost[output.Value] {
 			continue
@@ -163,15 +196,13 @@ func (l *layouter) apply(assignment *layout.Assignment) error {
 		if outputCopy := assignment.Outputs[i]; outputCopy != nil {
 			copied, err := l.valueOf(outputCopy)
 			if err != nil {
-				return fmt.Errorf("output %q: %w", output.Name, err)
+				return nil, fmt.Errorf("output %q: %w", output.Name, err)
 			}
 			output.Value = copied
 		}
 		outputs = append(outputs, output)
 	}
-	l.graph.Outputs, l.graph.Nodes = outputs, l.nodes
-	l.summarize()
-	return nil
+	return outputs, nil
 }
 
 // summarize notes how many layouts and implementations were chosen, and how many copies were inserted. Copies of
@@ -280,22 +311,6 @@ func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) erro
 		}
 	}
 	return nil
-}
-
-// setPin sets the pin of the node that computes v, if all results of the node meet the pin.
-func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
-	pin.Impl, pin.Device = "", ""
-	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Matches(result.Meta) }) {
-		v.Node.Pin = pin
-	}
-}
-
-// recordPinSource records the value that is copied to the pinned value of the given name.
-func (l *layouter) recordPinSource(source *graph.Value, pinnedName string) {
-	if l.plan.unpinned == nil {
-		l.plan.unpinned = map[*graph.Value]string{}
-	}
-	l.plan.unpinned[source] = pinnedName
 }
 
 // writtenLayout is the layout of a value in the graph as written.

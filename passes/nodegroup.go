@@ -12,6 +12,9 @@ import (
 
 // nodeGroup is a group of nodes under construction: the nodes of one future fused node, that is, of one step. See
 // package fusion for anchors, epilogues and attentions.
+//
+// For example, let nodes compute p = x*y, s = p+z and t = relu(s), and let s also be an output. Their group has the
+// nodes [relu, add, mul], the operands x, y and z, and two results, t and s. The value p exists only within the step.
 type nodeGroup struct {
 	nodes       []*graph.Node         // in reverse order
 	position    int                   // position of the last node, where the fused node is inserted
@@ -67,7 +70,7 @@ func (g *grouper) isStored(v *graph.Value, group *nodeGroup) bool {
 
 // whyTooLarge returns the limit that the group would exceed with another node; "" if it would exceed none.
 func (g *grouper) whyTooLarge(group *nodeGroup, n *graph.Node) string {
-	resultCount, operandCount := group.resultCount, len(group.operands) // counts
+	resultCount, operandCount := group.resultCount, len(group.operands)
 	for _, v := range n.Out {
 		if group.operands[v] { // computed in the group from now on
 			operandCount--
@@ -147,20 +150,9 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 		g.recordUnfused(n, why)
 		return earlier
 	}
-	moved := slices.Clone(earlier.nodes)
-	if n != nil {
-		moved = append(moved, n)
-	}
-	for _, member := range moved {
-		for _, v := range member.Out {
-			for _, reader := range g.uses.readers.At(v) {
-				if group := g.group(reader); group != earlier && group != later && reader != n &&
-					g.position(reader) <= later.position {
-					g.recordUnfused(n, fmt.Sprintf("%s needs %s earlier", reader.Name, v.Name))
-					return earlier
-				}
-			}
-		}
+	if why := g.whyNotLater(earlier, later, n); why != "" {
+		g.recordUnfused(n, why)
+		return earlier
 	}
 	for _, member := range earlier.nodes {
 		g.groupOf.Set(member.Out[0], later)
@@ -171,6 +163,27 @@ func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
 	later.space, earlier.nodes = merged, nil
 	g.recount(later)
 	return later
+}
+
+// whyNotLater returns the reason why n and the nodes of the earlier group cannot run at the position of the later
+// group: a reader outside both groups needs their results before. It returns "" if there is no such reader.
+func (g *grouper) whyNotLater(earlier, later *nodeGroup, n *graph.Node) string {
+	moved := slices.Clone(earlier.nodes)
+	if n != nil {
+		moved = append(moved, n)
+	}
+	for _, member := range moved {
+		for _, v := range member.Out {
+			for _, reader := range g.uses.readers.At(v) {
+				group := g.group(reader)
+				isInside := group == earlier || group == later || reader == n
+				if !isInside && g.position(reader) <= later.position {
+					return fmt.Sprintf("%s needs %s earlier", reader.Name, v.Name)
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // recount recomputes the operands and the number of results of a group.

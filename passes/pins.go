@@ -7,6 +7,11 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
+// A pin demands a layout of a value, for example channels last for the result of `conv`. The value that has the name
+// `conv` in the plan must then have this layout. The layout pass may let the node write another layout, and name a copy
+// of it `conv`; only copies may read the source of this copy ([Plan.checkOnlyCopiesRead]). [Run] lists the pins before
+// the first pass (pinsOf) and checks that the final plan meets them (checkedPlan).
+
 // pinned is a value with a pin that the plan must meet.
 type pinned struct {
 	name   string // name of the value
@@ -25,33 +30,21 @@ func pinsOf(g *graph.Graph) (list []pinned) {
 	g.Values(func(v *graph.Value) {
 		if pin := v.EffectivePin(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
 			pin.Impl, pin.Device = "", ""
-			list = append(list, pinned{v.Name, pin, v.Node != nil})
+			list = append(list, pinned{name: v.Name, pin: pin, isNode: v.Node != nil})
 		}
 	})
 	return list
 }
 
-// pinError returns the error of a pin that the plan does not meet.
-func pinError(name string, pin graph.Pin, format string, args ...any) error {
-	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
-}
-
 // checkStoragePins returns an error for a pinned input or constant that a copy cannot replace. There are two reasons:
 // an op reads the storage of the value, or an output is a view that is possible only on the original value.
 func checkStoragePins(g *graph.Graph) error {
-	// conflicts reports whether v needs a copy in its pinned layout, but the copy cannot have the storage of v. This is
-	// so if v has gaps or, unless allowOffset is set, does not begin at offset 0.
-	conflicts := func(v *graph.Value, allowOffset bool) bool {
-		pin := v.EffectivePin()
-		return v.Node == nil && !pin.Matches(v.Meta) &&
-			(!v.Meta.IsNonOverlappingAndDense() || !allowOffset && v.Meta.Offset != 0)
-	}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
 			if !n.Op.ReadsStorage || a.Kind != graph.TensorArg {
 				continue
 			}
-			if v := a.Value.Root(); conflicts(v, false) {
+			if v := a.Value.Root(); needsCopy(v) && (hasGaps(v) || v.Meta.Offset != 0) {
 				return g.NodeError(n, pinError(v.Name, v.EffectivePin(),
 					"the node reads the storage of %q, %v, which is not dense from "+
 						"the start of its memory: no copy can have the same storage", v.Name, v.Meta))
@@ -59,14 +52,31 @@ func checkStoragePins(g *graph.Graph) error {
 		}
 	}
 	for _, output := range g.Outputs {
-		if v := output.Value.Root(); !output.EffectivePin().SetsLayout() && !output.Value.Meta.IsNonOverlappingAndDense() &&
-			conflicts(v, true) {
+		isViewWithGaps := !output.EffectivePin().SetsLayout() && hasGaps(output.Value)
+		if v := output.Value.Root(); isViewWithGaps && needsCopy(v) && hasGaps(v) {
 			return g.OutputError(output, pinError(v.Name, v.EffectivePin(),
 				"the output is a view of %q in layout %v: a copy in "+
 					"the pinned layout has no such view", v.Name, v.Meta))
 		}
 	}
 	return nil
+}
+
+// needsCopy reports whether a value is an input or constant that does not have its pinned layout.
+func needsCopy(v *graph.Value) bool {
+	pin := v.EffectivePin()
+	return v.Node == nil && !pin.Matches(v.Meta)
+}
+
+// hasGaps reports whether a value is not dense. A copy of the value has no gaps.
+func hasGaps(v *graph.Value) bool { return !v.Meta.IsNonOverlappingAndDense() }
+
+// checkedPlan returns the plan, or an error if it does not meet a pin.
+func (p *Plan) checkedPlan() (*Plan, error) {
+	if err := p.checkPins(true); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // checkPins returns an error for a pin that the graph does not meet. The node of a pinned value must write the pinned
@@ -107,14 +117,6 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 	return nil
 }
 
-// checkedPlan returns the plan, or an error if it does not meet a pin.
-func (p *Plan) checkedPlan() (*Plan, error) {
-	if err := p.checkPins(true); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
 // pinOf returns the pin that the value with the given name must meet, or the zero Pin if the value has no pin.
 func (p *Plan) pinOf(name string) graph.Pin {
 	for _, demanded := range p.pins {
@@ -147,4 +149,25 @@ func (p *Plan) checkOnlyCopiesRead(uses *uses, v *graph.Value, pin graph.Pin, na
 		}
 	}
 	return nil
+}
+
+// pinError returns the error of a pin that the plan does not meet.
+func pinError(name string, pin graph.Pin, format string, args ...any) error {
+	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
+}
+
+// setPin sets the pin of the node that computes v, if all results of the node meet the pin.
+func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
+	pin.Impl, pin.Device = "", ""
+	if !slices.ContainsFunc(v.Node.Out, func(result *graph.Value) bool { return !pin.Matches(result.Meta) }) {
+		v.Node.Pin = pin
+	}
+}
+
+// recordPinSource records the value that is copied to the pinned value of the given name.
+func (l *layouter) recordPinSource(source *graph.Value, pinnedName string) {
+	if l.plan.unpinned == nil {
+		l.plan.unpinned = map[*graph.Value]string{}
+	}
+	l.plan.unpinned[source] = pinnedName
 }

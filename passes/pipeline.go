@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -22,7 +20,9 @@ import (
 )
 
 // Pass is one rewrite of the graph. [Run] checks that earlier passes have established the properties that a pass needs.
-// With [Options.Check] the verifier checks the properties after every pass.
+// With [Options.Check] the verifier checks the properties after every pass. For example, pass infer makes the graph
+// typed, and pass layout needs a typed graph and makes it laid out. A pass that breaks graph.Typed may be inserted only
+// where a later pass makes the graph typed again, before a pass that needs it.
 type Pass struct {
 	Name string
 	Doc  string // the effect, in one sentence
@@ -332,16 +332,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 			return nil, err
 		}
 		properties = properties&^pass.Breaks | pass.Makes
-		switch {
-		case options.Check:
-			err = check.checkAfter(plan.Graph, properties, pass)
-		case !pass.isBuiltin(): // an invalid node of a caller's pass could read unwritten memory
-			err = graph.Verify(plan.Graph, graph.Sorted&properties)
-		}
-		if err == nil && options.Check {
-			err = plan.checkPins(properties&graph.LaidOut != 0)
-		}
-		if err != nil {
+		if err := plan.checkAfterPass(pass, properties, check); err != nil {
 			return nil, fmt.Errorf("after pass %s: %w", pass.Name, err)
 		}
 	}
@@ -395,6 +386,21 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	if dumpTo != nil {
 		fmt.Fprintf(dumpTo, "after %s: %s\n", pass.Name, pass.Doc)
 		writeGraph(dumpTo, p.Graph)
+	}
+	return nil
+}
+
+// checkAfterPass verifies the graph after a pass. properties are the properties that hold. check is nil without
+// [Options.Check].
+func (p *Plan) checkAfterPass(pass Pass, properties graph.Props, check *checker) error {
+	if check != nil {
+		if err := check.checkAfter(p.Graph, properties, pass); err != nil {
+			return err
+		}
+		return p.checkPins(properties&graph.LaidOut != 0)
+	}
+	if !pass.isBuiltin() { // an invalid node of a caller's pass could read unwritten memory
+		return graph.Verify(p.Graph, graph.Sorted&properties)
 	}
 	return nil
 }
@@ -465,31 +471,4 @@ func countText(count int, singular, plural string) string {
 		return "1 " + singular
 	}
 	return fmt.Sprintf("%d %s", count, plural)
-}
-
-// summarize lists the remaining copies and adds up the costs.
-func (p *Plan) summarize() {
-	p.costs = graph.NewByValue[nodeCost](p.Graph)
-	p.listPackings()
-	if !p.profileAdjusted {
-		p.profile = layout.ProfileFor(p.profile, p.Graph)
-	}
-	for _, n := range p.Graph.Nodes {
-		interrupt.Check(p.ctx)
-		cost := p.estimatedNS(n)
-		if len(n.Out) > 0 {
-			p.costs.Set(n.Out[0], nodeCost{n, cost})
-		}
-		p.CostNS += cost
-		// Passes set Why of the nodes that they insert. Views, packed constants and uploads are not copies.
-		if n.Why == "" || n.IsView() || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg ||
-			n.UploadsConstant() {
-			continue
-		}
-		from, to := n.In[0].Value.Meta, n.Out[0].Meta
-		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
-			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
-	}
-	// Rounded to a picosecond, the sum does not depend on the order of nodes.
-	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS
 }

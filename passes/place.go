@@ -23,6 +23,10 @@ type Placed struct {
 // strategies, and for values that the model does not consider, the pass decides greedily. In these cases the layouts
 // were chosen on the assumption that concatenations copy their operands.
 //
+// For example, the concatenation of a (2,3) and b (2,5) along dimension 1 is c (2,8), row-major. After placement, a has
+// the strides (8,1) at offset 0 of c's memory, and b has the strides (8,1) at offset 3. The nodes of a and b write
+// these slices, and the concatenation has nothing to copy.
+//
 // Nodes are visited in reverse. In a chain of concatenations, the result of each concatenation thus becomes a slice of
 // the result of the next. All values of the chain share one buffer, as in a dense block of DenseNet.
 func placeResults(plan *Plan) error {
@@ -120,30 +124,8 @@ func (placer *placer) placeResult(n *graph.Node) {
 	}
 }
 
-// savedLayout is the layout of a value before a trial.
-type savedLayout struct {
-	value       *graph.Value
-	valueType   tensor.Type
-	meta        tensor.Meta
-	alias       *graph.Value
-	containedIn *graph.Value
-}
-
-// placementTrial changes the layout of a value and of its views, and records the affected nodes.
-type placementTrial struct {
-	placer     *placer
-	oldLayouts []savedLayout // of changed values
-	nodes      []*graph.Node // affected nodes that compute; the first node computes the value
-	views      []*graph.Node
-}
-
 // writer says how a placed value gets its elements.
 type writer bool
-
-const (
-	producersWrite  writer = false // the node of the value writes them
-	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
-)
 
 // tryPlacement sets the layout of v to meta, a slice of value within. All affected nodes must support that layout. The
 // cost must decrease, unless the strategy chose this placement, or the pass replays the decisions of an earlier plan
@@ -151,10 +133,7 @@ const (
 // If a condition is not met, tryPlacement changes nothing.
 func (placer *placer) tryPlacement(v, within *graph.Value, meta tensor.Meta, writtenBy writer) {
 	plan := placer.plan
-	if v.ContainedIn != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
-		v.Place() != tensor.Host || within.Place() != tensor.Host ||
-		placer.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) ||
-		plan.decisionsToFollow != nil && !plan.decisionsToFollow.placedValues[v.Number()] {
+	if !placer.mayPlace(v, within) {
 		return
 	}
 	trial := &placementTrial{placer: placer, nodes: []*graph.Node{v.Node}}
@@ -191,6 +170,20 @@ func (placer *placer) tryPlacement(v, within *graph.Value, meta tensor.Meta, wri
 	plan.Placed = append(plan.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
 }
 
+// mayPlace reports whether value v may become a slice of value within: a node computes v, in a buffer of v's own that
+// no output or op needs, both values are on the host, and the decisions to follow, if any, place v.
+func (placer *placer) mayPlace(v, within *graph.Value) bool {
+	hasBuffer := v.ContainedIn == nil && v.Alias == nil && v.Node != nil && v.Const == nil
+	if !hasBuffer || placer.needsOwnBuffer.At(v) || v.Place() != tensor.Host || within.Place() != tensor.Host {
+		return false
+	}
+	if v.Node.Impl == nil || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) {
+		return false
+	}
+	followed := placer.plan.decisionsToFollow
+	return followed == nil || followed.placedValues[v.Number()]
+}
+
 // allInPlace reports whether all nonempty operands of n are at their positions in its result.
 func allInPlace(n *graph.Node) bool {
 	call := n.Call()
@@ -200,6 +193,23 @@ func allInPlace(n *graph.Node) bool {
 		}
 	}
 	return true
+}
+
+// placementTrial changes the layout of a value and of its views, and records the affected nodes.
+type placementTrial struct {
+	placer     *placer
+	oldLayouts []savedLayout // of changed values
+	nodes      []*graph.Node // affected nodes that compute; the first node computes the value
+	views      []*graph.Node
+}
+
+// savedLayout is the layout of a value before a trial.
+type savedLayout struct {
+	value       *graph.Value
+	valueType   tensor.Type
+	meta        tensor.Meta
+	alias       *graph.Value
+	containedIn *graph.Value
 }
 
 // layoutOf returns the current layout of v, for undo.
@@ -222,6 +232,11 @@ func (t *placementTrial) addReaders(v *graph.Value) {
 		}
 	}
 }
+
+const (
+	producersWrite  writer = false // the node of the value writes them
+	operandsInPlace writer = true  // they are the operands of a concatenation, which are already in that memory
+)
 
 // costByPart is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes
 // the layout of one value, so that only some parts of a node with many operands must be estimated again.

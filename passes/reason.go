@@ -13,6 +13,12 @@ import (
 
 // This file explains the copies of a plan. The two sides of a copy are the origin of the layout of its source, and the
 // demand for the layout of its result. A node chooses layouts if they depend on its implementation (choosesLayout).
+//
+// Sides collects the facts, and Sides.String puts them into words. The producer, the reader, the cost and the advice of
+// a copy are separated by semicolons:
+//
+//	`act` writes (N,H,W,C), as its operand `conv` is stored; `y` is pinned to (N,C,H,W);
+//	the copy costs 1.249µs, 5.5% of the plan; to avoid it, remove the pin of `y`
 
 // Kinds of the sides of a copy.
 const (
@@ -26,8 +32,7 @@ const (
 
 // Sides explains a copy of the plan; the result is empty for nil or unknown copies.
 func (e *Explainer) Sides(c *Copy) (sides Sides) {
-	if e == nil || e.plan == nil || c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil ||
-		len(c.Node.Out) == 0 || !slices.Contains(e.plan.Graph.Nodes, c.Node) {
+	if e == nil || e.plan == nil || !e.plan.hasCopy(c) {
 		return sides
 	}
 	from, copyValue := c.Node.In[0].Value, c.Node.Out[0]
@@ -51,6 +56,14 @@ func (e *Explainer) Sides(c *Copy) (sides Sides) {
 		sides.Strategy = c.Why
 	}
 	return sides
+}
+
+// hasCopy reports whether the node of a copy is a node of the plan.
+func (p *Plan) hasCopy(c *Copy) bool {
+	if c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil || len(c.Node.Out) == 0 {
+		return false
+	}
+	return slices.Contains(p.Graph.Nodes, c.Node)
 }
 
 // describeProducer describes the origin of a value's layout.
@@ -174,6 +187,74 @@ func orderUnlessNamed(order tensor.Order) tensor.Order {
 	return order
 }
 
+// layoutOf names the layout of a value; see [Explainer].
+func (e *Explainer) layoutOf(v *graph.Value) string {
+	isImage := e.problem.Image // false for a copy of an image
+	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)
+	place := ""
+	if v.Place() != tensor.Host && e.plan.device != nil {
+		place = " on " + e.plan.device.Name()
+	}
+	hasImageCopy := slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
+		return n.Op.Identity && isImage(n.Out[0])
+	})
+	return layoutText(v.Meta, isImageCopy || isImage(v) || hasImageCopy) + place
+}
+
+// layoutText names the order of dimensions, and the strides that differ from the strides of a dense value in this
+// order.
+func layoutText(meta tensor.Meta, isImage bool) string {
+	rank := meta.Rank()
+	names := make([]string, rank)
+	for dim := range names {
+		names[dim] = fmt.Sprint("dimension ", dim)
+	}
+	if isImage = isImage && (rank == 4 || rank == 5); isImage {
+		names = strings.Split(map[int]string{4: "N C H W", 5: "N C D H W"}[rank], " ")
+	}
+	order, dense := tensor.OrderOf(meta)
+	for dim, size := range meta.Shape {
+		if size > 1 && meta.Strides[dim] == 0 {
+			return "strides " + tensor.ListString(meta.Strides) // repeated elements have no order
+		}
+	}
+	text := orderText(order, names, isImage)
+	if dense {
+		return text
+	}
+	var gaps []string
+	denseStride := 1 // the stride of the next dimension, fastest first, if there is no gap before it
+	for _, dim := range slices.Backward(order.Dims()) {
+		if meta.Shape[dim] == 1 {
+			continue
+		}
+		if meta.Strides[dim] != denseStride {
+			gaps = append(gaps, fmt.Sprintf("%d along %s", meta.Strides[dim], names[dim]))
+		}
+		denseStride = meta.Strides[dim] * meta.Shape[dim]
+	}
+	return text + " with stride " + strings.Join(gaps, " and ")
+}
+
+// orderText names an order of dimensions. names has the names of the dimensions, which are used for images.
+func orderText(order tensor.Order, names []string, isImage bool) string {
+	switch {
+	case isImage:
+		list := make([]string, len(order))
+		for i, dim := range order.Dims() {
+			list[i] = names[dim]
+		}
+		return "(" + strings.Join(list, ",") + ")"
+	case order.IsRowMajor():
+		return "row-major order"
+	case order.Rank() == 2:
+		return "column-major order"
+	case order.Format() != tensor.NoFormat:
+		return order.String() + " order"
+	}
+	return "dimension order (" + order.String() + ")"
+}
+
 // String states both sides, the cost and the advice in one sentence, and the strategy's reason in a second sentence.
 func (s Sides) String() string {
 	parts := []string{s.Producer.String()}
@@ -269,72 +350,4 @@ func (r Reader) text() string {
 		text += fmt.Sprintf(" for `%s`", r.DecidedBy)
 	}
 	return text
-}
-
-// layoutOf names the layout of a value; see [Explainer].
-func (e *Explainer) layoutOf(v *graph.Value) string {
-	isImage := e.problem.Image // false for a copy of an image
-	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)
-	place := ""
-	if v.Place() != tensor.Host && e.plan.device != nil {
-		place = " on " + e.plan.device.Name()
-	}
-	hasImageCopy := slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
-		return n.Op.Identity && isImage(n.Out[0])
-	})
-	return layoutText(v.Meta, isImageCopy || isImage(v) || hasImageCopy) + place
-}
-
-// layoutText names the order of dimensions, and the strides that differ from the strides of a dense value in this
-// order.
-func layoutText(meta tensor.Meta, isImage bool) string {
-	rank := meta.Rank()
-	names := make([]string, rank)
-	for dim := range names {
-		names[dim] = fmt.Sprint("dimension ", dim)
-	}
-	if isImage = isImage && (rank == 4 || rank == 5); isImage {
-		names = strings.Split(map[int]string{4: "N C H W", 5: "N C D H W"}[rank], " ")
-	}
-	order, dense := tensor.OrderOf(meta)
-	for dim, size := range meta.Shape {
-		if size > 1 && meta.Strides[dim] == 0 {
-			return "strides " + tensor.ListString(meta.Strides) // repeated elements have no order
-		}
-	}
-	text := orderText(order, names, isImage)
-	if dense {
-		return text
-	}
-	var gaps []string
-	denseStride := 1 // the stride of the next dimension, fastest first, if there is no gap before it
-	for _, dim := range slices.Backward(order.Dims()) {
-		if meta.Shape[dim] == 1 {
-			continue
-		}
-		if meta.Strides[dim] != denseStride {
-			gaps = append(gaps, fmt.Sprintf("%d along %s", meta.Strides[dim], names[dim]))
-		}
-		denseStride = meta.Strides[dim] * meta.Shape[dim]
-	}
-	return text + " with stride " + strings.Join(gaps, " and ")
-}
-
-// orderText names an order of dimensions. names has the names of the dimensions, which are used for images.
-func orderText(order tensor.Order, names []string, isImage bool) string {
-	switch {
-	case isImage:
-		list := make([]string, len(order))
-		for i, dim := range order.Dims() {
-			list[i] = names[dim]
-		}
-		return "(" + strings.Join(list, ",") + ")"
-	case order.IsRowMajor():
-		return "row-major order"
-	case order.Rank() == 2:
-		return "column-major order"
-	case order.Format() != tensor.NoFormat:
-		return order.String() + " order"
-	}
-	return "dimension order (" + order.String() + ")"
 }

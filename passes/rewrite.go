@@ -8,9 +8,15 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// rewrite calls Rewrite of each node's op, which may replace the node and the nodes that compute its operands. For
-// example, a product of dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes
-// are already rewritten. New nodes are visited, too.
+// rewrite calls Rewrite of each node's op, which may replace the node and the nodes that compute its operands. Nodes
+// are visited in order, so that earlier nodes are already rewritten. New nodes are visited, too. For example, an op
+// replaces the product of two dequantized values by an int8 product of the quantized values:
+//
+//	a = dequantize(qa, ...)        a = dequantize(qa, ...)    no longer read, unless by other nodes
+//	b = dequantize(qb, ...)   ->   b = dequantize(qb, ...)    no longer read, unless by other nodes
+//	y = matmul(a, b)               y = the int8 product of qa and qb
+//
+// Nodes without readers are dropped at the end.
 func rewrite(p *Plan) error {
 	state := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
 		context: graph.RewriteContext{Exact: p.exact}, readCounts: graph.NewByValue[int](p.Graph)}

@@ -15,12 +15,6 @@ import (
 // convolution.
 type Unfused struct{ Node, Reader, Why string }
 
-// isCandidate reports whether the op of a node can be fused with others, or states why it is never fused.
-func isCandidate(n *graph.Node) bool {
-	op := n.Op
-	return len(n.Out) > 0 && (op.Pointwise != nil || op.Expression != nil || op.Rows != nil || op.UnfusableReason != "")
-}
-
 // reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
 func (g *grouper) reportUnfused() {
 	reported := map[*graph.Node]*graph.Node{} // by reader: the last reported node; a reader may read it several times
@@ -34,12 +28,19 @@ func (g *grouper) reportUnfused() {
 					continue
 				}
 				reported[reader] = n
-				if group := g.group(n); group == nil || group != g.group(reader) {
+				group := g.group(n)
+				if group == nil || group != g.group(reader) {
 					g.plan.Unfused = append(g.plan.Unfused, Unfused{n.Name, reader.Name, g.whyUnfused(n, reader)})
 				}
 			}
 		}
 	}
+}
+
+// isCandidate reports whether the op of a node can be fused with others, or states why it is never fused.
+func isCandidate(n *graph.Node) bool {
+	isFusable := n.Op.Pointwise != nil || n.Op.Expression != nil || n.Op.Rows != nil
+	return len(n.Out) > 0 && (isFusable || n.Op.UnfusableReason != "")
 }
 
 // whyUnfused returns why n is not in the group of its reader, or "" if no reason is known. A reason in g.unfusable
@@ -52,10 +53,11 @@ func (g *grouper) whyUnfused(n, reader *graph.Node) string {
 	}
 	shape, readerShape := n.Out[0].Meta.Shape, reader.Out[0].Meta.Shape
 	why := g.unfused[n]
+	if !isCandidate(n) || slices.Equal(shape, readerShape) || why == reasonDimsDiffer || why == reasonSecondPass {
+		return why
+	}
 	// Different shapes explain more than a missing reason, or than the reason for another reader of n.
-	switch {
-	case !isCandidate(n) || slices.Equal(shape, readerShape) || why == reasonDimsDiffer || why == reasonSecondPass:
-	case why == "" || commonSpace(space{shape: shape}, g.group(reader).space).shape == nil:
+	if why == "" || commonSpace(space{shape: shape}, g.group(reader).space).shape == nil {
 		return fmt.Sprintf("%s iterates over %s, %s over %s", n.Name, tensor.ListString(shape), reader.Name,
 			tensor.ListString(readerShape))
 	}

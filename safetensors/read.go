@@ -39,8 +39,10 @@ const (
 	metadataKey = "__metadata__"
 )
 
+// bigEndian reports whether the machine is big-endian.
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
+// dtypes has the dtypes by their names in the header.
 var dtypes = map[string]tensor.DType{
 	"BOOL": tensor.Bool, "U8": tensor.Uint8, "I8": tensor.Int8,
 	"I16": tensor.Int16, "U16": tensor.Uint16, "I32": tensor.Int32, "U32": tensor.Uint32,
@@ -50,15 +52,22 @@ var dtypes = map[string]tensor.DType{
 }
 
 // File is an open safetensors file. Its methods, except Close, may be called concurrently.
+//
+// A file of 89 bytes with one tensor, for example, has three parts: the length of the header as uint64, the header, and
+// the bytes of the tensors. data_offsets are relative to the end of the header.
+//
+//	bytes 0 to 7    57
+//	bytes 8 to 64   {"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
+//	bytes 65 to 88  six float32, row-major
 type File struct {
-	path     string
-	src      io.ReaderAt
-	data     []byte // the tensors, if they are in memory; otherwise nil
-	start    int64  // offset of the tensors in src
-	closer   io.Closer
-	names    []string
+	path     string // for errors; empty for a file of Parse
+	source   io.ReaderAt
+	data     []byte    // the tensors, if they are in memory; otherwise nil
+	start    int64     // offset of the tensors in source
+	closer   io.Closer // nil unless the file was made by Open
+	names    []string  // of the tensors, in the order of their bytes
 	entries  map[string]entry
-	metadata map[string]string
+	metadata map[string]string // free-form
 }
 
 // entry is a tensor's description and the range of its bytes, relative to the end of the header.
@@ -88,7 +97,7 @@ func NewFile(path string, r io.ReaderAt, size int64) (*File, error) {
 	if r == nil {
 		return nil, fmt.Errorf("%s: the reader is nil", path)
 	}
-	f := &File{path: path, src: r, entries: map[string]entry{}}
+	f := &File{path: path, source: r, entries: map[string]entry{}}
 	if err := f.open(size); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -99,7 +108,7 @@ var errTruncated = errors.New("the file is truncated: it ends before its header"
 
 // Parse checks the header of a file in memory. Tensors of the result may alias data.
 func Parse(data []byte) (*File, error) {
-	f := &File{src: bytes.NewReader(data), entries: map[string]entry{}}
+	f := &File{source: bytes.NewReader(data), entries: map[string]entry{}}
 	if err := f.open(int64(len(data))); err != nil {
 		return nil, err
 	}
@@ -119,7 +128,7 @@ func (f *File) open(size int64) error {
 	if err != nil {
 		return err
 	}
-	headerBytes, following := binary.LittleEndian.Uint64(beginning), size-lengthBytes
+	headerBytes, following := binary.LittleEndian.Uint64(beginning), size-lengthBytes // following: bytes after the field
 	if headerBytes > maxHeader || headerBytes > uint64(following) {
 		if kind := files.Kind(beginning); kind != "" {
 			return errors.New("not a safetensors file: " + kind)
@@ -144,18 +153,10 @@ func (f *File) open(size int64) error {
 // read reads n bytes of the source.
 func (f *File) read(offset int64, n int) ([]byte, error) {
 	b := make([]byte, n)
-	if _, err := io.ReadFull(io.NewSectionReader(f.src, offset, int64(n)), b); err != nil {
+	if _, err := io.ReadFull(io.NewSectionReader(f.source, offset, int64(n)), b); err != nil {
 		return nil, readError(err)
 	}
 	return b, nil
-}
-
-// readError rewords the error of a file that ended early.
-func readError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file was truncated while it was read")
-	}
-	return err
 }
 
 // parseHeader parses the JSON header. The JSON decoder rejects duplicate names and invalid UTF-8.
@@ -164,19 +165,93 @@ func (f *File) parseHeader(text []byte) error {
 	if err := json.Unmarshal(text, &members); err != nil {
 		return fmt.Errorf("header: %w", rewordError(err))
 	}
-	for name, v := range members {
+	for name, member := range members {
 		if name == metadataKey {
-			if err := json.Unmarshal(v, &f.metadata); err != nil {
+			if err := json.Unmarshal(member, &f.metadata); err != nil {
 				return fmt.Errorf("header: %s: %w", metadataKey, rewordError(err))
 			}
 			continue
 		}
-		e, err := parseEntry(v)
+		parsed, err := parseEntry(member)
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
-		f.entries[name] = e
+		f.entries[name] = parsed
 		f.names = append(f.names, name)
+	}
+	return nil
+}
+
+// parseEntry parses the header's description of one tensor. Its data_offsets must span the bytes of the shape.
+func parseEntry(v jsontext.Value) (parsed entry, err error) {
+	var raw struct {
+		DType   string  `json:"dtype"`
+		Shape   []int64 `json:"shape"`
+		Offsets []int64 `json:"data_offsets"`
+	}
+	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
+		return parsed, rewordError(err)
+	}
+	dtype, ok := dtypes[raw.DType]
+	if !ok {
+		return parsed, fmt.Errorf("unsupported dtype %q", raw.DType)
+	}
+	if raw.Shape == nil {
+		return parsed, errors.New("no shape")
+	}
+	if len(raw.Shape) > maxRank {
+		return parsed, fmt.Errorf("%d dimensions: at most %d are supported", len(raw.Shape), maxRank)
+	}
+	if len(raw.Offsets) != 2 || raw.Offsets[0] < 0 || raw.Offsets[1] < raw.Offsets[0] {
+		return parsed, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
+	}
+	shape, err := toInts(raw.Shape)
+	if err != nil {
+		return parsed, err
+	}
+	parsed.meta = tensor.New(dtype, shape...)
+	if err := parsed.meta.Check(); err != nil {
+		return parsed, err
+	}
+	parsed.begin, parsed.end = raw.Offsets[0], raw.Offsets[1]
+	if size := int64(parsed.meta.Bytes()); size != parsed.end-parsed.begin {
+		return parsed, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape),
+			dtype, size, raw.Offsets, parsed.end-parsed.begin)
+	}
+	return parsed, nil
+}
+
+// toInts converts the sizes of a shape.
+func toInts(sizes []int64) ([]int, error) {
+	shape := make([]int, len(sizes))
+	for dim, size := range sizes {
+		if shape[dim] = int(size); int64(shape[dim]) != size { // int has 32 bits on some platforms
+			return nil, fmt.Errorf("size %d of dimension %d exceeds %d, the limit of this platform", size, dim, math.MaxInt)
+		}
+	}
+	return shape, nil
+}
+
+// placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or
+// gap.
+func (f *File) placeTensors(size int64) error {
+	sorted.Func(f.names, func(nameA, nameB string) int {
+		a, b := f.entries[nameA], f.entries[nameB]
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), strings.Compare(nameA, nameB))
+	})
+	previousEnd := int64(0)
+	for _, name := range f.names {
+		e := f.entries[name]
+		if e.begin != previousEnd {
+			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", name, e.begin, previousEnd)
+		}
+		if e.end > size {
+			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", name, e.end, size)
+		}
+		previousEnd = e.end
+	}
+	if previousEnd != size {
+		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, size)
 	}
 	return nil
 }
@@ -206,69 +281,12 @@ func rewordError(err error) error {
 	return err
 }
 
-// parseEntry parses the header's description of one tensor. Its data_offsets must span the bytes of the shape.
-func parseEntry(v jsontext.Value) (parsed entry, err error) {
-	var raw struct {
-		DType   string  `json:"dtype"`
-		Shape   []int64 `json:"shape"`
-		Offsets []int64 `json:"data_offsets"`
+// readError rewords the error of a file that ended early.
+func readError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the file was truncated while it was read")
 	}
-	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return parsed, rewordError(err)
-	}
-	dtype, ok := dtypes[raw.DType]
-	if !ok {
-		return parsed, fmt.Errorf("unsupported dtype %q", raw.DType)
-	}
-	if raw.Shape == nil {
-		return parsed, errors.New("no shape")
-	}
-	if len(raw.Shape) > maxRank {
-		return parsed, fmt.Errorf("%d dimensions: at most %d are supported", len(raw.Shape), maxRank)
-	}
-	if len(raw.Offsets) != 2 || raw.Offsets[0] < 0 || raw.Offsets[1] < raw.Offsets[0] {
-		return parsed, fmt.Errorf("data_offsets %v are not a range", raw.Offsets)
-	}
-	shape := make([]int, len(raw.Shape))
-	for i, s := range raw.Shape {
-		if shape[i] = int(s); int64(shape[i]) != s { // int has 32 bits on some platforms
-			return parsed, fmt.Errorf("size %d of dimension %d exceeds %d, the limit of this platform", s, i, math.MaxInt)
-		}
-	}
-	parsed.meta = tensor.New(dtype, shape...)
-	if err := parsed.meta.Check(); err != nil {
-		return parsed, err
-	}
-	parsed.begin, parsed.end = raw.Offsets[0], raw.Offsets[1]
-	if size := int64(parsed.meta.Bytes()); size != parsed.end-parsed.begin {
-		return parsed, fmt.Errorf("shape %s of %v takes %d bytes, but data_offsets %v span %d", tensor.ListString(shape),
-			dtype, size, raw.Offsets, parsed.end-parsed.begin)
-	}
-	return parsed, nil
-}
-
-// placeTensors sorts the names by offset. It checks that the tensors fill the data of size bytes without overlap or
-// gap.
-func (f *File) placeTensors(size int64) error {
-	sorted.Func(f.names, func(a, b string) int {
-		x, y := f.entries[a], f.entries[b]
-		return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(x.end, y.end), strings.Compare(a, b))
-	})
-	previousEnd := int64(0)
-	for _, name := range f.names {
-		e := f.entries[name]
-		if e.begin != previousEnd {
-			return fmt.Errorf("tensor %q starts at %d, but the tensor before it ends at %d", name, e.begin, previousEnd)
-		}
-		if e.end > size {
-			return fmt.Errorf("tensor %q ends at %d, past the end of the data at %d", name, e.end, size)
-		}
-		previousEnd = e.end
-	}
-	if previousEnd != size {
-		return fmt.Errorf("the tensors end at %d, the data at %d", previousEnd, size)
-	}
-	return nil
+	return err
 }
 
 // Names returns the tensors' names in file order, in a fresh slice.
@@ -316,7 +334,7 @@ func (f *File) storage(e entry) (*tensor.Storage, error) {
 		return tensor.StorageOf(f.data[e.begin:e.end:e.end]), nil
 	}
 	s := tensor.NewStorage(int(e.end - e.begin)) // the size of a meta, an int
-	r := io.NewSectionReader(f.src, f.start+e.begin, e.end-e.begin)
+	r := io.NewSectionReader(f.source, f.start+e.begin, e.end-e.begin)
 	if _, err := io.ReadFull(r, s.Bytes()); err != nil {
 		return nil, readError(err)
 	}

@@ -22,15 +22,12 @@ type Entry struct {
 	Tensor *tensor.Tensor
 }
 
-// headerEntry is the header's description of one tensor.
-type headerEntry struct {
-	DType   string `json:"dtype"`
-	Shape   []int  `json:"shape"`
-	Offsets [2]int `json:"data_offsets"`
-}
-
 // Write writes the tensors in row-major order, with the metadata if it is not empty. The same arguments
-// always give the same bytes.
+// always give the same bytes. A file has three parts:
+//
+//	8 bytes   length of the header in bytes, little-endian
+//	header    JSON, such as {"bias":{"dtype":"F32","shape":[10],"data_offsets":[0,40]}}
+//	data      the elements of all tensors; data_offsets are relative to its beginning
 //
 // Entries are written in order of decreasing element size; entries of equal element size keep their order. All data are
 // thus aligned, so that [File.Tensor] does not copy them. Names must be unique. Write returns an error for complex128,
@@ -66,6 +63,13 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	return nil
 }
 
+// headerEntry is the header's description of one tensor.
+type headerEntry struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
 // encodeHeader returns the length of the header and its JSON, padded with blanks to a multiple of 8 bytes.
 func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	if bigEndian {
@@ -73,43 +77,26 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	}
 	header := bytes.NewBuffer(make([]byte, lengthBytes)) // the length is written at the end
 	header.WriteByte('{')
-	addMember := func(name string, v any) error {
-		if header.Len() > lengthBytes+len("{") {
-			header.WriteByte(',')
-		}
-		key, err := json.Marshal(name)
-		if err != nil {
-			return err
-		}
-		value, err := json.Marshal(v, json.Deterministic(true))
-		if err != nil {
-			return err
-		}
-		header.Write(key)
-		header.WriteByte(':')
-		header.Write(value)
-		return nil
-	}
 	if len(metadata) > 0 {
-		if err := addMember(metadataKey, metadata); err != nil {
+		if err := addMember(header, metadataKey, metadata); err != nil {
 			return nil, fmt.Errorf("%s: %w", metadataKey, err)
 		}
 	}
-	seen := map[string]bool{metadataKey: true}
+	usedNames := map[string]bool{metadataKey: true}
 	offset := 0 // of the next tensor
 	for _, e := range entries {
 		code := codeOf(e.Tensor.DType)
 		switch {
 		case code == "":
 			return nil, fmt.Errorf("tensor %q: the format has no dtype %v", e.Name, e.Tensor.DType)
-		case seen[e.Name]:
+		case usedNames[e.Name]:
 			return nil, fmt.Errorf("tensor %q: duplicate name", e.Name)
 		case len(e.Tensor.Shape) > maxRank:
 			return nil, fmt.Errorf("tensor %q: %d dimensions: at most %d are supported", e.Name, len(e.Tensor.Shape), maxRank)
 		}
-		seen[e.Name] = true
+		usedNames[e.Name] = true
 		description := headerEntry{code, e.Tensor.Shape, [2]int{offset, offset + e.Tensor.Bytes()}}
-		if err := addMember(e.Name, description); err != nil {
+		if err := addMember(header, e.Name, description); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
 		offset = description.Offsets[1]
@@ -124,6 +111,25 @@ func encodeHeader(entries []Entry, metadata map[string]string) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint64(header.Bytes(), uint64(headerBytes))
 	return header.Bytes(), nil
+}
+
+// addMember appends a member of the JSON object.
+func addMember(header *bytes.Buffer, name string, v any) error {
+	key, err := json.Marshal(name)
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	if isFirst := header.Len() == lengthBytes+len("{"); !isFirst {
+		header.WriteByte(',')
+	}
+	header.Write(key)
+	header.WriteByte(':')
+	header.Write(value)
+	return nil
 }
 
 // codeOf returns the format's name of a dtype, or "" if it has none.

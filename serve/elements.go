@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// elementScanner scans JSON that consists of nested lists, and yields their elements in order. The JSON must be valid.
+// elementScanner scans JSON that consists of nested lists, and yields their elements in order: 1, 2 and "x" for
+// [[1, 2], ["x"]]. The JSON must be valid.
 type elementScanner struct {
 	data []byte
 	err  error // set by method all
@@ -22,31 +23,36 @@ func (s *elementScanner) all(yield func(text []byte) bool) {
 	}
 	for i := 0; i < len(data); {
 		first := data[i]
-		switch {
-		case first == '{':
+		switch first {
+		case '{':
 			s.err = errors.New("data contains an object")
 			return
-		case first == '[' || first == ']' || first == ',' || first == ' ' || first == '\n' || first == '\t' || first == '\r':
+		case '[', ']', ',', ' ', '\n', '\t', '\r':
 			i++
 			continue
 		}
-		end := i + 1
-		if first == '"' {
-			for data[end] != '"' { // the loop ends because the JSON is valid
-				if data[end] == '\\' { // an escape sequence, such as \"
-					end++
-				}
-				end++
-			}
-			end++
-		} else {
-			for end < len(data) && !strings.ContainsRune(",] \n\t\r", rune(data[end])) {
-				end++
-			}
-		}
+		end := endOfElement(data, i)
 		if !yield(data[i:end]) {
 			return
 		}
 		i = end
 	}
+}
+
+// endOfElement returns the index after the element that begins at start.
+func endOfElement(data []byte, start int) int {
+	end := start + 1
+	if data[start] != '"' {
+		for end < len(data) && !strings.ContainsRune(",] \n\t\r", rune(data[end])) {
+			end++
+		}
+		return end
+	}
+	for data[end] != '"' { // the loop ends because the JSON is valid
+		if data[end] == '\\' { // an escape sequence, such as \"
+			end++
+		}
+		end++
+	}
+	return end + 1
 }

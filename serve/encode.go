@@ -16,7 +16,14 @@ import (
 
 // encodeResponse returns a response as JSON (text), and the binary data that follow the JSON (tail). out has the
 // outputs by name. tail has an entry for each tensor that was requested as binary data. The entries may share memory
-// with out.
+// with out. For example, the outputs y, as JSON, and z, as binary data, give a tail of one entry of 8 bytes, and the
+// text
+//
+//	{"model_name":"m","model_version":"1","outputs":[
+//	 {"name":"y","shape":[1,2],"datatype":"FP32","data":[0.5,2]},
+//	 {"name":"z","shape":[1],"datatype":"INT64","parameters":{"binary_data_size":8}}]}
+//
+// without the line breaks and the indentation.
 func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text []byte, tail [][]byte, err error) {
 	text = appendString(append(text, `{"model_name":`...), m.name)
 	text = appendString(append(text, `,"model_version":`...), m.version)
@@ -34,14 +41,8 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 			return nil, nil, fmt.Errorf("output %q: %w", wanted.port.name, err)
 		}
 		text = appendString(append(text, `{"name":`...), wanted.port.name)
-		text = append(text, `,"shape":[`...)
-		for k, size := range output.Shape {
-			if k > 0 {
-				text = append(text, ',')
-			}
-			text = strconv.AppendInt(text, int64(size), 10)
-		}
-		text = appendString(append(text, `],"datatype":`...), wanted.port.datatype())
+		text = appendShape(append(text, `,"shape":`...), output.Shape)
+		text = appendString(append(text, `,"datatype":`...), wanted.port.datatype())
 		if wanted.binary {
 			text = strconv.AppendInt(append(text, `,"parameters":{"binary_data_size":`...), int64(len(data)), 10)
 			text = append(text, "}}"...)
@@ -51,6 +52,18 @@ func (m *model) encodeResponse(r *request, out map[string]*tensor.Tensor) (text 
 		}
 	}
 	return append(text, "]}\n"...), tail, nil
+}
+
+// appendShape appends a shape as JSON.
+func appendShape(text []byte, shape []int) []byte {
+	text = append(text, '[')
+	for k, size := range shape {
+		if k > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(size), 10)
+	}
+	return append(text, ']')
 }
 
 // appendString appends a string as JSON. Bytes that are not UTF-8 become replacement characters.

@@ -40,50 +40,26 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 	if err := m.findPorts(g); err != nil {
 		return nil, nil, err
 	}
-	compileOptions := s.options.Compile
 	var symbol string
 	if s.options.Batching != BatchOff {
-		symbol, whyNotBatched = batching.Symbol(g, compileOptions.Sizes)
+		symbol, whyNotBatched = batching.Symbol(g, s.options.Compile.Sizes)
 	}
-	plannedRows := g.Symbols[symbol].Clamp(s.plannedRows())
-	if symbol != "" && s.options.Batching == BatchExact { // the model is planned for the first hint
-		compileOptions.Hints = append([]map[string]int{{symbol: plannedRows}}, compileOptions.Hints...)
+	isExact := symbol != "" && s.options.Batching == BatchExact
+	if isExact {
+		m.program, err = s.compileForBatches(ctx, g, symbol)
+	} else {
+		m.program, err = graphrun.CompileContext(ctx, g, s.options.Compile)
 	}
-	if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
+	if err != nil {
 		return nil, nil, err
-	}
-	if symbol != "" && s.options.Batching == BatchExact {
-		planIsForOneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(m.program), g, symbol, plannedRows)
-		if err != nil {
-			return nil, nil, err
-		}
-		if planIsForOneRow {
-			compileOptions.Hints[0], compileOptions.Pins = map[string]int{symbol: 1}, pins
-			if m.program, err = graphrun.CompileContext(ctx, g, compileOptions); err != nil {
-				return nil, nil, err
-			}
-		}
 	}
 	if symbol != "" {
 		// The last argument requires one plan for all batch sizes.
 		m.batchAxis, whyNotBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
-			s.options.Batching == BatchExact)
+			isExact)
 	}
 	m.queue = newQueue(s, m)
 	return m, whyNotBatched, nil
-}
-
-// maxDefaultRows is the number of rows for which models are planned if Options.PreferredRows is nil. Batches then have
-// at most this number of rows, or twice the least batch size: see [batching.Axis.EfficientRows].
-const maxDefaultRows = 8
-
-// plannedRows returns the number of rows for which models are planned: see Options.PreferredRows.
-func (s *Server) plannedRows() int {
-	rows := maxDefaultRows
-	if len(s.options.PreferredRows) > 0 {
-		rows = s.options.PreferredRows[0]
-	}
-	return min(rows, s.options.MaxRows)
 }
 
 // findPorts sets the inputs and outputs of the model. The shapes of outputs come from symbolic inference, in which
@@ -97,16 +73,8 @@ func (m *model) findPorts(g *graph.Graph) error {
 		symbolicGraph = symbolic.Graph
 	}
 	for _, v := range g.Inputs {
-		p := port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: append([]int{}, v.Meta.Shape...)}
-		if v.Dims != nil {
-			p.shape = make([]int, len(v.Dims))
-			for k, d := range v.Dims {
-				if p.shape[k] = d.Size; !d.IsNumber() {
-					p.shape[k] = -1
-				}
-			}
-		}
-		m.inputs = append(m.inputs, p)
+		m.inputs = append(m.inputs,
+			port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: inputShape(v)})
 	}
 	for i, output := range symbolicGraph.Outputs {
 		p := port{name: output.Name, dtype: g.Outputs[i].Value.Meta.DType, labels: g.Labels[output.Name]}
@@ -121,4 +89,51 @@ func (m *model) findPorts(g *graph.Graph) error {
 		}
 	}
 	return nil
+}
+
+// inputShape returns the shape of an input, with -1 for each size that requests determine.
+func inputShape(v *graph.Value) []int {
+	if v.Dims == nil {
+		return append([]int{}, v.Meta.Shape...)
+	}
+	shape := make([]int, len(v.Dims))
+	for k, d := range v.Dims {
+		if shape[k] = d.Size; !d.IsNumber() {
+			shape[k] = -1
+		}
+	}
+	return shape
+}
+
+// compileForBatches compiles a model with one plan for batches of all sizes, made for the preferred number of rows. If
+// batching prefers it, the plan is made for one row instead. symbol is the symbol of the number of rows.
+func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol string) (*graphrun.Program, error) {
+	options, plannedRows := s.options.Compile, g.Symbols[symbol].Clamp(s.plannedRows())
+	options.Hints = append([]map[string]int{{symbol: plannedRows}}, options.Hints...) // the first hint is planned
+	compiled, err := graphrun.CompileContext(ctx, g, options)
+	if err != nil {
+		return nil, err
+	}
+	planIsForOneRow, pins, err := batching.PlanForOneRow(ctx, (*program.Program)(compiled), g, symbol, plannedRows)
+	if err != nil {
+		return nil, err
+	}
+	if planIsForOneRow {
+		options.Hints[0], options.Pins = map[string]int{symbol: 1}, pins
+		return graphrun.CompileContext(ctx, g, options)
+	}
+	return compiled, nil
+}
+
+// maxDefaultRows is the number of rows for which models are planned if Options.PreferredRows is nil. Batches then have
+// at most this number of rows, or twice the least batch size: see [batching.Axis.EfficientRows].
+const maxDefaultRows = 8
+
+// plannedRows returns the number of rows for which models are planned: see Options.PreferredRows.
+func (s *Server) plannedRows() int {
+	rows := maxDefaultRows
+	if len(s.options.PreferredRows) > 0 {
+		rows = s.options.PreferredRows[0]
+	}
+	return min(rows, s.options.MaxRows)
 }

@@ -17,7 +17,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file decodes requests and encodes responses of the Open Inference Protocol, version 2.
+// This file decodes requests of the Open Inference Protocol, version 2. A request for inference is JSON, which may be
+// followed by binary data. The JSON of this request has the elements of input x; those of y, 24 bytes, follow the JSON:
+//
+//	{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[0.5,2]},
+//	           {"name":"y","datatype":"FP32","shape":[2,3],"parameters":{"binary_data_size":24}}],
+//	 "outputs":[{"name":"z","parameters":{"binary_data":true}}]}
 
 // jsonLengthHeader is the HTTP header of the protocol's binary extension. It has the length in bytes of the JSON, which
 // precedes the binary data.
@@ -137,14 +142,14 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	return decoded, m.chooseOutputs(decoded, doc)
 }
 
+// maxKeptDoc is the maximum length, in bytes, of a JSON document that parseDoc keeps.
+const maxKeptDoc = 4 << 10
+
 // parsedDoc is the JSON of a request and its parsed form, which must not be changed.
 type parsedDoc struct {
 	text []byte
 	doc  *requestDoc
 }
-
-// maxKeptDoc is the maximum length, in bytes, of a JSON document that parseDoc keeps.
-const maxKeptDoc = 4 << 10
 
 // parseDoc parses the JSON of a request. It keeps the last result, because successive requests of the binary extension
 // often have the same JSON.
@@ -157,35 +162,9 @@ func (m *model) parseDoc(text []byte) (*requestDoc, error) {
 		return nil, err
 	}
 	if len(text) <= maxKeptDoc {
-		m.lastDoc.Store(&parsedDoc{bytes.Clone(text), &doc})
+		m.lastDoc.Store(&parsedDoc{text: bytes.Clone(text), doc: &doc})
 	}
 	return &doc, nil
-}
-
-// chooseOutputs sets the outputs that the request names, or all outputs if it names none.
-func (m *model) chooseOutputs(decoded *request, doc *requestDoc) error {
-	binaryByDefault := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
-	if len(doc.Outputs) == 0 {
-		for _, p := range m.outputs {
-			decoded.outputs = append(decoded.outputs, responseOutput{p, binaryByDefault})
-		}
-		return nil
-	}
-	for _, output := range doc.Outputs {
-		index := slices.IndexFunc(m.outputs, func(p port) bool { return p.name == output.Name })
-		if index < 0 {
-			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
-		}
-		if slices.ContainsFunc(decoded.outputs, func(w responseOutput) bool { return w.port.name == output.Name }) {
-			return fmt.Errorf("output %q is requested twice", output.Name)
-		}
-		binary := binaryByDefault
-		if output.Parameters.BinaryData != nil {
-			binary = *output.Parameters.BinaryData
-		}
-		decoded.outputs = append(decoded.outputs, responseOutput{m.outputs[index], binary})
-	}
-	return nil
 }
 
 // portNames lists the names of ports for messages.
@@ -250,14 +229,9 @@ func (p port) checkShape(shape []int) (count int, err error) {
 // if data is aligned.
 func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, error) {
 	if p.isText() {
-		var list []string
-		for len(data) > 0 {
-			const lengthBytes = 4
-			if len(data) < lengthBytes || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-lengthBytes) {
-				return nil, errors.New("the length of a string exceeds the data")
-			}
-			end := lengthBytes + int(binary.LittleEndian.Uint32(data))
-			list, data = append(list, string(data[lengthBytes:end])), data[end:]
+		list, err := splitStrings(data)
+		if err != nil {
+			return nil, err
 		}
 		if len(list) != count {
 			return nil, fmt.Errorf("the data have %d strings, but the shape needs %d: %v", len(list), count, shape)
@@ -280,6 +254,19 @@ func (p port) decodeBytes(data []byte, shape []int, count int) (*tensor.Tensor, 
 	t := tensor.Empty(meta)
 	copy(t.Storage().Bytes(), data)
 	return t, nil
+}
+
+// splitStrings returns the strings of the binary extension.
+func splitStrings(data []byte) (list []string, err error) {
+	const lengthBytes = 4
+	for len(data) > 0 {
+		if len(data) < lengthBytes || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-lengthBytes) {
+			return nil, errors.New("the length of a string exceeds the data")
+		}
+		end := lengthBytes + int(binary.LittleEndian.Uint32(data))
+		list, data = append(list, string(data[lengthBytes:end])), data[end:]
+	}
+	return list, nil
 }
 
 // bigEndian reports whether the machine is big-endian. The protocol is little-endian.
@@ -305,18 +292,7 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 	}
 	elements := elementScanner{data: data}
 	if p.isText() {
-		list := make([]string, 0, count)
-		for text := range elements.all {
-			var s string
-			if err := json.Unmarshal(text, &s); err != nil {
-				return nil, fmt.Errorf("element %d is not a string", len(list))
-			}
-			list = append(list, s)
-		}
-		if elements.err != nil || len(list) != count {
-			return nil, elementsError(elements.err, len(list), count, shape)
-		}
-		return p.labels.Encode(list, shape...)
+		return p.decodeStrings(&elements, shape, count)
 	}
 	result := tensor.Empty(tensor.New(p.dtype, shape...))
 	set := numerals.Setter(p.dtype) // parses a text and stores the element
@@ -335,6 +311,22 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 	return result, nil
 }
 
+// decodeStrings is [port.decodeJSON] for strings.
+func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*tensor.Tensor, error) {
+	list := make([]string, 0, count)
+	for text := range elements.all {
+		var s string
+		if err := json.Unmarshal(text, &s); err != nil {
+			return nil, fmt.Errorf("element %d is not a string", len(list))
+		}
+		list = append(list, s)
+	}
+	if elements.err != nil || len(list) != count {
+		return nil, elementsError(elements.err, len(list), count, shape)
+	}
+	return p.labels.Encode(list, shape...)
+}
+
 // elementsError returns the error of a list of elements: the syntax error err or, if err is nil, the error that the
 // list has n elements instead of count.
 func elementsError(err error, n, count int, shape []int) error {
@@ -342,4 +334,30 @@ func elementsError(err error, n, count int, shape []int) error {
 		return err
 	}
 	return fmt.Errorf("the data have %d elements, want %d for the shape %v", n, count, shape)
+}
+
+// chooseOutputs sets the outputs that the request names, or all outputs if it names none.
+func (m *model) chooseOutputs(decoded *request, doc *requestDoc) error {
+	binaryByDefault := doc.Parameters.BinaryDataOutput != nil && *doc.Parameters.BinaryDataOutput
+	if len(doc.Outputs) == 0 {
+		for _, p := range m.outputs {
+			decoded.outputs = append(decoded.outputs, responseOutput{port: p, binary: binaryByDefault})
+		}
+		return nil
+	}
+	for _, output := range doc.Outputs {
+		index := slices.IndexFunc(m.outputs, func(p port) bool { return p.name == output.Name })
+		if index < 0 {
+			return fmt.Errorf("the model has no output %q; its outputs are %s", output.Name, portNames(m.outputs))
+		}
+		if slices.ContainsFunc(decoded.outputs, func(w responseOutput) bool { return w.port.name == output.Name }) {
+			return fmt.Errorf("output %q is requested twice", output.Name)
+		}
+		binary := binaryByDefault
+		if output.Parameters.BinaryData != nil {
+			binary = *output.Parameters.BinaryData
+		}
+		decoded.outputs = append(decoded.outputs, responseOutput{port: m.outputs[index], binary: binary})
+	}
+	return nil
 }

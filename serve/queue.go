@@ -21,6 +21,12 @@ var errPanic = errors.New("the run failed because of an internal error")
 
 // queue has the waiting requests of a model, and joins them into batches. Server.slots limits the number of active
 // runs of all models.
+//
+// For example, let all slots be taken when requests of 1, 2 and 5 rows arrive, in this order, and let batches of 8 rows
+// be preferred. The first request starts the goroutine of dispatch, which waits for a slot. With this slot, it removes
+// all three requests from the queue, because they have 8 rows together. runBatch joins their inputs, runs the model
+// once, splits the outputs, and sends each request its part. If a slot is free when a request arrives and nothing
+// waits, the request runs at once and alone (tryTakeSlot).
 type queue struct {
 	server *Server
 	model  *model
@@ -109,6 +115,15 @@ func (q *queue) tryTakeSlot() bool {
 	}
 }
 
+// preferredRows returns job.preferredRows for a run.
+func (q *queue) preferredRows(ctx context.Context, run *batching.Run) []int {
+	if rows := q.server.options.PreferredRows; len(rows) > 0 {
+		return rows
+	}
+	maxRows := q.server.plannedRows()
+	return []int{q.model.batchAxis.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
+}
+
 // remove removes a job if it still waits, and reports whether its run has started. A started run continues; its result
 // is not received, and the garbage collector frees its memory.
 func (q *queue) remove(j *job) bool {
@@ -132,27 +147,6 @@ func (q *queue) dispatch() {
 			return
 		}
 		go q.runBatch(jobs, slots)
-	}
-}
-
-// takeSlot waits until a run may start, and returns the semaphore to which its slot belongs: Server.slots, or
-// Server.extraSlot if a full batch waits.
-func (q *queue) takeSlot() chan struct{} {
-	for {
-		q.mu.Lock()
-		full := q.hasFullBatch()
-		q.mu.Unlock()
-		var extraSlot chan struct{}
-		if full {
-			extraSlot = q.server.extraSlot
-		}
-		select {
-		case q.server.slots <- struct{}{}:
-			return q.server.slots
-		case extraSlot <- struct{}{}:
-			return extraSlot
-		case <-q.arrived:
-		}
 	}
 }
 
@@ -180,21 +174,25 @@ func (q *queue) awaitFullBatch() {
 	}
 }
 
-// waitingRows returns the number of rows that wait. The caller holds q.mu.
-func (q *queue) waitingRows() (rows int) {
-	for _, j := range q.waiting {
-		rows += j.run.Rows
+// takeSlot waits until a run may start, and returns the semaphore to which its slot belongs: Server.slots, or
+// Server.extraSlot if a full batch waits.
+func (q *queue) takeSlot() chan struct{} {
+	for {
+		q.mu.Lock()
+		full := q.hasFullBatch()
+		q.mu.Unlock()
+		var extraSlot chan struct{}
+		if full {
+			extraSlot = q.server.extraSlot
+		}
+		select {
+		case q.server.slots <- struct{}{}:
+			return q.server.slots
+		case extraSlot <- struct{}{}:
+			return extraSlot
+		case <-q.arrived:
+		}
 	}
-	return rows
-}
-
-// preferredRows returns job.preferredRows for a run.
-func (q *queue) preferredRows(ctx context.Context, run *batching.Run) []int {
-	if rows := q.server.options.PreferredRows; len(rows) > 0 {
-		return rows
-	}
-	maxRows := q.server.plannedRows()
-	return []int{q.model.batchAxis.EfficientRows(ctx, run, min(q.server.threads, maxRows), maxRows)}
 }
 
 // hasFullBatch reports whether enough rows wait for the first entry in preferredRows of the first job. The caller
@@ -204,23 +202,12 @@ func (q *queue) hasFullBatch() bool {
 		q.waitingRows() >= min(q.waiting[0].preferredRows[0], q.server.options.MaxRows)
 }
 
-// rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows of the first
-// job that is at most the number of waiting rows. If every preferred number is larger, all waiting rows run, up to
-// Options.MaxRows. The caller holds q.mu.
-func (q *queue) rowsOfBatch() int {
-	if len(q.waiting) == 0 {
-		return 0
+// waitingRows returns the number of rows that wait. The caller holds q.mu.
+func (q *queue) waitingRows() (rows int) {
+	for _, j := range q.waiting {
+		rows += j.run.Rows
 	}
-	rows, waitingRows := 0, q.waitingRows()
-	for _, n := range q.waiting[0].preferredRows {
-		if n <= waitingRows {
-			rows = max(rows, n)
-		}
-	}
-	if rows == 0 {
-		return q.server.options.MaxRows
-	}
-	return min(rows, q.server.options.MaxRows)
+	return rows
 }
 
 // takeBatch removes the jobs of the next batch from the queue and returns them: the first job, and the jobs that can
@@ -258,6 +245,25 @@ func (q *queue) dropEnded() (waiting []*job, maxRows int) {
 	return slices.Clone(q.waiting), q.rowsOfBatch()
 }
 
+// rowsOfBatch returns the maximum number of rows of the next batch: the largest preferred number of rows of the first
+// job that is at most the number of waiting rows. If every preferred number is larger, all waiting rows run, up to
+// Options.MaxRows. The caller holds q.mu.
+func (q *queue) rowsOfBatch() int {
+	if len(q.waiting) == 0 {
+		return 0
+	}
+	rows, waitingRows := 0, q.waitingRows()
+	for _, n := range q.waiting[0].preferredRows {
+		if n <= waitingRows {
+			rows = max(rows, n)
+		}
+	}
+	if rows == 0 {
+		return q.server.options.MaxRows
+	}
+	return min(rows, q.server.options.MaxRows)
+}
+
 // takeIfWaiting removes the jobs of a batch from the queue. It returns false if one of them no longer waits: the others
 // may then need another plan.
 func (q *queue) takeIfWaiting(jobs []*job) bool {
@@ -275,15 +281,6 @@ func (q *queue) takeIfWaiting(jobs []*job) bool {
 	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool { return slices.Contains(jobs, j) })
 	q.server.waiting.Add(-int64(len(jobs)))
 	return true
-}
-
-// runsOf returns the runs of jobs.
-func runsOf(jobs []*job) []*batching.Run {
-	runs := make([]*batching.Run, len(jobs))
-	for i, j := range jobs {
-		runs[i] = j.run
-	}
-	return runs
 }
 
 // runBatch runs jobs together, and sends their results. If a batch fails, the jobs run one by one, because the error
@@ -307,18 +304,7 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	if err == nil {
 		q.model.metrics.recordRun(rows, runTime)
 	}
-	// The results of the jobs share the memory of out and possibly of in, which is released after all of them.
-	var unreleasedParts atomic.Int64
-	unreleasedParts.Store(int64(len(jobs)))
-	release := func() {
-		if unreleasedParts.Add(-1) == 0 {
-			for _, tensors := range []map[string]*tensor.Tensor{out, in} {
-				for _, held := range tensors {
-					held.Release()
-				}
-			}
-		}
-	}
+	release := releaseAfter(len(jobs), out, in) // the results of the jobs share the memory of out and possibly of in
 	var parts []map[string]*tensor.Tensor
 	if err == nil {
 		parts = q.model.batchAxis.Split(out, runsOf(jobs))
@@ -362,4 +348,29 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 	}
 	out, err = q.model.program.Run(ctx, in)
 	return in, out, err
+}
+
+// releaseAfter returns a function that releases tensors when it is called for the last of the given number of calls.
+func releaseAfter(calls int, tensors ...map[string]*tensor.Tensor) func() {
+	var missingCalls atomic.Int64
+	missingCalls.Store(int64(calls))
+	return func() {
+		if missingCalls.Add(-1) != 0 {
+			return
+		}
+		for _, byName := range tensors {
+			for _, held := range byName {
+				held.Release()
+			}
+		}
+	}
+}
+
+// runsOf returns the runs of jobs.
+func runsOf(jobs []*job) []*batching.Run {
+	runs := make([]*batching.Run, len(jobs))
+	for i, j := range jobs {
+		runs[i] = j.run
+	}
+	return runs
 }

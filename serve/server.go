@@ -19,6 +19,10 @@ import (
 )
 
 // Server serves models: it is an [http.Handler]. [Open] makes it.
+//
+// A request for inference passes through these steps: answer finds the model by the path, inferWithin reads the body,
+// model.decode decodes it, queue.run waits for a slot and runs the model, perhaps in a batch with other requests,
+// and model.encodeResponse encodes the outputs.
 type Server struct {
 	options Options
 	threads int // maximum number of workers of one run
@@ -104,23 +108,13 @@ func (s *Server) Reload(ctx context.Context) error {
 	}
 	old, models, changed := *s.models.Load(), map[string][]*model{}, map[string]signature{}
 	for _, v := range versions {
-		key := v.model + "/" + v.name
 		m := versionOf(old[v.model], v.name)
 		if m == nil || m.files != v.files {
-			previous, wasChanged := s.changedFiles[key]
-			switch {
-			case !wasChanged || previous != v.files && previous != failedSignature(v.files): // changed since the last call
-				changed[key] = v.files
-			case previous == failedSignature(v.files):
-				changed[key] = previous
-			default: // unchanged since the last call
-				loaded, err := s.loadAndLog(ctx, v)
-				if err != nil {
-					s.options.Log.Error("model not loaded", "model", v.model, "version", v.name, "error", err)
-					changed[key] = failedSignature(v.files)
-				} else {
-					m = loaded
-				}
+			loaded, pending := s.reloadVersion(ctx, v)
+			if loaded != nil {
+				m = loaded
+			} else {
+				changed[v.model+"/"+v.name] = pending
 			}
 		}
 		if m != nil {
@@ -137,6 +131,24 @@ func (s *Server) Reload(ctx context.Context) error {
 	s.changedFiles = changed
 	s.models.Store(&models)
 	return nil
+}
+
+// reloadVersion loads a new or changed version, if its files are those that the last call of Reload found. Otherwise,
+// or if loading failed, it returns nil and the entry of Server.changedFiles.
+func (s *Server) reloadVersion(ctx context.Context, v version) (*model, signature) {
+	previous, wasChanged := s.changedFiles[v.model+"/"+v.name]
+	switch {
+	case wasChanged && previous == failedSignature(v.files):
+		return nil, previous
+	case !wasChanged || previous != v.files: // changed since the last call
+		return nil, v.files
+	}
+	loaded, err := s.loadAndLog(ctx, v)
+	if err != nil {
+		s.options.Log.Error("model not loaded", "model", v.model, "version", v.name, "error", err)
+		return nil, failedSignature(v.files)
+	}
+	return loaded, ""
 }
 
 // failedSignature returns the entry of Server.changedFiles for files that could not be loaded. Unchanged files are then
@@ -197,21 +209,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 		s.metrics.set.WritePrometheus(w)
 		return path, nil
 	}
-	// The form of the path is /v2/models/NAME[/versions/VERSION][/ACTION].
-	afterPrefix, ok := strings.CutPrefix(path, "/v2/models/")
-	if !ok {
-		return "unknown", statusErrorf(http.StatusNotFound, "there is no route %s", r.URL.Path)
-	}
-	parts, version := strings.Split(afterPrefix, "/"), ""
-	if len(parts) >= 3 && parts[1] == "versions" {
-		version, parts = parts[2], append(parts[:1], parts[3:]...)
-	}
-	action := strings.Join(parts[1:], "/")
-	if !slices.Contains([]string{"", "ready", "infer"}, action) {
+	name, version, action, ok := splitModelPath(path)
+	if !ok || !slices.Contains([]string{"", "ready", "infer"}, action) {
 		return "unknown", statusErrorf(http.StatusNotFound, "there is no route %s", r.URL.Path)
 	}
 	route = strings.TrimSuffix("/v2/models/{model}/"+action, "/")
-	m, all, err := s.find(parts[0], version)
+	m, all, err := s.find(name, version)
 	if err != nil {
 		return route, err
 	}
@@ -222,6 +225,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 		return route, get(w, r, map[string]any{"name": m.name, "ready": !s.draining.Load()})
 	}
 	return route, s.infer(w, r, m)
+}
+
+// splitModelPath splits a path of the form /v2/models/NAME[/versions/VERSION][/ACTION]. Missing parts are empty.
+func splitModelPath(path string) (name, version, action string, ok bool) {
+	afterPrefix, ok := strings.CutPrefix(path, "/v2/models/")
+	parts := strings.Split(afterPrefix, "/")
+	if len(parts) >= 3 && parts[1] == "versions" {
+		version, parts = parts[2], append(parts[:1], parts[3:]...)
+	}
+	return parts[0], version, strings.Join(parts[1:], "/"), ok
 }
 
 // authorize returns an error if the server requires a token that the request lacks.
@@ -304,7 +317,7 @@ func (m *model) metadata(all []*model) any {
 func portDocs(ports []port) []portDoc {
 	list := make([]portDoc, len(ports))
 	for i, p := range ports {
-		list[i] = portDoc{p.name, p.datatype(), append([]int{}, p.shape...)}
+		list[i] = portDoc{Name: p.name, Datatype: p.datatype(), Shape: append([]int{}, p.shape...)}
 		if p.shape == nil { // the protocol has no unknown rank
 			list[i].Shape = []int{-1}
 		}
@@ -374,6 +387,12 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return res, &statusError{http.StatusBadRequest, err}
 	}
+	writeResponse(w, text, tail)
+	return res, nil
+}
+
+// writeResponse writes a response: its JSON and the binary data that follow.
+func writeResponse(w http.ResponseWriter, text []byte, tail [][]byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if tail != nil {
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -387,5 +406,4 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	for _, data := range append([][]byte{text}, tail...) {
 		_, _ = w.Write(data) // the client may be gone
 	}
-	return res, nil
 }

@@ -22,7 +22,8 @@ const (
 )
 
 // atom is a factor of a product in a canonical expression (see expr): a symbol, or a function of expressions, such as
-// Max or //. A sum or product whose expansion would overflow an int is an atom, too (kindUnexpandedSum,
+// Max or //. For example, 2*N*(C//4) + Max(1, N) has the atoms N, C//4 and Max(1, N), and C is an atom of the operand
+// of C//4. A sum or product whose expansion would overflow an int is an atom, too (kindUnexpandedSum,
 // kindUnexpandedProduct).
 type atom struct {
 	kind   kind
@@ -58,15 +59,15 @@ func (env *Env) atomWithCond(kind kind, cond *cond, args ...*expr) *expr {
 	for _, e := range args {
 		key = binary.AppendVarint(key, int64(e.id))
 	}
-	found := env.atoms[string(key)]
-	if found == nil {
-		found = &atom{kind: kind, cond: cond, args: args, id: len(env.symbols) + len(env.atoms)}
-		found.lo, found.hi = found.boundsFrom((*expr).bounds)
-		found.hint, found.size = found.hintValue(), found.printedSize()
-		found.asExpr = env.sum([]term{{1, []*atom{found}}}, 0)
-		env.atoms[string(key)] = found
+	if existing := env.atoms[string(key)]; existing != nil {
+		return existing.asExpr
 	}
-	return found.asExpr
+	created := &atom{kind: kind, cond: cond, args: args, id: len(env.symbols) + len(env.atoms)}
+	created.lo, created.hi = created.boundsFrom((*expr).bounds)
+	created.hint, created.size = created.hintValue(), created.printedSize()
+	created.asExpr = env.sum([]term{{coeff: 1, atoms: []*atom{created}}}, 0)
+	env.atoms[string(key)] = created
+	return created.asExpr
 }
 
 // bounds returns the bounds of e without facts.
@@ -193,7 +194,8 @@ func extreme(kind kind, a, b Int) Int {
 }
 
 // extreme returns the maximum or the minimum of operands. It replaces Max(a, b) among the operands of a maximum by a
-// and b, and likewise for a minimum. It drops each operand that another operand makes redundant.
+// and b, and likewise for a minimum. It drops each operand that another operand makes redundant. For example,
+// Max(Max(1, N), N+2) is N+2 for N >= 0, and Max(1, N+2) for N without a lower bound.
 func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	var args []*expr
 	for _, operand := range operands {
@@ -209,12 +211,9 @@ func (env *Env) extreme(kind kind, operands ...*expr) *expr {
 	}
 	var remaining []*expr
 	for i, operand := range args {
-		redundant := slices.ContainsFunc(remaining, func(other *expr) bool { return env.provesAtMost(operand, other, sign) })
-		for _, other := range args[i+1:] {
-			// Only the last of several equal operands remains.
-			redundant = redundant || env.provesAtMost(operand, other, sign)
-		}
-		if !redundant {
+		// Only the last of several equal operands remains.
+		makesRedundant := func(other *expr) bool { return env.provesAtMost(operand, other, sign) }
+		if !slices.ContainsFunc(remaining, makesRedundant) && !slices.ContainsFunc(args[i+1:], makesRedundant) {
 			remaining = append(remaining, operand)
 		}
 	}

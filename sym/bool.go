@@ -1,6 +1,9 @@
 package sym
 
-// Bool is a known truth value or a condition on symbols. The zero value is false.
+// Bool is a known truth value or a condition on symbols. The zero value is false. For a symbol N of at least 1, for
+// example, N.Ge(Of(1)) is true, and N.Eq(Of(4)) is the condition Eq(N, 4). Three methods ask for the truth: Known
+// answers only if bounds and guards decide, Hint answers for the hints of the symbols, and Holds decides and records
+// the decision.
 type Bool struct {
 	_     [0]func() // makes == a compile error
 	truth bool      // the truth value; if cond is not nil, its truth value at the hints of symbols
@@ -148,30 +151,36 @@ func (a Bool) Atoms() []Bool {
 	if a.cond == nil {
 		return nil
 	}
-	var out []Bool
-	seen := map[*cond]bool{}
-	var walk func(c *cond)
-	walk = func(c *cond) {
-		switch {
-		case seen[c]:
-			return
-		case c.kind >= condAnd:
-			for _, p := range c.args {
-				walk(p)
-			}
-		default:
-			// Either c or its negation is listed: Eq instead of Ne, otherwise the one that was made first.
-			negation := c.not()
-			if c.kind == condNe || c.kind == condGe && negation.id < c.id {
-				c, negation = negation, c
-			}
-			if !seen[c] {
-				out = append(out, Bool{truth: c.hint, cond: c})
-			}
-			seen[negation] = true
+	collector := &comparisonCollector{visited: map[*cond]bool{}}
+	collector.visit(a.cond)
+	return collector.list
+}
+
+// comparisonCollector lists the comparisons in conditions: see [Bool.Atoms].
+type comparisonCollector struct {
+	list    []Bool
+	visited map[*cond]bool // the conditions that were visited, and the negations of listed comparisons
+}
+
+// visit lists the comparisons in a condition that are not listed yet.
+func (v *comparisonCollector) visit(c *cond) {
+	switch {
+	case v.visited[c]:
+		return
+	case c.kind >= condAnd:
+		for _, part := range c.args {
+			v.visit(part)
 		}
-		seen[c] = true
+	default:
+		// Either c or its negation is listed: Eq instead of Ne, otherwise the one that was made first.
+		negation := c.not()
+		if c.kind == condNe || c.kind == condGe && negation.id < c.id {
+			c, negation = negation, c
+		}
+		if !v.visited[c] {
+			v.list = append(v.list, Bool{truth: c.hint, cond: c})
+		}
+		v.visited[negation] = true
 	}
-	walk(a.cond)
-	return out
+	v.visited[c] = true
 }

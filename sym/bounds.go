@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// This file computes the bounds of sums, products and quotients.
+// This file computes the bounds of sums, products and quotients. For x in [1, 8] and y in [-2, 3], for example, x+y is
+// in [-1, 11], x*y is in [-16, 24], and y//x is in [-2, 3]. If x has no upper bound, neither have x+y and x*y.
 //
 // A lower bound of math.MinInt and an upper bound of math.MaxInt mean no bound. Lower bounds are at most maxLower, and
 // upper bounds at least minUpper. Otherwise a lower bound of math.MaxInt could equal an upper bound of math.MaxInt,
@@ -48,20 +49,24 @@ func satNeg(a int) int {
 	return -a
 }
 
-// satAdd adds hints, sizes or coefficients. math.MinInt and math.MaxInt mark an overflow, in operands and results.
-func satAdd(a, b int) int {
-	switch sum := a + b; {
-	case a == math.MinInt || b == math.MinInt:
-		return math.MinInt
-	case a == math.MaxInt || b == math.MaxInt:
-		return math.MaxInt
-	case a > 0 && b > 0 && sum < 0:
-		return math.MaxInt
-	case a < 0 && b < 0 && sum >= 0:
-		return math.MinInt
-	default:
-		return sum
+// mulRange returns the bounds of x * y for x in [a, b] and y in [c, d].
+func mulRange(a, b, c, d int) (lo, hi int) {
+	ac, ad, bc, bd := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
+	return min(ac, ad, bc, bd, maxLower), max(ac, ad, bc, bd, minUpper)
+}
+
+// divRange returns the bounds of x // y for x in [a, b] and y in [c, d]. There are no bounds unless y is positive.
+func divRange(a, b, c, d int) (lo, hi int) {
+	if c <= 0 {
+		return math.MinInt, math.MaxInt
 	}
+	quotient := func(x, y int) int {
+		if x == math.MinInt || x == math.MaxInt {
+			return x
+		}
+		return floorDiv(x, y)
+	}
+	return min(quotient(a, c), quotient(a, d)), max(quotient(b, c), quotient(b, d))
 }
 
 // satMul multiplies bounds. math.MinInt and math.MaxInt are infinite bounds and also the results of an overflow. 0
@@ -92,22 +97,18 @@ func magnitude(a int) uint64 {
 // satMagnitude returns the absolute value of a, or math.MaxInt if that overflows an int.
 func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
 
-// mulRange returns the bounds of x * y for x in [a, b] and y in [c, d].
-func mulRange(a, b, c, d int) (lo, hi int) {
-	ac, ad, bc, bd := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
-	return min(ac, ad, bc, bd, maxLower), max(ac, ad, bc, bd, minUpper)
-}
-
-// divRange returns the bounds of x // y for x in [a, b] and y in [c, d]. There are no bounds unless y is positive.
-func divRange(a, b, c, d int) (lo, hi int) {
-	if c <= 0 {
-		return math.MinInt, math.MaxInt
+// satAdd adds hints, sizes or coefficients. math.MinInt and math.MaxInt mark an overflow, in operands and results.
+func satAdd(a, b int) int {
+	switch sum := a + b; {
+	case a == math.MinInt || b == math.MinInt:
+		return math.MinInt
+	case a == math.MaxInt || b == math.MaxInt:
+		return math.MaxInt
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt
+	default:
+		return sum
 	}
-	quotient := func(x, y int) int {
-		if x == math.MinInt || x == math.MaxInt {
-			return x
-		}
-		return floorDiv(x, y)
-	}
-	return min(quotient(a, c), quotient(a, d)), max(quotient(b, c), quotient(b, d))
 }

@@ -11,6 +11,10 @@ import (
 
 // This file builds conditions in a canonical form. An expr is a constant plus terms, a term is a coefficient times
 // atoms, and an atom is a symbol or a function of expressions.
+//
+// The canonical form of a comparison is a relation of a difference d to 0, without common divisors. For example, 2*x =
+// 6, x = 3 and 3 = x are all the condition x - 3 = 0; x < y and x+1 <= y are y - x - 1 >= 0. A comparison whose truth
+// follows from the bounds of the symbols is no condition, but true or false.
 
 // condKind is the kind of a condition.
 type condKind uint8
@@ -63,53 +67,6 @@ func eq(a, b Int) Bool {
 //go:noinline
 func ne(a, b Int) Bool { return eq(a, b).Not() }
 
-// lt returns the condition a < b.
-//
-//go:noinline
-func lt(a, b Int) Bool {
-	env := envOf(a, b)
-	x, y := env.exprOf(a), env.exprOf(b)
-	return env.atLeast(env.strictDifference(x, y), x, y, "Lt")
-}
-
-// strictDifference returns y - x - 1, which is not negative if and only if x < y.
-func (env *Env) strictDifference(x, y *expr) *expr {
-	return env.addMultiple(env.addMultiple(y, x, -1), env.constant(1), -1)
-}
-
-// le returns the condition a <= b.
-//
-//go:noinline
-func le(a, b Int) Bool {
-	env := envOf(a, b)
-	x, y := env.exprOf(a), env.exprOf(b)
-	return env.atLeast(env.addMultiple(y, x, -1), x, y, "Le")
-}
-
-// and returns the conjunction of a and b.
-//
-//go:noinline
-func and(a, b Bool) Bool { return junction(condAnd, a, b) }
-
-// or returns the disjunction of a and b.
-//
-//go:noinline
-func or(a, b Bool) Bool { return junction(condOr, a, b) }
-
-// cachedTruth is 1 for true, -1 for false, and 0 for unknown.
-type cachedTruth int8
-
-// cacheTruth returns a truth for a cache.
-func cacheTruth(truth bool) cachedTruth {
-	if truth {
-		return 1
-	}
-	return -1
-}
-
-// known returns the cached truth, and whether it is known.
-func (cached cachedTruth) known() (truth, known bool) { return cached > 0, cached != 0 }
-
 // equal returns the condition x = y.
 func (env *Env) equal(x, y *expr) Bool {
 	difference := env.addMultiple(x, y, -1)
@@ -147,6 +104,20 @@ func (env *Env) equal(x, y *expr) Bool {
 	return Bool{truth: c.hint, cond: c}
 }
 
+// cachedTruth is 1 for true, -1 for false, and 0 for unknown.
+type cachedTruth int8
+
+// cacheTruth returns a truth for a cache.
+func cacheTruth(truth bool) cachedTruth {
+	if truth {
+		return 1
+	}
+	return -1
+}
+
+// known returns the cached truth, and whether it is known.
+func (cached cachedTruth) known() (truth, known bool) { return cached > 0, cached != 0 }
+
 // zeroForm returns an expression that is 0 if and only if e is 0. It removes common factors that cannot be 0 and, in a
 // single product, replaces powers by their base.
 func (env *Env) zeroForm(e *expr) *expr {
@@ -169,31 +140,13 @@ func (env *Env) zeroForm(e *expr) *expr {
 	return env.divideTerms(e, dropped)
 }
 
-// dropPositiveFactors simplifies the condition e >= 0. Let e = p*q + c, where p is the product of the positive factors
-// that all terms share. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and dropPositiveFactors
-// returns q + c. For other constants c it is not, and dropPositiveFactors returns e. It also returns e if there are no
-// such factors, or if e has a single term and all its factors are positive.
-func (env *Env) dropPositiveFactors(e *expr) *expr {
-	if e.constant != 0 && e.constant != -1 {
-		return e
-	}
-	factors := e.terms[0].atoms
-	if len(e.terms) > 1 {
-		factors = e.commonFactors()
-	}
-	dropped := slices.DeleteFunc(slices.Clone(factors), func(a *atom) bool { return a.lo <= 0 })
-	if len(dropped) == 0 || len(e.terms) == 1 && len(dropped) == len(factors) {
-		return e
-	}
-	return env.addMultiple(env.divideTerms(e, dropped), env.constant(e.constant), 1)
-}
-
 // extremeEquals rewrites n = 0 if it states that a Max equals one of its operands. The result is the condition that
 // this operand is at least every other operand. For a Min, the relations are reversed. ok is false if n = 0 has another
 // form.
 func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 	for _, t := range n.terms {
-		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
+		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
+		if !isPlainTerm || !t.atoms[0].isExtreme() {
 			continue
 		}
 		extreme := t.atoms[0]
@@ -223,6 +176,42 @@ func (env *Env) extremeEquals(n *expr) (condition Bool, ok bool) {
 		return condition, true
 	}
 	return condition, false
+}
+
+// splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
+func (env *Env) splitEquation(n *expr) (x, y *expr) {
+	var left, right []term
+	for _, t := range n.terms {
+		if t.coeff > 0 {
+			left = append(left, t)
+		} else {
+			right = append(right, term{-t.coeff, t.atoms})
+		}
+	}
+	return env.sum(left, 0), env.sum(right, -n.constant)
+}
+
+// lt returns the condition a < b.
+//
+//go:noinline
+func lt(a, b Int) Bool {
+	env := envOf(a, b)
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.atLeast(env.strictDifference(x, y), x, y, "Lt")
+}
+
+// le returns the condition a <= b.
+//
+//go:noinline
+func le(a, b Int) Bool {
+	env := envOf(a, b)
+	x, y := env.exprOf(a), env.exprOf(b)
+	return env.atLeast(env.addMultiple(y, x, -1), x, y, "Le")
+}
+
+// strictDifference returns y - x - 1, which is not negative if and only if x < y.
+func (env *Env) strictDifference(x, y *expr) *expr {
+	return env.addMultiple(env.addMultiple(y, x, -1), env.constant(1), -1)
 }
 
 // atLeast returns the condition difference >= 0, which is displayed as relation(x, y).
@@ -258,14 +247,32 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	return Bool{truth: c.hint, cond: c}
 }
 
+// dropPositiveFactors simplifies the condition e >= 0. Let e = p*q + c, where p is the product of the positive factors
+// that all terms share. For c = 0 and c = -1, the condition is equivalent to q + c >= 0, and dropPositiveFactors
+// returns q + c. For other constants c it is not, and dropPositiveFactors returns e. It also returns e if there are no
+// such factors, or if e has a single term and all its factors are positive.
+func (env *Env) dropPositiveFactors(e *expr) *expr {
+	if e.constant != 0 && e.constant != -1 {
+		return e
+	}
+	factors := e.terms[0].atoms
+	if len(e.terms) > 1 {
+		factors = e.commonFactors()
+	}
+	dropped := slices.DeleteFunc(slices.Clone(factors), func(a *atom) bool { return a.lo <= 0 })
+	if len(dropped) == 0 || len(e.terms) == 1 && len(dropped) == len(factors) {
+		return e
+	}
+	return env.addMultiple(env.divideTerms(e, dropped), env.constant(e.constant), 1)
+}
+
 // extremeAtLeast rewrites n >= 0 for n = c + k*Max(number, x) with an expression x, or the same with Min. If the number
 // decides the condition, the result is true or false. Otherwise the result is a condition on x.
 func (env *Env) extremeAtLeast(n *expr) (condition Bool, ok bool) {
 	multiple := n.terms[0]
 	extreme := multiple.atoms[0]
-	if len(n.terms) > 1 || len(multiple.atoms) > 1 || extreme.kind != kindMax && extreme.kind != kindMin ||
-		len(extreme.args) > 2 ||
-		len(extreme.args[0].terms) > 0 {
+	isMultipleOfExtreme := len(n.terms) == 1 && len(multiple.atoms) == 1 && extreme.isExtreme()
+	if !isMultipleOfExtreme || len(extreme.args) > 2 || len(extreme.args[0].terms) > 0 {
 		return Bool{}, false
 	}
 	// n = c + k*Max(number, x). Let b = c + k*number, the numberCase. For k > 0, n >= b: if b >= 0, the condition is true.
@@ -281,18 +288,8 @@ func (env *Env) extremeAtLeast(n *expr) (condition Bool, ok bool) {
 	return Int{}.Le(env.addMultiple(env.constant(n.constant), extreme.args[1], multiple.coeff).int()), true
 }
 
-// splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
-func (env *Env) splitEquation(n *expr) (x, y *expr) {
-	var left, right []term
-	for _, t := range n.terms {
-		if t.coeff > 0 {
-			left = append(left, t)
-		} else {
-			right = append(right, term{-t.coeff, t.atoms})
-		}
-	}
-	return env.sum(left, 0), env.sum(right, -n.constant)
-}
+// isExtreme reports whether an atom is a Max or a Min.
+func (a *atom) isExtreme() bool { return a.kind == kindMax || a.kind == kindMin }
 
 // relationKey returns the key of a relation in Env.conds.
 func relationKey(kind condKind, difference *expr) string {
@@ -308,8 +305,14 @@ func (env *Env) relation(kind condKind, difference *expr, relation string, x, y 
 	}
 	created := &cond{env: env, kind: kind, difference: difference, id: len(env.conds), left: x, right: y,
 		relation: relation, size: satAdd(x.size, y.size)}
-	created.hint = kind == condEq && difference.hint == 0 || kind == condNe && difference.hint != 0 || kind == condGe &&
-		difference.hint >= 0
+	switch kind {
+	case condEq:
+		created.hint = difference.hint == 0
+	case condNe:
+		created.hint = difference.hint != 0
+	default:
+		created.hint = difference.hint >= 0
+	}
 	if difference.hint == math.MinInt || difference.hint == math.MaxInt { // saturated, perhaps wrong: evaluate exactly
 		hints := Binding{}
 		for name, s := range env.symbols {
@@ -319,6 +322,46 @@ func (env *Env) relation(kind condKind, difference *expr, relation string, x, y 
 	}
 	env.conds[key] = created
 	return created
+}
+
+// and returns the conjunction of a and b.
+//
+//go:noinline
+func and(a, b Bool) Bool { return junction(condAnd, a, b) }
+
+// or returns the disjunction of a and b.
+//
+//go:noinline
+func or(a, b Bool) Bool { return junction(condOr, a, b) }
+
+// junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
+func junction(kind condKind, a, b Bool) Bool {
+	hint := a.truth && b.truth
+	if kind == condOr {
+		hint = a.truth || b.truth
+	}
+	var parts []*cond
+	for _, operand := range []Bool{a, b} {
+		switch {
+		case operand.cond == nil && operand.truth == (kind == condOr): // the operand decides
+			return operand
+		case operand.cond == nil:
+		case operand.cond.kind == kind:
+			parts = append(parts, operand.cond.args...)
+		default:
+			parts = append(parts, operand.cond)
+		}
+	}
+	env := parts[0].env
+	for _, part := range parts {
+		if part.env != env {
+			panic("sym: conditions of different Envs")
+		}
+		if slices.Contains(parts, part.not()) {
+			return Bool{truth: kind == condOr}
+		}
+	}
+	return Bool{truth: hint, cond: env.junctionOf(kind, parts)}
 }
 
 // not returns the negation. De Morgan's laws give the negation of a conjunction or disjunction.
@@ -349,36 +392,6 @@ func (c *cond) not() *cond {
 	}
 	c.negation.negation = c
 	return c.negation
-}
-
-// junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
-func junction(kind condKind, a, b Bool) Bool {
-	hint := a.truth && b.truth
-	if kind == condOr {
-		hint = a.truth || b.truth
-	}
-	var parts []*cond
-	for _, operand := range []Bool{a, b} {
-		switch {
-		case operand.cond == nil && operand.truth == (kind == condOr): // the operand decides
-			return operand
-		case operand.cond == nil:
-		case operand.cond.kind == kind:
-			parts = append(parts, operand.cond.args...)
-		default:
-			parts = append(parts, operand.cond)
-		}
-	}
-	env := parts[0].env
-	for _, part := range parts {
-		if part.env != env {
-			panic("sym: conditions of different Envs")
-		}
-		if slices.Contains(parts, part.not()) {
-			return Bool{truth: kind == condOr}
-		}
-	}
-	return Bool{truth: hint, cond: env.junctionOf(kind, parts)}
 }
 
 // junctionOf returns the conjunction or disjunction of at least one part, in any order, with or without

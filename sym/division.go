@@ -3,7 +3,14 @@ package sym
 import "math"
 
 // This file simplifies quotients a // b, which are rounded down, and remainders a % b. An expr is a constant plus
-// terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+// terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions. Examples, for
+// positive symbols:
+//
+//	(6*x*y) // (2*x) = 3*y          exactQuotient
+//	(4*x + 7) // 4   = x + 1        splitCoefficients; the remainder 3 is less than 4
+//	(x*y + z) // y   = x + z//y     splitMultiples
+//	(x // 2) // 3    = x // 6       floorConstant
+//	(5*x + 3) % 5    = 3            remainder
 
 // div returns a // b. It cancels common factors of a and b, so that equal quotients are often the same expression. If
 // it is unknown whether b is 0, div records the guard that b is not 0.
@@ -17,6 +24,16 @@ func mod(a, b Int) Int {
 	envOf(a, b).guardNonZero(b)
 	return remainderOf(a, b)
 }
+
+// guardNonZero records the guard that b is not 0, if this is unknown. It panics if b is 0.
+func (env *Env) guardNonZero(b Int) {
+	if !b.Ne(Int{}).Holds() { // Holds records the guard
+		panic(zeroDivision)
+	}
+}
+
+// zeroDivision is the value of the panic of a division by zero.
+const zeroDivision = "sym: division by zero"
 
 // quotientOf returns a // b and records no guard.
 func quotientOf(a, b Int) Int {
@@ -32,16 +49,6 @@ func remainderOf(a, b Int) Int {
 	defer env.withFacts(false)() // the form must not depend on recorded facts
 	x, y := env.exprOf(a), env.exprOf(b)
 	return env.memoized('%', x, y, func() *expr { return env.remainder(x, y) }).int()
-}
-
-// zeroDivision is the value of the panic of a division by zero.
-const zeroDivision = "sym: division by zero"
-
-// guardNonZero records the guard that b is not 0, if this is unknown. It panics if b is 0.
-func (env *Env) guardNonZero(b Int) {
-	if !b.Ne(Int{}).Holds() { // Holds records the guard
-		panic(zeroDivision)
-	}
 }
 
 // floorQuotient returns a // b, simplified.
@@ -60,6 +67,91 @@ func (env *Env) floorQuotient(a, b *expr) *expr {
 	}
 	dividend, divisor := env.cancel(a, b)
 	return env.quotientAtom(dividend, divisor)
+}
+
+// exactQuotient divides polynomials. ok is false if b does not divide a, or if the quotient has more terms than a. The
+// constant counts as a term.
+func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
+	quotient = env.constant(0)
+	for stepsLeft := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; stepsLeft-- {
+		dividend, divisor := a.leadingTerm(), b.leadingTerm()
+		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms)
+		if !divides || dividend.coeff%divisor.coeff != 0 || stepsLeft == 0 {
+			return nil, false
+		}
+		factor := env.termExpr(term{dividend.coeff / divisor.coeff, remaining})
+		quotient, a = env.addMultiple(quotient, factor, 1), env.addMultiple(a, env.multiply(factor, b), -1)
+	}
+	return quotient, true
+}
+
+// splitMultiples returns expressions with a = quotientExpr*divisor + remainderExpr, where no term of remainderExpr is a
+// multiple of divisor.
+func (env *Env) splitMultiples(a *expr, divisor term) (quotientExpr, remainderExpr *expr) {
+	var quotient, remainder []term
+	constant := 0
+	for _, t := range a.terms {
+		remaining, ok := withoutAtoms(t.atoms, divisor.atoms)
+		switch {
+		case !ok || t.coeff%divisor.coeff != 0:
+			remainder = append(remainder, t)
+		case len(remaining) == 0:
+			constant += t.coeff / divisor.coeff
+		default:
+			quotient = append(quotient, term{t.coeff / divisor.coeff, remaining})
+		}
+	}
+	return env.sum(quotient, constant), env.sum(remainder, a.constant)
+}
+
+// cancel divides a and b by the atoms and the integer factor that all their terms share. The caller has recorded that
+// b, and thus each factor of b, is not 0.
+func (env *Env) cancel(a, b *expr) (*expr, *expr) {
+	if a.constant != 0 || b.constant != 0 || len(a.terms) == 0 {
+		return a, b
+	}
+	common := b.terms[0].atoms
+	for _, operand := range []*expr{a, b} {
+		for _, t := range operand.terms {
+			common = commonAtoms(common, t.atoms)
+		}
+	}
+	divisor := gcd(a.gcd(), b.gcd())
+	if len(common) == 0 && divisor == 1 {
+		return a, b
+	}
+	return env.dividedByTerm(a, term{divisor, common}), env.dividedByTerm(b, term{divisor, common})
+}
+
+// dividedByTerm divides the terms of e, which are multiples of divisor. It ignores the constant of e.
+func (env *Env) dividedByTerm(e *expr, divisor term) *expr {
+	var terms []term
+	constant := 0
+	for _, t := range e.terms {
+		if remaining, _ := withoutAtoms(t.atoms, divisor.atoms); len(remaining) > 0 {
+			terms = append(terms, term{t.coeff / divisor.coeff, remaining})
+		} else {
+			constant += t.coeff / divisor.coeff
+		}
+	}
+	return env.sum(terms, constant)
+}
+
+// commonAtoms returns the common atoms of two products.
+func commonAtoms(a, b []*atom) []*atom {
+	var common []*atom
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			common = append(common, a[0])
+			a, b = a[1:], b[1:]
+		case a[0].id < b[0].id:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return common
 }
 
 // quotientAtom returns a // b for operands without common factors: 0 if 0 <= a < b can be proved, else an atom. For a
@@ -99,12 +191,19 @@ func (env *Env) floorConstant(a *expr, divisor int) *expr {
 		}
 	}
 	// (y // d) // divisor = y // (d*divisor) for positive d
-	if inner := remainder.singleAtom(); inner != nil && inner.kind == kindDiv && len(inner.args[1].terms) == 0 &&
-		inner.args[1].constant > 0 &&
-		inner.args[1].constant <= math.MaxInt/divisor {
-		return env.addMultiple(quotient, env.floorConstant(inner.args[0], inner.args[1].constant*divisor), 1)
+	if y, d, ok := remainder.quotientByConstant(); ok && d > 0 && d <= math.MaxInt/divisor {
+		return env.addMultiple(quotient, env.floorConstant(y, d*divisor), 1)
 	}
 	return env.addMultiple(quotient, env.atom(kindDiv, remainder, env.constant(divisor)), 1)
+}
+
+// quotientByConstant returns the operands of e if it is a quotient with a number as divisor.
+func (e *expr) quotientByConstant() (dividend *expr, divisor int, ok bool) {
+	quotient := e.singleAtom()
+	if quotient == nil || quotient.kind != kindDiv || len(quotient.args[1].terms) > 0 {
+		return nil, 0, false
+	}
+	return quotient.args[0], quotient.args[1].constant, true
 }
 
 // splitCoefficients returns expressions with a = divisor*quotientExpr + remainderExpr, where the coefficients of
@@ -122,89 +221,6 @@ func (env *Env) splitCoefficients(a *expr, divisor int) (quotientExpr, remainder
 	}
 	quotientConstant := floorDiv(a.constant, divisor)
 	return env.sum(quotient, quotientConstant), env.sum(remainder, a.constant-quotientConstant*divisor)
-}
-
-// splitMultiples returns expressions with a = quotientExpr*divisor + remainderExpr, where no term of remainderExpr is a
-// multiple of divisor.
-func (env *Env) splitMultiples(a *expr, divisor term) (quotientExpr, remainderExpr *expr) {
-	var quotient, remainder []term
-	constant := 0
-	for _, t := range a.terms {
-		remaining, ok := withoutAtoms(t.atoms, divisor.atoms)
-		switch {
-		case !ok || t.coeff%divisor.coeff != 0:
-			remainder = append(remainder, t)
-		case len(remaining) == 0:
-			constant += t.coeff / divisor.coeff
-		default:
-			quotient = append(quotient, term{t.coeff / divisor.coeff, remaining})
-		}
-	}
-	return env.sum(quotient, constant), env.sum(remainder, a.constant)
-}
-
-// exactQuotient divides polynomials. ok is false if b does not divide a, or if the quotient has more terms than a. The
-// constant counts as a term.
-func (env *Env) exactQuotient(a, b *expr) (quotient *expr, ok bool) {
-	quotient = env.constant(0)
-	for stepsLeft := len(a.terms) + 1; a.constant != 0 || len(a.terms) > 0; stepsLeft-- {
-		dividend, divisor := a.leadingTerm(), b.leadingTerm()
-		remaining, divides := withoutAtoms(dividend.atoms, divisor.atoms)
-		if !divides || dividend.coeff%divisor.coeff != 0 || stepsLeft == 0 {
-			return nil, false
-		}
-		factor := env.termExpr(term{dividend.coeff / divisor.coeff, remaining})
-		quotient, a = env.addMultiple(quotient, factor, 1), env.addMultiple(a, env.multiply(factor, b), -1)
-	}
-	return quotient, true
-}
-
-// cancel divides a and b by the atoms and the integer factor that all their terms share. The caller has recorded that
-// b, and thus each factor of b, is not 0.
-func (env *Env) cancel(a, b *expr) (*expr, *expr) {
-	if a.constant != 0 || b.constant != 0 || len(a.terms) == 0 {
-		return a, b
-	}
-	common := b.terms[0].atoms
-	for _, operand := range []*expr{a, b} {
-		for _, t := range operand.terms {
-			common = commonAtoms(common, t.atoms)
-		}
-	}
-	divisor := gcd(a.gcd(), b.gcd())
-	if len(common) == 0 && divisor == 1 {
-		return a, b
-	}
-	divided := func(operand *expr) *expr {
-		var terms []term
-		constant := 0
-		for _, t := range operand.terms {
-			if remaining, _ := withoutAtoms(t.atoms, common); len(remaining) > 0 {
-				terms = append(terms, term{t.coeff / divisor, remaining})
-			} else {
-				constant += t.coeff / divisor
-			}
-		}
-		return env.sum(terms, constant)
-	}
-	return divided(a), divided(b)
-}
-
-// commonAtoms returns the common atoms of two products.
-func commonAtoms(a, b []*atom) []*atom {
-	var common []*atom
-	for len(a) > 0 && len(b) > 0 {
-		switch {
-		case a[0] == b[0]:
-			common = append(common, a[0])
-			a, b = a[1:], b[1:]
-		case a[0].id < b[0].id:
-			a = a[1:]
-		default:
-			b = b[1:]
-		}
-	}
-	return common
 }
 
 // remainder returns a % b. Multiples of b are first removed from a.

@@ -8,6 +8,9 @@ import (
 
 // Env holds the symbols of one inference, the expressions over the symbols, and the recorded guards. It is PyTorch's
 // shape environment. It is not safe for concurrent use, but its expressions may be printed and evaluated concurrently.
+//
+// For example, let N be a symbol from 1 to 64 with the hint 8. The branch N > 4 is true at the hint. It records the
+// guard N > 4, which is then a fact: a later branch N > 2 is known to be true and records nothing.
 type Env struct {
 	symbols        map[string]Int      // by name
 	exprs          map[string]*expr    // by a key of the terms; equal expressions are the same expr
@@ -60,22 +63,25 @@ func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 		if lo < hi {
 			symbolAtom := &atom{kind: kindSymbol, name: name, id: len(env.symbols) + len(env.atoms), lo: lo,
 				hi: hi, hint: hint, size: 1}
-			symbolAtom.asExpr = env.sum([]term{{1, []*atom{symbolAtom}}}, 0)
+			symbolAtom.asExpr = env.sum([]term{{coeff: 1, atoms: []*atom{symbolAtom}}}, 0)
 			symbol = symbolAtom.asExpr.int()
 		}
 		env.symbols[name] = symbol
 	}
-	knownHi := symbol.Hint()
-	knownLo := knownHi
-	if symbol.e != nil {
-		symbolAtom := symbol.e.singleAtom()
-		knownLo, knownHi = symbolAtom.lo, symbolAtom.hi
-	}
-	if knownLo != lo || knownHi != hi || symbol.Hint() != hint {
+	if knownLo, knownHi := symbolBounds(symbol); knownLo != lo || knownHi != hi || symbol.Hint() != hint {
 		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d and hint %d, not %d to %d and %d", name, knownLo,
 			knownHi, symbol.Hint(), lo, hi, hint)
 	}
 	return symbol, nil
+}
+
+// symbolBounds returns the bounds of a symbol, or of a number that a symbol with equal bounds became.
+func symbolBounds(symbol Int) (lo, hi int) {
+	if symbol.e == nil {
+		return symbol.n, symbol.n
+	}
+	symbolAtom := symbol.e.singleAtom()
+	return symbolAtom.lo, symbolAtom.hi
 }
 
 // Guards returns the recorded conditions in the order of the decisions, in a new slice.

@@ -9,6 +9,17 @@ import (
 // Evaluator computes expressions and conditions for many bindings. It is faster than [Int.At], because it computes
 // shared parts once and finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent
 // use.
+//
+// It is a list of instructions, each of which computes one cell from earlier cells. For the symbols x and y, the size
+// 2*x*y + 1 and the condition x*y >= 4 are compiled to
+//
+//	cell 0  opSymbol 0            x
+//	cell 1  opSymbol 1            y
+//	cell 2  opProduct 2, cells 0 1
+//	cell 3  opSum 1, cell 2       the size
+//	cell 4  opProduct 1, cells 0 1
+//	cell 5  opSum -4, cell 4      the difference of the condition to 0
+//	cell 6  opGe, cell 5          the condition
 type Evaluator struct {
 	symbols   []string
 	code      []instruction
@@ -51,9 +62,6 @@ type cell struct {
 	undefined bool // there is no value, because of a division by zero or an overflow
 	overflows bool // there is no value, because the result or an operand overflows an int
 }
-
-// stackCells is the size of the buffer on the stack. An evaluation with more cells allocates memory.
-const stackCells = 192
 
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
 // these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
@@ -117,25 +125,6 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	return list
 }
 
-// truth reports whether condition i holds.
-func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
-	value := cells[e.condCells[i]]
-	if value.overflows {
-		holds, err := e.conds[i].At(e.binding(values))
-		return err == nil && holds
-	}
-	return value.holds()
-}
-
-// binding returns the values of the symbols by name.
-func (e *Evaluator) binding(values []int) Binding {
-	b := make(Binding, len(values))
-	for i, name := range e.symbols {
-		b[name] = values[i]
-	}
-	return b
-}
-
 // Sizes appends the values of the expressions to list. It fails if an expression divides by zero or overflows an int,
 // or if the number of values is wrong.
 func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
@@ -160,8 +149,27 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	return list, nil
 }
 
-// holds reports whether the cell of a condition is true.
-func (c cell) holds() bool { return !c.undefined && c.value != 0 }
+// truth reports whether condition i holds.
+func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
+	value := cells[e.condCells[i]]
+	if value.overflows {
+		holds, err := e.conds[i].At(e.binding(values))
+		return err == nil && holds
+	}
+	return value.holds()
+}
+
+// binding returns the values of the symbols by name.
+func (e *Evaluator) binding(values []int) Binding {
+	b := make(Binding, len(values))
+	for i, name := range e.symbols {
+		b[name] = values[i]
+	}
+	return b
+}
+
+// stackCells is the size of the buffer on the stack. An evaluation with more cells allocates memory.
+const stackCells = 192
 
 // run computes all cells. It stores them in buffer if they fit, otherwise in new memory.
 func (e *Evaluator) run(values []int, buffer []cell) []cell {
@@ -201,19 +209,6 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 	return cells
 }
 
-// floorCell returns dividend // divisor. If wantsRemainder is set, it returns dividend % divisor instead.
-func floorCell(wantsRemainder bool, dividend, divisor cell) cell {
-	overflows := dividend.overflows || divisor.overflows || dividend.value == math.MinInt && divisor.value == -1
-	if overflows || dividend.undefined || divisor.undefined || divisor.value == 0 {
-		return cell{undefined: true, overflows: overflows}
-	}
-	quotient := floorDiv(dividend.value, divisor.value)
-	if wantsRemainder {
-		quotient = dividend.value - divisor.value*quotient
-	}
-	return cell{value: quotient}
-}
-
 // accumulate computes a sum, a product, a maximum or a minimum of the cells with the indexes args.
 func accumulate(inst *instruction, args []int32, cells []cell) cell {
 	result := cell{value: inst.number}
@@ -241,6 +236,19 @@ func accumulate(inst *instruction, args []int32, cells []cell) cell {
 	return result
 }
 
+// floorCell returns dividend // divisor. If wantsRemainder is set, it returns dividend % divisor instead.
+func floorCell(wantsRemainder bool, dividend, divisor cell) cell {
+	overflows := dividend.overflows || divisor.overflows || dividend.value == math.MinInt && divisor.value == -1
+	if overflows || dividend.undefined || divisor.undefined || divisor.value == 0 {
+		return cell{undefined: true, overflows: overflows}
+	}
+	quotient := floorDiv(dividend.value, divisor.value)
+	if wantsRemainder {
+		quotient = dividend.value - divisor.value*quotient
+	}
+	return cell{value: quotient}
+}
+
 // junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], evaluation stops at the
 // first operand that decides the result. Later operands may be undefined.
 func junctionCell(isOr bool, args []int32, cells []cell) cell {
@@ -254,6 +262,9 @@ func junctionCell(isOr bool, args []int32, cells []cell) cell {
 	}
 	return cell{value: 1}
 }
+
+// holds reports whether the cell of a condition is true.
+func (c cell) holds() bool { return !c.undefined && c.value != 0 }
 
 // evaluatorBuilder compiles expressions to instructions. Each shared part is compiled once, after its operands. The
 // maps hold the index of the instruction for each part.
@@ -269,7 +280,8 @@ type evaluatorBuilder struct {
 func (b *evaluatorBuilder) emit(op opcode, number int, args ...int32) int32 {
 	first := len(b.evaluator.operands)
 	b.evaluator.operands = append(b.evaluator.operands, args...)
-	b.evaluator.code = append(b.evaluator.code, instruction{op, int32(first), int32(len(b.evaluator.operands)), number})
+	b.evaluator.code = append(b.evaluator.code,
+		instruction{op: op, from: int32(first), to: int32(len(b.evaluator.operands)), number: number})
 	return int32(len(b.evaluator.code) - 1)
 }
 

@@ -7,8 +7,11 @@ import (
 )
 
 // expr is a canonical sum c + k1*m1 + k2*m2 + ... where each m is a product of atoms. Equal sums of an Env are the same
-// expr. A fact is a condition on symbols that is known besides their bounds. Each set of facts has a number, its
-// generation; the empty set has the number 0.
+// expr. For example, (x + 1)*(x + y) and y + x*(y + 1 + x) are both the expr x*x + x*y + x + y: its constant is 0, and
+// its terms have coefficient 1 and the atoms {x, x}, {x, y}, {x} and {y}.
+//
+// A fact is a condition on symbols that is known besides their bounds. Each set of facts has a number, its generation;
+// the empty set has the number 0.
 type expr struct {
 	env          *Env
 	terms        []term // sorted by compareTerms; no two have the same atoms, and no coefficient is math.MinInt
@@ -55,23 +58,8 @@ func compareTerms(a, b term) int {
 // math.MinInt, or if the constant of an expression with terms is math.MinInt. It sorts terms in place and keeps the
 // slice. Several terms may have the same product.
 func (env *Env) sum(terms []term, constant int) *expr {
-	slices.SortFunc(terms, compareTerms)
-	merged := terms[:0]
-	for _, t := range terms {
-		if count := len(merged); count > 0 && compareTerms(merged[count-1], t) == 0 {
-			coeff, fits := addFits(merged[count-1].coeff, t.coeff)
-			if !fits {
-				return nil
-			}
-			merged[count-1].coeff = coeff
-		} else {
-			merged = append(merged, t)
-		}
-		if merged[len(merged)-1].coeff == 0 {
-			merged = merged[:len(merged)-1]
-		}
-	}
-	if constant == math.MinInt && len(merged) > 0 {
+	merged, fits := mergeTerms(terms)
+	if !fits || constant == math.MinInt && len(merged) > 0 {
 		return nil
 	}
 	var buffer [64]byte
@@ -95,6 +83,28 @@ func (env *Env) sum(terms []term, constant int) *expr {
 	created.size = created.printedSize()
 	env.exprs[string(key)] = created
 	return created
+}
+
+// mergeTerms sorts terms in place and adds up the terms with equal products. It returns the terms that are not 0 in the
+// same slice, and whether the coefficients fit an int.
+func mergeTerms(terms []term) (merged []term, fits bool) {
+	slices.SortFunc(terms, compareTerms)
+	merged = terms[:0]
+	for _, t := range terms {
+		if count := len(merged); count > 0 && compareTerms(merged[count-1], t) == 0 {
+			coeff, fits := addFits(merged[count-1].coeff, t.coeff)
+			if !fits {
+				return nil, false
+			}
+			merged[count-1].coeff = coeff
+		} else {
+			merged = append(merged, t)
+		}
+		if merged[len(merged)-1].coeff == 0 {
+			merged = merged[:len(merged)-1]
+		}
+	}
+	return merged, true
 }
 
 // setBounds computes the bounds, the hint and maxMagnitude of e from its atoms, coefficients and constant.
@@ -123,24 +133,6 @@ func (env *Env) constant(n int) *expr {
 	return env.smallConstants[n]
 }
 
-// operation is the key of a memoized operation.
-type operation struct {
-	op   byte // '+', '-', '*', '/', '%', 'p' (the primitive sum of a), kindMax or kindMin
-	a, b int  // ids of the operands
-}
-
-// memoized returns the result of the operation op on a and b. The first call computes the result by compute and stores
-// it. The result of compute must depend on a and b only.
-func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
-	key := operation{op, a.id, b.id}
-	result := env.memo[key]
-	if result == nil {
-		result = compute()
-		env.memo[key] = result
-	}
-	return result
-}
-
 // exprOf returns an Int of this Env as an expression. It panics for an expression of another Env.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
@@ -154,6 +146,14 @@ func (env *Env) exprOf(a Int) *expr {
 	return a.e
 }
 
+// envOf returns the Env of two operands, at least one of which is an expression.
+func envOf(a, b Int) *Env {
+	if a.e != nil {
+		return a.e.env
+	}
+	return b.e.env
+}
+
 // int returns an expression as an Int. A constant becomes a number. In all other Ints, the field n is exprMark, which
 // marks an expression.
 func (e *expr) int() Int {
@@ -161,14 +161,6 @@ func (e *expr) int() Int {
 		return Int{n: e.constant}
 	}
 	return Int{n: exprMark, e: e}
-}
-
-// envOf returns the Env of two operands, at least one of which is an expression.
-func envOf(a, b Int) *Env {
-	if a.e != nil {
-		return a.e.env
-	}
-	return b.e.env
 }
 
 // add returns a + b. It panics if both are numbers and the sum overflows an int.
@@ -277,6 +269,24 @@ func mergeAtoms(a, b []*atom) []*atom {
 	merged := append(append(make([]*atom, 0, len(a)+len(b)), a...), b...)
 	slices.SortFunc(merged, func(x, y *atom) int { return x.id - y.id })
 	return merged
+}
+
+// operation is the key of a memoized operation.
+type operation struct {
+	op   byte // '+', '-', '*', '/', '%', 'p' (the primitive sum of a), kindMax or kindMin
+	a, b int  // ids of the operands
+}
+
+// memoized returns the result of the operation op on a and b. The first call computes the result by compute and stores
+// it. The result of compute must depend on a and b only.
+func (env *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
+	key := operation{op: op, a: a.id, b: b.id}
+	result := env.memo[key]
+	if result == nil {
+		result = compute()
+		env.memo[key] = result
+	}
+	return result
 }
 
 // withoutAtoms returns the product a without the atoms of b, and whether a has all of them. Both are sorted by id; an

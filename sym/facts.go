@@ -8,6 +8,10 @@ import (
 
 // This file stores facts about expressions and derives bounds and residues from them. An expr is a constant plus terms,
 // a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+//
+// For example, the guard 2*x + 4 <= 20 is stored as the fact that x is at most 8, and the guard x % 4 = 0 as the fact
+// that x is 0 modulo 4. For x of at least 1, x is then 4 or 8: x*y is at least 4 for y of at least 1, and x + 1 is 1
+// modulo 4, so that it is not 0.
 
 // facts holds the known conditions on symbols besides their bounds: guards, assumptions and hypotheses. The operands of
 // a disjunction or conjunction are examined under hypotheses. Each fact is stored in the expression, atom or condition
@@ -214,9 +218,6 @@ func (env *Env) primitiveForm(e *expr) (primitive *expr, factor, constant int) {
 	return primitive, factor, e.constant
 }
 
-// maxModulus bounds moduli, so that their products fit an int.
-const maxModulus = 1 << (strconv.IntSize/2 - 2)
-
 // residue returns m and r such that e equals r modulo m. m is 1 if nothing is known. m is 0 if e is the number r.
 func (env *Env) residue(e *expr) (m, r int) {
 	m, r = modulo(0, e.constant)
@@ -230,30 +231,24 @@ func (env *Env) residue(e *expr) (m, r int) {
 		}
 		m, r = modulo(gcd(m, termModulus), r+termResidue) // sums are equal modulo common divisors
 	}
-	if len(e.terms) > 1 && env.facts.active() && env.facts.sumFacts > 0 {
-		if primitive, factor, constant := env.primitiveForm(e); primitive.fact != nil && primitive.fact.mod > 1 &&
-			max(factor, -factor, constant, -constant) < maxModulus {
-			if factModulus, factResidue := modulo(primitive.fact.mod*factor,
-				primitive.fact.rem*factor+constant); factModulus > m {
-				return factModulus, factResidue
-			}
-		}
+	if factModulus, factResidue, ok := env.residueByFact(e); ok && factModulus > m {
+		return factModulus, factResidue
 	}
 	return m, r
 }
 
-// modulo normalizes a residue r modulo m. If m or r exceeds maxModulus, the result is the unknown residue.
-func modulo(m, r int) (int, int) {
-	m = max(m, -m)
-	switch {
-	case m > maxModulus || r > maxModulus*maxModulus || r < -maxModulus*maxModulus:
-		return 1, 0
-	case m == 0 && (r > maxModulus || r < -maxModulus):
-		return 1, 0
-	case m == 0:
-		return 0, r
+// residueByFact returns the residue of a sum of several terms that its own fact states. ok is false if there is none.
+func (env *Env) residueByFact(e *expr) (m, r int, ok bool) {
+	if len(e.terms) < 2 || !env.facts.active() || env.facts.sumFacts == 0 {
+		return 0, 0, false
 	}
-	return m, r - m*floorDiv(r, m)
+	primitive, factor, constant := env.primitiveForm(e)
+	f := primitive.fact
+	if f == nil || f.mod <= 1 || max(factor, -factor, constant, -constant) >= maxModulus {
+		return 0, 0, false
+	}
+	m, r = modulo(f.mod*factor, f.rem*factor+constant)
+	return m, r, true
 }
 
 // atomResidue is residue for an atom.
@@ -308,6 +303,23 @@ func (env *Env) findResidue(a *atom) (m, r int) {
 		return modulus, residue
 	}
 	return 1, 0
+}
+
+// maxModulus bounds moduli, so that their products fit an int.
+const maxModulus = 1 << (strconv.IntSize/2 - 2)
+
+// modulo normalizes a residue r modulo m. If m or r exceeds maxModulus, the result is the unknown residue.
+func modulo(m, r int) (int, int) {
+	m = max(m, -m)
+	switch {
+	case m > maxModulus || r > maxModulus*maxModulus || r < -maxModulus*maxModulus:
+		return 1, 0
+	case m == 0 && (r > maxModulus || r < -maxModulus):
+		return 1, 0
+	case m == 0:
+		return 0, r
+	}
+	return m, r - m*floorDiv(r, m)
 }
 
 // setFact stores the fact of a primitive expression (see primitiveForm).

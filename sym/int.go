@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// Int is an integer: a number, or an expression over symbols. The zero value is the number 0.
+// Int is an integer: a number, or an expression over symbols. The zero value is the number 0. For a symbol N, for
+// example, N.Mul(Of(2)).Add(N) is the expression 3*N, and N.Sub(N) is the number 0.
 //
 // The first field takes no space. It makes == and the use of an Int as a map key compile-time errors. Arithmetic on two
 // numbers panics if the result overflows an int. [Catch] turns this panic into an error. Expressions are exact: if a

@@ -9,6 +9,11 @@ import (
 // constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions. A
 // cond is the relation of an expr, its difference, to 0, or joins other conds. A fact has the bounds lo and hi of an
 // expr, its residue rem modulo mod, and the values excluded. fact.tighten narrows the bounds by the other knowledge.
+//
+// For example, let x, y and z be at least 1, and let x + 2*y <= 9 and y = z + 1 be learned. The first condition gives
+// the bounds x <= 7 and y <= 4 (narrow, propagateSum). The second replaces the newest of its symbols: if that is z, by
+// y - 1, so that z is at most 3 (substitute). For each Max, Where, quotient or remainder that gets new bounds,
+// propagateAtom derives bounds of its operands, for example x <= 4 and y <= 4 from Max(x, y) <= 4.
 
 // learn adds a condition and its immediate consequences to the facts. A generation is the number of a set of facts. If
 // the same condition was learned from the same facts before, the result gets the earlier number (reuseGeneration).
@@ -37,42 +42,6 @@ func (env *Env) learn(c *cond) {
 	}
 }
 
-// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. The
-// number is at least 2, so that the caller draws no conclusion, in two other cases: the disjunction is known to be
-// true, or an operand is not a relation.
-func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
-	for _, part := range c.args {
-		if part.kind >= condAnd {
-			return nil, len(c.args) + 1
-		}
-		switch truth, known := env.relationKnown(part); {
-		case known && truth:
-			return nil, len(c.args) + 1
-		case !known:
-			operand = part
-			undecidedCount++
-		}
-	}
-	return operand, undecidedCount
-}
-
-// markTrue marks a condition as true.
-func (env *Env) markTrue(c *cond) {
-	if !c.isFact {
-		generation := env.facts.generation
-		c.isFact = true
-		env.facts.trail = append(env.facts.trail, change{cond: c})
-		env.facts.newGeneration()
-		env.facts.reuseGeneration(transition{from: generation, cond: c, hypotheses: env.facts.hypotheses})
-	}
-}
-
-// contradict records that no sizes satisfy the facts.
-func (env *Env) contradict() {
-	env.facts.contradiction = true
-	env.facts.newGeneration()
-}
-
 // assume adds a condition to the facts, with the bounds that follow from it.
 func (env *Env) assume(c *cond) {
 	env.markTrue(c)
@@ -99,10 +68,50 @@ func (env *Env) assume(c *cond) {
 	}
 }
 
+// markTrue marks a condition as true.
+func (env *Env) markTrue(c *cond) {
+	if !c.isFact {
+		generation := env.facts.generation
+		c.isFact = true
+		env.facts.trail = append(env.facts.trail, change{cond: c})
+		env.facts.newGeneration()
+		env.facts.reuseGeneration(transition{from: generation, cond: c, hypotheses: env.facts.hypotheses})
+	}
+}
+
+// undecidedOperands returns one of the undecided operands of a disjunction, and the number of undecided operands. The
+// number is at least 2, so that the caller draws no conclusion, in two other cases: the disjunction is known to be
+// true, or an operand is not a relation.
+func (env *Env) undecidedOperands(c *cond) (operand *cond, undecidedCount int) {
+	for _, part := range c.args {
+		if part.kind >= condAnd {
+			return nil, len(c.args) + 1
+		}
+		switch truth, known := env.relationKnown(part); {
+		case known && truth:
+			return nil, len(c.args) + 1
+		case !known:
+			operand = part
+			undecidedCount++
+		}
+	}
+	return operand, undecidedCount
+}
+
+// contradict records that no sizes satisfy the facts.
+func (env *Env) contradict() {
+	env.facts.contradiction = true
+	env.facts.newGeneration()
+}
+
 // assumeRelation adds d = 0 (condEq), d != 0 (condNe) or d >= 0 (condGe) to the facts.
 func (env *Env) assumeRelation(kind condKind, d *expr) {
 	if len(d.terms) == 0 {
-		if kind == condEq && d.constant != 0 || kind == condNe && d.constant == 0 || kind == condGe && d.constant < 0 {
+		holds := d.constant >= 0
+		if kind != condGe {
+			holds = (d.constant == 0) == (kind == condEq)
+		}
+		if !holds {
 			env.contradict()
 		}
 		return
@@ -214,14 +223,14 @@ func (env *Env) propagate(primitive *expr, lo, hi int) {
 // propagateSum narrows each term of a sum, which is from lo to hi, by the bounds of the other terms.
 func (env *Env) propagateSum(primitive *expr, lo, hi int) {
 	for i, t := range primitive.terms {
-		restLo, restHi := 0, 0
+		sumOfOthersLo, sumOfOthersHi := 0, 0
 		for j, other := range primitive.terms {
 			if i != j {
 				low, high := env.termBounds(other)
-				restLo, restHi = addLower(restLo, low), addUpper(restHi, high)
+				sumOfOthersLo, sumOfOthersHi = addLower(sumOfOthersLo, low), addUpper(sumOfOthersHi, high)
 			}
 		}
-		lower, upper := addLower(lo, satNeg(restHi)), addUpper(hi, satNeg(restLo))
+		lower, upper := addLower(lo, satNeg(sumOfOthersHi)), addUpper(hi, satNeg(sumOfOthersLo))
 		if lower > math.MinInt || upper < math.MaxInt {
 			env.narrow(env.termExpr(t), lower, upper)
 		}
@@ -348,12 +357,13 @@ func (env *Env) narrowResidue(e *expr, modulus, residue int) {
 
 // inverse returns b from 0 to n-1 with a*b = 1 modulo n. a and n must have no common divisor.
 func inverse(a, n int) int {
-	// Euclid's algorithm with r = a*b and rest = a*next modulo n. It ends at r = 1, the greatest common divisor.
-	b, next := 0, 1
-	for r, rest := n, a%n; rest != 0; {
-		q := r / rest
-		r, rest = rest, r-q*rest
-		b, next = next, b-q*next
+	// Euclid's algorithm with remainder = a*b and nextRemainder = a*nextB modulo n. It ends at remainder = 1, the
+	// greatest common divisor.
+	b, nextB := 0, 1
+	for remainder, nextRemainder := n, a%n; nextRemainder != 0; {
+		quotient := remainder / nextRemainder
+		remainder, nextRemainder = nextRemainder, remainder-quotient*nextRemainder
+		b, nextB = nextB, b-quotient*nextB
 	}
 	_, b = modulo(n, b)
 	return b
@@ -363,21 +373,7 @@ func inverse(a, n int) int {
 // term by itself, with coefficient 1 or -1, and must not occur elsewhere in d. If there are several such atoms, the
 // newest is replaced. A stride is newer than the sizes, and a derived symbol newer than the original symbols.
 func (env *Env) substitute(d *expr) {
-	var solved *atom
-	var sign int
-	for i, t := range d.terms {
-		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || solved != nil && solved.id > t.atoms[0].id {
-			continue
-		}
-		independent := true
-		for j, other := range d.terms {
-			independent = independent && (i == j ||
-				!slices.ContainsFunc(other.atoms, func(a *atom) bool { return a.contains(t.atoms[0]) }))
-		}
-		if independent {
-			solved, sign = t.atoms[0], t.coeff
-		}
-	}
+	solved, sign := d.newestSolvableAtom()
 	if solved == nil || env.facts.contradiction {
 		return
 	}
@@ -392,6 +388,25 @@ func (env *Env) substitute(d *expr) {
 			env.assumeRelation(c.kind, simplified)
 		}
 	}
+}
+
+// newestSolvableAtom returns the atom for which substitute solves d = 0, and its coefficient; nil if there is none.
+func (d *expr) newestSolvableAtom() (solved *atom, sign int) {
+	for i, t := range d.terms {
+		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
+		if !isPlainTerm || solved != nil && solved.id > t.atoms[0].id {
+			continue
+		}
+		isIndependent := true
+		for j, other := range d.terms {
+			isIndependent = isIndependent && (i == j ||
+				!slices.ContainsFunc(other.atoms, func(a *atom) bool { return a.contains(t.atoms[0]) }))
+		}
+		if isIndependent {
+			solved, sign = t.atoms[0], t.coeff
+		}
+	}
+	return solved, sign
 }
 
 // contains reports whether b occurs in a.

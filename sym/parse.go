@@ -10,6 +10,16 @@ import (
 // b, ...), Min(a, b, ...) and Where(condition, a, b), with conditions as in [ParseBool]. The printed form of an Int is
 // parsed to the same expression. lookup returns the value of a name, or false for an unknown symbol. If lookup is nil,
 // all symbols are unknown. Errors name the column, counted in bytes from 1.
+//
+// The grammar has a method of the parser for each rule:
+//
+//	sum     = product { ("+" | "-") product }
+//	product = factor { ("*" | "//" | "%") factor }
+//	factor  = ("+" | "-") factor | power
+//	power   = primary [ "**" number ]
+//	primary = number | symbol | "(" sum ")" | call | where
+//	call    = ("Max" | "Min") "(" sum { "," sum } ")"
+//	where   = "Where" "(" condition "," sum "," sum ")"
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
 	p := newParser(text, lookup)
 	v, err = p.sum()
@@ -17,6 +27,18 @@ func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error)
 		err = p.fail("%q is unexpected", p.token)
 	}
 	return v, err
+}
+
+// parser holds the next token and its position.
+type parser struct {
+	text     string
+	lookup   func(string) (Int, bool)
+	token    string // "" at the end of the text
+	tokenEnd int    // byte offset of the end of the token
+	depth    int    // nesting depth of expressions and conditions
+	// whereDepth is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
+	// select it. A divisor inside may therefore be 0 for other sizes, and no guard excludes that.
+	whereDepth int
 }
 
 // newParser returns a parser whose next token is the first token of the text.
@@ -27,26 +49,6 @@ func newParser(text string, lookup func(name string) (Int, bool)) *parser {
 	p := &parser{text: text, lookup: lookup}
 	p.next()
 	return p
-}
-
-// parser holds the next token and its position.
-type parser struct {
-	text     string
-	lookup   func(string) (Int, bool)
-	tokenEnd int // byte offset of the end of the token
-	token    string
-	depth    int // nesting depth of expressions and conditions
-	// whereDepth is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
-	// select it. A divisor inside may therefore be 0 for other sizes, and no guard excludes that.
-	whereDepth int
-}
-
-// maxDepth bounds the nesting of expressions, so that no text exhausts the stack.
-const maxDepth = 200
-
-// fail returns an error at the next token.
-func (p *parser) fail(format string, args ...any) error {
-	return fmt.Errorf("expression %q, column %d: %s", p.text, p.tokenEnd-len(p.token)+1, fmt.Sprintf(format, args...))
 }
 
 // next reads a token: a number, a name, //, **, or one character. At the end of the text the token is "".
@@ -97,57 +99,6 @@ func (p *parser) sum() (Int, error) {
 	return left, err
 }
 
-// sumFits reports whether the constant and all coefficients of left+right (of left-right if minus is set) fit an int.
-func sumFits(left, right Int, minus bool) bool {
-	leftNumber, leftKnown := left.Known()
-	rightNumber, rightKnown := right.Known()
-	switch {
-	case leftKnown && rightKnown && minus:
-		_, fits := subFits(leftNumber, rightNumber)
-		return fits
-	case leftKnown && rightKnown:
-		_, fits := addFits(leftNumber, rightNumber)
-		return fits
-	}
-	return satAdd(left.maxCoefficient(), right.maxCoefficient()) < math.MaxInt
-}
-
-// maxTerms bounds the number of terms of an expanded product.
-const maxTerms = 1 << 12
-
-// termsFit reports whether a product of two sums, once expanded, has at most maxTerms terms.
-func termsFit(left, right Int) bool { return left.termCount()*right.termCount() <= maxTerms }
-
-// productFits reports whether the constant and all coefficients of left*right fit an int.
-func productFits(left, right Int) bool {
-	leftNumber, leftKnown := left.Known()
-	rightNumber, rightKnown := right.Known()
-	if leftKnown && rightKnown {
-		_, fits := mulFits(leftNumber, rightNumber)
-		return fits
-	}
-	// This is the maximum number of pairs of terms that contribute to one coefficient of the product.
-	summands := min(left.termCount(), right.termCount())
-	greatest := satMul(satMul(left.maxCoefficient(), right.maxCoefficient()), summands)
-	return greatest < math.MaxInt
-}
-
-// maxCoefficient returns the greatest magnitude of the coefficients and the constant of a sum.
-func (a Int) maxCoefficient() int {
-	if a.e == nil {
-		return satMagnitude(a.n)
-	}
-	return a.e.maxMagnitude
-}
-
-// termCount returns the number of terms of a sum, with the constant.
-func (a Int) termCount() int {
-	if a.e == nil {
-		return 1
-	}
-	return len(a.e.terms) + 1
-}
-
 // product parses factors with *, // and %.
 func (p *parser) product() (Int, error) {
 	left, err := p.factor()
@@ -183,29 +134,30 @@ func (p *parser) factor() (Int, error) {
 		return Int{}, p.fail("more than %d nested parts", maxDepth)
 	}
 	defer func() { p.depth-- }()
-	switch token := p.token; {
-	case token == "-" || token == "+":
-		p.next()
-		if token == "-" && p.token == minIntDigits {
-			p.token = "-" + minIntDigits
-			return p.power()
-		}
-		v, err := p.factor()
-		if token == "-" && !sumFits(Int{}, v, true) {
-			return v, p.fail("-(%v) does not fit %d bits", v, strconv.IntSize)
-		} else if token == "-" {
-			v = v.Neg()
-		}
-		return v, err
+	sign := p.token
+	if sign != "-" && sign != "+" {
+		return p.power()
 	}
-	return p.power()
+	p.next()
+	if sign == "-" && p.token == minIntDigits {
+		p.token = "-" + minIntDigits
+		return p.power()
+	}
+	v, err := p.factor()
+	if sign == "-" && !sumFits(Int{}, v, true) {
+		return v, p.fail("-(%v) does not fit %d bits", v, strconv.IntSize)
+	}
+	if sign == "-" {
+		v = v.Neg()
+	}
+	return v, err
 }
 
 // minIntDigits has the digits of -math.MinInt, which does not fit an int.
 var minIntDigits = strconv.FormatUint(1<<(strconv.IntSize-1), 10)
 
-// maxPower bounds exponents, and thereby the size of products.
-const maxPower = 64
+// maxDepth bounds the nesting of expressions, so that no text exhausts the stack.
+const maxDepth = 200
 
 // power parses a primary with an optional exponent, which is a number.
 func (p *parser) power() (Int, error) {
@@ -231,6 +183,9 @@ func (p *parser) power() (Int, error) {
 	}
 	return out, nil
 }
+
+// maxPower bounds exponents, and thereby the size of products.
+const maxPower = 64
 
 // primary parses a number, a symbol, a call or an expression in parentheses.
 func (p *parser) primary() (Int, error) {
@@ -302,4 +257,60 @@ func (p *parser) expect(token string) error {
 	}
 	p.next()
 	return nil
+}
+
+// fail returns an error at the next token.
+func (p *parser) fail(format string, args ...any) error {
+	return fmt.Errorf("expression %q, column %d: %s", p.text, p.tokenEnd-len(p.token)+1, fmt.Sprintf(format, args...))
+}
+
+// sumFits reports whether the constant and all coefficients of left+right (of left-right if minus is set) fit an int.
+func sumFits(left, right Int, minus bool) bool {
+	leftNumber, leftKnown := left.Known()
+	rightNumber, rightKnown := right.Known()
+	switch {
+	case leftKnown && rightKnown && minus:
+		_, fits := subFits(leftNumber, rightNumber)
+		return fits
+	case leftKnown && rightKnown:
+		_, fits := addFits(leftNumber, rightNumber)
+		return fits
+	}
+	return satAdd(left.maxCoefficient(), right.maxCoefficient()) < math.MaxInt
+}
+
+// productFits reports whether the constant and all coefficients of left*right fit an int.
+func productFits(left, right Int) bool {
+	leftNumber, leftKnown := left.Known()
+	rightNumber, rightKnown := right.Known()
+	if leftKnown && rightKnown {
+		_, fits := mulFits(leftNumber, rightNumber)
+		return fits
+	}
+	// This is the maximum number of pairs of terms that contribute to one coefficient of the product.
+	summands := min(left.termCount(), right.termCount())
+	greatest := satMul(satMul(left.maxCoefficient(), right.maxCoefficient()), summands)
+	return greatest < math.MaxInt
+}
+
+// maxTerms bounds the number of terms of an expanded product.
+const maxTerms = 1 << 12
+
+// termsFit reports whether a product of two sums, once expanded, has at most maxTerms terms.
+func termsFit(left, right Int) bool { return left.termCount()*right.termCount() <= maxTerms }
+
+// maxCoefficient returns the greatest magnitude of the coefficients and the constant of a sum.
+func (a Int) maxCoefficient() int {
+	if a.e == nil {
+		return satMagnitude(a.n)
+	}
+	return a.e.maxMagnitude
+}
+
+// termCount returns the number of terms of a sum, with the constant.
+func (a Int) termCount() int {
+	if a.e == nil {
+		return 1
+	}
+	return len(a.e.terms) + 1
 }

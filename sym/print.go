@@ -7,7 +7,9 @@ import (
 	"strings"
 )
 
-// This file prints expressions in the syntax of Python, which [Parse] reads.
+// This file prints expressions in the syntax of Python, which [Parse] reads. Examples of the parentheses:
+//
+//	-x*y + 3    2*(x//4)    (x + 1)//2    x*y//(2*z)    x**2*Max(1, y)
 
 // maxPrinted is the largest size of an expression that is printed. The text may be exponentially longer than the
 // expression in memory, because parts are shared.

@@ -9,6 +9,13 @@ import (
 // limited in steps, so that their outcome is the same everywhere. An expr is a constant plus terms, a term is a
 // coefficient times atoms, and an atom is a symbol or a function of expressions. A relation is a condition that
 // compares an expr, its difference, with 0: condEq, condNe or condGe.
+//
+// Four rules prove d >= 0. Examples, for x and y of at least 1:
+//
+//	x*y - x >= 0             provesByShift: with x = 1 + x' and y = 1 + y', it is x'*y' + y' >= 0
+//	x*Max(x, y) - x*y >= 0   provesByFactors: Max(x, y) - y >= 0
+//	Max(x, y) - y >= 0       provesByFunction: Max(x, y) is at least y
+//	x - y >= 0               provesByFact: x - z >= 0 is a fact, and z - y >= 0 can be proved
 
 // maxProofSteps bounds the number of sums that one proof examines, and maxProofDepth the nesting of substitutions.
 const (
@@ -116,28 +123,11 @@ const maxShiftedTerms = 64
 // constant outweighs the terms with negative coefficients, the sum is not negative. This proves, for example, x*y - x
 // >= 0 for x >= 0 and y >= 1.
 func (env *Env) provesByShift(d *expr) bool {
-	var expanded []term
-	constant := d.constant
-	for _, t := range d.terms {
-		// parts is the expansion of coeff*a*b*..., in which each atom a is least + a'. An atom in a part stands for a'.
-		parts := []term{{t.coeff, nil}}
-		for _, a := range t.atoms {
-			least, _ := env.atomBounds(a)
-			if least == math.MinInt || len(parts) > maxShiftedTerms {
-				return false
-			}
-			// (parts)*(least + a'): the first half becomes parts*least, the second half is parts*a'.
-			for _, product := range parts {
-				product.atoms = append(slices.Clone(product.atoms), a)
-				parts = append(parts, product)
-			}
-			for i := range len(parts) / 2 {
-				parts[i].coeff = satMul(parts[i].coeff, least)
-			}
-			parts = slices.DeleteFunc(parts, func(product term) bool { return product.coeff == 0 })
-		}
-		expanded = append(expanded, parts...)
+	expanded, ok := env.shiftedTerms(d)
+	if !ok {
+		return false
 	}
+	constant := d.constant
 	slices.SortFunc(expanded, compareTerms)
 	for i := 0; i < len(expanded); {
 		coeff, end := 0, i
@@ -163,6 +153,31 @@ func (env *Env) provesByShift(d *expr) bool {
 		i = end
 	}
 	return constant >= 0
+}
+
+// shiftedTerms expands the terms of d, in which each atom a is least + a', its least value plus a difference. An atom
+// in the result stands for a'. ok is false if an atom has no least value or if there are too many terms.
+func (env *Env) shiftedTerms(d *expr) (expanded []term, ok bool) {
+	for _, t := range d.terms {
+		parts := []term{{coeff: t.coeff}} // the expansion of coeff*a*b*... up to the current atom
+		for _, a := range t.atoms {
+			least, _ := env.atomBounds(a)
+			if least == math.MinInt || len(parts) > maxShiftedTerms {
+				return nil, false
+			}
+			// (parts)*(least + a'): the first half becomes parts*least, the second half is parts*a'.
+			for _, product := range parts {
+				product.atoms = append(slices.Clone(product.atoms), a)
+				parts = append(parts, product)
+			}
+			for i := range len(parts) / 2 {
+				parts[i].coeff = satMul(parts[i].coeff, least)
+			}
+			parts = slices.DeleteFunc(parts, func(product term) bool { return product.coeff == 0 })
+		}
+		expanded = append(expanded, parts...)
+	}
+	return expanded, true
 }
 
 // provesByFunction replaces a function in d by bounds in terms of its operands. A Max is at least each operand and
@@ -260,9 +275,9 @@ func (env *Env) provesByFact(d *expr, depth int) bool {
 		if len(difference.terms) <= len(d.terms) && env.provesAtDepth(difference, depth) {
 			return true
 		}
-		if relation.kind == condEq {
-			if sum := env.addMultiple(d, relation.difference, 1); len(sum.terms) <= len(d.terms) &&
-				env.provesAtDepth(sum, depth) {
+		if relation.kind == condEq { // s = 0, so that -s >= 0 is a fact, too
+			sum := env.addMultiple(d, relation.difference, 1)
+			if len(sum.terms) <= len(d.terms) && env.provesAtDepth(sum, depth) {
 				return true
 			}
 		}
@@ -285,7 +300,8 @@ func (env *Env) provesByBound(d *expr, relation *cond, depth int) bool {
 			continue
 		}
 		lo, hi := env.bounds(multiplier)
-		if lo < 0 && hi > 0 || relation.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0) {
+		isWrongBound := relation.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0)
+		if lo < 0 && hi > 0 || isWrongBound {
 			continue
 		}
 		// difference = coeff*a + ... >= 0 gives a >= bound for coeff = 1, and a <= bound for coeff = -1.

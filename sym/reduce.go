@@ -17,7 +17,8 @@ func (env *Env) reduceAsQuestion(c *cond) reduction {
 
 // reduce drops the known parts of a condition. It examines each operand of a conjunction under the hypothesis that the
 // earlier operands are true. It examines each operand of a disjunction under the hypothesis that the earlier operands
-// are false. For example, in Eq(x, 0) | Eq(Max(1, x), x) it examines the second operand for x other than 0.
+// are false. For example, in Eq(x, 0) | Eq(Max(1, x), x), with x of at least 0, it examines the second operand for x
+// other than 0. The second operand is then known to be true, and so is the disjunction.
 func (env *Env) reduce(c *cond) reduction {
 	switch {
 	case env.facts.contradiction:

@@ -2,6 +2,11 @@ package sym
 
 // This file simplifies expressions by facts: guards, assumptions and hypotheses about the symbols. An expr is a
 // constant plus terms, a term is a coefficient times atoms, and an atom is a symbol or a function of expressions.
+// Examples:
+//
+//	x*Max(1, y) + 2    x*y + 2    for y >= 1
+//	x*Max(1, y) + 2    4*y + 2    for y >= 1 and x = 4
+//	6*(x//2)           3*x        for x % 2 = 0 (expandQuotients)
 
 // simplify returns e with its atoms simplified under the facts. The result equals e for sizes that satisfy the facts.
 func (env *Env) simplify(e *expr) *expr {

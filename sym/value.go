@@ -8,15 +8,30 @@ import (
 )
 
 // This file evaluates expressions. An expr is a constant plus terms, a term is a coefficient times atoms, and an atom
-// is a symbol or a function of expressions.
-
-// errDivisionByZero is the error for a quotient or remainder with the divisor 0.
-var errDivisionByZero = errors.New("division by zero")
+// is a symbol or a function of expressions. At N = 10, for example, 2*N + N//4 is 22. At N = 0, 8//N is an error, but
+// Where(Eq(N, 0), 1, 8//N) is 1, because only the selected operand of a Where is evaluated.
 
 // valuation evaluates expressions at a binding. Shared parts of large expressions are computed once.
 type valuation struct {
 	binding Binding
 	memo    map[*atom]int
+}
+
+// value returns the value of an expression. It fails if the value overflows an int. It does not fail if only an
+// intermediate result overflows.
+func (w *valuation) value(e *expr) (int, error) {
+	result, err := w.expr(e)
+	if err != errOverflow {
+		return result, err
+	}
+	exact, err := (&bigValuation{binding: w.binding}).expr(e)
+	switch {
+	case err != nil:
+		return 0, err
+	case !exact.IsInt64() || int64(int(exact.Int64())) != exact.Int64():
+		return 0, overflowError(exact)
+	}
+	return int(exact.Int64()), nil
 }
 
 // expr returns the value of an expression, or errOverflow if an intermediate result overflows an int.
@@ -42,34 +57,14 @@ func (w *valuation) expr(e *expr) (int, error) {
 	return sum, nil
 }
 
-// errOverflow is the error for an intermediate result that overflows an int. A [bigValuation] then computes the value.
-var errOverflow = errors.New("an intermediate result does not fit an int")
-
-// value returns the value of an expression. It fails if the value overflows an int. It does not fail if only an
-// intermediate result overflows.
-func (w *valuation) value(e *expr) (int, error) {
-	result, err := w.expr(e)
-	if err != errOverflow {
-		return result, err
-	}
-	exact, err := (&bigValuation{binding: w.binding}).expr(e)
-	switch {
-	case err != nil:
-		return 0, err
-	case !exact.IsInt64() || int64(int(exact.Int64())) != exact.Int64():
-		return 0, overflowError(exact)
-	}
-	return int(exact.Int64()), nil
-}
-
 // atom is expr for an atom.
 func (w *valuation) atom(a *atom) (int, error) {
 	if a.kind == kindSymbol {
-		result, ok := w.binding[a.name]
+		value, ok := w.binding[a.name]
 		if !ok {
 			return 0, fmt.Errorf("symbol %s has no value", a.name)
 		}
-		return result, nil
+		return value, nil
 	}
 	if result, ok := w.memo[a]; ok {
 		return result, nil
@@ -156,3 +151,9 @@ func (w *valuation) cond(c *cond) (bool, error) {
 	}
 	return err == nil && difference >= 0, err
 }
+
+// errDivisionByZero is the error for a quotient or remainder with the divisor 0.
+var errDivisionByZero = errors.New("division by zero")
+
+// errOverflow is the error for an intermediate result that overflows an int. A [bigValuation] then computes the value.
+var errOverflow = errors.New("an intermediate result does not fit an int")

@@ -34,6 +34,80 @@ type Case[T any] struct {
 	Err   error
 }
 
+// Fork runs a computation for both answers of each branch that bounds and guards do not decide. It repeats the
+// computation from the beginning for each path, and returns a case for each path. For any sizes, the condition of
+// exactly one case holds. The cases are in depth-first order: for each branch, the answer at the hints comes first.
+// Fork records no guards. If there are more cases than `limit`, or too many choices on a path, it returns the cases so
+// far and an error. The error names an unexplored condition.
+//
+// For example, let the computation branch on N = 1 and then, if N is not 1, on N > 8, and let the hint of N be 4. The
+// cases are N != 1 & N <= 8, N != 1 & N > 8, and N = 1: the computation runs three times.
+//
+// A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
+// must have no side effects, and must make the same branches for the same answers.
+func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) {
+	if env == nil || run == nil {
+		panic("sym: Fork needs an Env and a computation")
+	}
+	// A path may have more choices than there are cases: if one answer of a choice is found to be impossible later, the
+	// choice leads to a single case.
+	const choicesWithOneCase = 64 // margin for such choices
+	search := &pathSearch{maxChoices: max(limit, 1) + choicesWithOneCase}
+	var cases []Case[T]
+	for {
+		result, possible := runPath(env, search, run)
+		switch {
+		case search.unexplored != nil:
+			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errTooManyCases,
+				search.maxChoices, search.unexplored)
+		case possible && len(cases) >= limit:
+			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errTooManyCases, limit, result.If)
+		case possible:
+			cases = append(cases, result)
+		}
+		if !search.advance() {
+			return cases, nil
+		}
+	}
+}
+
+// runPath runs the computation along the recorded answers, and then removes the facts that the run added. possible is
+// false if the run was ended early, because its path is impossible or was explored before.
+func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result Case[T], possible bool) {
+	outer, start := env.fork, env.mark()
+	env.fork = search
+	defer func() {
+		env.fork = outer
+		env.reset(start)
+		panicked := recover()
+		if overflow, overflowed := panicked.(*overflowPanic); overflowed {
+			result.Err, possible = errors.New(overflow.text), true
+			return
+		}
+		switch panicked {
+		case nil:
+		case zeroDivision:
+			result.Err = errDivisionByZero
+			possible = true
+		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
+			result.Err = ErrNumber
+			possible = true
+		case errTooManyCases, errPathEnded:
+			search.branches = search.branches[:search.nextIndex]
+		default:
+			panic(panicked)
+		}
+	}()
+	defer func() { // runs first, while env has the guards of the run
+		result.If = BoolOf(true)
+		for _, g := range env.guards[start.guards:] {
+			result.If = result.If.And(g)
+		}
+	}()
+	result.Value, result.Err = run()
+	return result, true
+}
+
 // errTooManyCases is the error of Fork for too many cases. As a panic value, it ends a run with too many choices.
 var errTooManyCases = errors.New("sym: too many cases")
 
@@ -104,77 +178,6 @@ func (search *pathSearch) advance() bool {
 	last := &search.branches[n-1]
 	last.answer, last.otherTried = !last.answer, true
 	return true
-}
-
-// Fork runs a computation for both answers of each branch that bounds and guards do not decide. It repeats the
-// computation from the beginning for each path, and returns a case for each path. For any sizes, the condition of
-// exactly one case holds. The cases are in depth-first order: for each branch, the answer at the hints comes first.
-// Fork records no guards. If there are more cases than `limit`, or too many choices on a path, it returns the cases so
-// far and an error. The error names an unexplored condition.
-//
-// A division by a size that may be zero, or a number that overflows an int, adds a case with an error. The computation
-// must have no side effects, and must make the same branches for the same answers.
-func Fork[T any](env *Env, limit int, run func() (T, error)) ([]Case[T], error) {
-	if env == nil || run == nil {
-		panic("sym: Fork needs an Env and a computation")
-	}
-	// A path may have more choices than there are cases: if one answer of a choice is found to be impossible later, the
-	// choice leads to a single case.
-	const choicesWithOneCase = 64 // margin for such choices
-	search := &pathSearch{maxChoices: max(limit, 1) + choicesWithOneCase}
-	var cases []Case[T]
-	for {
-		result, possible := runPath(env, search, run)
-		switch {
-		case search.unexplored != nil:
-			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errTooManyCases,
-				search.maxChoices, search.unexplored)
-		case possible && len(cases) >= limit:
-			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errTooManyCases, limit, result.If)
-		case possible:
-			cases = append(cases, result)
-		}
-		if !search.advance() {
-			return cases, nil
-		}
-	}
-}
-
-// runPath runs the computation along the recorded answers, and then removes the facts that the run added. possible is
-// false if the run was ended early, because its path is impossible or was explored before.
-func runPath[T any](env *Env, search *pathSearch, run func() (T, error)) (result Case[T], possible bool) {
-	outer, start := env.fork, env.mark()
-	env.fork = search
-	defer func() {
-		env.fork = outer
-		env.reset(start)
-		panicked := recover()
-		if overflow, overflowed := panicked.(*overflowPanic); overflowed {
-			result.Err, possible = errors.New(overflow.text), true
-			return
-		}
-		switch panicked {
-		case nil:
-		case zeroDivision:
-			result.Err = errDivisionByZero
-			possible = true
-		case ErrNumber: // Int.Specialize panics with this error for sizes other than the hint
-			result.Err = ErrNumber
-			possible = true
-		case errTooManyCases, errPathEnded:
-			search.branches = search.branches[:search.nextIndex]
-		default:
-			panic(panicked)
-		}
-	}()
-	defer func() { // runs first, while env has the guards of the run
-		result.If = BoolOf(true)
-		for _, g := range env.guards[start.guards:] {
-			result.If = result.If.And(g)
-		}
-	}()
-	result.Value, result.Err = run()
-	return result, true
 }
 
 // Join runs a computation and records guards only for branches that affect the result. It explores up to limit paths as

@@ -7,6 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
+// This file has a table with a conversion for each pair of dtypes, and the functions in it. Most functions have a fast
+// loop over dense elements, which the compiler can simplify, and a loop over elements with any strides. Examples:
+//
+//	float32 -1.5, 0, NaN     to bool       1, 0, 1
+//	float32 -1.5             to int8       -1
+//	int32 300                to uint8      44: integers wrap
+//	float64 0.1              to float16    the float16 nearest to float32(0.1)
+//	complex64 2+3i           to float64    2
+
 // ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The memory of dst and
 // src must not overlap, unless dst and src are the same elements.
 type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
@@ -130,6 +139,36 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, dst
 	}
 }
 
+// fillHalves sets the conversions from and to the 16-bit floats. Conversions to integers go through int32 or int64.
+func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
+	table[Int8][Float16], table[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
+	table[Int16][Float16], table[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]
+	table[Int32][Float16], table[Int32][BFloat16] = halfViaInt32[int32], bf16ViaInt32[int32]
+	table[Int64][Float16], table[Int64][BFloat16] = halfViaInt64[int64], bf16ViaInt64[int64]
+	table[Uint8][Float16], table[Uint8][BFloat16] = halfViaInt64[uint8], bf16ViaInt64[uint8]
+	table[Uint16][Float16], table[Uint16][BFloat16] = halfViaInt32[uint16], bf16ViaInt32[uint16]
+	table[Uint32][Float16], table[Uint32][BFloat16] = halfViaInt64[uint32], bf16ViaInt64[uint32]
+	table[Uint64][Float16], table[Uint64][BFloat16] = halfToUint64, bf16ToUint64
+	table[Float32][Float16], table[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
+	table[Float64][Float16], table[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
+	table[Bool][Float16], table[Bool][BFloat16] = halfNotZero, halfNotZero
+	table[Float16][Uint8], table[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
+	table[Float16][Bool], table[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]
+	table[Float16][Int8], table[BFloat16][Int8] = toHalf[int8], toBF16[int8]
+	table[Float16][Int16], table[BFloat16][Int16] = toHalf[int16], toBF16[int16]
+	table[Float16][Int32], table[BFloat16][Int32] = toHalf[int32], toBF16[int32]
+	table[Float16][Int64], table[BFloat16][Int64] = toHalf[int64], toBF16[int64]
+	table[Float16][Uint16], table[BFloat16][Uint16] = toHalf[uint16], toBF16[uint16]
+	table[Float16][Uint32], table[BFloat16][Uint32] = toHalf[uint32], toBF16[uint32]
+	table[Float16][Uint64], table[BFloat16][Uint64] = toHalf[uint64], toBF16[uint64]
+	table[Float16][Float32], table[BFloat16][Float32] = toHalf[float32], toBF16[float32]
+	table[Float16][Float64], table[BFloat16][Float64] = toHalf[float64], toBF16[float64]
+	// The real part of a complex number comes first.
+	table[Float16][Complex64], table[BFloat16][Complex64] = toHalf[float32], toBF16[float32]
+	table[Float16][Complex128], table[BFloat16][Complex128] = toHalf[float64], toBF16[float64]
+	table[BFloat16][Float16], table[Float16][BFloat16] = halfToBF16, bf16ToHalf
+}
+
 // fromHalf and fromBF16 convert from a 16-bit float through float32.
 func fromHalf[D float32 | float64](dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 	if out := unsafe.Slice((*D)(dst), n); dstStride == int(unsafe.Sizeof(D(0))) && srcStride == 2 {
@@ -233,36 +272,6 @@ func halfNotZero(dst, src unsafe.Pointer, dstStride, srcStride, n int) {
 		}
 		*(*uint8)(unsafe.Add(dst, i*dstStride)) = b
 	}
-}
-
-// fillHalves sets the conversions from and to the 16-bit floats. Conversions to integers go through int32 or int64.
-func fillHalves(table *[numDTypes][numDTypes]ConvertFunc) {
-	table[Int8][Float16], table[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
-	table[Int16][Float16], table[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]
-	table[Int32][Float16], table[Int32][BFloat16] = halfViaInt32[int32], bf16ViaInt32[int32]
-	table[Int64][Float16], table[Int64][BFloat16] = halfViaInt64[int64], bf16ViaInt64[int64]
-	table[Uint8][Float16], table[Uint8][BFloat16] = halfViaInt64[uint8], bf16ViaInt64[uint8]
-	table[Uint16][Float16], table[Uint16][BFloat16] = halfViaInt32[uint16], bf16ViaInt32[uint16]
-	table[Uint32][Float16], table[Uint32][BFloat16] = halfViaInt64[uint32], bf16ViaInt64[uint32]
-	table[Uint64][Float16], table[Uint64][BFloat16] = halfToUint64, bf16ToUint64
-	table[Float32][Float16], table[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
-	table[Float64][Float16], table[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
-	table[Bool][Float16], table[Bool][BFloat16] = halfNotZero, halfNotZero
-	table[Float16][Uint8], table[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
-	table[Float16][Bool], table[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]
-	table[Float16][Int8], table[BFloat16][Int8] = toHalf[int8], toBF16[int8]
-	table[Float16][Int16], table[BFloat16][Int16] = toHalf[int16], toBF16[int16]
-	table[Float16][Int32], table[BFloat16][Int32] = toHalf[int32], toBF16[int32]
-	table[Float16][Int64], table[BFloat16][Int64] = toHalf[int64], toBF16[int64]
-	table[Float16][Uint16], table[BFloat16][Uint16] = toHalf[uint16], toBF16[uint16]
-	table[Float16][Uint32], table[BFloat16][Uint32] = toHalf[uint32], toBF16[uint32]
-	table[Float16][Uint64], table[BFloat16][Uint64] = toHalf[uint64], toBF16[uint64]
-	table[Float16][Float32], table[BFloat16][Float32] = toHalf[float32], toBF16[float32]
-	table[Float16][Float64], table[BFloat16][Float64] = toHalf[float64], toBF16[float64]
-	// The real part of a complex number comes first.
-	table[Float16][Complex64], table[BFloat16][Complex64] = toHalf[float32], toBF16[float32]
-	table[Float16][Complex128], table[BFloat16][Complex128] = toHalf[float64], toBF16[float64]
-	table[BFloat16][Float16], table[Float16][BFloat16] = halfToBF16, bf16ToHalf
 }
 
 // toComplex64 and toComplex128 return the conversion to a complex dtype. convertReal converts the real part; the

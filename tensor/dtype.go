@@ -32,6 +32,7 @@ const (
 	numDTypes
 )
 
+// dtypeInfo has the name of each dtype in graph files, its name in PyTorch's messages, and the bytes of an element.
 var dtypeInfo = [numDTypes]struct {
 	name, torch string
 	size        int
@@ -114,6 +115,7 @@ func aliasOf(name string) DType {
 	return dtypeAliases[normalized]
 }
 
+// dtypeAliases has the names that aliasOf accepts in addition to the names of dtypes, in lower case.
 var dtypeAliases = map[string]DType{
 	"boolean": Bool, "bool_": Bool, "i1": Bool, "pred": Bool,
 	"byte": Uint8, "u8": Uint8, "uchar": Uint8, "ubyte": Uint8, "char": Int8, "i8": Int8, "s8": Int8,

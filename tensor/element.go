@@ -17,6 +17,7 @@ func (t *Tensor) Check() error {
 	return checkExtent(t.Meta, t.storage)
 }
 
+// mustCheck panics if Check returns an error.
 func (t *Tensor) mustCheck() {
 	if err := t.Check(); err != nil {
 		panic("tensor: " + err.Error())
@@ -30,11 +31,11 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 			ListString(index), len(index), ListString(t.Shape), len(t.Shape)))
 	}
 	offset := t.Offset
-	for d, i := range index {
-		if i < 0 || i >= t.Shape[d] {
+	for dim, i := range index {
+		if i < 0 || i >= t.Shape[dim] {
 			panic(fmt.Sprintf("tensor: index %s is out of range with shape %s", ListString(index), ListString(t.Shape)))
 		}
-		offset += i * t.Strides[d]
+		offset += i * t.Strides[dim]
 	}
 	size, length := t.DType.Size(), t.storage.Len()
 	if size == 0 || offset < 0 || offset >= length || (offset+1)*size > length { // offset*size cannot overflow
@@ -100,10 +101,10 @@ func (t *Tensor) SetFlat(i int, s Scalar) {
 		panic(fmt.Sprintf("tensor: index [%d] is out of range with %d elements of shape %s", i, t.Numel(),
 			ListString(t.Shape)))
 	}
-	var buf [8]int
-	index := append(buf[:0], t.Shape...)
-	for d := len(index) - 1; d >= 0; d-- {
-		index[d], i = i%t.Shape[d], i/t.Shape[d]
+	var buffer [8]int // avoids an allocation
+	index := append(buffer[:0], t.Shape...)
+	for dim := len(index) - 1; dim >= 0; dim-- {
+		index[dim], i = i%t.Shape[dim], i/t.Shape[dim]
 	}
 	s.Store(t.DType, t.element(index))
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's.
+// MemoryFormat names an order of the dimensions of a dense value. The names are PyTorch's. The strides of an image of
+// shape (2,3,4,5), which is batch, channels, height and width, are (60,20,5,1) in Contiguous format and (60,1,15,3) in
+// ChannelsLast format. A predicate such as [Meta.IsChannelsLast] asks whether strides are those of a format, and
+// [Meta.StridesLikeChannelsLast] whether they only have its order, as in a slice of an image.
 type MemoryFormat uint8
 
 // The memory formats. ChannelsLast is NHWC (rank 4), ChannelsLast3d is NDHWC (rank 5). Preserve keeps the strides of an
@@ -208,15 +211,15 @@ func (m Meta) IsNonOverlappingAndDense() bool {
 		return m.Shape[0] < 2 || m.Strides[0] == 1
 	}
 	var buf [8]int
-	perm := buf[:0]
+	fastestFirst := buf[:0]
 	for dim, size := range m.Shape {
 		if size != 1 {
-			perm = append(perm, dim)
+			fastestFirst = append(fastestFirst, dim)
 		}
 	}
-	slices.SortFunc(perm, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
+	slices.SortFunc(fastestFirst, func(a, b int) int { return m.Strides[a] - m.Strides[b] })
 	denseStride := 1
-	for _, dim := range perm {
+	for _, dim := range fastestFirst {
 		if m.Strides[dim] != denseStride {
 			return false
 		}
@@ -271,11 +274,11 @@ func (m Meta) Flags() []string {
 func DenseStrides(shape, strides []int) []int {
 	rank := len(shape)
 	(&Meta{Shape: shape, Strides: strides}).mustMatchRanks()
-	perm := make([]int, rank)
-	for i := range perm {
-		perm[i] = rank - 1 - i
+	fastestFirst := make([]int, rank)
+	for i := range fastestFirst {
+		fastestFirst[i] = rank - 1 - i
 	}
-	SortDims(perm, func(a, b int) int {
+	SortDims(fastestFirst, func(a, b int) int {
 		switch strideA, strideB := strides[a], strides[b]; {
 		case strideA == 0 || strideB == 0:
 			return 0
@@ -290,7 +293,7 @@ func DenseStrides(shape, strides []int) []int {
 	})
 	out := make([]int, rank)
 	denseStride := 1
-	for _, d := range perm {
+	for _, d := range fastestFirst {
 		out[d] = denseStride
 		if shape[d] > 1 {
 			denseStride = saturatingMul(denseStride, shape[d])

@@ -13,6 +13,10 @@ import (
 // Meta describes a strided value without its data (a meta tensor). Strides and Offset count elements. Shape and Strides
 // have the same length. Other metas may share these slices, so callers must not write into them.
 //
+// The element at index (i, j) of a matrix is at position Offset + i*Strides[0] + j*Strides[1] of the storage. A
+// row-major matrix of shape (2,3) has the strides (3,1). Its transpose is a view of shape (3,2) with the strides (1,3),
+// and its last column a view of shape (2) with the strides (3) and offset 2.
+//
 // Methods that return an error reject a meta that fails [Meta.Check]. Other methods require a meta that passes it, and
 // panic with a message that begins with "tensor:" if shape and strides differ in length.
 type Meta struct {
@@ -103,11 +107,6 @@ func (m Meta) String() string {
 	return text.String()
 }
 
-// join lists numbers without spaces: "2,3".
-func join(v []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
-}
-
 // ListString prints sizes as PyTorch's messages do: "[2, 3]".
 func ListString(v []int) string {
 	text := []byte{'['}
@@ -120,16 +119,21 @@ func ListString(v []int) string {
 	return string(append(text, ']'))
 }
 
+// join lists numbers without spaces: "2,3".
+func join(v []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
+}
+
 // Numel returns the product of sizes. It saturates at math.MaxInt, because a product that wraps would make a huge value
 // look small or empty.
 func Numel(shape []int) int {
-	product, over := uint64(1), uint64(0)
+	product, excess := uint64(1), uint64(0)
 	for _, s := range shape {
 		hi, lo := bits.Mul64(product, uint64(s))
-		over |= hi | lo>>63 // not 0 if the product exceeds an int, or if s is negative
+		excess |= hi | lo>>63 // not 0 if the product exceeds an int, or if s is negative
 		product = lo
 	}
-	if over != 0 {
+	if excess != 0 {
 		return saturatingNumel(shape)
 	}
 	return int(product)
@@ -180,19 +184,6 @@ func ContiguousStrides(shape []int) []int {
 	return strides
 }
 
-// MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, the size of an address space, and 2^29 on
-// 32-bit systems. Larger values are rejected before anything is computed from their shapes.
-const MaxBytes = min(1<<47, math.MaxInt/4+1)
-
-// limitText is MaxBytes in messages, such as "2^47 bytes".
-var limitText = fmt.Sprintf("2^%d bytes", bits.TrailingZeros64(MaxBytes))
-
-// tooManyElements returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
-func tooManyElements(m Meta) error {
-	return fmt.Errorf("shape %s has too many elements: at most %d of dtype %v fit into %s", ListString(m.Shape),
-		MaxBytes/m.DType.Size(), m.DType, limitText)
-}
-
 // Check returns an error for an inconsistent meta: an invalid dtype, shape and strides of different lengths,
 // more dimensions than an [Order] can have, a negative size, stride or offset, or a span above [MaxBytes].
 func (m Meta) Check() error {
@@ -215,8 +206,15 @@ func (m Meta) Check() error {
 	if m.Offset < 0 {
 		return fmt.Errorf("negative offset %d", m.Offset)
 	}
-	limit := uint64(MaxBytes / m.DType.Size())
-	span, numel := uint64(m.Offset), uint64(1)
+	if err := m.checkNumel(); err != nil {
+		return err
+	}
+	return m.checkSpan()
+}
+
+// checkNumel returns an error for a negative size, or for a shape with too many elements.
+func (m Meta) checkNumel() error {
+	limit, numel := uint64(MaxBytes/m.DType.Size()), uint64(1)
 	for dim, size := range m.Shape {
 		if size < 0 {
 			return fmt.Errorf("negative size %d of dimension %d", size, dim)
@@ -227,6 +225,12 @@ func (m Meta) Check() error {
 		}
 		numel = low
 	}
+	return nil
+}
+
+// checkSpan returns an error for a negative stride, or for a value that spans too many bytes.
+func (m Meta) checkSpan() error {
+	limit, span := uint64(MaxBytes/m.DType.Size()), uint64(m.Offset)
 	for dim, size := range m.Shape {
 		if m.Strides[dim] < 0 {
 			return fmt.Errorf("negative stride %d of dimension %d", m.Strides[dim], dim)
@@ -242,6 +246,20 @@ func (m Meta) Check() error {
 		return fmt.Errorf("offset %d spans more than %s", m.Offset, limitText)
 	}
 	return nil
+}
+
+// isSmall reports whether m is consistent and small: a fast path of Check for common metas.
+func (m *Meta) isSmall() bool {
+	if uint(m.Offset) > smallElements || len(m.Shape) > smallRank || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
+		return false
+	}
+	numel, span := 1, m.Offset
+	for d, n := range m.Shape {
+		if !addSmallDim(n, m.Strides[d], &numel, &span) {
+			return false
+		}
+	}
+	return true
 }
 
 // smallElements is the maximum number of elements that a value may have, or span in storage, for the fast path of
@@ -260,16 +278,15 @@ func addSmallDim(size, stride int, numel, span *int) bool {
 	return *numel <= smallElements && uint(*span) <= smallElements
 }
 
-// isSmall reports whether m is consistent and small: a fast path of Check for common metas.
-func (m *Meta) isSmall() bool {
-	if uint(m.Offset) > smallElements || len(m.Shape) > smallRank || len(m.Shape) != len(m.Strides) || !m.DType.Valid() {
-		return false
-	}
-	numel, span := 1, m.Offset
-	for d, n := range m.Shape {
-		if !addSmallDim(n, m.Strides[d], &numel, &span) {
-			return false
-		}
-	}
-	return true
+// MaxBytes bounds the bytes that one value may span: 2^47 on 64-bit systems, the size of an address space, and 2^29 on
+// 32-bit systems. Larger values are rejected before anything is computed from their shapes.
+const MaxBytes = min(1<<47, math.MaxInt/4+1)
+
+// limitText is MaxBytes in messages, such as "2^47 bytes".
+var limitText = fmt.Sprintf("2^%d bytes", bits.TrailingZeros64(MaxBytes))
+
+// tooManyElements returns the error for a shape with more elements than MaxBytes bytes hold. The check ignores strides.
+func tooManyElements(m Meta) error {
+	return fmt.Errorf("shape %s has too many elements: at most %d of dtype %v fit into %s", ListString(m.Shape),
+		MaxBytes/m.DType.Size(), m.DType, limitText)
 }

@@ -12,7 +12,9 @@ import (
 
 // Order is a dense layout: the dimensions of a value from the slowest to the fastest, as in "0,2,3,1" for channels-last
 // images. Byte i of the string is the dimension at position i. Orders are strings, so that they can be compared and be
-// map keys. A 0-dim value has the empty Order.
+// map keys. A 0-dim value has the empty Order. For the shape (2,3,4,5), for example, the order 0,2,3,1 has the strides
+// (60,1,15,3): dimension 1 is the fastest, with stride 1, then come dimension 3 with stride 3 and dimension 2 with
+// stride 3*5.
 type Order string
 
 // maxOrderRank is the maximum number of dimensions of an order, because each dimension is one byte.
@@ -23,13 +25,13 @@ func NewOrder(dims ...int) (Order, error) {
 	if err := checkRank(len(dims)); err != nil {
 		return "", err
 	}
-	seen := make([]bool, len(dims))
+	isListed := make([]bool, len(dims))
 	order := make([]byte, len(dims))
 	for i, d := range dims {
-		if d < 0 || d >= len(dims) || seen[d] {
+		if d < 0 || d >= len(dims) || isListed[d] {
 			return "", fmt.Errorf("order %s is no permutation of the dimensions 0 to %d", joinDims(dims), len(dims)-1)
 		}
-		seen[d], order[i] = true, byte(d)
+		isListed[d], order[i] = true, byte(d)
 	}
 	return Order(order), nil
 }
@@ -134,13 +136,6 @@ func joinDims(dims []int) string {
 	return strings.Join(parts, ",")
 }
 
-// mustHaveRank panics unless the order has rank dimensions.
-func (o Order) mustHaveRank(rank int) {
-	if len(o) != rank {
-		panic(fmt.Sprintf("tensor: order %s has %d dimensions, but the value has %d", joinDims(o.Dims()), len(o), rank))
-	}
-}
-
 // Strides returns the strides of a dense value of the shape, in a new slice. It panics unless the shape has o's rank.
 // As in PyTorch, a size 0 counts as 1 in row-major order, and as 0 in all other orders.
 func (o Order) Strides(shape []int) []int {
@@ -155,6 +150,13 @@ func (o Order) Strides(shape []int) []int {
 		denseStride *= shape[o[i]]
 	}
 	return strides
+}
+
+// mustHaveRank panics unless the order has rank dimensions.
+func (o Order) mustHaveRank(rank int) {
+	if len(o) != rank {
+		panic(fmt.Sprintf("tensor: order %s has %d dimensions, but the value has %d", joinDims(o.Dims()), len(o), rank))
+	}
 }
 
 // SymbolicStrides is [Order.Strides] for sizes that may be symbolic.
@@ -172,32 +174,26 @@ func (o Order) SymbolicStrides(shape []sym.Int) []sym.Int {
 	return strides
 }
 
-// Same reports whether the elements of a value of the shape have the same addresses in both orders. The positions of
-// dimensions of size 1 do not matter. For a shape without elements all orders are the same.
-func (o Order) Same(other Order, shape []int) bool {
-	o.mustHaveRank(len(shape))
-	return o == other || o.Canonical(shape) == other.Canonical(shape)
-}
-
-// Canonical returns o with the dimensions of size 1 moved to the front, in ascending order. For a shape without
-// elements it returns the row-major order. Two orders for which [Order.Same] holds have the same canonical order.
-func (o Order) Canonical(shape []int) Order {
-	o.mustHaveRank(len(shape))
-	if slices.Contains(shape, 0) {
-		return RowMajorOrder(len(o))
+// Matches reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees with
+// [Meta.Is] for the orders of memory formats.
+func (o Order) Matches(m Meta) bool {
+	m.mustMatchRanks()
+	if len(o) != len(m.Shape) {
+		return false
 	}
-	canonical := make([]byte, 0, len(o))
-	for d, s := range shape {
-		if s == 1 {
-			canonical = append(canonical, byte(d))
+	if o.IsRowMajor() {
+		return m.IsContiguous()
+	}
+	denseStride := 1
+	for i := len(o) - 1; i >= 0; i-- {
+		if s := m.Shape[o[i]]; s != 1 {
+			if m.Strides[o[i]] != denseStride {
+				return false
+			}
+			denseStride *= s
 		}
 	}
-	for i := range len(o) {
-		if shape[o[i]] != 1 {
-			canonical = append(canonical, o[i])
-		}
-	}
-	return Order(canonical)
+	return true
 }
 
 // HoldsSymbolic is [Order.Matches] for sizes that may be symbolic. Conditions that the expressions and the
@@ -243,8 +239,37 @@ func OrderOf(m Meta) (Order, bool) {
 	return order, m.IsNonOverlappingAndDense()
 }
 
+// Same reports whether the elements of a value of the shape have the same addresses in both orders. The positions of
+// dimensions of size 1 do not matter. For a shape without elements all orders are the same.
+func (o Order) Same(other Order, shape []int) bool {
+	o.mustHaveRank(len(shape))
+	return o == other || o.Canonical(shape) == other.Canonical(shape)
+}
+
+// Canonical returns o with the dimensions of size 1 moved to the front, in ascending order. For a shape without
+// elements it returns the row-major order. Two orders for which [Order.Same] holds have the same canonical order.
+func (o Order) Canonical(shape []int) Order {
+	o.mustHaveRank(len(shape))
+	if slices.Contains(shape, 0) {
+		return RowMajorOrder(len(o))
+	}
+	canonical := make([]byte, 0, len(o))
+	for d, s := range shape {
+		if s == 1 {
+			canonical = append(canonical, byte(d))
+		}
+	}
+	for i := range len(o) {
+		if shape[o[i]] != 1 {
+			canonical = append(canonical, o[i])
+		}
+	}
+	return Order(canonical)
+}
+
 // Permute returns the order of a view of a value in order o. Dimension i of the view is dimension dims[i] of the value.
-// Permute panics if dims is not a permutation.
+// For example, the view of a value in channels-last order 0,2,3,1 with dims 0, 2, 3, 1 is row-major. Permute panics if
+// dims is not a permutation.
 func (o Order) Permute(dims []int) Order {
 	o.mustHaveRank(len(dims))
 	if _, err := NewOrder(dims...); err != nil {
@@ -259,26 +284,4 @@ func (o Order) Permute(dims []int) Order {
 		permuted[i] = viewDim[o[i]]
 	}
 	return Order(permuted)
-}
-
-// Matches reports whether a value is dense in the order; strides of dimensions of size 1 are ignored. It agrees with
-// [Meta.Is] for the orders of memory formats.
-func (o Order) Matches(m Meta) bool {
-	m.mustMatchRanks()
-	if len(o) != len(m.Shape) {
-		return false
-	}
-	if o.IsRowMajor() {
-		return m.IsContiguous()
-	}
-	denseStride := 1
-	for i := len(o) - 1; i >= 0; i-- {
-		if s := m.Shape[o[i]]; s != 1 {
-			if m.Strides[o[i]] != denseStride {
-				return false
-			}
-			denseStride *= s
-		}
-	}
-	return true
 }

@@ -9,6 +9,12 @@ import (
 // Overlap reports whether an element of a and an element of b share a byte. Unlike a comparison of [Tensor.Span],
 // Overlap does not count the odd and the even columns of a matrix as overlapping. It is exact, except that it returns
 // true if irregular strides make the search too long. It panics where [Tensor.Span] does.
+//
+// For the even and the odd columns of a matrix of bytes with 4 rows of 6 columns, for example, it solves
+//
+//	6*i + 2*j = 1 + 6*k + 2*l    with i, k from 0 to 3 and j, l from 0 to 2
+//
+// which is 6*(i-k) + 2*(j-l) = 1. There is no solution, because the left side is even.
 func Overlap(a, b *Tensor) bool {
 	if !rangesIntersect(a, b) {
 		return false
@@ -17,16 +23,18 @@ func Overlap(a, b *Tensor) bool {
 	// them.
 	var buf [16]term
 	search := overlapSearch{terms: buf[:0]}
-	search.add(1, -(b.DType.Size() - 1), a.DType.Size()-1) // u - v
+	sizeA, sizeB := a.DType.Size(), b.DType.Size()
+	search.add(1, -(sizeB - 1), sizeA-1) // u - v
 	for d, n := range a.Shape {
-		search.add(a.Strides[d]*a.DType.Size(), 0, n-1)
+		search.add(a.Strides[d]*sizeA, 0, n-1)
 	}
 	for d, n := range b.Shape {
-		search.add(b.Strides[d]*b.DType.Size(), 1-n, 0)
+		search.add(b.Strides[d]*sizeB, 1-n, 0)
 	}
-	aBegin, _ := a.Span()
-	bBegin, _ := b.Span()
-	return search.solve(int(bBegin)-int(aBegin), true)
+	beginA, _ := a.Span()
+	beginB, _ := b.Span()
+	const allowZeros = true // elements at equal indices may share a byte
+	return search.solve(int(beginB)-int(beginA), allowZeros)
 }
 
 // OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
@@ -47,7 +55,8 @@ func (m Meta) OverlapsItself() bool {
 	if search.merged { // two dimensions have the same stride: their indices (1, 0) and (0, 1) share an address
 		return true
 	}
-	return search.solve(0, false)
+	const allowZeros = false // an element does not overlap itself
+	return search.solve(0, allowZeros)
 }
 
 // overlapSearch solves sum(k*stride) = target for integers k within bounds, by branch and bound. It assigns the terms
@@ -82,9 +91,9 @@ func (s *overlapSearch) add(stride, minK, maxK int) {
 	s.terms = append(s.terms, term{stride: stride, minK: minK, maxK: maxK})
 }
 
-// solve reports whether the terms can have the given sum. If allowsZeros is false, solve ignores the solution in which
+// solve reports whether the terms can have the given sum. If allowZeros is false, solve ignores the solution in which
 // every k is 0.
-func (s *overlapSearch) solve(sum int, allowsZeros bool) bool {
+func (s *overlapSearch) solve(sum int, allowZeros bool) bool {
 	sorted.Func(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0
 	for i := len(s.terms) - 1; i >= 0; i-- {
@@ -92,13 +101,13 @@ func (s *overlapSearch) solve(sum int, allowsZeros bool) bool {
 		least, most = least+t.minK*t.stride, most+t.maxK*t.stride
 		t.minSum, t.maxSum = least, most
 	}
-	return s.solveFrom(0, sum, allowsZeros)
+	return s.solveFrom(0, sum, allowZeros)
 }
 
 // solveFrom is solve for terms[i:].
-func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
+func (s *overlapSearch) solveFrom(i, sum int, allowZeros bool) bool {
 	if i == len(s.terms) {
-		return sum == 0 && allowsZeros
+		return sum == 0 && allowZeros
 	}
 	if s.steps++; s.steps > maxSteps {
 		return true
@@ -106,7 +115,7 @@ func (s *overlapSearch) solveFrom(i, sum int, allowsZeros bool) bool {
 	t := &s.terms[i]
 	least, most := t.minSum-t.minK*t.stride, t.maxSum-t.maxK*t.stride // bounds of the sum of terms[i+1:]
 	for k := max(t.minK, -floorDiv(most-sum, t.stride)); k <= min(t.maxK, floorDiv(sum-least, t.stride)); k++ {
-		if s.solveFrom(i+1, sum-k*t.stride, allowsZeros || k != 0) {
+		if s.solveFrom(i+1, sum-k*t.stride, allowZeros || k != 0) {
 			return true
 		}
 	}

@@ -7,11 +7,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file has the views that split a dimension.
-
-// maxParts bounds the number of views that one call returns. A dimension of stride 0 may have any size, so the
-// operand's bytes do not bound this number.
-const maxParts = 1 << 20
+// This file has the views that split a dimension. For a dimension of size 10, Split(4) and Chunk(3) give parts of sizes
+// 4, 4 and 2, and SplitSizes({3, 7}) gives parts of sizes 3 and 7. Part k of a split has the strides of the operand and
+// the offset of its first index.
 
 // Split cuts a dimension into parts of the given size; the last part may be smaller (Tensor.split). A dimension of size
 // 0 gives one part. If sizes are symbolic, the number of parts is fixed by a guard (a recorded condition on symbols).
@@ -37,18 +35,17 @@ func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 	case equals(size, 0):
 		return nil, fmt.Errorf("split_size can only be 0 if dimension size is 0, but got dimension size of %v", total)
 	}
-	one := sym.Of(1)
-	parts := total.Sub(one).Div(size).Add(one).Specialize()
-	if parts > maxParts {
-		return nil, fmt.Errorf("split into %d parts: at most %d can be made", parts, maxParts)
+	partCount := ceilDiv(total, size).Specialize()
+	if partCount > maxParts {
+		return nil, fmt.Errorf("split into %d parts: at most %d can be made", partCount, maxParts)
 	}
-	out := make([]Type, parts)
+	out := make([]Type, partCount)
 	for i := range out {
 		start := mulSizes(sym.Of(i), size)
 		part := &out[i]
 		*part = Type{DType: t.DType, Strides: t.Strides, Offset: t.Offset.Add(mulSizes(start, t.Strides[dim]))}
 		partSize := size
-		if i == parts-1 {
+		if i == partCount-1 {
 			partSize = total.Sub(start)
 		}
 		if i > 0 && partSize.Same(size) {
@@ -61,6 +58,41 @@ func (t Type) Split(size sym.Int, dim int) (_ []Type, err error) {
 		}
 	}
 	return out, nil
+}
+
+// maxParts bounds the number of views that one call returns. A dimension of stride 0 may have any size, so the
+// operand's bytes do not bound this number.
+const maxParts = 1 << 20
+
+// ceilDiv returns a/b, rounded up, for positive a and b.
+func ceilDiv(a, b sym.Int) sym.Int {
+	one := sym.Of(1)
+	return a.Sub(one).Div(b).Add(one)
+}
+
+// Chunk cuts a dimension into at most `chunks` parts of equal size; the last part may be smaller (Tensor.chunk). A
+// dimension of size 0 gives exactly `chunks` parts.
+func (t Type) Chunk(chunks, dim int) ([]Type, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	if len(t.Shape) == 0 {
+		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
+	}
+	if chunks <= 0 {
+		return nil, fmt.Errorf("chunk expects `chunks` to be greater than 0, got: %d", chunks)
+	}
+	splitDim, err := WrapDim(dim, len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	if total := t.Shape[splitDim]; !equals(total, 0) {
+		return t.Split(ceilDiv(total, sym.Of(chunks)), splitDim)
+	}
+	if chunks > maxParts {
+		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)
+	}
+	return t.SplitSizes(make([]sym.Int, chunks), splitDim)
 }
 
 // SplitSizes cuts a dimension into parts of the given sizes, whose sum must be the size of the dimension
@@ -104,29 +136,4 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 		start = end
 	}
 	return out, nil
-}
-
-// Chunk cuts a dimension into at most `chunks` parts of equal size; the last part may be smaller (Tensor.chunk). A
-// dimension of size 0 gives exactly `chunks` parts.
-func (t Type) Chunk(chunks, dim int) ([]Type, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
-	}
-	if len(t.Shape) == 0 {
-		return nil, errors.New("chunk expects at least a 1-dimensional tensor")
-	}
-	if chunks <= 0 {
-		return nil, fmt.Errorf("chunk expects `chunks` to be greater than 0, got: %d", chunks)
-	}
-	splitDim, err := WrapDim(dim, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
-	if total, one := t.Shape[splitDim], sym.Of(1); !equals(total, 0) {
-		return t.Split(total.Sub(one).Div(sym.Of(chunks)).Add(one), splitDim)
-	}
-	if chunks > maxParts {
-		return nil, fmt.Errorf("split into %d parts: at most %d can be made", chunks, maxParts)
-	}
-	return t.SplitSizes(make([]sym.Int, chunks), splitDim)
 }

@@ -2,10 +2,30 @@ package tensor
 
 import "fmt"
 
+// This file computes the common dtype of operands, as PyTorch does. Promote does it for two dtypes: int32 and float16
+// give float16. Promotion does it for operands, where a dtype of a lower category counts less: an int8 tensor of two
+// dimensions plus an int64 0-dim tensor gives int8, an int8 tensor plus the number 0.5 gives float32, and a float16
+// tensor plus the number 0.5 gives float16.
+
+// Promote returns the smallest dtype to which a and b can be promoted (c10::promoteTypes). uint16, uint32 and uint64
+// can be promoted only with the same dtype, or with a float, and the result is then the float. Promote rejects other
+// pairs with PyTorch's message. float16 and complex64 give complex64, because complex32 is not supported.
+func Promote(a, b DType) (DType, error) {
+	if !a.Valid() || !b.Valid() {
+		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
+	}
+	if d := promoteTable[a][b]; d != Invalid {
+		return d, nil
+	}
+	return Invalid, fmt.Errorf("Promotion for uint16, uint32, uint64 types is not supported, attempted to "+
+		"promote %s and %s", a.TorchName(), b.TorchName())
+}
+
 // promoteOrder lists the dtypes in the order of the rows and columns of c10::promoteTypes.
 var promoteOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
 	Bool, BFloat16}
 
+// promoteTable[a][b] is the result of Promote(a, b), or Invalid if there is none.
 var promoteTable = func() (table [numDTypes][numDTypes]DType) {
 	// A letter for the kind and the bytes of an element, or of each part of a complex number. bf is bfloat16.
 	const (
@@ -13,7 +33,7 @@ var promoteTable = func() (table [numDTypes][numDTypes]DType) {
 		f2, f4, f8         = Float16, Float32, Float64
 		c4, c8, b1, bf     = Complex64, Complex128, Bool, BFloat16
 	)
-	rows := [...][12]DType{
+	rows := [...][12]DType{ // rows and columns are in the order of promoteOrder
 		{u1, i2, i2, i4, i8, f2, f4, f8, c4, c8, u1, bf},
 		{i2, i1, i2, i4, i8, f2, f4, f8, c4, c8, i1, bf},
 		{i2, i2, i2, i4, i8, f2, f4, f8, c4, c8, i2, bf},
@@ -40,20 +60,6 @@ var promoteTable = func() (table [numDTypes][numDTypes]DType) {
 	}
 	return table
 }()
-
-// Promote returns the smallest dtype to which a and b can be promoted (c10::promoteTypes). uint16, uint32 and uint64
-// can be promoted only with the same dtype, or with a float, and the result is then the float. Promote rejects other
-// pairs with PyTorch's message. float16 and complex64 give complex64, because complex32 is not supported.
-func Promote(a, b DType) (DType, error) {
-	if !a.Valid() || !b.Valid() {
-		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
-	}
-	if d := promoteTable[a][b]; d != Invalid {
-		return d, nil
-	}
-	return Invalid, fmt.Errorf("Promotion for uint16, uint32, uint64 types is not supported, attempted to "+
-		"promote %s and %s", a.TorchName(), b.TorchName())
-}
 
 // CanCast reports whether a result of dtype from may be written to an output of dtype to. A complex dtype does not cast
 // to a real dtype, a float does not cast to an integer, and no other dtype casts to bool (c10::canCast).

@@ -11,6 +11,44 @@ import (
 // This file holds the views that change sizes: view, expand, as_strided and unfold. A condition on symbolic sizes is
 // decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid.
 
+// View returns t with another shape and the same number of elements (Tensor.view). One size may be -1. View fails if a
+// copy would be necessary.
+func (t Type) View(size []sym.Int) (Type, error) {
+	out, ok, err := t.Reshaped(size)
+	if err == nil && !ok {
+		err = errors.New("view size is not compatible with input tensor's size and stride (at least one dimension " +
+			"spans across two contiguous subspaces). Use .reshape(...) instead.")
+	}
+	return out, err
+}
+
+// Reshaped returns a view of t with the given shape, and whether such a view exists. One of the sizes may be -1.
+func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
+	if err := t.fastCheck(); err != nil {
+		return Type{}, false, err
+	}
+	inferredDim, inferredSize, err := inferSize(size, t.Numel())
+	if err != nil {
+		return Type{}, false, err
+	}
+	var strides []sym.Int
+	if inferredDim < 0 {
+		strides = make([]sym.Int, len(size))
+	} else {
+		given := size
+		size, strides = newShapeAndStrides(len(given))
+		for d := range size {
+			size[d] = given[d]
+		}
+		size[inferredDim] = inferredSize
+	}
+	if !t.reshapeStrides(strides, size) {
+		return Type{}, false, nil
+	}
+	out, err := Type{DType: t.DType, Shape: size, Strides: strides, Offset: t.Offset}.checked()
+	return out, true, err
+}
+
 // InferSize returns shape with a size -1 replaced, so that the product of the sizes is numel (at::infer_size). Without
 // a -1 it returns shape itself. The errors are PyTorch's.
 func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
@@ -85,6 +123,11 @@ func inferNumber(shape []sym.Int, numel sym.Int) (inferredDim int, size sym.Int,
 // ReshapeStrides returns the strides of a view of t with the given shape, and whether such a view exists
 // (at::detail::computeStride). shape must have the same number of elements as t, and no -1 ([InferSize]). If t has no
 // elements, a shape equal to t's shape keeps the strides. For any other shape the strides are row-major.
+//
+// For example, let t have the shape (2,3,4) and the strides (24,4,1): it consists of the first 3 rows of each of two
+// matrices of 6 rows. A view of shape (2,12) exists and has the strides (24,1), and so does a view of shape (2,6,2),
+// with the strides (24,2,1). A view of shape (6,4) does not exist, because the distance from row 2 to row 3 is 16, not
+// 4.
 func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 	strides := make([]sym.Int, len(shape))
 	if !t.reshapeStrides(strides, shape) {
@@ -113,33 +156,6 @@ func (t *Type) reshapeStrides(strides, shape []sym.Int) bool {
 	}
 	rowMajor(strides, shape)
 	return true
-}
-
-// Reshaped returns a view of t with the given shape, and whether such a view exists. One of the sizes may be -1.
-func (t Type) Reshaped(size []sym.Int) (Type, bool, error) {
-	if err := t.fastCheck(); err != nil {
-		return Type{}, false, err
-	}
-	inferredDim, inferredSize, err := inferSize(size, t.Numel())
-	if err != nil {
-		return Type{}, false, err
-	}
-	var strides []sym.Int
-	if inferredDim < 0 {
-		strides = make([]sym.Int, len(size))
-	} else {
-		given := size
-		size, strides = newShapeAndStrides(len(given))
-		for d := range size {
-			size[d] = given[d]
-		}
-		size[inferredDim] = inferredSize
-	}
-	if !t.reshapeStrides(strides, size) {
-		return Type{}, false, nil
-	}
-	out, err := Type{DType: t.DType, Shape: size, Strides: strides, Offset: t.Offset}.checked()
-	return out, true, err
 }
 
 // IsRowMajor reports whether the strides are the same expressions as the strides of [RowMajor], for dimensions of size
@@ -187,17 +203,6 @@ func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	return shapeDim < 0
 }
 
-// View returns t with another shape and the same number of elements (Tensor.view). One size may be -1. View fails if a
-// copy would be necessary.
-func (t Type) View(size []sym.Int) (Type, error) {
-	out, ok, err := t.Reshaped(size)
-	if err == nil && !ok {
-		err = errors.New("view size is not compatible with input tensor's size and stride (at least one dimension " +
-			"spans across two contiguous subspaces). Use .reshape(...) instead.")
-	}
-	return out, err
-}
-
 // Flatten returns the shape in which the dimensions from start to end, both included, are merged into one dimension
 // (the shape of torch.flatten). A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
@@ -229,7 +234,8 @@ func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 }
 
 // Expand repeats dimensions of size 1 by a stride of 0, and adds dimensions in front; -1 keeps a size
-// (Tensor.expand, inferExpandGeometry).
+// (Tensor.expand, inferExpandGeometry). For example, a value of shape (3,1) with the strides (1,1) expands to the shape
+// (2,3,4) with the strides (0,1,0).
 func (t Type) Expand(size []sym.Int) (Type, error) {
 	if err := t.fastCheck(); err != nil {
 		return Type{}, err
@@ -240,9 +246,7 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 			"the number of dimensions in the tensor (%d)", t.DType.legacyType(), Sizes(t.Shape), Sizes(size), newRank, rank)
 	}
 	shape, strides := newShapeAndStrides(newRank)
-	// addedStride is the stride of an added dimension: size times stride of the dimension after it; 0 for a 0-dim
-	// value.
-	var addedStride sym.Int
+	var addedStride sym.Int // of an added dimension: size times stride of the dimension after it; 0 for a 0-dim value
 	for i := newRank - 1; i >= 0; i-- {
 		oldDim := i - (newRank - rank)
 		oldSize, stride := sym.Of(1), addedStride
@@ -259,7 +263,8 @@ func (t Type) Expand(size []sym.Int) (Type, error) {
 				newSize = oldSize
 			}
 		}
-		if !oldSize.Same(newSize) && !oldSize.Eq(newSize).Holds() {
+		isRepeated := !oldSize.Same(newSize) && !oldSize.Eq(newSize).Holds()
+		if isRepeated {
 			if !equals(oldSize, 1) {
 				return Type{}, fmt.Errorf("The expanded size of the tensor (%v) must match the existing size (%v) at "+
 					"non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s", size[i], oldSize, i, Sizes(size),
@@ -318,7 +323,8 @@ func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (T
 }
 
 // Unfold replaces a dimension by windows of the given size, whose starts are step apart. The elements of a window are a
-// new last dimension (Tensor.unfold). A 0-dim value counts as a value of shape [1].
+// new last dimension (Tensor.unfold). For example, size 3 and step 2 make a value of shape (7) with the stride (1) a
+// view of shape (3,3) with the strides (2,1). A 0-dim value counts as a value of shape [1].
 func (t Type) Unfold(dimension int, size, step sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.fastCheck(); err != nil {

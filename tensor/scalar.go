@@ -6,7 +6,8 @@ import (
 )
 
 // Scalar is a plain number, like Python's True, 2, 0.5 or 1j. In type promotion only its category counts, as for
-// PyTorch's wrapped numbers. The zero Scalar has no number.
+// PyTorch's wrapped numbers. The zero Scalar has no number. It has the number in two forms, so that an int64 is exact
+// and every number can be read as a float: 0.5 is the complex number 0.5+0i and the integer 0.
 type Scalar struct {
 	kind         scalarKind
 	intValue     int64      // the real part, truncated toward zero
@@ -34,13 +35,19 @@ func BoolScalar(b bool) Scalar {
 }
 
 // IntScalar returns a plain integer.
-func IntScalar(i int64) Scalar { return Scalar{intScalar, i, complex(float64(i), 0)} }
+func IntScalar(i int64) Scalar {
+	return Scalar{kind: intScalar, intValue: i, complexValue: complex(float64(i), 0)}
+}
 
 // FloatScalar returns a plain floating-point number.
-func FloatScalar(f float64) Scalar { return Scalar{floatScalar, int64Of(f), complex(f, 0)} }
+func FloatScalar(f float64) Scalar {
+	return Scalar{kind: floatScalar, intValue: int64Of(f), complexValue: complex(f, 0)}
+}
 
 // ComplexScalar returns a plain complex number.
-func ComplexScalar(c complex128) Scalar { return Scalar{complexScalar, int64Of(real(c)), c} }
+func ComplexScalar(c complex128) Scalar {
+	return Scalar{kind: complexScalar, intValue: int64Of(real(c)), complexValue: c}
+}
 
 // ScalarOf returns the scalar of a Go bool, integer, float or complex value. It returns false for a value of any other
 // type.

@@ -36,6 +36,27 @@ func Product(sizes []sym.Int) sym.Int {
 	return n
 }
 
+// mulSizes multiplies sizes and strides. A product of numbers that overflows saturates, so that [Meta.Check] rejects
+// it.
+func mulSizes(a, b sym.Int) sym.Int {
+	x, xKnown := a.Known()
+	y, yKnown := b.Known()
+	if xKnown && yKnown && x|y >= 0 { // both are numbers and not negative
+		return sym.Of(saturatingMul(x, y))
+	}
+	return a.Mul(b)
+}
+
+// saturatingMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
+// rejects.
+func saturatingMul(a, b int) int {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi != 0 || lo > math.MaxInt {
+		return MaxBytes + 1
+	}
+	return int(lo)
+}
+
 // RowMajor returns row-major strides in a new slice. A size 0 counts as 1, so that no stride is 0
 // (c10::contiguous_strides).
 //
@@ -84,27 +105,6 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	return Type{DType: t.DType, Shape: shape, Strides: strides}
 }
 
-// mulSizes multiplies sizes and strides. A product of numbers that overflows saturates, so that [Meta.Check] rejects
-// it.
-func mulSizes(a, b sym.Int) sym.Int {
-	x, xKnown := a.Known()
-	y, yKnown := b.Known()
-	if xKnown && yKnown && x|y >= 0 { // both are numbers and not negative
-		return sym.Of(saturatingMul(x, y))
-	}
-	return a.Mul(b)
-}
-
-// saturatingMul multiplies non-negative numbers. An overflowing product saturates at MaxBytes+1, which [Meta.Check]
-// rejects.
-func saturatingMul(a, b int) int {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi != 0 || lo > math.MaxInt {
-		return MaxBytes + 1
-	}
-	return int(lo)
-}
-
 // EqualSizes returns the condition that two lists of sizes are equal. It is a constant if the expressions and their
 // bounds decide it.
 func EqualSizes(a, b []sym.Int) sym.Bool {
@@ -127,15 +127,6 @@ func EqualSizes(a, b []sym.Int) sym.Bool {
 // answer becomes a guard.
 func SameSizes(a, b []sym.Int) bool { return EqualSizes(a, b).Holds() }
 
-// Sizes prints sizes as PyTorch's messages do: "[2, N]".
-func Sizes(v []sym.Int) string {
-	parts := make([]string, len(v))
-	for i, s := range v {
-		parts[i] = s.String()
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
-}
-
 // equals reports whether a size equals n. If the expression and its bounds do not decide, the answer becomes a guard.
 func equals(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 
@@ -145,19 +136,23 @@ func knownEquals(s sym.Int, n int) bool {
 	return same && known
 }
 
-// BroadcastSizes is [Broadcast] for sizes that may be symbolic.
+// Sizes prints sizes as PyTorch's messages do: "[2, N]".
+func Sizes(v []sym.Int) string {
+	parts := make([]string, len(v))
+	for i, s := range v {
+		parts[i] = s.String()
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// BroadcastSizes is [Broadcast] for sizes that may be symbolic. The shapes (8,1,N) and (3,1), for example, broadcast to
+// (8,3,N).
 func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 	rank := max(len(a), len(b))
 	out := make([]sym.Int, rank)
 	numel := sym.Of(1)
 	for dim := rank - 1; dim >= 0; dim-- {
-		sizeA, sizeB := sym.Of(1), sym.Of(1)
-		if d := dim - (rank - len(a)); d >= 0 {
-			sizeA = a[d]
-		}
-		if d := dim - (rank - len(b)); d >= 0 {
-			sizeB = b[d]
-		}
+		sizeA, sizeB := sizeFromEnd(a, rank-dim), sizeFromEnd(b, rank-dim)
 		switch {
 		case sizeA.Lt(sym.Int{}).Or(sizeB.Lt(sym.Int{})).Holds():
 			return nil, fmt.Errorf("shapes %s and %s have a negative size", Sizes(a), Sizes(b))
@@ -179,4 +174,12 @@ func BroadcastSizes(a, b []sym.Int) ([]sym.Int, error) {
 		}
 	}
 	return out, nil
+}
+
+// sizeFromEnd returns element len(sizes)-k of a list of sizes, or 1 if the list is shorter. k is at least 1.
+func sizeFromEnd(sizes []sym.Int, k int) sym.Int {
+	if k > len(sizes) {
+		return sym.Of(1)
+	}
+	return sizes[len(sizes)-k]
 }

@@ -107,8 +107,6 @@ func FromStorage(m Meta, s *Storage) (*Tensor, error) {
 	return &Tensor{Meta: m, storage: s}, nil
 }
 
-var errUsedAfterRelease = errors.New("used after Release")
-
 // checkExtent returns an error if a checked meta extends beyond the end of the storage, or if the storage was released.
 func checkExtent(meta Meta, storage *Storage) error {
 	if storage != nil && storage.released {
@@ -122,6 +120,8 @@ func checkExtent(meta Meta, storage *Storage) error {
 		"requiring a storage size of %d are out of bounds for storage of size %d",
 		ListString(meta.Shape), ListString(meta.Strides), meta.Offset, meta.DType.Size(), need, storage.Len())
 }
+
+var errUsedAfterRelease = errors.New("used after Release")
 
 // FromSlice returns a row-major tensor that shares the slice's memory. len(data) must be the product of
 // shape.
@@ -244,22 +244,10 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
 	t = t.unexpanded() // repetitions change neither the extremes nor the mean
-	count := t.Numel()
+	count, sum := t.Numel(), 0.0
 	least, most = math.Inf(1), math.Inf(-1)
-	sum := 0.0
-	if count > 4*(t.Extent()-t.Offset) { // more than four elements per address on average: weigh each address
-		counts := t.multiplicities()
-		position := 0
-		t.storageRow().eachFloat64Block(func(block []float64) {
-			for _, value := range block {
-				if weight := counts[position]; weight > 0 {
-					least, most = min(least, value), max(most, value)
-					sum += float64(weight * value)
-				}
-				position++
-			}
-		})
-		return least, most, sum / float64(count)
+	if count > 4*(t.Extent()-t.Offset) { // more than four elements per address on average
+		return t.statsByAddress()
 	}
 	t.eachFloat64Block(func(block []float64) {
 		for _, value := range block {
@@ -281,18 +269,28 @@ func (t *Tensor) unexpanded() *Tensor {
 	return &Tensor{Meta: view, storage: t.storage}
 }
 
-// storageRow returns a 1-dim view of the storage from the first to the last element of t. Strides of t must be
-// positive.
-func (t *Tensor) storageRow() *Tensor {
-	row := New(t.DType, t.Extent()-t.Offset)
-	row.Offset = t.Offset
-	return &Tensor{Meta: row, storage: t.storage}
+// statsByAddress is [Tensor.Stats] for a tensor with many elements at each address: it reads each address once, and
+// weighs its value by the number of elements.
+func (t *Tensor) statsByAddress() (least, most, mean float64) {
+	least, most = math.Inf(1), math.Inf(-1)
+	counts, position, sum := t.multiplicities(), 0, 0.0
+	t.storageRow().eachFloat64Block(func(block []float64) {
+		for _, value := range block {
+			if weight := counts[position]; weight > 0 {
+				least, most = min(least, value), max(most, value)
+				sum += float64(weight * value)
+			}
+			position++
+		}
+	})
+	return least, most, sum / float64(t.Numel())
 }
 
-// multiplicities returns, for each element of [Tensor.storageRow], the number of elements of t at its address.
+// multiplicities returns, for each element of [Tensor.storageRow], the number of elements of t at its address. For the
+// shape (3,2) and the strides (1,1), for example, it returns 1, 2, 2, 1.
 func (t *Tensor) multiplicities() []float64 {
 	n := t.Extent() - t.Offset
-	counts := make([]float64, n)
+	counts := make([]float64, n) // of the elements with index 0 in all dimensions that follow
 	counts[0] = 1
 	for dim, stride := range t.Strides {
 		// sums has the counts for the dimensions 0 to dim: sums[p] is counts[p] + counts[p-stride] + ..., with Shape[dim]
@@ -310,6 +308,14 @@ func (t *Tensor) multiplicities() []float64 {
 		counts = sums
 	}
 	return counts
+}
+
+// storageRow returns a 1-dim view of the storage from the first to the last element of t. Strides of t must be
+// positive.
+func (t *Tensor) storageRow() *Tensor {
+	row := New(t.DType, t.Extent()-t.Offset)
+	row.Offset = t.Offset
+	return &Tensor{Meta: row, storage: t.storage}
 }
 
 // eachFloat64Block calls f with blocks of consecutive elements in logical order, converted to float64. A float64 copy

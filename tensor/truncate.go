@@ -6,7 +6,15 @@ import (
 	"unsafe"
 )
 
-// This file has the conversions of floats to integers, with the results of amd64 on every processor.
+// This file has the conversions of floats to integers, with the results of amd64 on every processor. For float32:
+//
+//	        int8   int32    int64    uint8   uint64
+//	-1.5    -1     -1       -1       255     2^64-1
+//	300.7   44     300      300      44      300
+//	1e10    0      -2^31    1e10     0       1e10
+//	NaN     0      -2^31    -2^63    0       2^63
+//
+// Conversions to small integers go through int32 or int64 and take the low bits of its result.
 
 // goConvertsLikeAMD64 is true if Go's conversions of floats to integers have the results that int32Of, int64Of and
 // uint64Of define. Go's specification does not define the results for NaN and for numbers out of range;

@@ -10,7 +10,8 @@ import (
 
 // Type describes a value whose sizes may be symbolic, for inference and views. If all sizes are numbers, [Type.Meta]
 // returns the equivalent [Meta]. Strides and Offset count elements. Shape and Strides have the same length. Other types
-// may share these slices, so callers must not write into them.
+// may share these slices, so callers must not write into them. For example, the transpose of a row-major matrix of
+// shape (N,3) is the type float32[3,N]@(1,3).
 type Type struct {
 	DType   DType
 	Shape   []sym.Int
@@ -98,21 +99,9 @@ func (t Type) IsMeta(m Meta) bool {
 	if t.DType != m.DType || len(t.Shape) != len(m.Shape) || len(t.Strides) != len(m.Strides) {
 		return false
 	}
-	same := func(s sym.Int, n int) bool { k, known := s.Known(); return known && k == n }
-	if !same(t.Offset, m.Offset) {
-		return false
-	}
-	for i, s := range t.Shape {
-		if !same(s, m.Shape[i]) {
-			return false
-		}
-	}
-	for i, s := range t.Strides {
-		if !same(s, m.Strides[i]) {
-			return false
-		}
-	}
-	return true
+	isNumber := func(s sym.Int, n int) bool { k, known := s.Known(); return known && k == n }
+	return isNumber(t.Offset, m.Offset) && slices.EqualFunc(t.Shape, m.Shape, isNumber) &&
+		slices.EqualFunc(t.Strides, m.Strides, isNumber)
 }
 
 // At returns the meta for the given values of symbols. The error names a symbol without a value.

@@ -13,13 +13,22 @@ import (
 // their results pass it. A result may share the operand's slices of shape and strides. A condition on symbolic sizes is
 // decided by [sym.Bool.Holds], which may record a guard: the sizes for which the decision is valid. [sym.Catch] returns
 // an integer overflow as an error.
+//
+// Examples for t of shape (2,3,4) with the strides (12,4,1) and offset 0:
+//
+//	                      shape      strides      offset
+//	Permute(2, 0, 1)      (4,2,3)    (1,12,4)     0
+//	Select(1, 2)          (2,4)      (12,1)       8
+//	Slice(2, 1, 4, 2)     (2,3,2)    (12,4,2)     1
+//	Unsqueeze(1)          (2,1,3,4)  (12,12,4,1)  0
+//	Diagonal(1, 1, 2)     (2,3)      (12,5)       1
 
 // WrapDim returns the dimension that d names in a value of the given rank. A negative d counts from the end. For a
 // 0-dim value, 0 and -1 give 0 (c10::maybe_wrap_dim with wrap_scalar).
 func WrapDim(d, rank int) (int, error) {
 	size := max(rank, 1)
 	if d < -size || d >= size {
-		return 0, &DimError{d, size}
+		return 0, &DimError{Dim: d, Rank: size}
 	}
 	if d < 0 {
 		d += size
@@ -49,16 +58,16 @@ func (t Type) Permute(dims []int) (Type, error) {
 	}
 	shape, strides := newShapeAndStrides(rank)
 	out := Type{DType: t.DType, Shape: shape, Strides: strides, Offset: t.Offset}
-	seen := make([]bool, rank)
+	isUsed := make([]bool, rank)
 	for i, dim := range dims {
 		dim, err := WrapDim(dim, rank)
 		if err != nil {
 			return Type{}, err
 		}
-		if seen[dim] {
+		if isUsed[dim] {
 			return Type{}, errors.New("permute(): duplicate dims are not allowed.")
 		}
-		seen[dim] = true
+		isUsed[dim] = true
 		out.Shape[i], out.Strides[i] = t.Shape[dim], t.Strides[dim]
 	}
 	return out, nil

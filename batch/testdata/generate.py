@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes JPEG files with subsampled chroma, and Pillow's pixels of them as PNG.
+"""Writes JPEG files with subsampled chroma, Pillow's pixels of them as PNG, and a PNG file resized by Pillow.
 
 The blocks of the discrete cosine transform have one color each, so that all decoders agree on their values, and only
 the interpolation and conversion of chroma are compared.
@@ -36,3 +36,10 @@ factors = data.index(b"\xff\xc0") + 11
 assert data[factors] == 0x21
 data[factors] = 0x12
 write("440", bytes(data))
+
+noise = np.random.default_rng(0).integers(0, 256, (37, 53, 3), dtype=np.uint8)
+noise[10:20] = np.where(noise[10:20] < 128, 0, 255)
+noise = Image.fromarray(noise)
+noise.save(FOLDER / "noise.png", optimize=True)
+for height, width in (1, 1), (12, 53), (37, 20), (19, 31), (50, 80), (90, 7):
+    noise.resize((width, height), Image.BILINEAR).save(FOLDER / f"noise_{height}x{width}.png", optimize=True)

@@ -74,10 +74,9 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// typicalRows is the hint for the batch size of a model that is compiled for BatchExact; Options.MaxRows bounds it.
-const typicalRows = 8
-
-// model is a loaded model, which all instances of the transform with the same options share.
+// model is a loaded model, which all instances of the transform with the same options share ([acquire]). Elements pass
+// it in two stages: [model.inputs] checks and converts the tensors of each element, and [model.run] runs a batch of
+// elements and returns their outputs.
 type model struct {
 	graph     *graph.Graph
 	program   *graphrun.Program
@@ -140,43 +139,60 @@ func load(ctx context.Context, options Options) (*model, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
 	}
-	loader, name := graphrun.Loader{Sizes: options.Sizes}, options.Model
-	if strings.Contains(options.Model, "://") {
-		loader.FS, name = beamFS{ctx, options.Model[:strings.LastIndexByte(options.Model, '/')]}, path.Base(options.Model)
-	}
-	source, err := loader.LoadContext(ctx, name)
+	source, err := loadGraph(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("the model cannot be loaded: %w", err)
-	}
-	loaded := &model{graph: source}
-	compileOptions := graphrun.Options{Exact: options.Exact, Threads: options.Threads}
-	var batchSymbol string
-	reasonNotJoined := errors.New("batching is off")
-	if options.Batching != BatchOff {
-		batchSymbol, reasonNotJoined = batching.Symbol(source, compileOptions.Sizes)
-		if batchSymbol != "" && options.Batching == BatchExact {
-			rows := source.Symbols[batchSymbol].Clamp(min(typicalRows, options.MaxRows))
-			compileOptions.Hints = []map[string]int{{batchSymbol: rows}}
-		}
-	}
-	if loaded.program, err = graphrun.CompileContext(ctx, source, compileOptions); err != nil {
-		return nil, fmt.Errorf("%s: %w", options.Model, err)
-	}
-	if batchSymbol != "" {
-		loaded.batchAxis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(loaded.program), source, batchSymbol,
-			options.MaxRows, options.Batching == BatchExact)
 	}
 	threads := options.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	loaded.slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))
+	loaded := &model{graph: source, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads))}
+	reasonNotJoined, err := loaded.compile(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", options.Model, err)
+	}
 	if reasonNotJoined != nil {
 		log.Infof(ctx, "%s: elements are not joined: %v", options.Model, reasonNotJoined)
 	}
 	modelsLoaded.Inc(ctx, 1)
 	loadTime.Update(ctx, time.Since(start).Milliseconds())
 	return loaded, nil
+}
+
+// loadGraph reads a model. A path with a scheme is read with one of Beam's file systems.
+func loadGraph(ctx context.Context, options Options) (*graph.Graph, error) {
+	loader, name := graphrun.Loader{Sizes: options.Sizes}, options.Model
+	if strings.Contains(options.Model, "://") {
+		loader.FS, name = beamFS{ctx, options.Model[:strings.LastIndexByte(options.Model, '/')]}, path.Base(options.Model)
+	}
+	return loader.LoadContext(ctx, name)
+}
+
+// typicalRows is the hint for the batch size of a model that is compiled for BatchExact; Options.MaxRows bounds it.
+const typicalRows = 8
+
+// compile sets m.program and m.batchAxis. If the axis is nil, compile returns the reason.
+func (m *model) compile(ctx context.Context, options Options) (reasonNotJoined, err error) {
+	compileOptions := graphrun.Options{Exact: options.Exact, Threads: options.Threads}
+	exact := options.Batching == BatchExact
+	var batchSymbol string
+	reasonNotJoined = errors.New("batching is off")
+	if options.Batching != BatchOff {
+		batchSymbol, reasonNotJoined = batching.Symbol(m.graph, compileOptions.Sizes)
+		if batchSymbol != "" && exact {
+			rows := m.graph.Symbols[batchSymbol].Clamp(min(typicalRows, options.MaxRows))
+			compileOptions.Hints = []map[string]int{{batchSymbol: rows}}
+		}
+	}
+	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {
+		return nil, err
+	}
+	if batchSymbol != "" {
+		m.batchAxis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, batchSymbol,
+			options.MaxRows, exact)
+	}
+	return reasonNotJoined, nil
 }
 
 // inputs returns the tensors of an element by the name of the input, contiguous and with the declared dtypes. Strings
@@ -231,28 +247,6 @@ func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) 
 	return t.Contiguous(), nil
 }
 
-// decodeStrings replaces the integers that stand for strings by the strings, in the map out.
-func (m *model) decodeStrings(out map[string]*tensor.Tensor) error {
-	for name, t := range out {
-		labels := m.graph.Labels[name]
-		if labels.Strings == nil {
-			continue
-		}
-		list, err := labels.Decode(t)
-		if err != nil {
-			return fmt.Errorf("output %q: %w", name, err)
-		}
-		var encoded bytes.Buffer
-		if err := npz.WriteStrings(&encoded, list, t.Shape); err != nil {
-			return fmt.Errorf("output %q: %w", name, err)
-		}
-		if out[name], err = npz.ReadNPY(&encoded, int64(encoded.Len())); err != nil {
-			return fmt.Errorf("output %q: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // run runs the program once for a batch of elements, whose inputs are in runs. It returns the outputs of each element.
 func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string]*tensor.Tensor, err error) {
 	m.slots <- struct{}{}
@@ -278,6 +272,28 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string
 		}
 	}
 	return out, nil
+}
+
+// decodeStrings replaces the integers that stand for strings by the strings, in the map out.
+func (m *model) decodeStrings(out map[string]*tensor.Tensor) error {
+	for name, t := range out {
+		labels := m.graph.Labels[name]
+		if labels.Strings == nil {
+			continue
+		}
+		list, err := labels.Decode(t)
+		if err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+		var encoded bytes.Buffer
+		if err := npz.WriteStrings(&encoded, list, t.Shape); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+		if out[name], err = npz.ReadNPY(&encoded, int64(encoded.Len())); err != nil {
+			return fmt.Errorf("output %q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // beamFS is a directory of one of Beam's file systems.

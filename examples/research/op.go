@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// normAttrs are the attributes of channel_norm.
 type normAttrs struct {
 	Eps float64 `attr:"epsilon" default:"1e-6" doc:"added to the variance"`
 }
@@ -50,8 +51,8 @@ func channelNorm() (*graph.Op, error) {
 	})
 }
 
-// normIn returns the implementation for images whose dimensions are stored in the given order. Its work counts the
-// bytes of its memory accesses, which have the given kind.
+// normIn returns the implementation for images whose dimensions are stored in the given order: Walks and Read say that
+// it reads and writes only this order. Its work counts the bytes of its memory accesses, which have the given kind.
 func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
@@ -71,8 +72,8 @@ func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Imp
 // lowerNorm returns the kernel of both implementations. A chunk is an image. Operand and result have the same layout.
 func lowerNorm(call *graph.Call) (*graph.Kernel, error) {
 	x, eps := call.Out[0], call.Attrs.(*normAttrs).Eps
-	n, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: n, Run: func(m *graph.Mem, image int) error {
+	images, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: images, Run: func(m *graph.Mem, image int) error {
 		dst := unsafe.Slice((*float32)(m.Ptrs[0]), x.Numel())
 		src := unsafe.Slice((*float32)(m.Ptrs[1]), x.Numel())
 		for i := range height * width {
@@ -91,8 +92,8 @@ func normalize(dst, src []float32, count, stride int, eps float64) {
 		mean += float64(src[c*stride]) / float64(count)
 	}
 	for c := range count {
-		d := float64(src[c*stride]) - mean
-		variance += d * d / float64(count)
+		deviation := float64(src[c*stride]) - mean
+		variance += deviation * deviation / float64(count)
 	}
 	scale := 1 / math.Sqrt(variance+eps)
 	for c := range count {

@@ -90,6 +90,9 @@ func (o *orders) descend() {
 	}
 }
 
+// improvement is the greatest ratio of costs that counts as an improvement; rounding errors do not.
+const improvement = 0.999
+
 // improve gives a value the order with the least cost of the nodes that compute and read it. It reports whether the
 // order has changed.
 func (o *orders) improve(v *graph.Value) bool {
@@ -101,7 +104,7 @@ func (o *orders) improve(v *graph.Value) bool {
 	best, least := previous, o.cost(nodes, inputs)
 	for _, order := range o.problem.Orders(v) {
 		o.order[v] = order
-		if cost := o.cost(nodes, inputs); cost < least*0.999 { // rounding errors are no improvement
+		if cost := o.cost(nodes, inputs); cost < least*improvement {
 			best, least = order, cost
 		}
 	}

@@ -7,8 +7,13 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// This file reduces float64 angles of any size modulo pi/2, without branches. Numbers below 2^25 are reduced by three
-// parts of pi/2 (Cody and Waite). Greater numbers are reduced by the relevant bits of 2/pi (Payne and Hanek).
+// This file reduces float64 angles of any size modulo pi/2, without branches: a = q*pi/2 + r + low, with |r| at most
+// about pi/4. Then sin(a) is the sine or the cosine of r + low, with a sign, depending on q modulo 4. For example, a =
+// 10 gives q = 6 and r + low = 10 - 3*pi = 0.575..., and sin(10) is -sin(0.575...).
+//
+// Numbers below 2^25 are reduced by three parts of pi/2 (Cody and Waite): r = ((a - q*c0) - q*c1) - q*c2. Greater
+// numbers are reduced by the relevant bits of 2/pi (Payne and Hanek): a*2/pi is computed modulo 4, q is its integer
+// part, and r + low is its fraction times pi/2. Both results are computed, and selected by the size of a.
 
 // reduceAngle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in
 // a, and the remainder r + low. If a is infinite or NaN, the remainder is NaN.
@@ -34,28 +39,24 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), secondError))
 }
 
-// twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
-// TwoSum).
-func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
-	hi = e.add(a, b)
-	bPart := e.sub(hi, a)
-	return hi, e.add(e.sub(a, e.sub(hi, bPart)), e.sub(b, bPart))
-}
-
 // reduceLargeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by each of the four parts of (2/pi * 2^k)
 // mod 4 (twoOverPiBits). It adds the integer parts and the fractions of the products separately, so that the absolute
 // error stays below 2^-120 even if the remainder is near 0.
 func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	mantissa := e.float(e.Emit(expr.Or, e.Emit(expr.And, e.int(a), e.intConst(1<<52-1)), e.bitsOf(0x1p52)))
 	parts := e.twoOverPiBits(a)
-	// hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2. The product with part 3 is added
-	// to lo2. Below, n0 to n3 are integer parts; f, g and their rounding errors f1, f2, f3 and g1 are fractions.
+
+	// The products of m and the parts. hi0+lo0, hi1+lo1 and hi2+lo2 are the exact products of m with parts 0, 1 and 2.
+	// The product with part 3 is added to lo2.
 	hi0 := e.mul(mantissa, parts[0])
 	lo0 := e.productError(mantissa, parts[0], hi0)
 	hi1 := e.mul(mantissa, parts[1])
 	lo1 := e.productError(mantissa, parts[1], hi1)
 	hi2 := e.mul(mantissa, parts[2])
 	lo2 := e.fma(mantissa, parts[3], e.productError(mantissa, parts[2], hi2))
+
+	// The sum of the products as integer parts n0 to n3 and a fraction f + fLow. g is a part of the fraction, and f1, f2,
+	// f3 and g1 are rounding errors of f and g.
 	rint := func(x expr.Value) expr.Value { return e.Emit(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
 	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
@@ -64,7 +65,9 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	g, g1 := e.twoSum(lo1, hi2)
 	f, f2 := e.twoSum(e.sub(f, n3), g)
 	f, f3 := e.twoSum(f, f1)
-	fLow := e.add(e.add(f2, f3), e.add(g1, lo2))                      // the remainder is f + fLow quarter turns
+	fLow := e.add(e.add(f2, f3), e.add(g1, lo2))
+
+	// The number of quarter turns, and the remainder (f + fLow)*pi/2.
 	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0) // modulo 4: whole turns do not count
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
 	halfPi, halfPiLow := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
@@ -74,11 +77,28 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 }
 
 // twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
-// are the bits of the table TwoOverPi from bit e-1013 on, where e is the biased exponent of a. The lookup has no
-// branches: the list of words is shifted by 16, 8, 4, 2 and 1 words. Each bit of the index of the first word selects
-// whether one of these shifts is made.
+// are the bits of the table TwoOverPi from bit e-1013 on, where e is the biased exponent of a.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	bitOffset := e.Emit(expr.Sub, e.Emit(expr.Shr, e.int(a), e.intConst(52)), e.intConst(1013))
+	window := e.twoOverPiWindow(bitOffset)
+	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
+	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
+	// fraction returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
+	fraction := func(bits expr.Value, unit float64) expr.Value {
+		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
+	}
+	return [4]expr.Value{
+		fraction(right(window[0], 12), 4),
+		fraction(e.Emit(expr.Or, right(left(window[0], 52), 12), right(window[1], 24)), 0x1p-50),
+		fraction(e.Emit(expr.Or, right(left(window[1], 40), 12), right(window[2], 36)), 0x1p-102),
+		fraction(right(left(window[2], 28), 12), 0x1p-154),
+	}
+}
+
+// twoOverPiWindow returns 192 bits of the table TwoOverPi, from a bit on. The lookup has no branches: the list of words
+// is shifted by 16, 8, 4, 2 and 1 words. Each bit of the index of the first word selects whether one of these shifts is
+// made.
+func (e *expander) twoOverPiWindow(bitOffset expr.Value) (window [3]expr.Value) {
 	words := make([]expr.Value, len(elementary.TwoOverPi))
 	for i, tableWord := range elementary.TwoOverPi {
 		words[i] = e.intConst(tableWord)
@@ -92,23 +112,19 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	}
 	shift := e.Emit(expr.And, bitOffset, e.intConst(63))
 	reverseShift := e.Emit(expr.Xor, shift, e.intConst(63))
-	var window [3]expr.Value // 192 bits from bit bitOffset on
 	for i := range window {
 		window[i] = e.Emit(expr.Or, e.Emit(expr.Shl, words[i], shift),
 			e.Emit(expr.Shr, e.Emit(expr.Shr, words[i+1], e.intConst(1)), reverseShift))
 	}
-	left := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shl, bits, e.intConst(count)) }
-	right := func(bits expr.Value, count uint64) expr.Value { return e.Emit(expr.Shr, bits, e.intConst(count)) }
-	// fraction returns bits * unit * 2^-52 for an integer, bits, below 2^52. unit is a power of 2.
-	fraction := func(bits expr.Value, unit float64) expr.Value {
-		return e.sub(e.float(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
-	}
-	return [4]expr.Value{
-		fraction(right(window[0], 12), 4),
-		fraction(e.Emit(expr.Or, right(left(window[0], 52), 12), right(window[1], 24)), 0x1p-50),
-		fraction(e.Emit(expr.Or, right(left(window[1], 40), 12), right(window[2], 36)), 0x1p-102),
-		fraction(right(left(window[2], 28), 12), 0x1p-154),
-	}
+	return window
+}
+
+// twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
+// TwoSum).
+func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
+	hi = e.add(a, b)
+	bPart := e.sub(hi, a)
+	return hi, e.add(e.sub(a, e.sub(hi, bPart)), e.sub(b, bPart))
 }
 
 // sinCosOfSum returns the sine and the cosine of r + low. With z = r^2, the sine is r + r*z*SinPoly(z), and the cosine

@@ -9,7 +9,26 @@ import (
 )
 
 // This file expands the error functions into primitive operations. The methods of expander add instructions and return
-// the result.
+// the result. With a = |x| and polynomials P and Q:
+//
+//	erf(x)      = 1 - exp(-a*P(a)), with the sign of x
+//	erfc(x)     = exp(-a^2) * Q((a-4)/(a+4)) / (1+2a); 2 minus this for negative x; 1 - erf(x) for small x (float64)
+//	1 + erf(cx) = erfc(|cx|), or 2 minus this for positive x, by a table of polynomials (float32; for gelu)
+
+// erf is 1 - exp(-g), where g is a polynomial of |x|. Like expm1, it is accurate for small x: with exp(-g) =
+// s*exp(-r) and p = 1 - exp(-r), it computes s*p + (1-s). Beyond the bound of |x|, the result is 1.
+func (e *expander) erf(x expr.Value) expr.Value {
+	magnitude := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
+	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.evalPoly(erfPoly, magnitude), magnitude))
+	n, s := e.integerAndPower(g, -math.Log2E, 0)
+	hi, lo := e.ln2Parts()
+	r := e.fma(n, e.constant(hi), g)
+	if e.isFloat64() {
+		r = e.fma(n, e.constant(lo), r)
+	}
+	p := e.fma(e.mul(r, r), e.evalPoly(erfPower, r), r)
+	return e.withSign(e.fma(s, p, e.sub(e.constant(1), s)), e.signBit(x))
+}
 
 // erfPoly approximates -log(erfc(a))/a - c with c = 1.128...: if g = a*(c + erfPoly), then erf(a) is 1 - exp(-g). The
 // constant coefficient of erfPoly is the rounding error of c in the dtype. The relative error is below 2^-27.9 for a
@@ -32,21 +51,6 @@ var erfPower = elementary.Poly{
 	F64: []float64{-0.50000000000000056, 0.16666666666666588, -0.041666666666571692, 0.008333333333388997,
 		-0.0013888888933346157, 0.00019841269724064453, -2.4801503012317778e-05, 2.7557399058131143e-06,
 		-2.7626977581688249e-07, 2.5057822103961285e-08},
-}
-
-// erf is 1 - exp(-g), where g is a polynomial of |x|. Like expm1, it is accurate for small x: with exp(-g) =
-// s*exp(-r) and p = 1 - exp(-r), it computes s*p + (1-s). Beyond the bound of |x|, the result is 1.
-func (e *expander) erf(x expr.Value) expr.Value {
-	magnitude := e.clampMax(e.Emit(expr.Abs, x), byDType(e, 3.93, 5.93))
-	g := e.fma(magnitude, e.constant(1.1283791670955126), e.mul(e.evalPoly(erfPoly, magnitude), magnitude))
-	n, s := e.integerAndPower(g, -math.Log2E, 0)
-	hi, lo := e.ln2Parts()
-	r := e.fma(n, e.constant(hi), g)
-	if e.isFloat64() {
-		r = e.fma(n, e.constant(lo), r)
-	}
-	p := e.fma(e.mul(r, r), e.evalPoly(erfPower, r), r)
-	return e.withSign(e.fma(s, p, e.sub(e.constant(1), s)), e.signBit(x))
 }
 
 // onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. It computes erfc(|c*x|) for negative x, and 2 -

@@ -10,24 +10,27 @@ import (
 // This file expands exponentials into primitive operations. The methods of expander add instructions and return the
 // result.
 //
-// The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r.
+// The operand is x = n*step + r, and the result is 2^n or 4^n times a polynomial of r. The step is ln 2 or ln 4, and
+// ln 2 / 4 for exp of float32. For example, exp(1) with the step ln 2 has n = 1 and r = 1 - ln 2 = 0.307, and is
+// 2*exp(0.307). The functions differ in the multiplication by the power of 2, which may overflow or underflow although
+// the result does not:
+//
+//	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (expByHalves)
+//	exp of float32   the same with a table for a quarter of the step (expScaled), or p * 2^n * 2^n (expSquared)
+//	exp2, erfc       p * 2^n * 2^n (expParts, expSum)
+//	expm1            2^n * expm1(r) + (2^n - 1), for half of the result
+//	tanh of float64  m/(1-m) with m = (1-exp(-2|x|))/2
 
-// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
-// and 2^-56.5 in float64.
-var expPoly = elementary.Poly{
-	F32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
-	F64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
-		0.0013888888883561126, 0.00019841269894144194, 2.4801590838857767e-05, 2.7557300124006472e-06,
-		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
-}
-
-// expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347. The relative error of r + r^2*expm1Poly is below 2^-26.1 in float32
-// and 2^-55.5 in float64.
-var expm1Poly = elementary.Poly{
-	F32: []float64{0.49999997, 0.16666539, 0.0416677445, 0.00836705696, 0.00138393801},
-	F64: []float64{0.50000000000000056, 0.16666666666666588, 0.041666666666571692, 0.008333333333388997,
-		0.0013888888933346157, 0.00019841269724064453, 2.4801503012317778e-05, 2.7557399058131143e-06,
-		2.7626977581688249e-07, 2.5057822103961285e-08},
+// exp has the same bits on all targets, because each target rounds the result only once when it multiplies by the
+// power of 2.
+func (e *expander) exp(x expr.Value) expr.Value {
+	switch {
+	case e.isFloat64():
+		return e.expByHalves(x)
+	case e.target.HasScale:
+		return e.expScaled(x)
+	}
+	return e.expSquared(x)
 }
 
 // integerAndPower returns the integer n nearest to x*inverseStep, as a float, and scale = 2^(n+shift). It adds a
@@ -54,6 +57,15 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 		return e.Emit(expr.Neg, e.clampMin(e.clampMax(inst.A, -lowest), -highest))
 	}
 	return e.clampMin(e.clampMax(x, highest), lowest)
+}
+
+// expPoly is (exp(r)-1-r)/r^2 for |r| <= 0.6935. The relative error of 1 + r + r^2*expPoly is below 2^-26.0 in float32
+// and 2^-56.5 in float64.
+var expPoly = elementary.Poly{
+	F32: []float64{0.500000358, 0.166666165, 0.0416611768, 0.00833592098, 0.00141058629, 0.000196391033},
+	F64: []float64{0.49999999999999928, 0.16666666666666943, 0.041666666666702191, 0.008333333333268314,
+		0.0013888888883561126, 0.00019841269894144194, 2.4801590838857767e-05, 2.7557300124006472e-06,
+		2.7556155942869026e-07, 2.5055127802815848e-08, 2.1062507620748303e-09, 1.5929204144166162e-10},
 }
 
 // expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
@@ -85,16 +97,13 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 	return p, e.fma(vError, r, e.fma(rError, p, low)), s
 }
 
-// exp has the same bits on all targets, because each target rounds the result only once when it multiplies by the
-// power of 2.
-func (e *expander) exp(x expr.Value) expr.Value {
-	switch {
-	case e.isFloat64():
-		return e.expByHalves(x)
-	case e.target.HasScale:
-		return e.expScaled(x)
-	}
-	return e.expSquared(x)
+// expm1Poly is (exp(r)-1-r)/r^2 for |r| <= 0.347. The relative error of r + r^2*expm1Poly is below 2^-26.1 in float32
+// and 2^-55.5 in float64.
+var expm1Poly = elementary.Poly{
+	F32: []float64{0.49999997, 0.16666539, 0.0416677445, 0.00836705696, 0.00138393801},
+	F64: []float64{0.50000000000000056, 0.16666666666666588, 0.041666666666571692, 0.008333333333388997,
+		0.0013888888933346157, 0.00019841269724064453, 2.4801503012317778e-05, 2.7557399058131143e-06,
+		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
 // expWithExponent returns p = exp(r) and n such that exp(x) = p*2^n in float64. magic is a constant whose addition

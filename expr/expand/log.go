@@ -11,27 +11,16 @@ import (
 // This file expands logarithms into primitive operations. The methods of expander add instructions and return the
 // result.
 //
-// The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3. The result is n*log(2) + log(1+f), with log(1+f) = f +
-// f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0.
+// The operand is x = 2^n * (1+f) with 1+f from 2/3 to 4/3 (frexp). The result is n*log(2) + log(1+f), with log(1+f) = f
+// + f^2*logPoly(f). This sum does not cancel, because it is near 0 only if n is 0. For example, log(6) is 3*log(2) +
+// log(0.75). The results for special operands are selected at the end (logSpecial).
 
-// logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3. The relative error of f + f^2*logPoly is below 2^-25.2 in float32 and
-// 2^-56.8 in float64.
-var logPoly = elementary.Poly{
-	F32: []float64{-0.499999374, 0.333331972, -0.250077397, 0.200111225, -0.164171875, 0.139973462, -0.153829858,
-		0.140164822},
-	F64: []float64{-0.49999999999999956, 0.33333333333333154, -0.25000000000030065, 0.20000000000072352,
-		-0.16666666660783452, 0.14285714275096389, -0.12500000523380311, 0.11111111896978673, -0.099999745539779639,
-		0.09090875446145745, -0.083340729455842338, 0.076931993589097955, -0.071294750461504061,
-		0.066516132092363234, -0.064012577352166797, 0.060436788318038372, -0.045285699943779872,
-		0.042126816998526599, -0.08707598297724374, 0.084274665021539144},
-}
-
-// logPolyFine is logPoly with one more term in float32, for an error below 2^-27.7. It is for logarithms to other
-// bases, which multiply by a constant and thereby add an error.
-var logPolyFine = elementary.Poly{
-	F32: []float64{-0.5, 0.333332151, -0.249998048, 0.200104356, -0.166802213, 0.140055433, -0.121874541, 0.139855936,
-		-0.128792837},
-	F64: logPoly.F64,
+// log uses ln 2 as one constant, which has an error of 2^-28 in float32 and 2^-54 in float64.
+func (e *expander) log(x expr.Value) expr.Value {
+	n, m := e.frexp(x)
+	ln2, _ := e.ln2Parts()
+	r := e.fma(n, e.constant(ln2), e.logOnePlus(logPoly, e.sub(m, e.constant(1))))
+	return e.logSpecial(x, x, r)
 }
 
 // frexp returns n as a float, and m = 1+f, for a positive x. A subnormal x is first multiplied by a power of 2, and the
@@ -73,6 +62,26 @@ func (e *expander) exponent(bits expr.Value) expr.Value {
 	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
+// logPoly is (log1p(f)-f)/f^2 for |f| <= 1/3. The relative error of f + f^2*logPoly is below 2^-25.2 in float32 and
+// 2^-56.8 in float64.
+var logPoly = elementary.Poly{
+	F32: []float64{-0.499999374, 0.333331972, -0.250077397, 0.200111225, -0.164171875, 0.139973462, -0.153829858,
+		0.140164822},
+	F64: []float64{-0.49999999999999956, 0.33333333333333154, -0.25000000000030065, 0.20000000000072352,
+		-0.16666666660783452, 0.14285714275096389, -0.12500000523380311, 0.11111111896978673, -0.099999745539779639,
+		0.09090875446145745, -0.083340729455842338, 0.076931993589097955, -0.071294750461504061,
+		0.066516132092363234, -0.064012577352166797, 0.060436788318038372, -0.045285699943779872,
+		0.042126816998526599, -0.08707598297724374, 0.084274665021539144},
+}
+
+// logPolyFine is logPoly with one more term in float32, for an error below 2^-27.7. It is for logarithms to other
+// bases, which multiply by a constant and thereby add an error.
+var logPolyFine = elementary.Poly{
+	F32: []float64{-0.5, 0.333332151, -0.249998048, 0.200104356, -0.166802213, 0.140055433, -0.121874541, 0.139855936,
+		-0.128792837},
+	F64: logPoly.F64,
+}
+
 // logOnePlus returns log(1+f) by the polynomial logPoly or logPolyFine.
 func (e *expander) logOnePlus(p elementary.Poly, f expr.Value) expr.Value {
 	return e.fma(e.mul(f, f), e.evalPoly(p, f), f)
@@ -85,14 +94,6 @@ func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
 	zero := e.constant(0)
 	special := e.choose(e.Emit(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
 	return e.choose(e.less(zero, u), log, special)
-}
-
-// log uses ln 2 as one constant, which has an error of 2^-28 in float32 and 2^-54 in float64.
-func (e *expander) log(x expr.Value) expr.Value {
-	n, m := e.frexp(x)
-	ln2, _ := e.ln2Parts()
-	r := e.fma(n, e.constant(ln2), e.logOnePlus(logPoly, e.sub(m, e.constant(1))))
-	return e.logSpecial(x, x, r)
 }
 
 // splitConstant returns hi + lo as a sum of two constants of the dtype. lo is the rounding error of hi in float64. For
@@ -113,6 +114,7 @@ func (e *expander) log2(x expr.Value) expr.Value {
 	return e.logSpecial(x, x, e.fma(logM, hi, e.fma(logM, lo, n)))
 }
 
+// log10 is n*log10(2) + log(1+f)*log10(e). Both constants are sums of two numbers.
 func (e *expander) log10(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log10E, 1.098319650216765e-17)

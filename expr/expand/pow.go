@@ -8,6 +8,9 @@ import (
 )
 
 // This file expands powers into primitive operations. The methods of expander add instructions and return the result.
+// pow handles signs and special operands. The power of positive numbers is computed in two steps, t = y*log2(a) and
+// 2^t: in float64 by power, with a logarithm that is a sum of two numbers (log2Sum), and for float32 by powerFloat32,
+// in float64 with shorter polynomials.
 
 // pow is 2^(y*log2|x|). If y is odd, it has the sign of x. A negative number to a power that is not an integer is NaN.
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a large finite number. The power is then 0 or infinite
@@ -15,6 +18,7 @@ import (
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	absX, inf := e.Emit(expr.Abs, x), e.constant(math.Inf(1))
 	boundedY := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
+
 	var power expr.Value
 	if e.isFloat64() {
 		power = e.power(absX, boundedY)
@@ -22,6 +26,8 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 		wide := e.wide()
 		power = e.Convert(e.dtype, wide.powerFloat32(wide.Convert(wide.dtype, absX), wide.Convert(wide.dtype, boundedY)))
 	}
+
+	// The sign, and NaN for a negative number to a power that is not an integer.
 	halfY := e.mul(y, e.constant(0.5))
 	isFractional := e.Emit(expr.Ne, e.Emit(expr.Rint, y), y)
 	// The fraction of y/2 is 1/2 if y is odd, and 0 if y is even.
@@ -31,6 +37,7 @@ func (e *expander) pow(x, y expr.Value) expr.Value {
 	power = e.withSign(power, e.choose(isOdd, e.signBit(x), e.bitsOf(0)))
 	isUndefined := e.Emit(expr.And, isFractional, e.Emit(expr.And, e.less(x, e.constant(0)), e.less(absX, inf)))
 	power = e.choose(isUndefined, e.constant(math.NaN()), power)
+
 	one := e.constant(1)
 	return e.choose(e.Emit(expr.Or, e.Emit(expr.Eq, x, one), e.Emit(expr.Eq, y, e.constant(0))), one, power)
 }
@@ -45,12 +52,6 @@ var (
 	powExpPoly = []float64{0.69314721518545697, 0.2402265279608595, 0.055503101292201623, 0.0096176911382633099,
 		0.0013406796899312081, 0.00015595075190523512}
 )
-
-// logOfSpecialBase returns log, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
-func (e *expander) logOfSpecialBase(a, log expr.Value) expr.Value {
-	log = e.choose(e.less(a, e.constant(math.Inf(1))), log, a)
-	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), log)
-}
 
 // powerFloat32 returns a^y in float64 to the precision of float32. The caller's conversion to float32 handles overflow
 // and subnormal results. With a = m*2^exponent and f = m-1, the result is 2^t = s*2^r, where t is y*log2(a) and s =
@@ -80,17 +81,6 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// productError returns the rounding error of product, the rounded value of a*b.
-func (e *expander) productError(a, b, product expr.Value) expr.Value {
-	return e.fma(a, b, e.Emit(expr.Neg, product))
-}
-
-// sumProduct returns (a+al) * (b+bl) as a sum of two numbers. The product al*bl is omitted.
-func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
-	hi = e.mul(a, b)
-	return hi, e.fma(a, bl, e.fma(al, b, e.productError(a, b, hi)))
-}
-
 // log2Sum returns log2(a) = n + log2(m) as a sum of two numbers. log(m) is 2*atanh(s) with s = (m-1)/(m+1), which is 2s
 // + s^3*(2/3 + ...). In the code, each value is a sum of two numbers. The name of the lower number ends in l: s + sl.
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
@@ -111,4 +101,21 @@ func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	k, kl := e.sumProduct(h, hl, e.constant(math.Log2E), e.constant(elementary.Log2ERounding))
 	hi, lo = e.fastTwoSum(n, k)
 	return hi, e.add(lo, kl)
+}
+
+// logOfSpecialBase returns log, the logarithm of a. If a is 0, infinite or NaN, it returns -inf, inf or NaN instead.
+func (e *expander) logOfSpecialBase(a, log expr.Value) expr.Value {
+	log = e.choose(e.less(a, e.constant(math.Inf(1))), log, a)
+	return e.choose(e.Emit(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), log)
+}
+
+// productError returns the rounding error of product, the rounded value of a*b.
+func (e *expander) productError(a, b, product expr.Value) expr.Value {
+	return e.fma(a, b, e.Emit(expr.Neg, product))
+}
+
+// sumProduct returns (a+al) * (b+bl) as a sum of two numbers. The product al*bl is omitted.
+func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
+	hi = e.mul(a, b)
+	return hi, e.fma(a, bl, e.fma(al, b, e.productError(a, b, hi)))
 }

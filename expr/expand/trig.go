@@ -11,7 +11,14 @@ import (
 // This file expands circular functions and their inverses into primitive operations. The methods of expander add
 // instructions and return the result.
 //
-// The operand is x = q*pi/2 + r with an integer q and |r| <= pi/4. Sine and cosine are polynomials of r.
+// The operand is x = q*pi/2 + r with an integer q and |r| <= pi/4. Sine and cosine of r are polynomials, and q selects
+// one of them and a sign:
+//
+//	q modulo 4   0       1       2       3
+//	sin(x)       sin r   cos r   -sin r  -cos r
+//
+// An inverse function is a polynomial for small operands. A formula of the function reduces other operands to small
+// ones.
 
 // turnsPerRadian is 1/(2*pi) as a sum of float64 numbers.
 var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111,
@@ -53,11 +60,12 @@ func (e *expander) isOdd(q expr.Value) expr.Value {
 }
 
 // sineInQuadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of
-// q selects the cosine, and bit 1 is the sign.
+// q selects the cosine. Bit 1 is shifted to the sign bit, and changes the sign.
 func (e *expander) sineInQuadrant(q, sin, cos expr.Value) expr.Value {
-	v := e.choose(e.isOdd(q), cos, sin)
-	sign := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
-	return e.float(e.Emit(expr.Xor, e.int(v), e.Emit(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
+	magnitude := e.choose(e.isOdd(q), cos, sin)
+	shifted := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
+	sign := e.Emit(expr.And, shifted, e.bitsOf(math.Copysign(0, -1)))
+	return e.float(e.Emit(expr.Xor, e.int(magnitude), sign))
 }
 
 // sin keeps the sign of 0.
@@ -131,11 +139,11 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 // arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, isLarge is true, and s+t is
 // asin(sqrt((1-|x|)/2)), which is half of acos(|x|).
 func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
-	a := e.Emit(expr.Abs, x)
-	isLarge = e.less(e.constant(0.5), a)
-	z := e.choose(isLarge, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
-	s = e.choose(isLarge, e.Emit(expr.Sqrt, z), a)
-	return s, e.mul(e.mul(s, z), e.evalPoly(elementary.AsinPoly, z)), isLarge
+	abs := e.Emit(expr.Abs, x)
+	isLarge = e.less(e.constant(0.5), abs)
+	square := e.choose(isLarge, e.fma(abs, e.constant(-0.5), e.constant(0.5)), e.mul(abs, abs)) // of s
+	s = e.choose(isLarge, e.Emit(expr.Sqrt, square), abs)
+	return s, e.mul(e.mul(s, square), e.evalPoly(elementary.AsinPoly, square)), isLarge
 }
 
 // asin is s+t, or pi/2 - 2(s+t) if |x| > 1/2, with the sign of x.
@@ -168,18 +176,21 @@ func (e *expander) atanUpToOne(t expr.Value) expr.Value {
 
 // atan is pi/2 + atanUpToOne(-1/|x|) if |x| > 1, with the sign of x.
 func (e *expander) atan(x expr.Value) expr.Value {
-	a := e.Emit(expr.Abs, x)
-	isLarge := e.less(e.constant(1), a)
-	p := e.atanUpToOne(e.div(e.choose(isLarge, e.constant(-1), a), e.choose(isLarge, a, e.constant(1))))
+	abs := e.Emit(expr.Abs, x)
+	isLarge := e.less(e.constant(1), abs)
+	dividend, divisor := e.choose(isLarge, e.constant(-1), abs), e.choose(isLarge, abs, e.constant(1))
+	p := e.atanUpToOne(e.div(dividend, divisor))
 	hi, lo := e.halfPi()
 	return e.withSign(e.choose(isLarge, e.add(e.add(p, lo), hi), p), e.signBit(x))
 }
 
-// atan2 divides the smaller operand by the greater operand. For two zeros the quotient is 0, for two infinities 1.
+// atan2 computes the angle p of the smaller operand divided by the greater one. For two zeros the quotient is 0, for
+// two infinities 1. If y is the greater operand, the angle is pi/2 - p. For a negative x it is then subtracted from pi.
+// It has the sign of y.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
-	ay, ax := e.Emit(expr.Abs, y), e.Emit(expr.Abs, x)
-	isSwapped := e.less(ax, ay)
-	smaller, greater := e.choose(isSwapped, ax, ay), e.choose(isSwapped, ay, ax)
+	absY, absX := e.Emit(expr.Abs, y), e.Emit(expr.Abs, x)
+	isSwapped := e.less(absX, absY)
+	smaller, greater := e.choose(isSwapped, absX, absY), e.choose(isSwapped, absY, absX)
 	quotientOfEqual := e.choose(e.Emit(expr.Eq, smaller, e.constant(0)), smaller, e.constant(1))
 	p := e.atanUpToOne(e.choose(e.Emit(expr.Eq, smaller, greater), quotientOfEqual, e.div(smaller, greater)))
 	hi, lo := e.halfPi()

@@ -10,17 +10,18 @@ import (
 
 // tabulate replaces the steps of a code whose only operands are one byte or two bools by a lookup in a table of its
 // results. An exponential of bytes, for example, then takes a twentieth of the time.
+//
+// There are three stages. [tableOperands] decides whether the code has such operands. The runner's own steps compute
+// the table once, as a row of 256 elements, for all values of the operands. Last, one step replaces the runner's steps:
+//
+//	dst[i] = table[x[i]]             one byte
+//	dst[i] = table[x[i] | y[i]<<1]   two bools; only the first 4 results are used
 func (runner *Runner) tabulate(source *expr.Loop) {
 	code, loaded := source.Code, tableOperands(source)
 	if loaded == nil {
 		return
 	}
-	var bytes [2][256]uint8 // by operand: its value for each result of the table
-	for k := range 256 {
-		if bytes[0][k] = uint8(k); len(loaded) == 2 { // result x|y<<1 is for the bools x and y
-			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
-		}
-	}
+	bytes := operandBytes(len(loaded))
 	resultSize, results := code.Out[0].DType.Size(), unsafe.Pointer(new([256]uint64))
 	operands := make([]unsafe.Pointer, len(runner.elementSize))
 	operands[0] = results
@@ -29,10 +30,9 @@ func (runner *Runner) tabulate(source *expr.Loop) {
 		operands[1+k] = unsafe.Pointer(&bytes[position])
 		*[]*place{&lookUpStep.a, &lookUpStep.b}[position] = place{slot: 1 + k, stride: 1}
 	}
-	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), 1)
-	loops := [2][4]func(unsafe.Pointer) loop{{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},
-		{lookUpPairOf[uint8], lookUpPairOf[uint16], lookUpPairOf[uint32], lookUpPairOf[uint64]}}
-	lookUpStep.loop = loops[len(loaded)-1][sizeIndex(resultSize)](results)
+	const rows = 1
+	runner.Run(runner.NewScratch(), operands, make([]int, len(operands)), nil, len(bytes[0]), rows)
+	lookUpStep.loop = lookUps[len(loaded)-1][sizeIndex(resultSize)](results)
 	runner.rowSteps, runner.blockCount, runner.blockSteps = nil, 0, []step{lookUpStep}
 }
 
@@ -58,6 +58,23 @@ func tableOperands(source *expr.Loop) (loaded []int) {
 		return nil
 	}
 	return loaded
+}
+
+// operandBytes returns, for each operand of a table, its value for each result of the table.
+func operandBytes(operandCount int) (bytes [2][256]uint8) {
+	for k := range 256 {
+		if bytes[0][k] = uint8(k); operandCount == 2 {
+			bytes[0][k], bytes[1][k] = uint8(k&1), uint8(k>>1&1)
+		}
+	}
+	return bytes
+}
+
+// lookUps has the functions that return the loop of a table, indexed by the number of operands minus 1 and by sizeIndex
+// of the result.
+var lookUps = [2][4]func(results unsafe.Pointer) loop{
+	{lookUpOf[uint8], lookUpOf[uint16], lookUpOf[uint32], lookUpOf[uint64]},
+	{lookUpPairOf[uint8], lookUpPairOf[uint16], lookUpPairOf[uint32], lookUpPairOf[uint64]},
 }
 
 // lookUpOf returns the loop that looks up results of the size of U.

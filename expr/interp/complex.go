@@ -8,7 +8,9 @@ import (
 )
 
 // The code of a loop computes the two parts of a complex number separately. One loop computes both parts if they are
-// copied together or if one function computes both.
+// copied together or if one function computes both. For example, out = where(mask, x, y) has two instructions Select
+// with the same mask, one for the real parts of x and y and one for their imaginary parts. They become one Select of
+// complex64 numbers.
 
 // joinComplexOutputs chooses one loop for both parts of a complex output where there is such a loop. The real part then
 // stands for the complex number. readers has the number of readers by value.
@@ -52,8 +54,11 @@ func (prep *preparer) complexNumber(re, im expr.Value) expr.Value {
 	first, second := prep.code.Insts[re], prep.code.Insts[im]
 	switch {
 	case first.Op != second.Op || first.DType != tensor.Float32 || second.DType != tensor.Float32:
-	case first.Op == expr.Load && first.A == second.A && first.Imm == 0 && second.Imm == 1 && !prep.isStored(re):
-		return re
+	case first.Op == expr.Load:
+		areParts := first.A == second.A && first.Imm == 0 && second.Imm == 1 // of one operand
+		if areParts && !prep.isStored(re) {
+			return re
+		}
 	case first.Op == expr.Const:
 		prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: tensor.Complex64, A: expr.None,
 			B: expr.None, C: expr.None, Imm: first.Imm&(1<<32-1) | second.Imm<<32})

@@ -2,6 +2,11 @@ package interp
 
 import "unsafe"
 
+// This file has the loops over a block that do not depend on the operation, and the functions from which table.go makes
+// the loops of operations. For example, the loop of a float32 sum is
+//
+//	func(o operands) { each2(&o, func(x, y float32) float32 { return x + y }) }
+
 // operand is the memory of a result or an operand of a [loop].
 type operand struct {
 	ptr    unsafe.Pointer
@@ -85,22 +90,22 @@ func selectOf[U word](o operands) {
 		}
 	}
 	dst, mask := unsafe.Slice((*U)(o.dst.ptr), o.n), unsafe.Slice((*uint8)(unsafe.Add(o.a.ptr, o.a.offset)), o.n)
-	trueElements, falseElements, size := unsafe.Add(o.b.ptr, o.b.offset), unsafe.Add(o.c.ptr, o.c.offset),
-		int(unsafe.Sizeof(U(0)))
-	switch { // loops without offsets take 0.8 of the time
+	trueElements, falseElements := unsafe.Add(o.b.ptr, o.b.offset), unsafe.Add(o.c.ptr, o.c.offset)
+	size := int(unsafe.Sizeof(U(0)))
+	switch { // the first two loops have no offsets, and take 0.8 of the time of the last
 	case o.b.stride == size && o.c.stride == size:
-		first, second := unsafe.Slice((*U)(trueElements), len(mask)), unsafe.Slice((*U)(falseElements), len(mask))
+		trueSlice, falseSlice := unsafe.Slice((*U)(trueElements), len(mask)), unsafe.Slice((*U)(falseElements), len(mask))
 		for i, maskByte := range mask {
-			whenTrue, selected := uint64(first[i]), uint64(second[i])
+			whenTrue, selected := uint64(trueSlice[i]), uint64(falseSlice[i])
 			if maskByte != 0 {
 				selected = whenTrue
 			}
 			dst[i] = U(selected)
 		}
 	case o.b.stride == 0 && o.c.stride == size:
-		whenTrue, second := uint64(*(*U)(trueElements)), unsafe.Slice((*U)(falseElements), len(mask))
+		whenTrue, falseSlice := uint64(*(*U)(trueElements)), unsafe.Slice((*U)(falseElements), len(mask))
 		for i, maskByte := range mask {
-			selected := uint64(second[i])
+			selected := uint64(falseSlice[i])
 			if maskByte != 0 {
 				selected = whenTrue
 			}
@@ -126,10 +131,10 @@ func joinOf[U word](o operands) {
 	dst, a, b := o.dst, o.a, o.b
 	if size := int(unsafe.Sizeof(U(0))); dst.stride == 2*size && a.stride == size && b.stride == size {
 		pairs := unsafe.Slice((*[2]U)(unsafe.Add(dst.ptr, dst.offset)), o.n)
-		first, second := unsafe.Slice((*U)(unsafe.Add(a.ptr, a.offset)), len(pairs)),
-			unsafe.Slice((*U)(unsafe.Add(b.ptr, b.offset)), len(pairs))
+		reals := unsafe.Slice((*U)(unsafe.Add(a.ptr, a.offset)), len(pairs))
+		imags := unsafe.Slice((*U)(unsafe.Add(b.ptr, b.offset)), len(pairs))
 		for i := range pairs {
-			pairs[i] = [2]U{first[i], second[i]}
+			pairs[i] = [2]U{reals[i], imags[i]}
 		}
 		return
 	}

@@ -11,13 +11,207 @@ import (
 
 // An operation of mixed dtypes computes in a wider dtype than its operands or its result have. For example, products
 // of complex64 are computed in float64, and sums of bfloat16 in float32. A single loop that converts and computes takes
-// a third of the time of separate loops.
+// a third of the time of separate loops. For example, four instructions become the step mixedOp{Add, BFloat16, Float32,
+// BFloat16}, which reads x and y:
+//
+//	a = convert x to float32   b = convert y to float32   c = a + b   d = convert c to bfloat16
+//
+// joinConversions chooses the loops of all instructions. The second half of the file has the table of mixed loops.
 
 // mixedOp is an operation that computes in dtype `in`. Its operands are converted from dtype `from`. Its result, which
 // is a bool if the operation is a comparison, is converted to dtype `to`.
 type mixedOp struct {
 	op           expr.Op
 	from, in, to tensor.DType
+}
+
+// joinConversions chooses the loop and the operands of each value. A conversion gets no step if only operations of
+// mixed dtypes read it, and an operation gets no step if only a conversion reads it.
+func (prep *preparer) joinConversions() error {
+	readers := prep.countReaders()
+	narrow := make([]mixedOperands, len(prep.code.Insts)) // indexed by value
+	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
+	for v, inst := range slices.Clone(prep.code.Insts) {
+		narrow[v] = prep.narrowOperands(inst)
+		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
+		if prep.loops[v] == nil && inst.Op != expr.Const {
+			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
+		}
+	}
+	prep.joinComplexOutputs(readers)
+	addedConstants := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
+	prep.loops = append(prep.loops, make([]loop, addedConstants)...)
+	prep.operands = append(prep.operands, make([][]expr.Value, addedConstants)...)
+	prep.markRead()
+	return nil
+}
+
+// countReaders returns how many instructions, outputs and folds read each value.
+func (prep *preparer) countReaders() []int {
+	readers := make([]int, len(prep.code.Insts))
+	for _, inst := range prep.code.Insts {
+		for _, operand := range inst.Operands() {
+			readers[operand]++
+		}
+	}
+	for _, f := range prep.folded {
+		readers[f.Value]++
+	}
+	prep.eachOutput(func(v expr.Value, _ place) { readers[v]++ })
+	return readers
+}
+
+// mixedOperands are the operands of an operation before their conversion from a narrow dtype.
+type mixedOperands struct {
+	dtype  tensor.DType // Invalid if the operands are not narrow
+	values []expr.Value
+}
+
+// narrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop for
+// operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
+// appended to the code.
+func (prep *preparer) narrowOperands(inst expr.Inst) (narrowed mixedOperands) {
+	wideOperands := inst.Operands()
+	if len(wideOperands) != 2 {
+		return narrowed
+	}
+	for _, operand := range wideOperands {
+		if producer := prep.code.Insts[operand]; producer.Op == expr.Convert {
+			narrowed.dtype = prep.code.Insts[producer.A].DType
+		}
+	}
+	if mixedLoops[mixedOp{inst.Op, narrowed.dtype, inst.DType, narrowed.dtype}] == nil {
+		return mixedOperands{}
+	}
+	for _, operand := range wideOperands {
+		producer := prep.code.Insts[operand]
+		narrowBits, isExact := uint64(0), false
+		switch producer.Op {
+		case expr.Convert:
+			operand, isExact = producer.A, prep.code.Insts[producer.A].DType == narrowed.dtype
+		case expr.Const:
+			narrowBits, isExact = narrowConstant(producer.Imm, inst.DType, narrowed.dtype)
+			operand = expr.Value(len(prep.code.Insts))
+		}
+		if !isExact {
+			return mixedOperands{}
+		}
+		if producer.Op == expr.Const {
+			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: narrowed.dtype, A: expr.None,
+				B: expr.None, C: expr.None, Imm: narrowBits})
+		}
+		narrowed.values = append(narrowed.values, operand)
+	}
+	return narrowed
+}
+
+// narrowConstant converts a number to a narrower dtype, and reports whether this loses no bits.
+func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, isExact bool) {
+	back := uint64(0)
+	tensor.Converter(narrow, wide)(unsafe.Pointer(&bits), unsafe.Pointer(&wideBits), 0, 0, 1)
+	tensor.Converter(wide, narrow)(unsafe.Pointer(&back), unsafe.Pointer(&bits), 0, 0, 1)
+	return bits, back == wideBits
+}
+
+// chooseLoop returns the loop of instruction v and the values that the loop reads. The loop includes conversions and
+// other operations before the instruction where it can. By value, readers has the number of readers, and narrow the
+// operands before their conversion.
+func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []mixedOperands) (loop,
+	[]expr.Value) {
+	if inst.Op == expr.Convert && readers[inst.A] == 1 {
+		if operation, operands := prep.joinConversion(inst, readers, narrow); operation != nil {
+			return operation, operands
+		}
+	}
+	if operation, operands := prep.joinProducts(v, inst.DType, readers, narrow); operation != nil {
+		return operation, operands
+	}
+	if operation := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; operation != nil {
+		return operation, narrow[v].values
+	}
+	if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
+		if operation, tested := prep.zeroTest(op, tensor.Complex64, numbers); operation != nil {
+			return operation, tested
+		}
+		return table[op][tensor.Complex64], numbers
+	}
+	if inst.Op == expr.Eq || inst.Op == expr.Ne {
+		operation, tested := prep.zeroTest(inst.Op, prep.code.Insts[inst.A].DType, inst.Operands())
+		if operation != nil {
+			return operation, tested
+		}
+	}
+	return loopFor(prep.code, inst), inst.Operands()
+}
+
+// joinConversion returns the loop that computes the operand of a conversion and converts the result, and the values
+// that the loop reads. It returns nil if there is no such loop.
+func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []mixedOperands) (loop, []expr.Value) {
+	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
+		return operation, operands
+	}
+	converted, narrowOperands := prep.code.Insts[conversion.A], narrow[conversion.A]
+	operation, wide := mixedOp{op: converted.Op, from: narrowOperands.dtype, to: conversion.DType}, converted.Operands()
+	for _, operand := range wide {
+		operation.in = prep.code.Insts[operand].DType
+	}
+	if joined := mixedLoops[operation]; joined != nil {
+		return joined, narrowOperands.values
+	}
+	operation.from = operation.in // only the result is converted
+	return mixedLoops[operation], wide
+}
+
+// zeroTest returns the loop that compares an operand with the constant 0, and the operand. op is Eq or Ne. zeroTest
+// returns nil for other operands and dtypes.
+func (prep *preparer) zeroTest(op expr.Op, dtype tensor.DType, operands []expr.Value) (loop, []expr.Value) {
+	for k, operand := range operands {
+		if inst := prep.code.Insts[operand]; inst.Op == expr.Const && isZero(dtype, inst.Imm) {
+			return zeroTests[zeroTestOp{op, dtype}], []expr.Value{operands[1-k]}
+		}
+	}
+	return nil, nil
+}
+
+// complexOperands is for an And or Or that combines the comparisons of the real and the imaginary parts of two
+// complex64 numbers. It returns the comparison of the complex numbers, Eq or Ne, and its operands. These are loads of
+// the real parts, which the imaginary parts follow in memory, and constants. The constants are appended to the code. It
+// returns no operands for other instructions.
+func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []expr.Value) {
+	switch {
+	case inst.Op == expr.And && inst.DType == tensor.Bool:
+		op = expr.Eq
+	case inst.Op == expr.Or && inst.DType == tensor.Bool:
+		op = expr.Ne
+	default:
+		return op, nil
+	}
+	parts := [2]expr.Inst{prep.code.Insts[inst.A], prep.code.Insts[inst.B]}
+	if parts[0].Op != op || parts[1].Op != op {
+		return op, nil
+	}
+	for k, re := range parts[0].Operands() {
+		number := prep.complexNumber(re, parts[1].Operands()[k])
+		if number == expr.None {
+			return op, nil
+		}
+		operands = append(operands, number)
+	}
+	return op, operands
+}
+
+// markRead finds the values that a step, an output or a fold reads.
+func (prep *preparer) markRead() {
+	prep.isRead = make([]bool, len(prep.code.Insts))
+	for _, f := range prep.folded {
+		prep.isRead[f.Value] = true
+	}
+	prep.eachOutput(func(v expr.Value, _ place) { prep.isRead[v] = true })
+	for v := len(prep.isRead) - 1; v >= 0; v-- {
+		for _, operand := range prep.operands[v] {
+			prep.isRead[operand] = prep.isRead[operand] || prep.isRead[v]
+		}
+	}
 }
 
 // mixedTable has the loops of mixed operations.
@@ -153,193 +347,4 @@ func (t mixedTable) setFloat16s() {
 		func(o operands) {
 			each2(&o, func(x, y half) half { return tensor.HalfOf(x.Float32() / y.Float32()) })
 		})
-}
-
-// joinConversions chooses the loop and the operands of each value. A conversion gets no step if only operations of
-// mixed dtypes read it, and an operation gets no step if only a conversion reads it.
-func (prep *preparer) joinConversions() error {
-	readers := prep.countReaders()
-	narrow := make([]mixedOperands, len(prep.code.Insts)) // indexed by value
-	prep.loops, prep.operands = make([]loop, len(prep.code.Insts)), make([][]expr.Value, len(prep.code.Insts))
-	for v, inst := range slices.Clone(prep.code.Insts) {
-		narrow[v] = prep.narrowOperands(inst)
-		prep.loops[v], prep.operands[v] = prep.chooseLoop(expr.Value(v), inst, readers, narrow)
-		if prep.loops[v] == nil && inst.Op != expr.Const {
-			return fmt.Errorf("v%d: %v of %v cannot be computed", v, inst.Op, inst.DType)
-		}
-	}
-	prep.joinComplexOutputs(readers)
-	addedConstants := len(prep.code.Insts) - len(prep.operands) // narrow and complex constants
-	prep.loops = append(prep.loops, make([]loop, addedConstants)...)
-	prep.operands = append(prep.operands, make([][]expr.Value, addedConstants)...)
-	prep.markRead()
-	return nil
-}
-
-// chooseLoop returns the loop of instruction v and the values that the loop reads. The loop includes conversions and
-// other operations before the instruction where it can. By value, readers has the number of readers, and narrow the
-// operands before their conversion.
-func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []mixedOperands) (loop,
-	[]expr.Value) {
-	if inst.Op == expr.Convert && readers[inst.A] == 1 {
-		if operation, operands := prep.joinConversion(inst, readers, narrow); operation != nil {
-			return operation, operands
-		}
-	}
-	if operation, operands := prep.joinProducts(v, inst.DType, readers, narrow); operation != nil {
-		return operation, operands
-	}
-	if operation := mixedLoops[mixedOp{inst.Op, narrow[v].dtype, inst.DType, inst.DType}]; operation != nil {
-		return operation, narrow[v].values
-	}
-	if op, numbers := prep.complexOperands(inst); len(numbers) == 2 && readers[inst.A] == 1 && readers[inst.B] == 1 {
-		if operation, tested := prep.zeroTest(op, tensor.Complex64, numbers); operation != nil {
-			return operation, tested
-		}
-		return table[op][tensor.Complex64], numbers
-	}
-	if inst.Op == expr.Eq || inst.Op == expr.Ne {
-		operation, tested := prep.zeroTest(inst.Op, prep.code.Insts[inst.A].DType, inst.Operands())
-		if operation != nil {
-			return operation, tested
-		}
-	}
-	return loopFor(prep.code, inst), inst.Operands()
-}
-
-// joinConversion returns the loop that computes the operand of a conversion and converts the result, and the values
-// that the loop reads. It returns nil if there is no such loop.
-func (prep *preparer) joinConversion(conversion expr.Inst, readers []int, narrow []mixedOperands) (loop, []expr.Value) {
-	if operation, operands := prep.joinProducts(conversion.A, conversion.DType, readers, narrow); operation != nil {
-		return operation, operands
-	}
-	converted, narrowOperands := prep.code.Insts[conversion.A], narrow[conversion.A]
-	operation, wide := mixedOp{op: converted.Op, from: narrowOperands.dtype, to: conversion.DType}, converted.Operands()
-	for _, operand := range wide {
-		operation.in = prep.code.Insts[operand].DType
-	}
-	if joined := mixedLoops[operation]; joined != nil {
-		return joined, narrowOperands.values
-	}
-	operation.from = operation.in // only the result is converted
-	return mixedLoops[operation], wide
-}
-
-// countReaders returns how many instructions, outputs and folds read each value.
-func (prep *preparer) countReaders() []int {
-	readers := make([]int, len(prep.code.Insts))
-	for _, inst := range prep.code.Insts {
-		for _, operand := range inst.Operands() {
-			readers[operand]++
-		}
-	}
-	for _, f := range prep.folded {
-		readers[f.Value]++
-	}
-	prep.eachOutput(func(v expr.Value, _ place) { readers[v]++ })
-	return readers
-}
-
-// markRead finds the values that a step, an output or a fold reads.
-func (prep *preparer) markRead() {
-	prep.isRead = make([]bool, len(prep.code.Insts))
-	for _, f := range prep.folded {
-		prep.isRead[f.Value] = true
-	}
-	prep.eachOutput(func(v expr.Value, _ place) { prep.isRead[v] = true })
-	for v := len(prep.isRead) - 1; v >= 0; v-- {
-		for _, operand := range prep.operands[v] {
-			prep.isRead[operand] = prep.isRead[operand] || prep.isRead[v]
-		}
-	}
-}
-
-// mixedOperands are the operands of an operation before their conversion from a narrow dtype.
-type mixedOperands struct {
-	dtype  tensor.DType // Invalid if the operands are not narrow
-	values []expr.Value
-}
-
-// narrowOperands returns the operands of an instruction before their conversion to its dtype, if there is a loop for
-// operands of the narrow dtype. A constant operand must be a number of the narrow dtype; the narrow constant is
-// appended to the code.
-func (prep *preparer) narrowOperands(inst expr.Inst) (narrowed mixedOperands) {
-	wideOperands := inst.Operands()
-	if len(wideOperands) != 2 {
-		return narrowed
-	}
-	for _, operand := range wideOperands {
-		if producer := prep.code.Insts[operand]; producer.Op == expr.Convert {
-			narrowed.dtype = prep.code.Insts[producer.A].DType
-		}
-	}
-	if mixedLoops[mixedOp{inst.Op, narrowed.dtype, inst.DType, narrowed.dtype}] == nil {
-		return mixedOperands{}
-	}
-	for _, operand := range wideOperands {
-		producer := prep.code.Insts[operand]
-		narrowBits, isExact := uint64(0), false
-		switch producer.Op {
-		case expr.Convert:
-			operand, isExact = producer.A, prep.code.Insts[producer.A].DType == narrowed.dtype
-		case expr.Const:
-			narrowBits, isExact = narrowConstant(producer.Imm, inst.DType, narrowed.dtype)
-			operand = expr.Value(len(prep.code.Insts))
-		}
-		if !isExact {
-			return mixedOperands{}
-		}
-		if producer.Op == expr.Const {
-			prep.code.Insts = append(prep.code.Insts, expr.Inst{Op: expr.Const, DType: narrowed.dtype, A: expr.None,
-				B: expr.None, C: expr.None, Imm: narrowBits})
-		}
-		narrowed.values = append(narrowed.values, operand)
-	}
-	return narrowed
-}
-
-// complexOperands is for an And or Or that combines the comparisons of the real and the imaginary parts of two
-// complex64 numbers. It returns the comparison of the complex numbers, Eq or Ne, and its operands. These are loads of
-// the real parts, which the imaginary parts follow in memory, and constants. The constants are appended to the code. It
-// returns no operands for other instructions.
-func (prep *preparer) complexOperands(inst expr.Inst) (op expr.Op, operands []expr.Value) {
-	switch {
-	case inst.Op == expr.And && inst.DType == tensor.Bool:
-		op = expr.Eq
-	case inst.Op == expr.Or && inst.DType == tensor.Bool:
-		op = expr.Ne
-	default:
-		return op, nil
-	}
-	parts := [2]expr.Inst{prep.code.Insts[inst.A], prep.code.Insts[inst.B]}
-	if parts[0].Op != op || parts[1].Op != op {
-		return op, nil
-	}
-	for k, re := range parts[0].Operands() {
-		number := prep.complexNumber(re, parts[1].Operands()[k])
-		if number == expr.None {
-			return op, nil
-		}
-		operands = append(operands, number)
-	}
-	return op, operands
-}
-
-// zeroTest returns the loop that compares an operand with the constant 0, and the operand. op is Eq or Ne. zeroTest
-// returns nil for other operands and dtypes.
-func (prep *preparer) zeroTest(op expr.Op, dtype tensor.DType, operands []expr.Value) (loop, []expr.Value) {
-	for k, operand := range operands {
-		if inst := prep.code.Insts[operand]; inst.Op == expr.Const && isZero(dtype, inst.Imm) {
-			return zeroTests[zeroTestOp{op, dtype}], []expr.Value{operands[1-k]}
-		}
-	}
-	return nil, nil
-}
-
-// narrowConstant converts a number to a narrower dtype, and reports whether this loses no bits.
-func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, isExact bool) {
-	back := uint64(0)
-	tensor.Converter(narrow, wide)(unsafe.Pointer(&bits), unsafe.Pointer(&wideBits), 0, 0, 1)
-	tensor.Converter(wide, narrow)(unsafe.Pointer(&back), unsafe.Pointer(&bits), 0, 0, 1)
-	return bits, back == wideBits
 }

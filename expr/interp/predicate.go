@@ -9,7 +9,16 @@ import (
 
 // A predicated range has the instructions whose values only one side of a selection needs. These instructions run
 // directly before the selection. They are skipped in a block of elements whose mask never selects that side. preparer
-// (prepare.go) makes the steps of a loop from instructions, and a step for each mask test.
+// (prepare.go) makes the steps of a loop from instructions, and a step for each mask test. For example, the steps of
+// where(x > 0, log(x), sin(x) * 2) are:
+//
+//	m = x > 0
+//	if no element of m is true, skip 1 step       range of 1 instruction, maskBit true
+//	    a = log(x)
+//	if no element of m is false, skip 2 steps     range of 2 instructions, maskBit false
+//	    b = sin(x)
+//	    c = b * 2
+//	y = select(m, a, c)
 
 // predicatedRange is a range of instructions, first to end-1, that are needed only for elements whose mask equals
 // maskBit.
@@ -22,23 +31,6 @@ type predicatedRange struct {
 // minRangeWork is the minimum work of a predicated range, in additions. It corresponds to the cost of the range: an
 // additional loop for the mask, and a test.
 const minRangeWork = 6
-
-// branch is a candidate for a predicated range: one side of a selection.
-type branch struct {
-	parent  int          // the branch that contains the selection
-	depth   int          // number of enclosing branches
-	maskBit bool         // the mask bit of the elements that take this side
-	work    int          // time per element in additions, inner branches included
-	values  []expr.Value // the values that only this branch needs
-}
-
-// branchFinder finds the branch in which each value is needed. Branch 0 is unconditional.
-type branchFinder struct {
-	code     *expr.Code
-	branches []branch
-	branchOf []int    // indexed by value: its branch, or -1 if the value is not needed
-	sides    [][2]int // indexed by value: the branches of the two sides of a selection; 0 for other instructions
-}
 
 // orderByPredicate reorders the code so that the instructions of each predicated range are adjacent, and removes dead
 // instructions. It returns the new code, the new value of each old value, and the ranges. An outer range precedes its
@@ -60,6 +52,23 @@ func orderByPredicate(code *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Va
 		finder.markOperands(expr.Value(v))
 	}
 	return finder.buildOrdered()
+}
+
+// branchFinder finds the branch in which each value is needed. Branch 0 is unconditional.
+type branchFinder struct {
+	code     *expr.Code
+	branches []branch
+	branchOf []int    // indexed by value: its branch, or -1 if the value is not needed
+	sides    [][2]int // indexed by value: the branches of the two sides of a selection; 0 for other instructions
+}
+
+// branch is a candidate for a predicated range: one side of a selection.
+type branch struct {
+	parent  int          // the branch that contains the selection
+	depth   int          // number of enclosing branches
+	maskBit bool         // the mask bit of the elements that take this side
+	work    int          // time per element in additions, inner branches included
+	values  []expr.Value // the values that only this branch needs
 }
 
 // markNeeded records that a value is needed in a branch, and moves the value to the innermost common parent of all its
@@ -147,44 +156,20 @@ func (finder *branchFinder) buildOrdered() (*expr.Code, []expr.Value, []predicat
 			}
 		}
 	}
-	code := &expr.Code{In: finder.code.In, Funcs: finder.code.Funcs}
-	newValue := make([]expr.Value, len(finder.code.Insts))
-	for v := range newValue {
-		newValue[v] = expr.None
+	builder := orderedBuilder{branchFinder: finder, rangeBranch: rangeBranch,
+		ordered:  &expr.Code{In: finder.code.In, Funcs: finder.code.Funcs},
+		newValue: make([]expr.Value, len(finder.code.Insts))}
+	for v := range builder.newValue {
+		builder.newValue[v] = expr.None
 	}
-	var ranges []predicatedRange
-	var emit func(branchIndex int) // appends the instructions of a branch to code
-	emit = func(branchIndex int) {
-		for _, v := range finder.branches[branchIndex].values {
-			inst := finder.code.Insts[v]
-			for _, side := range finder.sides[v] {
-				if side > 0 && rangeBranch[side] == side && (v == 0 || finder.sides[v-1] != finder.sides[v]) {
-					rangeIndex := len(ranges)
-					ranges = append(ranges, predicatedRange{first: expr.Value(len(code.Insts)), mask: newValue[inst.A],
-						maskBit: finder.branches[side].maskBit})
-					emit(side)
-					ranges[rangeIndex].end = expr.Value(len(code.Insts))
-				}
-			}
-			if inst.Op != expr.Load {
-				for _, operand := range []*expr.Value{&inst.A, &inst.B, &inst.C} {
-					if *operand != expr.None {
-						*operand = newValue[*operand]
-					}
-				}
-			}
-			newValue[v] = expr.Value(len(code.Insts))
-			code.Insts = append(code.Insts, inst)
-		}
-	}
-	emit(0)
+	builder.emitBranch(0)
 	for _, output := range finder.code.Out {
-		if output.Re = newValue[output.Re]; output.Im != expr.None {
-			output.Im = newValue[output.Im]
+		if output.Re = builder.newValue[output.Re]; output.Im != expr.None {
+			output.Im = builder.newValue[output.Im]
 		}
-		code.Out = append(code.Out, output)
+		builder.ordered.Out = append(builder.ordered.Out, output)
 	}
-	return code, newValue, ranges
+	return builder.ordered, builder.newValue, builder.ranges
 }
 
 // rangeBranches returns, for each branch, the branch whose predicated range has its instructions. This is the branch
@@ -201,6 +186,48 @@ func (finder *branchFinder) rangeBranches() []int {
 		}
 	}
 	return rangeBranch
+}
+
+// orderedBuilder builds the new code from the branches that a branchFinder found.
+type orderedBuilder struct {
+	*branchFinder
+	rangeBranch []int             // the result of rangeBranches
+	ordered     *expr.Code        // the new code
+	newValue    []expr.Value      // indexed by value of the old code: its value in the new code
+	ranges      []predicatedRange // the predicated ranges of the new code
+}
+
+// emitBranch appends the instructions of a branch to the new code. The predicated ranges of a selection precede it.
+func (builder *orderedBuilder) emitBranch(branchIndex int) {
+	for _, v := range builder.branches[branchIndex].values {
+		inst := builder.code.Insts[v]
+		for _, side := range builder.sides[v] {
+			isRange := side > 0 && builder.rangeBranch[side] == side
+			isEmitted := v > 0 && builder.sides[v-1] == builder.sides[v] // before the first selection of a pair
+			if isRange && !isEmitted {
+				builder.emitRange(side, builder.newValue[inst.A])
+			}
+		}
+		if inst.Op != expr.Load {
+			for _, operand := range []*expr.Value{&inst.A, &inst.B, &inst.C} {
+				if *operand != expr.None {
+					*operand = builder.newValue[*operand]
+				}
+			}
+		}
+		builder.newValue[v] = expr.Value(len(builder.ordered.Insts))
+		builder.ordered.Insts = append(builder.ordered.Insts, inst)
+	}
+}
+
+// emitRange appends the instructions of a branch to the new code as a predicated range. mask is a value of the new
+// code.
+func (builder *orderedBuilder) emitRange(branchIndex int, mask expr.Value) {
+	rangeIndex := len(builder.ranges) // inner ranges follow
+	builder.ranges = append(builder.ranges, predicatedRange{first: expr.Value(len(builder.ordered.Insts)), mask: mask,
+		maskBit: builder.branches[branchIndex].maskBit})
+	builder.emitBranch(branchIndex)
+	builder.ranges[rangeIndex].end = expr.Value(len(builder.ordered.Insts))
 }
 
 // openPredicates adds the mask tests of the predicated ranges that begin with instruction v.

@@ -23,7 +23,14 @@ const blockWords = (blockBytes + 192) / 8
 // Runner is an [expr.Loop] that is prepared to run in Go. It is immutable and safe for concurrent use.
 //
 // The slots of a Runner are addresses: outputs, operands, accumulators of folds, cells, and temporary blocks. A cell is
-// a number: a constant, or a value that is constant within a row. Each instruction has a cell.
+// a number: a constant, or a value that is constant within a row. Each instruction has a cell. For example, let y0 be
+// (x0 + 1) / sqrt(x1), where x1 has one element for each row:
+//
+//	v0 = load x0   v1 = load x1   v2 = const 1   v3 = v0 + v2   v4 = sqrt v1   v5 = v3 / v4
+//
+//	slots:       0: y0;  1 and 2: x0 and x1;  3 to 8: the cells of v0 to v5;  9: a block
+//	rowSteps:    cell of v4 = sqrt(x1)
+//	blockSteps:  block = x0 + cell of v2;  y0 = block / cell of v4
 type Runner struct {
 	elementSize  []int      // for each output, then for each operand: size of an element in bytes
 	isScalar     []bool     // in the same order: whether it is an operand with one element for each row
@@ -57,6 +64,41 @@ type rowTotal struct {
 	combine func(dst, acc unsafe.Pointer, n int) // combines the accumulators
 }
 
+// New prepares a loop. It returns an error if the loop is invalid.
+func New(loop *expr.Loop) (*Runner, error) {
+	if err := loop.Check(); err != nil {
+		return nil, err
+	}
+	runner := &Runner{foldCount: len(loop.Folds), isScalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
+	for _, output := range loop.Code.Out {
+		runner.elementSize = append(runner.elementSize, output.DType.Size())
+	}
+	for _, dtype := range loop.Code.In {
+		runner.elementSize = append(runner.elementSize, dtype.Size())
+	}
+	prep, err := newPreparer(runner, loop)
+	if err != nil {
+		return nil, fmt.Errorf("expr: %w", err)
+	}
+	for v := range prep.code.Insts {
+		prep.openPredicates(expr.Value(v))
+		prep.addInst(expr.Value(v))
+		prep.closePredicates(expr.Value(v))
+	}
+	prep.addStores()
+	runner.blockLen = blockBytes / prep.widestSize()
+	if loop.CombinesLanes {
+		for i, fold := range loop.Folds {
+			dtype := loop.DType(i)
+			runner.rowTotals = append(runner.rowTotals, rowTotal{dtype.Size(), expr.Neutral(fold.Op, dtype),
+				Combine(fold.Op, dtype)})
+		}
+	}
+	runner.tabulate(loop) // replaces the steps by a table of results, if all operands are bytes or bools
+	runner.scratch.New = func() any { return runner.NewScratch() }
+	return runner, nil
+}
+
 // preparer prepares a Runner. Slices with an entry for each value are indexed by values of code.
 type preparer struct {
 	*Runner
@@ -82,47 +124,6 @@ type openRange struct {
 	step         int // index of its mask test in blockSteps
 }
 
-// New prepares a loop. It returns an error if the loop is invalid.
-func New(loop *expr.Loop) (*Runner, error) {
-	if err := loop.Check(); err != nil {
-		return nil, err
-	}
-	runner := &Runner{foldCount: len(loop.Folds), isScalar: append(make([]bool, len(loop.Code.Out)), loop.Uniform...)}
-	for _, output := range loop.Code.Out {
-		runner.elementSize = append(runner.elementSize, output.DType.Size())
-	}
-	for _, dtype := range loop.Code.In {
-		runner.elementSize = append(runner.elementSize, dtype.Size())
-	}
-	prep, err := newPreparer(runner, loop)
-	if err != nil {
-		return nil, fmt.Errorf("expr: %w", err)
-	}
-	for v := range prep.code.Insts {
-		prep.openPredicates(expr.Value(v))
-		prep.addInst(expr.Value(v))
-		prep.closePredicates(expr.Value(v))
-	}
-	prep.addStores()
-	widestSize := 1
-	for v, inst := range prep.code.Insts {
-		if prep.isRead[v] {
-			widestSize = max(widestSize, inst.DType.Size())
-		}
-	}
-	runner.blockLen = blockBytes / widestSize
-	if loop.CombinesLanes {
-		for i, fold := range loop.Folds {
-			dtype := loop.DType(i)
-			runner.rowTotals = append(runner.rowTotals, rowTotal{dtype.Size(), expr.Neutral(fold.Op, dtype),
-				Combine(fold.Op, dtype)})
-		}
-	}
-	runner.tabulate(loop) // replaces the steps by a table of results, if all operands are bytes or bools
-	runner.scratch.New = func() any { return runner.NewScratch() }
-	return runner, nil
-}
-
 // newPreparer simplifies the code of the loop, orders predicated ranges, joins conversions, and finds uniform values
 // and last readers.
 func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
@@ -141,6 +142,12 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 	if err := prep.joinConversions(); err != nil {
 		return nil, err
 	}
+	prep.findUniform()
+	return prep, nil
+}
+
+// findUniform sets the cells of constants, and finds uniform values and last readers.
+func (prep *preparer) findUniform() {
 	instCount := len(prep.code.Insts)
 	prep.initialCells, prep.uniform = make([]uint64, instCount), make([]bool, instCount)
 	prep.places, prep.lastReader = make([]place, instCount), make([]int, instCount)
@@ -152,7 +159,7 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 			prep.places[v] = place{prep.cellSlot(expr.Value(v)), 0, 0}
 			prep.initialCells[v] = repeatBits(inst.Imm, inst.DType.Size())
 		}
-		prep.uniform[v] = inst.Op != expr.Load || loop.Uniform[inst.A]
+		prep.uniform[v] = inst.Op != expr.Load || prep.loop.Uniform[inst.A]
 		prep.lastReader[v] = v
 		if !prep.isRead[v] {
 			continue
@@ -166,7 +173,6 @@ func newPreparer(runner *Runner, loop *expr.Loop) (*preparer, error) {
 		}
 	}
 	prep.eachOutput(func(v expr.Value, _ place) { prep.lastReader[v] = instCount })
-	return prep, nil
 }
 
 // eachOutput calls visit for each stored value and the place where it is stored. The parts of a complex number are two
@@ -181,13 +187,6 @@ func (prep *preparer) eachOutput(visit func(v expr.Value, to place)) {
 			visit(output.Im, place{slot, output.DType.Size() / 2, output.DType.Size()})
 		}
 	}
-}
-
-// operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell.
-func (prep *preparer) operandSlot(operand expr.Value) int { return len(prep.code.Out) + int(operand) }
-func (prep *preparer) foldSlot(fold int) int              { return len(prep.elementSize) + fold }
-func (prep *preparer) cellSlot(v expr.Value) int {
-	return prep.foldSlot(prep.Runner.foldCount) + int(v)
 }
 
 // addInst adds the step of an instruction, and sets the place of its value.
@@ -301,6 +300,24 @@ func (prep *preparer) addStores() {
 			prep.blockSteps = append(prep.blockSteps[:len(prep.blockSteps)-2], joined)
 		}
 	})
+}
+
+// widestSize returns the size in bytes of the widest elements that a step reads or computes.
+func (prep *preparer) widestSize() int {
+	size := 1
+	for v, inst := range prep.code.Insts {
+		if prep.isRead[v] {
+			size = max(size, inst.DType.Size())
+		}
+	}
+	return size
+}
+
+// operandSlot, foldSlot and cellSlot return the slots of an operand, of the accumulators of a fold, and of a cell.
+func (prep *preparer) operandSlot(operand expr.Value) int { return len(prep.code.Out) + int(operand) }
+func (prep *preparer) foldSlot(fold int) int              { return len(prep.elementSize) + fold }
+func (prep *preparer) cellSlot(v expr.Value) int {
+	return prep.foldSlot(prep.Runner.foldCount) + int(v)
 }
 
 // repeatBits repeats the low bytes of a number, of the given size, in all 8 bytes.

@@ -10,12 +10,55 @@ import (
 
 // Sums and differences of products are single loops: a*b + c*d is a part of a complex product, and a + b*c an
 // interpolation. Each product is rounded. A single loop takes two thirds of the time of separate loops.
+//
+// joinProducts finds such an instruction and its products. For v3 = v1 - v2 with v1 = a * b and v2 = c * d, it returns
+// the loop of a*b + sign * c*d with sign -1, and the operands a, b, c and d. productSums has the loops.
 
 // sumLoops makes the loops of the sums of products of one [mixedOp] of Add: an addition with the dtypes of its
 // operands, computation and result. The signs are 1 or -1.
 type sumLoops struct {
 	ofProducts  func(sign int) loop              // a*b + sign * c*d; nil for integers: only one product is joined
 	withProduct func(sign, productSign int) loop // sign*a + productSign * b*c; may return nil
+}
+
+// joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
+// that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
+// such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion
+// to the dtype of the operation.
+func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
+	[]expr.Value) {
+	inst, sign := prep.code.Insts[v], 1
+	switch inst.Op {
+	case expr.Add:
+	case expr.Sub:
+		sign = -1
+	default:
+		return nil, nil
+	}
+	isProduct := func(operand expr.Value) bool {
+		return prep.code.Insts[operand].Op == expr.Mul && readers[operand] == 1
+	}
+	from, first, second := inst.DType, prep.code.Insts[inst.A].Operands(), prep.code.Insts[inst.B].Operands()
+	// A product of narrow operands is joined only with a product of operands of the same narrow dtype.
+	narrowFirst, narrowSecond := narrow[inst.A], narrow[inst.B]
+	isFirstProduct, isSecondProduct := isProduct(inst.A), isProduct(inst.B)
+	if isFirstProduct && isSecondProduct && narrowFirst.dtype == narrowSecond.dtype && narrowFirst.values != nil {
+		from, first, second = narrowFirst.dtype, narrowFirst.values, narrowSecond.values
+	} else {
+		isFirstProduct = isFirstProduct && narrowFirst.values == nil
+		isSecondProduct = isSecondProduct && narrowSecond.values == nil
+	}
+	loops, hasLoops := productSums[mixedOp{op: expr.Add, from: from, in: inst.DType, to: to}]
+	switch {
+	case !hasLoops: // no sum with these dtypes
+	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
+		return loops.ofProducts(sign), slices.Concat(first, second)
+	case isSecondProduct: // before isFirstProduct: integers have no loop of a product minus a number
+		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, second...)
+	case isFirstProduct:
+		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)
+	}
+	return nil, nil
 }
 
 var productSums = func() map[mixedOp]sumLoops {
@@ -128,43 +171,4 @@ func integerSumWithProduct[T integer](sign, productSign int) loop {
 			c.offset += c.stride
 		}
 	}
-}
-
-// joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
-// that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
-// such loop. readers and narrow are indexed by value: the number of readers, and the operands before their conversion
-// to the dtype of the operation.
-func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []mixedOperands) (loop,
-	[]expr.Value) {
-	inst, sign := prep.code.Insts[v], 1
-	switch inst.Op {
-	case expr.Add:
-	case expr.Sub:
-		sign = -1
-	default:
-		return nil, nil
-	}
-	isProduct := func(operand expr.Value) bool {
-		return prep.code.Insts[operand].Op == expr.Mul && readers[operand] == 1
-	}
-	from, first, second := inst.DType, prep.code.Insts[inst.A].Operands(), prep.code.Insts[inst.B].Operands()
-	narrowFirst, narrowSecond := narrow[inst.A], narrow[inst.B]
-	isFirstProduct, isSecondProduct := isProduct(inst.A), isProduct(inst.B)
-	if isFirstProduct && isSecondProduct && narrowFirst.dtype == narrowSecond.dtype && narrowFirst.values != nil {
-		from, first, second = narrowFirst.dtype, narrowFirst.values, narrowSecond.values
-	} else {
-		isFirstProduct = isFirstProduct && narrowFirst.values == nil
-		isSecondProduct = isSecondProduct && narrowSecond.values == nil
-	}
-	loops, hasLoops := productSums[mixedOp{expr.Add, from, inst.DType, to}]
-	switch {
-	case !hasLoops:
-	case isFirstProduct && isSecondProduct && loops.ofProducts != nil:
-		return loops.ofProducts(sign), slices.Concat(first, second)
-	case isSecondProduct: // before isFirstProduct: integers have no loop of a product minus a number
-		return loops.withProduct(1, sign), append([]expr.Value{inst.A}, second...)
-	case isFirstProduct:
-		return loops.withProduct(sign, 1), append([]expr.Value{inst.B}, first...)
-	}
-	return nil, nil
 }

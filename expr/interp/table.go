@@ -22,7 +22,49 @@ type word interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
-// loopTable has the loops of operations by the dtype of the operands.
+// loopFor returns the loop of an instruction, or nil if there is no loop for it. Most loops are in the table. The other
+// operations copy bits, or have loops that depend on more than the operation and the dtype of the operands.
+func loopFor(code *expr.Code, inst expr.Inst) loop {
+	dtype := inst.DType
+	switch inst.Op {
+	case expr.Load, expr.Bits:
+		return moves[sizeIndex(dtype.Size())]
+	case expr.Select:
+		return selects[sizeIndex(dtype.Size())]
+	case expr.Convert:
+		if code.Insts[inst.A].DType == tensor.Bool && dtype.Size() == 1 {
+			return moves[0]
+		}
+		convert := tensor.Converter(dtype, code.Insts[inst.A].DType)
+		return func(o operands) {
+			convert(unsafe.Add(o.dst.ptr, o.dst.offset), unsafe.Add(o.a.ptr, o.a.offset), o.dst.stride, o.a.stride, o.n)
+		}
+	case expr.Lookup:
+		entries := &elementary.Tables[inst.Imm]
+		return func(o operands) { each1(&o, func(x uint32) float32 { return entries[x&31] }) }
+	case expr.Call:
+		if dtype == tensor.Float32 {
+			return callOf[float32](code.Funcs[inst.Imm])
+		}
+		return callOf[float64](code.Funcs[inst.Imm])
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		dtype = code.Insts[inst.A].DType
+	case expr.And, expr.Or, expr.Xor:
+		isConstA, isConstB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
+		if elements := table[inst.Op][dtype]; elements != nil && dtype.Size() < 8 && (isConstA || isConstB) {
+			return inWords(elements, table[inst.Op][tensor.Uint64], dtype.Size(), isConstA, isConstB)
+		}
+	}
+	return table[inst.Op][dtype]
+}
+
+// callOf returns the loop of an [expr.Func].
+func callOf[T float](f *expr.Func) loop {
+	narrowed := func(x, y, z T) T { return T(f.F(float64(x), float64(y), float64(z))) }
+	return func(o operands) { each3(&o, narrowed) }
+}
+
+// loopTable has the loops of operations, indexed by operation and by dtype of the operands.
 type loopTable [expr.Scan + 1][tensor.Complex64 + 1]loop
 
 // table has the loops of all operations, except of the operations for which loopFor makes a loop. The functions each1,
@@ -100,6 +142,14 @@ func setIntegers[T, W integer](t *loopTable, dtype tensor.DType) {
 	}
 }
 
+// quotient returns x / y. A quotient by 0 is unspecified; it is 0 here.
+func quotient[W integer](x, y W) W {
+	if y == 0 {
+		return 0
+	}
+	return x / y
+}
+
 // setFloats sets the operations of float32 or float64. U is the integer type with the size of T. Bits are selected as
 // integers, by conditional moves; Go selects floats by branches, which would be unpredictable.
 func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
@@ -125,69 +175,6 @@ func setFloats[T float, U word](t *loopTable, dtype tensor.DType) {
 	}
 }
 
-// zeroTestOp is a comparison with the constant 0: Eq or Ne, of numbers of a dtype.
-type zeroTestOp struct {
-	op    expr.Op
-	dtype tensor.DType
-}
-
-// zeroTests has the comparisons of floats and complex numbers with 0 as comparisons of their bits without signs. A
-// comparison of floats takes twice the time, because it must also consider NaN.
-var zeroTests = map[zeroTestOp]loop{
-	{expr.Eq, tensor.Float32}:   func(o operands) { each1(&o, func(x uint32) bool { return x<<1 == 0 }) },
-	{expr.Ne, tensor.Float32}:   func(o operands) { each1(&o, func(x uint32) bool { return x<<1 != 0 }) },
-	{expr.Eq, tensor.Float64}:   func(o operands) { each1(&o, func(x uint64) bool { return x<<1 == 0 }) },
-	{expr.Ne, tensor.Float64}:   func(o operands) { each1(&o, func(x uint64) bool { return x<<1 != 0 }) },
-	{expr.Eq, tensor.Complex64}: func(o operands) { each1(&o, func(x uint64) bool { return x&^complexSigns == 0 }) },
-	{expr.Ne, tensor.Complex64}: func(o operands) { each1(&o, func(x uint64) bool { return x&^complexSigns != 0 }) },
-}
-
-// complexSigns has the sign bits of the two parts of a complex64 number.
-const complexSigns = 1<<63 | 1<<31
-
-// isZero reports whether a constant of dtype float32, float64 or complex64 is 0 or -0.
-func isZero(dtype tensor.DType, bits uint64) bool {
-	switch dtype {
-	case tensor.Float32:
-		return uint32(bits)<<1 == 0
-	case tensor.Float64:
-		return bits<<1 == 0
-	}
-	return dtype == tensor.Complex64 && bits&^complexSigns == 0
-}
-
-// inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
-// uint64, by the loop uint64s, and other or remaining elements by the loop elements. isConstA and isConstB report
-// whether an operand is a constant, which is stored as 8 bytes that repeat its bits.
-func inWords(elements, uint64s loop, size int, isConstA, isConstB bool) loop {
-	return func(o operands) {
-		words := o.n * size / 8
-		isContiguousA, isContiguousB := o.a.stride == size, o.b.stride == size
-		if words > 0 && (isContiguousA || isConstA) && (isContiguousB || isConstB) &&
-			(uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 &&
-			(o.a.offset|o.b.offset)%8 == 0 {
-			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, o.a.stride / size * 8},
-				b: operand{o.b.ptr, o.b.offset, o.b.stride / size * 8}, n: words})
-			done := 8 * words / size // elements
-			if o.n -= done; o.n == 0 {
-				return
-			}
-			o.dst.ptr = unsafe.Add(o.dst.ptr, 8*words)
-			o.a.offset += done * o.a.stride
-			o.b.offset += done * o.b.stride
-		}
-		elements(o)
-	}
-}
-
-// oneIf returns 1 if the condition is true, else 0, without a branch.
-func oneIf(condition bool) (one uint8) {
-	if condition {
-		one = 1
-	}
-	return one
-}
-
 // firstIf returns the bits of x if the condition is true or x is NaN, else the bits of y.
 func firstIf[U word, T float](condition bool, x, y T) U {
 	xBits, resultBits := *(*U)(unsafe.Pointer(&x)), *(*U)(unsafe.Pointer(&y))
@@ -200,12 +187,12 @@ func firstIf[U word, T float](condition bool, x, y T) U {
 	return resultBits
 }
 
-// quotient returns x / y. A quotient by 0 is unspecified; it is 0 here.
-func quotient[W integer](x, y W) W {
-	if y == 0 {
-		return 0
+// oneIf returns 1 if the condition is true, else 0, without a branch.
+func oneIf(condition bool) (one uint8) {
+	if condition {
+		one = 1
 	}
-	return x / y
+	return one
 }
 
 // float32ModLoop computes math.Mod of float32, but several times faster for quotients below 2^29. The product of such a
@@ -245,43 +232,56 @@ func fma32(a, b, c float32) float32 {
 	return float32(sum)
 }
 
-// loopFor returns the loop of an instruction, or nil if there is no loop for it.
-func loopFor(code *expr.Code, inst expr.Inst) loop {
-	dtype := inst.DType
-	switch inst.Op {
-	case expr.Load, expr.Bits:
-		return moves[sizeIndex(dtype.Size())]
-	case expr.Select:
-		return selects[sizeIndex(dtype.Size())]
-	case expr.Convert:
-		if code.Insts[inst.A].DType == tensor.Bool && dtype.Size() == 1 {
-			return moves[0]
+// inWords returns the loop of a bitwise operation on elements of the given size. It processes contiguous elements as
+// uint64, by the loop uint64s, and other or remaining elements by the loop elements. isConstA and isConstB report
+// whether an operand is a constant, which is stored as 8 bytes that repeat its bits.
+func inWords(elements, uint64s loop, size int, isConstA, isConstB bool) loop {
+	return func(o operands) {
+		words := o.n * size / 8
+		hasWordsA, hasWordsB := o.a.stride == size || isConstA, o.b.stride == size || isConstB
+		isAligned := (uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 && (o.a.offset|o.b.offset)%8 == 0
+		if words > 0 && hasWordsA && hasWordsB && isAligned {
+			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, o.a.stride / size * 8},
+				b: operand{o.b.ptr, o.b.offset, o.b.stride / size * 8}, n: words})
+			done := 8 * words / size // elements
+			if o.n -= done; o.n == 0 {
+				return
+			}
+			o.dst.ptr = unsafe.Add(o.dst.ptr, 8*words)
+			o.a.offset += done * o.a.stride
+			o.b.offset += done * o.b.stride
 		}
-		convert := tensor.Converter(dtype, code.Insts[inst.A].DType)
-		return func(o operands) {
-			convert(unsafe.Add(o.dst.ptr, o.dst.offset), unsafe.Add(o.a.ptr, o.a.offset), o.dst.stride, o.a.stride, o.n)
-		}
-	case expr.Lookup:
-		entries := &elementary.Tables[inst.Imm]
-		return func(o operands) { each1(&o, func(x uint32) float32 { return entries[x&31] }) }
-	case expr.Call:
-		if dtype == tensor.Float32 {
-			return callOf[float32](code.Funcs[inst.Imm])
-		}
-		return callOf[float64](code.Funcs[inst.Imm])
-	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		dtype = code.Insts[inst.A].DType
-	case expr.And, expr.Or, expr.Xor:
-		isConstA, isConstB := code.Insts[inst.A].Op == expr.Const, code.Insts[inst.B].Op == expr.Const
-		if elements := table[inst.Op][dtype]; elements != nil && dtype.Size() < 8 && (isConstA || isConstB) {
-			return inWords(elements, table[inst.Op][tensor.Uint64], dtype.Size(), isConstA, isConstB)
-		}
+		elements(o)
 	}
-	return table[inst.Op][dtype]
 }
 
-// callOf returns the loop of an [expr.Func].
-func callOf[T float](f *expr.Func) loop {
-	narrowed := func(x, y, z T) T { return T(f.F(float64(x), float64(y), float64(z))) }
-	return func(o operands) { each3(&o, narrowed) }
+// zeroTestOp is a comparison with the constant 0: Eq or Ne, of numbers of a dtype.
+type zeroTestOp struct {
+	op    expr.Op
+	dtype tensor.DType
+}
+
+// zeroTests has the comparisons of floats and complex numbers with 0 as comparisons of their bits without signs. A
+// comparison of floats takes twice the time, because it must also consider NaN.
+var zeroTests = map[zeroTestOp]loop{
+	{expr.Eq, tensor.Float32}:   func(o operands) { each1(&o, func(x uint32) bool { return x<<1 == 0 }) },
+	{expr.Ne, tensor.Float32}:   func(o operands) { each1(&o, func(x uint32) bool { return x<<1 != 0 }) },
+	{expr.Eq, tensor.Float64}:   func(o operands) { each1(&o, func(x uint64) bool { return x<<1 == 0 }) },
+	{expr.Ne, tensor.Float64}:   func(o operands) { each1(&o, func(x uint64) bool { return x<<1 != 0 }) },
+	{expr.Eq, tensor.Complex64}: func(o operands) { each1(&o, func(x uint64) bool { return x&^complexSigns == 0 }) },
+	{expr.Ne, tensor.Complex64}: func(o operands) { each1(&o, func(x uint64) bool { return x&^complexSigns != 0 }) },
+}
+
+// complexSigns has the sign bits of the two parts of a complex64 number.
+const complexSigns = 1<<63 | 1<<31
+
+// isZero reports whether a constant of dtype float32, float64 or complex64 is 0 or -0.
+func isZero(dtype tensor.DType, bits uint64) bool {
+	switch dtype {
+	case tensor.Float32:
+		return uint32(bits)<<1 == 0
+	case tensor.Float64:
+		return bits<<1 == 0
+	}
+	return dtype == tensor.Complex64 && bits&^complexSigns == 0
 }

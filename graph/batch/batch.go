@@ -36,17 +36,18 @@ type Proof struct {
 
 // rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
 // rows. A row has k = Shape[dim] / (blocks*Rows) slices in each block. In block b, row r has the indices from (b*Rows +
-// r)*k up to but not including (b*Rows + r + 1)*k.
+// r)*k up to but not including (b*Rows + r + 1)*k. For example, with 3 rows, a dimension of size 12 and 2 blocks, k is
+// 2:
+//
+//	index   0  1  2  3  4  5    6  7  8  9 10 11
+//	row     0  0  1  1  2  2    0  0  1  1  2  2
+//	block   0  0  0  0  0  0    1  1  1  1  1  1
+//
+// A reshape of [2, 3, 2] with the rows in dimension 1 to [12] gives this place.
 type rowPlace struct{ dim, blocks int }
 
 // noRows is the place of values that do not depend on the rows.
 var noRows = rowPlace{graph.Whole, 1}
-
-// choice is a node whose result has several possible places.
-type choice struct {
-	node   int        // index in the list of nodes
-	places []rowPlace // not yet tried
-}
 
 // operand is an operand of a node.
 type operand struct {
@@ -54,32 +55,10 @@ type operand struct {
 	index int
 }
 
-// Dim returns the dimension of the rows of a value, or [graph.Whole] for a value that does not depend on the rows.
-func (p *Proof) Dim(v *graph.Value) int {
-	if p == nil {
-		return graph.Whole
-	}
-	return p.placeOf(v).dim
-}
-
-// placeOf returns the place of the rows of a value, or noRows.
-func (p *Proof) placeOf(v *graph.Value) rowPlace {
-	if place, ok := p.places[v]; ok {
-		return place
-	}
-	return noRows
-}
-
-// Outputs returns the dimension of the rows of each output, in order.
-func (p *Proof) Outputs() []int {
-	if p == nil || p.graph == nil {
-		return nil
-	}
-	dims := make([]int, len(p.graph.Outputs))
-	for i, output := range p.graph.Outputs {
-		dims[i] = p.Dim(output.Value)
-	}
-	return dims
+// choice is a node whose result has several possible places.
+type choice struct {
+	node   int        // index in the list of nodes
+	places []rowPlace // not yet tried
 }
 
 // Follow proves that the rows of a graph are independent. inputs has the names of the inputs that have rows. It maps
@@ -116,9 +95,33 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return proof, nil
 }
 
-// maxRetriesPerNode limits the backtracking of followAll, which follows each node again at most this number of times on
-// average.
-const maxRetriesPerNode = 64
+// Dim returns the dimension of the rows of a value, or [graph.Whole] for a value that does not depend on the rows.
+func (p *Proof) Dim(v *graph.Value) int {
+	if p == nil {
+		return graph.Whole
+	}
+	return p.placeOf(v).dim
+}
+
+// placeOf returns the place of the rows of a value, or noRows.
+func (p *Proof) placeOf(v *graph.Value) rowPlace {
+	if place, ok := p.places[v]; ok {
+		return place
+	}
+	return noRows
+}
+
+// Outputs returns the dimension of the rows of each output, in order.
+func (p *Proof) Outputs() []int {
+	if p == nil || p.graph == nil {
+		return nil
+	}
+	dims := make([]int, len(p.graph.Outputs))
+	for i, output := range p.graph.Outputs {
+		dims[i] = p.Dim(output.Value)
+	}
+	return dims
+}
 
 // followAll follows nodes in order. If the rows may be at several places after a reshape, followAll tries these places
 // in order. If the proof fails at a later node, it goes back to the reshape and tries the next place. If all fail, it
@@ -126,7 +129,7 @@ const maxRetriesPerNode = 64
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error
 	var culprit *graph.Node
-	retries, furthest := 0, -1
+	retries, furthest := 0, -1 // furthest is the index of the last node that any attempt reached
 	for i := 0; i <= len(nodes); i++ {
 		if err := p.graph.ContextErr(); err != nil {
 			return nil, err
@@ -146,19 +149,30 @@ func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 		if last < 0 {
 			return culprit, reason
 		}
-		// Return to the latest node with a choice, and continue after it with its next place.
-		choice := &p.choices[last]
-		if retries += i - choice.node; retries > maxRetriesPerNode*len(nodes) {
+		if retries += i - p.choices[last].node; retries > maxRetriesPerNode*len(nodes) {
 			return culprit, reason
 		}
-		p.forget(nodes[choice.node:min(i+1, len(nodes))])
-		i = choice.node
-		p.places[nodes[i].Out[0]] = choice.places[0]
-		if choice.places = choice.places[1:]; len(choice.places) == 0 {
-			p.choices = p.choices[:last]
-		}
+		i = p.backtrack(nodes, i)
 	}
 	return nil, nil
+}
+
+// maxRetriesPerNode limits the backtracking of followAll, which follows each node again at most this number of times on
+// average.
+const maxRetriesPerNode = 64
+
+// backtrack returns to the latest node with a choice, after a failure at node i. It sets the next place of this node's
+// result, and returns the index of the node. The caller continues with the next node.
+func (p *Proof) backtrack(nodes []*graph.Node, i int) int {
+	last := len(p.choices) - 1
+	latest := &p.choices[last]
+	node := latest.node
+	p.forget(nodes[node:min(i+1, len(nodes))])
+	p.places[nodes[node].Out[0]] = latest.places[0]
+	if latest.places = latest.places[1:]; len(latest.places) == 0 {
+		p.choices = p.choices[:last]
+	}
+	return node
 }
 
 // followAt follows node i, or checks the outputs if i is len(nodes). After a failure it returns the node that prevents
@@ -332,25 +346,10 @@ func (p *Proof) decompose(n *graph.Node) error {
 	partGraph := graph.New(p.graph.Name, p.graph.Op)
 	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},
 		repeatedOperands: map[operand]rowPlace{}}
-	copies := map[*graph.Value]*graph.Value{}
-	operands := make([]any, len(n.In))
-	for i, arg := range n.In {
-		switch {
-		case arg.Kind == graph.NumberArg:
-			operands[i] = arg.Number
-		case arg.Kind == graph.TensorArg:
-			if copies[arg.Value] == nil {
-				name := fmt.Sprint("operand", i)
-				if arg.Value.Const != nil {
-					copies[arg.Value] = partGraph.Constant(name, arg.Value.Const)
-				} else {
-					copies[arg.Value] = partGraph.InputMeta(name, arg.Meta())
-				}
-				if place := p.placeOf(arg.Value); place != noRows {
-					partProof.places[copies[arg.Value]] = place
-				}
-			}
-			operands[i] = copies[arg.Value]
+	operands, copies := copyOperands(n, partGraph)
+	for v, copied := range copies {
+		if place := p.placeOf(v); place != noRows {
+			partProof.places[copied] = place
 		}
 	}
 	results := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
@@ -361,7 +360,7 @@ func (p *Proof) decompose(n *graph.Node) error {
 	if err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
-	if i := unreadOperand(n, parts, copies, p); i >= 0 {
+	if i := p.unreadOperand(n, parts, copies); i >= 0 {
 		return fmt.Errorf("its parts do not read the elements of %q, which has rows", n.In[i].Value.Name)
 	}
 	if part, err := partProof.followAll(parts); err != nil {
@@ -378,9 +377,32 @@ func (p *Proof) decompose(n *graph.Node) error {
 	return nil
 }
 
+// copyOperands adds the operands of a node to the graph of its parts, as inputs and constants. copies maps each operand
+// to its copy.
+func copyOperands(n *graph.Node, partGraph *graph.Graph) (operands []any, copies map[*graph.Value]*graph.Value) {
+	operands, copies = make([]any, len(n.In)), map[*graph.Value]*graph.Value{}
+	for i, arg := range n.In {
+		switch {
+		case arg.Kind == graph.NumberArg:
+			operands[i] = arg.Number
+		case arg.Kind == graph.TensorArg:
+			if copies[arg.Value] == nil {
+				name := fmt.Sprint("operand", i)
+				if arg.Value.Const != nil {
+					copies[arg.Value] = partGraph.Constant(name, arg.Value.Const)
+				} else {
+					copies[arg.Value] = partGraph.InputMeta(name, arg.Meta())
+				}
+			}
+			operands[i] = copies[arg.Value]
+		}
+	}
+	return operands, copies
+}
+
 // unreadOperand returns the index of an operand that has rows and that no part reads, or a negative number if there is
 // none.
-func unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
+func (p *Proof) unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value) int {
 	return slices.IndexFunc(n.In, func(arg graph.Arg) bool {
 		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
 			return false

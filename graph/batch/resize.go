@@ -11,7 +11,8 @@ import (
 
 // Resize returns the inferred graph for another number of rows. It changes attributes that contain sizes of results,
 // and repeats constants that have a slice for each row. The graph of the proof is not changed. Both graphs share ops
-// and the data of all other constants.
+// and the data of all other constants. For example, with 2 rows in dimension 0, Resize(3) changes the shape [2, 4] of a
+// value to [3, 4], the attribute shape=[2, 4] of a reshape to [3, 4], and a constant [[1], [1]] to [[1], [1], [1]].
 func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if p == nil || p.graph == nil {
 		return nil, errors.New("the proof was not made by Follow")
@@ -27,11 +28,32 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 			return nil, fmt.Errorf("input %q: %w", name, err)
 		}
 	}
-	type repeatedConstant struct {
-		value *graph.Value
-		place rowPlace
+	if err := p.repeatConstants(g, rows); err != nil {
+		return nil, err
 	}
-	repeatedConstants := map[repeatedConstant]*graph.Value{}
+	for i, n := range p.graph.Nodes {
+		if dim := p.Dim(n.Out[0]); n.Op.SizesAttr != "" && dim >= 0 && hasAttr(n, n.Op.SizesAttr) {
+			shape := slices.Clone(n.Out[0].Meta.Shape)
+			shape[dim] = p.scaledSize(shape[dim], rows)
+			g.Nodes[i].SetAttr(n.Op.SizesAttr, shape)
+		}
+	}
+	if err := errors.Join(g.Err(), g.Infer()); err != nil {
+		return nil, err
+	}
+	return g, p.checkShapes(g, rows)
+}
+
+// repeatedConstant is a constant that has equal slices for each row, at a place.
+type repeatedConstant struct {
+	value *graph.Value
+	place rowPlace
+}
+
+// repeatConstants replaces the constants that have a slice for each row, in the resized graph g, which is a copy of the
+// proof's graph.
+func (p *Proof) repeatConstants(g *graph.Graph, rows int) error {
+	replacements := map[repeatedConstant]*graph.Value{}
 	for i, n := range p.graph.Nodes {
 		resized := g.Nodes[i]
 		for k, arg := range resized.In {
@@ -40,25 +62,17 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 				continue
 			}
 			key := repeatedConstant{arg.Value, place}
-			if repeatedConstants[key] == nil {
+			if replacements[key] == nil {
 				t, err := withRows(arg.Value.Const, place, p.Rows, rows)
 				if err != nil {
-					return nil, g.NodeError(resized, fmt.Errorf("its operand %q: %w", arg.Value.Name, err))
+					return g.NodeError(resized, fmt.Errorf("its operand %q: %w", arg.Value.Name, err))
 				}
-				repeatedConstants[key] = g.Constant(g.UniqueName(arg.Value.Name+".rows"), t)
+				replacements[key] = g.Constant(g.UniqueName(arg.Value.Name+".rows"), t)
 			}
-			resized.In[k].Value = repeatedConstants[key]
-		}
-		if dim := p.Dim(n.Out[0]); n.Op.SizesAttr != "" && dim >= 0 && hasAttr(n, n.Op.SizesAttr) {
-			shape := slices.Clone(n.Out[0].Meta.Shape)
-			shape[dim] = p.scaledSize(shape[dim], rows)
-			resized.SetAttr(n.Op.SizesAttr, shape)
+			resized.In[k].Value = replacements[key]
 		}
 	}
-	if err := errors.Join(g.Err(), g.Infer()); err != nil {
-		return nil, err
-	}
-	return g, p.checkShapes(g, rows)
+	return nil
 }
 
 // scaledSize returns the size of a dimension for another number of rows.

@@ -16,7 +16,12 @@ import (
 // that are not used as indices, and inputs whose valid candidates it cannot determine. The graph must be inferred.
 //
 // An input is followed to its uses through element-wise ops (pointwise ops, copies, conversions) and through views, but
-// not through ops that combine two inputs or move elements.
+// not through ops that combine two inputs or move elements. For example, let x be an input, and let a table of 3 rows
+// be read at the indices x - 1:
+//
+//	candidates       0  1  2  3  4
+//	x - 1           -1  0  1  2  3
+//	valid for x         1  2  3
 func Valid(g *graph.Graph, candidates []int64) map[*graph.Value][]int64 {
 	if g == nil {
 		return nil
@@ -43,13 +48,21 @@ func indexSources(g *graph.Graph) map[*graph.Value]bool {
 	for _, n := range slices.Backward(g.Nodes) {
 		// If a result is a source, all operands are sources.
 		hasSource := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return sources[v] })
-		for i, a := range n.In {
-			if a.Kind == graph.TensorArg && (hasSource || i < len(n.Op.Params) && n.Op.Params[i].IndexBound != nil) {
-				sources[a.Value] = true
+		for i, arg := range n.In {
+			isIndex := i < len(n.Op.Params) && n.Op.Params[i].IndexBound != nil
+			if arg.Kind == graph.TensorArg && (hasSource || isIndex) {
+				sources[arg.Value] = true
 			}
 		}
 	}
 	return sources
+}
+
+// search is the state of [Valid].
+type search struct {
+	candidates []int64
+	outcomes   map[*graph.Value]*outcome
+	valid      map[*graph.Value][]int64
 }
 
 // outcome describes a value whose every element is a function of exactly one element of an input.
@@ -61,37 +74,30 @@ type outcome struct {
 	mapping *graph.Value
 }
 
-// search is the state of [Valid].
-type search struct {
-	candidates []int64
-	outcomes   map[*graph.Value]*outcome
-	valid      map[*graph.Value][]int64
-}
-
 // addInput sets the outcome of an input.
 func (s *search) addInput(v *graph.Value) {
 	t := tensor.Zeros(v.Meta.DType, len(s.candidates))
-	for i, c := range s.candidates {
-		t.SetFlat(i, tensor.IntScalar(c))
+	for i, candidate := range s.candidates {
+		t.SetFlat(i, tensor.IntScalar(candidate))
 	}
 	s.outcomes[v] = &outcome{input: v, results: t, mapping: v}
 }
 
 // dropRejected removes from valid the candidates that the node would reject as an index.
 func (s *search) dropRejected(n *graph.Node) {
-	isDynamic := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value.Dynamic }
+	isDynamic := func(arg graph.Arg) bool { return arg.Kind == graph.TensorArg && arg.Value.Dynamic }
 	if len(n.AttrRefs()) > 0 || slices.ContainsFunc(n.In, isDynamic) {
 		return
 	}
-	for i, p := range n.Op.Params {
-		if p.IndexBound == nil || i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
+	for i, param := range n.Op.Params {
+		if param.IndexBound == nil || i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
 			continue
 		}
 		source := s.outcomes[n.In[i].Value]
 		if source == nil || !source.results.DType.IsIntegral(false) {
 			continue
 		}
-		limit := p.IndexBound(n.Call())
+		limit := param.IndexBound(n.Call())
 		if limit < 0 {
 			continue
 		}
@@ -99,8 +105,8 @@ func (s *search) dropRejected(n *graph.Node) {
 		if !ok {
 			remaining = s.candidates
 		}
-		s.valid[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(c int64) bool {
-			index := source.results.At(slices.Index(s.candidates, c)).Int()
+		s.valid[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(candidate int64) bool {
+			index := source.results.At(slices.Index(s.candidates, candidate)).Int()
 			return index < 0 || index >= int64(limit)
 		})
 	}
@@ -121,30 +127,46 @@ func (s *search) addNode(n *graph.Node) {
 		s.outcomes[n.Out[0]] = source
 		return
 	}
-	elementwise := n.Op.Pointwise != nil || n.Op.Identity
-	if !elementwise || len(n.Out) != 1 || n.Out[0].Dynamic || n.Op.Ref == nil || len(n.AttrRefs()) > 0 {
+	isElementwise := n.Op.Pointwise != nil || n.Op.Identity
+	if !isElementwise || n.Op.Ref == nil || len(n.AttrRefs()) > 0 {
 		return
 	}
-	var operandOutcome *outcome // outcome of the last operand that has one; all must have the same mapping
-	operands := make([]*tensor.Tensor, len(n.In))
-	for i, a := range n.In {
+	if len(n.Out) != 1 || n.Out[0].Dynamic {
+		return
+	}
+	if source, operands := s.operandsOf(n); source != nil {
+		s.apply(n, source, operands)
+	}
+}
+
+// outcomeOf returns the outcome of operand i; nil if there is none.
+func (s *search) outcomeOf(n *graph.Node, i int) *outcome {
+	if i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
+		return nil
+	}
+	return s.outcomes[n.In[i].Value]
+}
+
+// operandsOf returns the operands of an element-wise node for all candidates: numbers, constants of one element, and
+// results of outcomes. All these outcomes must have the same mapping; one of them is returned. The returned outcome is
+// nil if the node has other operands, or only numbers and constants.
+func (s *search) operandsOf(n *graph.Node) (common *outcome, operands []*tensor.Tensor) {
+	operands = make([]*tensor.Tensor, len(n.In))
+	for i, arg := range n.In {
 		switch {
-		case a.Kind == graph.NumberArg:
-			operands[i] = a.Number.Tensor(a.Number.DType())
-		case a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
-			operands[i] = broadcastable(a.Value.Const)
-		case a.Kind == graph.TensorArg:
+		case arg.Kind == graph.NumberArg:
+			operands[i] = arg.Number.Tensor(arg.Number.DType())
+		case arg.Kind == graph.TensorArg && arg.Value.Const != nil && arg.Value.Meta.Numel() == 1:
+			operands[i] = broadcastable(arg.Value.Const)
+		case arg.Kind == graph.TensorArg:
 			source := s.outcomeOf(n, i)
-			if source == nil || operandOutcome != nil && source.mapping != operandOutcome.mapping {
-				return
+			if source == nil || common != nil && source.mapping != common.mapping {
+				return nil, nil
 			}
-			operandOutcome, operands[i] = source, source.results
+			common, operands[i] = source, source.results
 		}
 	}
-	if operandOutcome == nil {
-		return
-	}
-	s.apply(n, operandOutcome, operands)
+	return common, operands
 }
 
 // broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has
@@ -163,11 +185,11 @@ func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 // result.
 func (s *search) apply(n *graph.Node, source *outcome, in []*tensor.Tensor) {
 	call := &graph.Call{Attrs: n.Attrs}
-	for i, a := range n.In {
-		if a.Kind == graph.TensorArg {
-			a.Value = &graph.Value{Name: a.Value.Name, Meta: in[i].Meta}
+	for i, arg := range n.In {
+		if arg.Kind == graph.TensorArg {
+			arg.Value = &graph.Value{Name: arg.Value.Name, Meta: in[i].Meta}
 		}
-		call.In = append(call.In, a)
+		call.In = append(call.In, arg)
 	}
 	results, err := n.Op.Infer(call)
 	if err != nil || len(results) != 1 || results[0].Dynamic {
@@ -175,8 +197,10 @@ func (s *search) apply(n *graph.Node, source *outcome, in []*tensor.Tensor) {
 	}
 	call.Out = []tensor.Meta{results[0].Meta()}
 	out := evaluateReference(n.Op, call, in)
-	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape,
-		[]int{len(s.candidates)}) {
+	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType {
+		return
+	}
+	if hasAllCandidates := slices.Equal(out[0].Shape, []int{len(s.candidates)}); !hasAllCandidates {
 		return
 	}
 	s.outcomes[n.Out[0]] = &outcome{source.input, out[0], source.mapping}
@@ -195,12 +219,4 @@ func evaluateReference(op *graph.Op, call *graph.Call, in []*tensor.Tensor) (out
 		return nil
 	}
 	return out
-}
-
-// outcomeOf returns the outcome of operand i; nil if there is none.
-func (s *search) outcomeOf(n *graph.Node, i int) *outcome {
-	if i >= len(n.In) || n.In[i].Kind != graph.TensorArg {
-		return nil
-	}
-	return s.outcomes[n.In[i].Value]
 }

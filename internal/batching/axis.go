@@ -21,7 +21,9 @@ import (
 )
 
 // Axis is the batch dimension of a program: dimension 0 of all inputs. A row is an index of this dimension. Runs are
-// joined along the batch dimension.
+// joined along the batch dimension: for example, runs with inputs of shapes [2, 3, 224, 224] and [1, 3, 224, 224]
+// become one run with an input of shape [3, 3, 224, 224]. [Prove] makes an Axis if it is sure that each run then gets
+// its own results. [Axis.EfficientRows] says how many rows a batch should have.
 type Axis struct {
 	maxRows   int             // maximum number of rows of a batch
 	exact     bool            // runs are joined only if the batch has the plan of each run: see Prove
@@ -87,37 +89,45 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	if bounds.Max > 0 {
 		axis.maxRows = min(axis.maxRows, bounds.Max)
 	}
-	dims := map[string]int{}
-	for _, input := range g.Inputs {
-		dims[input.Name] = 0
-	}
 	for _, rows := range proofRows {
 		if rows < bounds.Min || bounds.Max > 0 && rows > bounds.Max {
 			continue
 		}
-		sizes := slices.Clone(p.AssumedSizes())
-		sizes[axis.openIndex] = rows
-		bound, err := p.GraphAt(context.WithoutCancel(ctx), sizes)
-		if err != nil {
+		if err := axis.proveAt(ctx, g, rows); err != nil {
 			return nil, err
-		}
-		// Follow finds the dimension of the rows in each output: -1 if the output has none.
-		proof, err := batch.Follow(bound, dims)
-		if err != nil {
-			return nil, err
-		}
-		axis.outputs = make(map[string]bool, len(g.Outputs))
-		for i, dim := range proof.Outputs() {
-			if dim > 0 {
-				return nil, fmt.Errorf("the rows of output %q are in dimension %d", g.Outputs[i].Name, dim)
-			}
-			axis.outputs[g.Outputs[i].Name] = dim == 0
 		}
 	}
 	if axis.outputs == nil {
 		return nil, fmt.Errorf("the bounds of %s admit none of the batch sizes %v", symbol, proofRows)
 	}
 	return axis, nil
+}
+
+// proveAt proves that the rows are independent for one batch size, and sets a.outputs.
+func (a *Axis) proveAt(ctx context.Context, g *graph.Graph, rows int) error {
+	sizes := slices.Clone(a.program.AssumedSizes())
+	sizes[a.openIndex] = rows
+	sized, err := a.program.GraphAt(context.WithoutCancel(ctx), sizes)
+	if err != nil {
+		return err
+	}
+	rowDims := map[string]int{} // by input: the dimension of the rows
+	for _, input := range g.Inputs {
+		rowDims[input.Name] = 0
+	}
+	// Follow finds the dimension of the rows in each output: -1 if the output has none.
+	proof, err := batch.Follow(sized, rowDims)
+	if err != nil {
+		return err
+	}
+	a.outputs = make(map[string]bool, len(g.Outputs))
+	for i, dim := range proof.Outputs() {
+		if dim > 0 {
+			return fmt.Errorf("the rows of output %q are in dimension %d", g.Outputs[i].Name, dim)
+		}
+		a.outputs[g.Outputs[i].Name] = dim == 0
+	}
+	return nil
 }
 
 // costTolerance is the relative saving per row for which EfficientRows does not choose a larger batch. It is small,
@@ -137,10 +147,10 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 	if run.Rows == 0 || a.exact && run.plan == nil {
 		return maxRows
 	}
-	least := a.program.Clamp(a.openIndex, 1)
-	minRows, maxRows = max(minRows, least), min(max(maxRows, 2*least), a.maxRows)
+	leastRows := a.program.Clamp(a.openIndex, 1)
+	minRows, maxRows = max(minRows, leastRows), min(max(maxRows, 2*leastRows), a.maxRows)
 	switch {
-	case run.Rows+least > maxRows:
+	case run.Rows+leastRows > maxRows:
 		return min(run.Rows, maxRows)
 	case minRows >= maxRows:
 		return maxRows
@@ -169,14 +179,14 @@ func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int
 func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxRows int) (efficient int, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
-	best, costs := math.Inf(1), map[int]float64{} // costs per row, by the number of rows
+	minCost, costs := math.Inf(1), map[int]float64{} // costs per row, by the number of rows
 	for rows := minRows; ; rows = min(2*rows, maxRows) {
 		sizes[a.openIndex] = rows
 		plan, _, err := a.program.PlanAt(ctx, sizes)
 		interrupt.Check(ctx) // some errors of PlanAt mean that the context has ended
 		if err == nil {
 			costs[rows] = plan.CostNS / float64(rows)
-			best = min(best, costs[rows])
+			minCost = min(minCost, costs[rows])
 		}
 		if rows == maxRows {
 			break
@@ -184,7 +194,7 @@ func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxR
 	}
 	efficient = maxRows
 	for rows, cost := range costs {
-		if cost <= best*(1+costTolerance) {
+		if cost <= minCost*(1+costTolerance) {
 			efficient = min(efficient, rows)
 		}
 	}

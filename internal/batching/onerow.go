@@ -20,10 +20,15 @@ import (
 //   - the plan for one row with some implementations of the plan for `rows` rows.
 //
 // For both numbers of rows, it divides the cost of each plan by the cost of the plan that is made for this number. It
-// chooses the plan whose greater ratio is the least. plansOneRow reports whether it chose a plan for one row. pins then
-// has implementations by node: some of the plan for `rows` rows, and replacements for implementations that do not
-// support `rows` rows. plansOneRow is false if other sizes are open, because costs depend on them. symbol is the result
-// of [Symbol].
+// chooses the plan whose greater ratio is the least. For example, with 8 rows:
+//
+//	plan for    cost at 1 row  cost at 8 rows  ratios
+//	8 rows      30 µs          80 µs           1.5, 1
+//	1 row       20 µs          100 µs          1, 1.25    chosen
+//
+// plansOneRow reports whether it chose a plan for one row. pins then has implementations by node: some of the plan for
+// `rows` rows, and replacements for implementations that do not support `rows` rows. plansOneRow is false if other
+// sizes are open, because costs depend on them. symbol is the result of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	plansOneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
@@ -55,12 +60,7 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 			return false, nil, err
 		}
 	}
-	best := many
-	for _, other := range []*candidate{one, mixed} {
-		if other != nil && c.maxRatio(other.costs()) < c.maxRatio(best.costs()) {
-			best = other
-		}
-	}
+	best := c.cheapest(many, one, mixed)
 	return best != many, best.pins, nil
 }
 
@@ -86,8 +86,20 @@ func (c *comparison) maxRatio(atOne, atMany float64) float64 {
 	return max(atOne/c.leastAtOne, atMany/c.leastAtMany)
 }
 
-// planForOne returns the plan for one row with pins. It adds pins where implementations do not support several rows. It
-// returns nil if there is no such plan.
+// cheapest returns the candidate with the least maxRatio; the first one of equal ones. Candidates may be nil, except
+// the first one.
+func (c *comparison) cheapest(candidates ...*candidate) *candidate {
+	best := candidates[0]
+	for _, other := range candidates[1:] {
+		if other != nil && c.maxRatio(other.costs()) < c.maxRatio(best.costs()) {
+			best = other
+		}
+	}
+	return best
+}
+
+// planForOne returns the plan for one row with pins. It adds pins where implementations do not support several rows,
+// and plans anew until all of them do. It returns nil if there is no such plan.
 func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
 	options := *c.program.Options()
 	options.Pins = pins
@@ -107,7 +119,8 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 		if !forOne.Serves(ctx, p, c.manyRowsSizes) {
 			return nil, nil
 		}
-		plan := &candidate{options.Pins, followAt(ctx, p, forOne, c.oneRowSizes), followAt(ctx, p, forOne, c.manyRowsSizes)}
+		plan := &candidate{pins: options.Pins, atOne: followAt(ctx, p, forOne, c.oneRowSizes),
+			atMany: followAt(ctx, p, forOne, c.manyRowsSizes)}
 		if plan.atOne == nil || plan.atMany == nil {
 			return nil, nil
 		}
@@ -124,34 +137,14 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 	}
 }
 
-// mixedPins returns the pins of plan `one` and further pins: implementations of plan `many`. It adds the implementation
-// with the greatest ratio of the cost saved at several rows to the cost added at one row first, and ends when the
-// maximum ratio of costs does not fall. The costs of other nodes are assumed not to change.
+// mixedPins returns the pins of plan `one` and further pins: implementations of plan `many`. It adds them in the order
+// of changesTo, and ends when the maximum ratio of costs does not fall.
 func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
-	type change struct {
-		node, impl   string
-		added, saved float64 // ns at one row, and at several rows
-	}
-	sources := map[string]*graph.Op{} // ops of the nodes that can be pinned: passes have not made them
-	for _, n := range c.graph.Nodes {
-		sources[n.Name] = n.Op
-	}
-	oneAtOne, oneAtMany := nodesOf(one.atOne), nodesOf(one.atMany)
-	manyAtOne, manyAtMany := nodesOf(many.atOne), nodesOf(many.atMany)
-	var changes []change
-	for _, name := range sorted.Keys(oneAtOne) {
-		impl, saved := manyAtMany[name].impl, oneAtMany[name].costNS-manyAtMany[name].costNS
-		if manyAtMany[name].op == sources[name] && impl != nil && impl == manyAtOne[name].impl &&
-			impl != oneAtMany[name].impl && saved > 0 {
-			changes = append(changes, change{name, impl.Name, max(0, manyAtOne[name].costNS-oneAtOne[name].costNS), saved})
-		}
-	}
-	sorted.Func(changes, func(a, b change) int { return cmp.Compare(b.saved*a.added, a.saved*b.added) })
 	pins := one.pins
 	atOne, atMany := one.costs()
 	ratio := c.maxRatio(atOne, atMany)
-	for _, change := range changes {
-		atOne, atMany = atOne+change.added, atMany-change.saved
+	for _, change := range c.changesTo(many, one) {
+		atOne, atMany = atOne+change.addedNS, atMany-change.savedNS
 		changedRatio := c.maxRatio(atOne, atMany)
 		if changedRatio >= ratio {
 			break
@@ -161,11 +154,42 @@ func (c *comparison) mixedPins(one, many *candidate) map[string]graph.Pin {
 	return pins
 }
 
+// implChange is a change of plan `one`: a node gets its implementation of plan `many`. The costs of other nodes are
+// assumed not to change.
+type implChange struct {
+	node, impl string
+	addedNS    float64 // cost added at one row
+	savedNS    float64 // cost saved at several rows
+}
+
+// changesTo returns the changes of plan `one` to implementations of plan `many` that save cost at several rows. The
+// change with the greatest ratio of saved to added cost is the first.
+func (c *comparison) changesTo(many, one *candidate) []implChange {
+	sources := map[string]*graph.Op{} // ops of the nodes that can be pinned: passes have not made them
+	for _, n := range c.graph.Nodes {
+		sources[n.Name] = n.Op
+	}
+	oneAtOne, oneAtMany := nodesOf(one.atOne), nodesOf(one.atMany)
+	manyAtOne, manyAtMany := nodesOf(many.atOne), nodesOf(many.atMany)
+	var changes []implChange
+	for _, name := range sorted.Keys(oneAtOne) {
+		impl := manyAtMany[name].impl
+		isPinnable := manyAtMany[name].op == sources[name] && impl != nil && impl == manyAtOne[name].impl
+		savedNS := oneAtMany[name].costNS - manyAtMany[name].costNS
+		if isPinnable && impl != oneAtMany[name].impl && savedNS > 0 {
+			changes = append(changes, implChange{node: name, impl: impl.Name, savedNS: savedNS,
+				addedNS: max(0, manyAtOne[name].costNS-oneAtOne[name].costNS)})
+		}
+	}
+	sorted.Func(changes, func(a, b implChange) int { return cmp.Compare(b.savedNS*a.addedNS, a.savedNS*b.addedNS) })
+	return changes
+}
+
 // plannedNode is a node of a plan.
 type plannedNode struct {
 	op     *graph.Op
 	impl   *graph.Impl
-	costNS float64 // its cost
+	costNS float64
 }
 
 // nodesOf returns the nodes of a plan by name.

@@ -8,7 +8,14 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Report is a proof that the formula and the branching form of a predicate agree, or a refutation.
+// Report is a proof that the formula and the branching form of a predicate agree, or a refutation. For example, let a
+// predicate of rank 1 have the formula x1 ≤ 1 ∨ y1 = 1, and the branching form
+//
+//	if x1 <= 1 { return true }
+//	return y1 == 1
+//
+// The atoms are x1 ≤ 1 and y1 = 1. There are three paths: x1 ≤ 1 (both forms are true); x1 > 1 and y1 = 1 (true); x1 >
+// 1 and y1 ≠ 1 (false).
 type Report struct {
 	Predicate Predicate
 	Rank      int
@@ -96,7 +103,7 @@ func Prove(predicate Predicate, rank int) (*Report, error) {
 		}
 	}
 	if counterexample := report.Counterexample; counterexample != nil && counterexample.Sizes != nil {
-		counterexample.Path = report.pathOf(counterexample)
+		counterexample.Path = report.takenPath(counterexample)
 	}
 	report.Atoms = report.atoms()
 	for _, step := range predicate.Steps {
@@ -187,50 +194,58 @@ func (report *Report) atoms() []sym.Bool {
 // maxAttempts bounds the random sizes and strides that a search for a counterexample tries.
 const maxAttempts = 200_000
 
+// strideChoices are the strides that a search for a counterexample tries: the products of two sizes from 0 to 3, 1
+// twice as often, and 5, which is no such product.
+var strideChoices = []int{0, 1, 1, 2, 3, 4, 5, 6, 9}
+
 // refute searches for sizes and strides for which the forms disagree. It tries random sizes, mostly with the strides
 // that the condition of the path implies.
 func (report *Report) refute(path Path) *Counterexample {
 	shape, strides := report.shape, report.strides
 	counterexample := &Counterexample{Path: path}
-	// Fork undoes the assumption. Under the condition, a stride may simplify to an expression over other symbols.
-	implied := make([]sym.Int, len(strides))
-	_, _ = sym.Fork(report.env, 1, func() (int, error) {
-		if report.env.Assume(path.Condition) == nil {
-			for dim := range strides {
-				implied[dim] = strides[dim].Simplify()
-			}
-		}
-		return 0, nil
-	})
+	implied := report.impliedStrides(path.Condition)
 	rng := rand.New(rand.NewPCG(1, 2))
 	sizes, strideValues := make([]int, len(shape)), make([]int, len(shape))
 	for range maxAttempts {
 		binding := sym.Binding{}
 		for dim := range shape {
-			// The strides are the products of two sizes from 0 to 3, 1 twice as often. Stride 5 is no such product.
-			sizes[dim], strideValues[dim] = rng.IntN(4), []int{0, 1, 1, 2, 3, 4, 5, 6, 9}[rng.IntN(9)]
+			sizes[dim], strideValues[dim] = rng.IntN(4), strideChoices[rng.IntN(len(strideChoices))]
 			binding[shape[dim].String()], binding[strides[dim].String()] = sizes[dim], strideValues[dim]
 		}
 		for dim := range strides {
 			// Most attempts use the strides that the condition of the path implies.
-			if n, err := implied[dim].At(binding); err == nil && rng.IntN(8) > 0 {
-				strideValues[dim] = n
-				binding[strides[dim].String()] = n
+			if stride, err := implied[dim].At(binding); err == nil && rng.IntN(8) > 0 {
+				strideValues[dim] = stride
+				binding[strides[dim].String()] = stride
 			}
 		}
-		formula, err := report.Formula.At(binding)
-		if err == nil && formula != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(strideValues...)) {
+		formulaHolds, err := report.Formula.At(binding)
+		if err == nil && formulaHolds != report.Predicate.Branches(sym.Ints(sizes...), sym.Ints(strideValues...)) {
 			counterexample.Sizes, counterexample.Strides = sizes, strideValues
-			counterexample.Path.FormulaHolds, counterexample.Path.BranchingHolds = formula, !formula
+			counterexample.Path.FormulaHolds, counterexample.Path.BranchingHolds = formulaHolds, !formulaHolds
 			return counterexample
 		}
 	}
 	return counterexample
 }
 
-// pathOf returns the path that the sizes and strides of a counterexample take. It may differ from counterexample.Path,
-// because [Report.refute] tries random numbers.
-func (report *Report) pathOf(counterexample *Counterexample) Path {
+// impliedStrides simplifies the strides under a condition. A stride may simplify to an expression over other symbols.
+func (report *Report) impliedStrides(condition sym.Bool) []sym.Int {
+	implied := make([]sym.Int, len(report.strides))
+	_, _ = sym.Fork(report.env, 1, func() (int, error) { // Fork undoes the assumption
+		if report.env.Assume(condition) == nil {
+			for dim, stride := range report.strides {
+				implied[dim] = stride.Simplify()
+			}
+		}
+		return 0, nil
+	})
+	return implied
+}
+
+// takenPath returns the path that the sizes and strides of a counterexample take. It may differ from
+// counterexample.Path, because [Report.refute] tries random numbers.
+func (report *Report) takenPath(counterexample *Counterexample) Path {
 	binding := sym.Binding{}
 	for dim := range report.Rank {
 		binding[report.shape[dim].String()] = counterexample.Sizes[dim]

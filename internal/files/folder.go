@@ -42,27 +42,34 @@ func (f Folder) Path(name string) (string, error) {
 	case f.fsys != nil:
 		return path.Join(f.dir, name), nil
 	}
-	root, err := filepath.EvalSymlinks(f.dir)
+	root, resolved, err := f.resolve(name, local)
 	if err != nil {
-		return "", Reword(name, err)
-	}
-	resolved := filepath.Join(root, local)
-	if _, err := os.Stat(resolved); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
-		return "", Reword(name, err)
-	}
-	if resolved, err = filepath.EvalSymlinks(resolved); err != nil {
-		return "", Reword(name, err)
-	}
-	if root, err = filepath.Abs(root); err != nil {
-		return "", err
-	}
-	if resolved, err = filepath.Abs(resolved); err != nil {
 		return "", err
 	}
 	if rel, err := filepath.Rel(root, resolved); err != nil || !filepath.IsLocal(rel) {
 		return "", outside
 	}
 	return resolved, nil
+}
+
+// resolve returns the absolute paths of a folder on disk, and of the file with the path local in it, without symbolic
+// links. Errors call the file name.
+func (f Folder) resolve(name, local string) (root, resolved string, err error) {
+	if root, err = filepath.EvalSymlinks(f.dir); err != nil {
+		return "", "", Reword(name, err)
+	}
+	resolved = filepath.Join(root, local)
+	if _, err := os.Stat(resolved); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
+		return "", "", Reword(name, err)
+	}
+	if resolved, err = filepath.EvalSymlinks(resolved); err != nil {
+		return "", "", Reword(name, err)
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return "", "", err
+	}
+	resolved, err = filepath.Abs(resolved)
+	return root, resolved, err
 }
 
 // Open opens a regular file. path is a result of [Folder.Path]. The errors name the path.

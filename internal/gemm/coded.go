@@ -2,7 +2,6 @@ package gemm
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -10,14 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes tiles of C with generated machine code (package tile). plan.go defines panels, blocks and
-// tiles. A register tile has any number of rows up to a bound, and one to four vectors of columns. Rows are divided
-// evenly among register tiles and need no padding. Columns are padded in the last vector of a panel only. An operand
-// with a stride of 1 is read in place, because packing is rarely faster.
+// This file chooses the register tiles of a plan and generates their machine code (package tile). strips.go runs the
+// code. plan.go defines panels, blocks and tiles. A register tile has any number of rows up to a bound, and one to four
+// vectors of columns. Rows are divided evenly among register tiles and need no padding. Columns are padded in the last
+// vector of a panel only. An operand with a stride of 1 is read in place, because packing is rarely faster.
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block
 // of rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height form a
 // stack: a strip has at most four stacks. One call of machine code computes several register tiles of a stack.
+//
+// For example, with AVX-512 a panel of B has 4 vectors: 64 columns of float32. Register tiles of 4 vectors have at most
+// 6 rows. If A is read in place, a block of 100 rows has strips of two stacks: 15 tiles of 6 rows, and 2 tiles of 5.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
@@ -106,33 +108,37 @@ type tileStack struct {
 // give a stack of two tiles of 10 rows and a stack of one tile of 9 rows.
 func (p *Plan) stacks(rows, vectors int) (list [4]tileStack, stackCount int) {
 	heightLimit := p.kernels.maxHeights[vectors]
-	add := func(row, height, count, rowStep int) {
-		if count > 0 {
-			list[stackCount] = tileStack{firstRow: row, height: height, count: count, rowStep: rowStep}
+	add := func(stack tileStack) {
+		if stack.count > 0 {
+			list[stackCount] = stack
 			stackCount++
 		}
 	}
 	if p.a.inPlace {
-		size, count, smallerCount := divideEvenly(rows, heightLimit)
-		add(0, size, count, size)
-		add(count*size, size-1, smallerCount, size-1)
+		height, count, smallerCount := divideEvenly(rows, heightLimit)
+		add(tileStack{firstRow: 0, height: height, count: count, rowStep: height})
+		add(tileStack{firstRow: count * height, height: height - 1, count: smallerCount, rowStep: height - 1})
 		return list, stackCount
 	}
 	// A stack has the tiles at one position in all whole panels, or a tile of the last panel if that has fewer rows.
 	panelWidth := p.a.panelWidth
-	for _, panels := range [2]struct{ row, rows, count int }{{0, panelWidth, rows / panelWidth},
-		{rows / panelWidth * panelWidth, rows % panelWidth, 1}} {
+	wholePanels := rows / panelWidth
+	for _, panels := range [2]struct{ firstRow, rows, count int }{
+		{firstRow: 0, rows: panelWidth, count: wholePanels},
+		{firstRow: wholePanels * panelWidth, rows: rows % panelWidth, count: 1},
+	} {
 		if panels.rows == 0 || panels.count == 0 {
 			continue
 		}
+		row := panels.firstRow
 		size, count, smallerCount := divideEvenly(panels.rows, heightLimit)
 		for i := range count + smallerCount {
 			height := size
 			if i >= count {
 				height--
 			}
-			add(panels.row, height, panels.count, panelWidth)
-			panels.row += height
+			add(tileStack{firstRow: row, height: height, count: panels.count, rowStep: panelWidth})
+			row += height
 		}
 	}
 	return list, stackCount
@@ -208,19 +214,26 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 			spec.In = append(spec.In, i*p.kernels.elemBytes)
 		}
 	}
-	addStep := func(op tile.EpilogueOp) { spec.Epilogue = append(spec.Epilogue, tile.EpilogueStep{Op: op}) }
-	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
+	spec.Epilogue = p.tileEpilogue(store)
+	if readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult; readsResult {
 		spec.PrefetchResult = !p.prefetchResultInLoop || mode != readDirect
-		addStep(tile.AddResult)
+	}
+	return spec
+}
+
+// tileEpilogue returns what a register tile adds to its sums before it stores them: the old C, and then the bias.
+func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
+	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
+		steps = append(steps, tile.EpilogueStep{Op: tile.AddResult})
 	}
 	switch {
 	case store != storeFirstBlock:
 	case p.spec.Bias == BiasRows:
-		addStep(tile.AddRows)
+		steps = append(steps, tile.EpilogueStep{Op: tile.AddRows})
 	case p.spec.Bias == BiasCols:
-		addStep(tile.AddLanes)
+		steps = append(steps, tile.EpilogueStep{Op: tile.AddLanes})
 	}
-	return spec
+	return steps
 }
 
 // linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
@@ -229,7 +242,8 @@ func (p *Plan) tileSpec(store storeMode, mode readMode, partial bool, vectors, h
 // own panel, prefetchBytes ahead. B is often a constant that has left the caches since the previous run, and the
 // hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(mode readMode) int {
-	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && mode == readDirect || p.spec.N <= p.b.panelWidth {
+	justPacked := p.b.packsPerTile() && mode == readDirect
+	if p.spec.BInCache || p.b.inPlace || justPacked || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
 	tiles := p.tilesPerStrip()
@@ -304,6 +318,15 @@ func (p *Plan) compileTile(store storeMode, mode readMode, cols, height int) (er
 	return err
 }
 
+// spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
+// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
+// a call processes one panel, because their addresses depend on the panel.
+func (p *Plan) spansPanels() bool {
+	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
+	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
+		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
+}
+
 // Listings calls visit for each piece of machine code of the plan, with a description and a function that lists it
 // in the syntax of Go's assembler.
 func (p *Plan) Listings(visit func(name string, assembly func() string)) {
@@ -334,166 +357,4 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 			}
 		}
 	}
-}
-
-// argsPool recycles the arguments of calls, because a plan may run on any number of goroutines and Run must not
-// allocate.
-var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
-
-// spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
-// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
-// a call processes one panel, because their addresses depend on the panel.
-func (p *Plan) spansPanels() bool {
-	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
-	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&
-		p.prefetchLines[readDirect] == 0 && spec.CColStride == 1 && spec.Bias == NoBias
-}
-
-// panelsPerCall returns the number of full-width panels of B that one call processes, from column j on. j1 is the end
-// of the columns.
-func (t *tileState) panelsPerCall(j, j1 int) int {
-	panelWidth := t.Plan.b.panelWidth
-	if !t.callsSpanPanels {
-		return 1
-	}
-	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
-}
-
-// computePanels computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b. The outer loop is over
-// blocks of A that fit L2, and the inner loop over panels of B.
-func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
-	panelWidth, block := t.Plan.b.panelWidth, t.rowsPerBlock
-	for blockStart := i0; blockStart < i1; blockStart += block {
-		blockEnd := min(blockStart+block, i1)
-		for j, panels := j0, 1; j < j1; j += panels * panelWidth {
-			panels = t.panelsPerCall(j, j1)
-			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(panelWidth, j1-j), panels-1)
-			if t.isLastBlock {
-				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
-			}
-			if t.recordedTo == nil {
-				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
-			}
-		}
-	}
-}
-
-// computeStrip computes rows [blockStart, blockEnd) of C, in the columns of the panel of B that starts at column j and
-// of the given number of further panels.
-func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, morePanels int) {
-	plan, vectors := t.Plan, t.kernels.vectors(cols)
-	t.setOperands(args, a, b, j, cols)
-	store, rowsPerCall := t.setStoreMode(args, j)
-	t.setPrefetch(args, b, j)
-	if plan.callsSpanPanels {
-		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.kernels.elemBytes
-		// The stack has one register tile for each panel, so its tiles have the same rows.
-		stack := tileStack{height: blockEnd - blockStart, count: 1 + morePanels}
-		t.computeTiles(args, a, stack, store, readDirect, blockStart, 1+morePanels, j, cols)
-		return
-	}
-	// Calls for different stacks alternate, so that a panel of A stays in the cache until all its tiles are computed.
-	if t.stackedRows != blockEnd-blockStart || t.stackedVectors != vectors {
-		t.stackedRows, t.stackedVectors = blockEnd-blockStart, vectors
-		t.stacks, t.stackCount = plan.stacks(blockEnd-blockStart, vectors)
-	}
-	mode, tilesDone := readDirect, [len(t.stacks)]int{} // tilesDone: by stack, the number of tiles that are computed
-	if t.copyPanels && blockStart == t.i0 {
-		mode, tilesDone[0] = readCopied, 1
-		t.computeAndCopyPanel(args, a, t.stacks[0], store, blockStart, j, cols)
-	}
-	tilesPerCall := max(1, rowsPerCall/t.stacks[0].height)
-	for unfinished := true; unfinished; {
-		unfinished = false
-		for i := range t.stackCount {
-			stack, from := t.stacks[i], tilesDone[i]
-			if from < stack.count {
-				tilesDone[i] = min(from+tilesPerCall, stack.count)
-				t.computeTiles(args, a, stack, store, mode, blockStart+stack.firstRow+from*stack.rowStep, tilesDone[i]-from,
-					j, cols)
-				unfinished = unfinished || tilesDone[i] < stack.count
-			}
-		}
-	}
-}
-
-// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes for the
-// panel at column j. A call computes at least one register tile, so 1 means one register tile. setStoreMode also sets
-// the address of the temporary tile or of the bias, if the mode uses one.
-func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
-	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
-	switch {
-	case t.spec.CColStride != 1:
-		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.kernels.nr*t.kernels.elemBytes
-		return storeTemporary, 1
-	case t.isFirstBlock:
-		store = storeFirstBlock
-		switch t.spec.Bias {
-		case BiasRows:
-			rowsPerCall = 1 // a call has only one address of a bias
-			args.Ptr[tile.FirstEpilogueOperand] = t.biasRows()
-		case BiasCols:
-			args.Ptr[tile.FirstEpilogueOperand] = t.biasCols()
-			args.Row[tile.FirstEpilogueOperand] = (j - t.j0) * t.kernels.elemBytes
-		}
-	}
-	return store, rowsPerCall
-}
-
-// setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
-func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
-	set := t.kernels
-	elemBytes := set.elemBytes
-	args.InnerCount = t.kc
-	args.Ptr[tile.In] = a.base
-	args.Step[tile.InRow], args.Step[tile.InTerm] = a.laneStride*elemBytes, a.termStride*elemBytes
-	args.Ptr[tile.Vec], args.Row[tile.Vec] = b.base, b.laneOffset(j-t.j0)*elemBytes
-	args.Step[tile.VecTerm] = b.termStride * elemBytes
-	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
-	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*elemBytes
-}
-
-// computeTiles computes count register tiles of a stack. The first tile begins at the given row and column of C.
-func (t *tileState) computeTiles(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
-	row, count, col, cols int) {
-	plan := t.Plan
-	code := t.setTileAddresses(args, a, stack, store, mode, row, count, col, cols)
-	if t.recordedTo != nil {
-		*t.recordedTo = append(*t.recordedTo, callOf(code, args))
-	} else if err := code.Call(args); err != nil {
-		panic(err) // cannot happen: Call fails only if the code cannot be linked, and the plan has linked it
-	}
-	args.Row[tile.Prefetched] += count * (t.kc / tile.DefaultUnroll) * plan.prefetchLines[mode] * machine.LineBytes
-	if mode != readDirect {
-		prefetches := count * prefetchCount(t.kc, plan.prefetchInterval)
-		args.Row[tile.PrefetchOperands] += prefetches * args.Step[tile.PrefetchStep]
-	}
-	if store == storeTemporary {
-		t.merge(t.temporary(), row, col, stack.height, cols)
-	}
-}
-
-// setTileAddresses sets the addresses of the register tiles of computeTiles and returns their code.
-func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, stack tileStack, store storeMode, mode readMode,
-	row, count, col, cols int) *jit.Func {
-	plan, spec, set := t.Plan, &t.spec, t.kernels
-	elemBytes := set.elemBytes
-	args.Rows = count
-	args.Step[tile.InTile] = a.laneOffset(stack.rowStep) * elemBytes
-	args.Step[tile.OutTile] = stack.rowStep * spec.CRowStride * elemBytes
-	if plan.callsSpanPanels {
-		args.Step[tile.OutTile] = plan.b.panelWidth * elemBytes
-	}
-	args.Row[tile.In] = a.laneOffset(row-t.i0) * elemBytes
-	if store != storeTemporary {
-		args.Row[tile.Out] = (row*spec.CRowStride + col) * elemBytes
-	}
-	if store == storeFirstBlock && spec.Bias == BiasRows {
-		args.Row[tile.FirstEpilogueOperand] = (row - t.i0) * elemBytes
-	}
-	if plan.prefetchResultInLoop && mode == readDirect {
-		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
-		args.Step[tile.PrefetchStep] = spec.CRowStride * elemBytes
-	}
-	return (*plan.codes.entry(store, mode, cols%set.lanes > 0))[set.vectors(cols)][stack.height]
 }

@@ -7,9 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// This file computes products without packing. Tiny and empty products use strided loops. Products with few rows or
-// columns read the larger operand once, in place. As in BLAS, lda, ldb and ldc are the distances between rows of A, B
-// and C. For dot products, ldb is the distance between columns of B. lda and ldc are in elements, ldb is in bytes.
+// This file computes products without packing. Tiny and empty products use strided loops (pathSimple). Products with
+// few rows or columns read the larger operand once, in place. The smaller operand becomes A. The strides of B select
+// the loops:
+//
+//	pathDot     C[i,j] = Σ_k A[i,k]·B[k,j]      for each i and j, if B is contiguous along k
+//	pathAxpy    C[i,:] += A[i,k]·B[k,:]         for each k and i, if B is contiguous along j
+//
+// As in BLAS, lda, ldb and ldc are the distances between rows of A, B and C. For dot products, ldb is the distance
+// between columns of B. lda and ldc are in elements, ldb is in bytes.
 
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops are faster than packing.
@@ -72,23 +78,29 @@ func (p *Plan) planThin() bool {
 		return false
 	}
 	p.tileCols = min(p.tileCols, directCols, spec.N)
-	p.maxSuperBlockTerms, p.tileRows, p.mTiles, p.nTiles = min(spec.K, directDepth), spec.M, 1, ceilDiv(spec.N, p.tileCols)
-	elemBytes := spec.DType.Size()
-	// The scratch of a worker: the copied rows of A, the sums (at packedB), and the sums of later super-blocks (at
-	// tempTile).
-	if spec.A.ColStride != 1 {
-		p.worker.packedB = roundUp(spec.M*p.maxSuperBlockTerms*elemBytes, alignBytes)
-	}
+	p.tileRows, p.mTiles, p.nTiles = spec.M, 1, ceilDiv(spec.N, p.tileCols)
+	p.maxSuperBlockTerms = min(spec.K, directDepth)
 	p.joinedCols = p.tileCols
-	if p.path == pathAxpy && spec.K*spec.N*elemBytes >= machine.L2Bytes {
+	if elemBytes := spec.DType.Size(); p.path == pathAxpy && spec.K*spec.N*elemBytes >= machine.L2Bytes {
 		p.joinedCols = max(p.tileCols, joinedSumsBytes/(spec.M*elemBytes)/p.tileCols*p.tileCols)
 	}
-	p.worker.tempTile = p.worker.packedB + roundUp(p.joinedCols*spec.M*elemBytes, alignBytes)
-	p.worker.totalBytes = p.worker.tempTile + alignBytes
-	if p.maxSuperBlockTerms < spec.K {
-		p.worker.totalBytes += p.joinedCols * spec.M * elemBytes
-	}
+	p.layOutThinScratch()
 	return true
+}
+
+// layOutThinScratch sets the layout of worker scratch on pathDot and pathAxpy: the copied rows of A, then the sums (at
+// packedB), then the sums of later super-blocks (at tempTile).
+func (p *Plan) layOutThinScratch() {
+	spec, layout, elemBytes := &p.spec, &p.worker, p.spec.DType.Size()
+	sumsBytes := p.joinedCols * spec.M * elemBytes
+	if spec.A.ColStride != 1 {
+		layout.packedB = roundUp(spec.M*p.maxSuperBlockTerms*elemBytes, alignBytes)
+	}
+	layout.tempTile = layout.packedB + roundUp(sumsBytes, alignBytes)
+	layout.totalBytes = layout.tempTile + alignBytes
+	if p.maxSuperBlockTerms < spec.K {
+		layout.totalBytes += sumsBytes
+	}
 }
 
 // JoinsTiles reports whether RunRange computes adjacent tiles faster than calls of Run, because it reads longer parts
@@ -114,24 +126,24 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
 		operandA.RowStride, operandA.ColStride, operandB.RowStride, operandB.ColStride = 0, 0, 0, 0
 	}
-	// The product is divided into parts of rows × cols elements and depth terms. A part has at most checkMACs
+	// The product is divided into parts of maxRows × maxCols elements and depth terms. A part has at most checkMACs
 	// multiplications, the number between two calls of Args.Check.
-	depth, cols, rows := max(spec.K, 1), j1-j0, i1-i0
-	if depth > checkMACs/cols/rows {
+	depth, maxCols, maxRows := max(spec.K, 1), j1-j0, i1-i0
+	if depth > checkMACs/maxCols/maxRows {
 		depth = min(depth, checkMACs)
-		cols = min(cols, max(1, checkMACs/depth))
-		rows = min(rows, max(1, checkMACs/depth/cols))
+		maxCols = min(maxCols, max(1, checkMACs/depth))
+		maxRows = min(maxRows, max(1, checkMACs/depth/maxCols))
 	}
-	for i := i0; i < i1; i += rows {
-		partRows := min(rows, i1-i)
-		for j := j0; j < j1; j += cols {
-			partCols, bias, accumulate := min(cols, j1-j), x.biasAt(i, j), spec.Accumulate
+	for i := i0; i < i1; i += maxRows {
+		rows := min(maxRows, i1-i)
+		for j := j0; j < j1; j += maxCols {
+			cols, bias, accumulate := min(maxCols, j1-j), x.biasAt(i, j), spec.Accumulate
 			for k := 0; k == 0 || k < spec.K; k += depth { // one iteration if K is 0
 				a := matrix{x.elem(x.ptrA, i*operandA.RowStride+k*operandA.ColStride), operandA.RowStride, operandA.ColStride}
 				b := matrix{x.elem(x.ptrB, j*operandB.ColStride+k*operandB.RowStride), operandB.RowStride, operandB.ColStride}
-				x.kernels.product(partRows, partCols, min(depth, spec.K-k), a, b, x.result(i, j), bias, accumulate)
+				x.kernels.product(rows, cols, min(depth, spec.K-k), a, b, x.result(i, j), bias, accumulate)
 				bias, accumulate = matrix{}, true // later parts add to the first
-				x.countMACs(partRows * partCols * depth)
+				x.countMACs(rows * cols * depth)
 			}
 		}
 	}
@@ -161,8 +173,8 @@ func (x *execution) runDirect(j0, j1 int) {
 	spec := &x.spec
 	cols := j1 - j0
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), cols
-	sumsInC := spec.CColStride == 1 && spec.Bias == NoBias && !spec.Accumulate
-	if sumsInC {
+	accumulatesInC := spec.CColStride == 1 && spec.Bias == NoBias && !spec.Accumulate
+	if accumulatesInC {
 		sums, ldc = x.elem(x.ptrC, j0), spec.CRowStride
 	}
 	for k0 := 0; k0 < spec.K; k0 += x.maxSuperBlockTerms {
@@ -182,10 +194,9 @@ func (x *execution) runDirect(j0, j1 int) {
 			x.kernels.store(spec.M, cols, matrix{partSums, ldPart, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
-	if sumsInC {
-		return
+	if !accumulatesInC {
+		x.kernels.store(spec.M, cols, matrix{sums, cols, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
 	}
-	x.kernels.store(spec.M, cols, matrix{sums, cols, 1}, x.result(0, j0), x.biasAt(0, j0), spec.Accumulate)
 }
 
 // rowsOf returns rows of A whose terms, from k0 on, are contiguous. lda is the distance between rows in elements. If
@@ -206,27 +217,27 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 // l1PartBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
 const l1PartBytes = 16 << 10
 
-// dotColumns computes sums as dot products of rows of A with n columns of B, over depth terms. lda and ldc are the
+// dotColumns computes sums as dot products of rows of A with cols columns of B, over depth terms. lda and ldc are the
 // distances between rows of A and of the sums, in elements. It multiplies all rows of A by one part of B (l1PartBytes),
 // in groups of four columns, before it reads the next part.
 func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
-	n int) {
+	cols int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
 	groupsPerPart := max(1, l1PartBytes/(4*depth*elemBytes))
 	if spec.M == 1 {
 		groupsPerPart = max(1, checkMACs/(4*depth))
 	}
-	for j := 0; j < n; {
-		colGroups := min(groupsPerPart, (n-j)/4)
+	for j := 0; j < cols; {
+		colGroups := min(groupsPerPart, (cols-j)/4)
 		for i := range spec.M {
 			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
-			x.countMACs(depth * max(4*colGroups, min(n-j, 3)))
+			x.countMACs(depth * max(4*colGroups, min(cols-j, 3)))
 			if colGroups > 0 {
 				x.kernels.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, colGroups)
 				continue
 			}
-			for col := range n - j {
+			for col := range cols - j {
 				x.kernels.dot(depth, row, unsafe.Add(b, (j+col)*ldb), x.elem(out, col))
 			}
 		}
@@ -242,39 +253,47 @@ func (x *execution) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, d
 const maxShortRowCols = 128
 
 // axpyColumns adds multiples of the rows of B to the sums. It has the parameters of dotColumns. It reads depth rows
-// of B with n columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
+// of B with cols columns, four rows at a time. While these are in L1, it multiplies them by all rows of A.
 func (x *execution) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
-	n int) {
+	cols int) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	for i := range spec.M {
-		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), n*elemBytes))
+		clear(unsafe.Slice((*byte)(x.elem(sums, i*ldc)), cols*elemBytes))
+	}
+	// If tiles are joined, cols depends on the number of workers, so it must not select the loops.
+	if cols <= maxShortRowCols && !x.JoinsTiles() {
+		x.axpyShortRows(rows, lda, b, depth, sums, ldc, cols)
+		return
 	}
 	ldb := spec.B.RowStride * elemBytes
 	k := 0
-	// Short rows of B: the sums of a row of C stay in registers. If tiles are joined, n depends on the number of workers.
-	if n <= maxShortRowCols && !x.JoinsTiles() {
-		termsPerPart := max(4, checkMACs/n&^63) // a multiple of 64 for most n
-		if spec.M > 1 {
-			termsPerPart = max(4, l1PartBytes/(n*elemBytes))
-		}
-		for ; k < depth; k += termsPerPart {
-			terms := min(termsPerPart, depth-k)
-			for i := range spec.M {
-				x.kernels.axpys(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
-			}
-			x.countMACs(spec.M * n * terms)
-		}
-		return
-	}
 	for ; k+4 <= depth; k += 4 {
 		for i := range spec.M {
-			x.kernels.axpy4(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
+			x.kernels.axpy4(cols, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
 		}
-		x.countMACs(4 * spec.M * n)
+		x.countMACs(4 * spec.M * cols)
 	}
 	if k < depth {
 		for i := range spec.M {
-			x.kernels.lastRows(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
+			x.kernels.lastRows(cols, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), depth-k)
 		}
+	}
+}
+
+// axpyShortRows is axpyColumns for short rows of B: the sums of a row of C stay in registers while a part of B is read.
+func (x *execution) axpyShortRows(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc,
+	cols int) {
+	spec, elemBytes := &x.spec, x.kernels.elemBytes
+	ldb := spec.B.RowStride * elemBytes
+	termsPerPart := max(4, checkMACs/cols&^63) // a multiple of 64 for most cols
+	if spec.M > 1 {
+		termsPerPart = max(4, l1PartBytes/(cols*elemBytes))
+	}
+	for k := 0; k < depth; k += termsPerPart {
+		terms := min(termsPerPart, depth-k)
+		for i := range spec.M {
+			x.kernels.axpys(cols, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
+		}
+		x.countMACs(spec.M * cols * terms)
 	}
 }

@@ -6,7 +6,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Panel widths of the portable kernels.
+// This file has the portable kernel set: the function types of kernel.go, for each element type. goMicro multiplies
+// packed panels. goAxpy4, goDot, goAxpys and goDots are for products with few rows or columns, and goProduct is for
+// tiny ones. Abbreviations are those of kernel.go.
+
+// Panel widths of the portable kernels: the rows and columns of a register tile.
 const (
 	goMR = 4
 	goNR = 4
@@ -31,14 +35,14 @@ var portable = map[tensor.DType]*kernelSet{
 func goKernels[T number]() *kernelSet {
 	return &kernelSet{
 		name: "go", mr: goMR, nr: goNR, kc: 256, elemBytes: int(unsafe.Sizeof(*(*T)(nil))), micro: goMicro[T],
-		thinKernels: thinKernels{goAxpy4[T], goDot[T], goAxpys[T], goDots[T]},
-		sharedLoops: sharedLoops{productOf[T](), goStore[T], goAxpys[T]},
+		thinKernels: thinKernels{axpy4: goAxpy4[T], dot: goDot[T], axpys: goAxpys[T], dots: goDots[T]},
+		sharedLoops: sharedLoops{product: productOf[T](), store: goStore[T], lastRows: goAxpys[T]},
 	}
 }
 
-// goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. A single pass
-// would have 16 accumulators, but the compiler uses 15 vector registers on amd64. Spilling costs more than reading A
-// twice.
+// goMicro is the portable microFunc. It makes two passes over the panels: the first computes columns 0 and 1 of the
+// register tile, the second columns 2 and 3. Each has 4×2 accumulators. A single pass would have 16 accumulators, but
+// the compiler uses 15 vector registers on amd64. Spilling costs more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -86,7 +90,7 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 	}
 }
 
-// goAxpy4 is an axpyFunc.
+// goAxpy4 is the portable axpyFunc.
 func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	xs := *(*[4]T)(x)
 	ys := unsafe.Slice((*T)(y), n)
@@ -99,7 +103,7 @@ func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	}
 }
 
-// goDot is a dotFunc. Four independent sums hide the latency of additions.
+// goDot is the portable dotFunc. Four independent sums hide the latency of additions.
 func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
 	var s0, s1, s2, s3 T
@@ -116,7 +120,7 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
 
-// goAxpys is an axpysFunc.
+// goAxpys is the portable axpysFunc.
 func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int) {
 	ys := unsafe.Slice((*T)(y), n)
 	for term, factor := range unsafe.Slice((*T)(x), k) {
@@ -126,7 +130,7 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	}
 }
 
-// goDots is a dotsFunc.
+// goDots is the portable dotsFunc.
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int) {
 	for j := range 4 * colGroups {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))
@@ -173,7 +177,7 @@ func float32Product(m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	}
 }
 
-// goProduct is a productFunc.
+// goProduct is the portable productFunc, except for float32.
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	for i := range m {
 		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.rowStride))
@@ -202,7 +206,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	}
 }
 
-// goStore is a storeFunc.
+// goStore is the portable storeFunc.
 func goStore[T number](m, n int, sums, c, bias matrix, accumulate bool) {
 	for i := range m {
 		for j := range n {
@@ -216,11 +220,11 @@ func storeSum[T number](sum T, i, j int, c, bias matrix, accumulate bool) {
 	if bias.ptr != nil {
 		sum += *elemAt[T](bias.ptr, i*bias.rowStride+j*bias.colStride)
 	}
-	to := elemAt[T](c.ptr, i*c.rowStride+j*c.colStride)
+	dst := elemAt[T](c.ptr, i*c.rowStride+j*c.colStride)
 	if accumulate {
-		sum += *to
+		sum += *dst
 	}
-	*to = sum
+	*dst = sum
 }
 
 // elemAt returns the address of element i of the array of T at an address.

@@ -10,11 +10,17 @@ import (
 )
 
 // This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
-// units of work of a worker. A term is the product A[i,k]·B[k,j] for one k, so each element of C is a sum of K terms.
-// K is divided into super-blocks, and these into blocks. One pass over a tile adds the terms of one block to C.
-// Args.Shared holds the packed panels of one super-block at a time. A panel is a group of adjacent rows of A or columns
-// of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is a set of independent tiles,
-// or of packing tasks.
+// units of work of a worker. A phase is a set of independent tiles, or of packing tasks.
+//
+// A term is the product A[i,k]·B[k,j] for one k, so each element of C is a sum of K terms. K is divided into
+// super-blocks, and these into blocks. One pass over a tile adds the terms of one block to C. Args.Shared holds the
+// packed panels of one super-block at a time. For example, K = 2500 and a maximum of 1024 terms give blocks of 834, 834
+// and 832 terms. They are one super-block, unless their shared panels exceed the bound on Args.Shared.
+//
+// A panel is a group of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both
+// called lanes. In a panel of 4 columns of B, for example, the terms follow one another:
+//
+//	B[0,0] B[0,1] B[0,2] B[0,3]   B[1,0] B[1,1] B[1,2] B[1,3]   B[2,0] ...
 
 // Source is the way in which a plan gets the elements of an operand.
 type Source uint8
@@ -137,21 +143,30 @@ type operandPlan struct {
 // Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	spec                 Spec // as executed: A and B are exchanged if swapped is set
-	swapped              bool
-	path                 path
-	kernels              *kernelSet        // the inner loops
-	a, b                 operandPlan       // how the tiled path reads A and B
-	joinedCols           int               // with pathDot and pathAxpy: columns that RunRange computes together
-	rowsPerBlock         int               // rows of A in a block that fits L2
-	kc                   int               // depth of a block of K, in terms
-	maxSuperBlockTerms   int               // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call
-	tileRows, tileCols   int               // rows and columns of a tile
-	mTiles, nTiles       int               // numbers of rows and columns of tiles
-	worker               workerLayout      // layout of worker scratch
-	sharedBytes          int               // size of Args.Shared in bytes
+	spec    Spec // as executed: A and B are exchanged if swapped is set
+	swapped bool
+	path    path
+	kernels *kernelSet // the inner loops
+
+	// The division of the product.
+
+	tileRows, tileCols int // rows and columns of a tile
+	mTiles, nTiles     int // numbers of rows and columns of tiles
+	firstRowCols       int // columns of a tile in the first row of tiles, if the row copies B into panels
+	joinedCols         int // with pathDot and pathAxpy: columns that RunRange computes together
+	rowsPerBlock       int // rows of A in a block that fits L2
+	kc                 int // depth of a block of K, in terms
+	maxSuperBlockTerms int // depth of a super-block of K, in terms; with pathDot and pathAxpy, of a call
+
+	// Operands and memory.
+
+	a, b        operandPlan  // how the tiled path reads A and B
+	worker      workerLayout // layout of worker scratch
+	sharedBytes int          // size of Args.Shared in bytes
+
+	// Machine code.
+
 	codes                *codeTable        // generated machine code; nil for kernels in Go
-	firstRowCols         int               // columns of a tile in the first row of tiles, if the row copies B into panels
 	prefetchInterval     int               // terms between prefetches, in tiles that copy B or read the copy
 	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
 	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
@@ -196,11 +211,11 @@ func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 	if !Supports(spec, spec.Algorithm) && spec.M > 0 && spec.N > 0 && spec.K > 0 {
 		return nil, errAlgorithm
 	}
+	isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0
 	isStrided := spec.A.Source == Strided && spec.B.Source == Strided
 	isTiny := spec.M*spec.N <= simpleMACs && spec.M*spec.N*spec.K <= simpleMACs
 	switch {
-	case spec.M == 0 || spec.N == 0 || spec.K == 0, spec.Algorithm == Loops,
-		spec.Algorithm == Any && isStrided && isTiny:
+	case isEmpty, spec.Algorithm == Loops, spec.Algorithm == Any && isStrided && isTiny:
 		plan.planSimple()
 	case (spec.Algorithm == Any || spec.Algorithm == Thin) && isStrided && plan.planThin():
 	default:
@@ -276,31 +291,47 @@ func Packs(spec Spec) (a, b bool) {
 // planTiled divides the product into tiles, blocks and super-blocks, and lays out the shared memory and the scratch of
 // a worker.
 func (p *Plan) planTiled(maxShared int) {
-	spec, elemBytes := &p.spec, p.kernels.elemBytes
+	spec := &p.spec
 	p.path = pathTiled
 	tiling := chooseGrid(p.a, p.b, spec.K, p.kc, p.kernels.maxTiles(spec.M, spec.N, spec.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
+	p.rowsPerBlock = p.blockRows()
+	// A tile gets enough columns for a unit of parallel work. p.tileCols is the maximum, because worker scratch has
+	// room for p.tileCols elements of the bias.
+	panelMACs := p.tileRows * p.b.panelWidth * min(spec.K, p.kc)
+	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/panelMACs))
+	p.chooseSuperBlocks(maxShared)
+	p.layOutWorkerScratch()
+}
 
+// blockRows returns the number of rows of A in a block that fits L2, a multiple of the panel width.
+func (p *Plan) blockRows() int {
+	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.elemBytes)) * p.a.panelWidth
+}
+
+// chooseSuperBlocks sets the depth of a super-block and the size of the shared panels. The panels of a super-block have
+// at most maxShared elements, unless one block of K has more.
+func (p *Plan) chooseSuperBlocks(maxShared int) {
 	lanes := 0 // lanes of all shared panels
 	for _, operand := range []operandPlan{p.a, p.b} {
 		if operand.packedOnce {
 			lanes += roundUp(operand.extent, operand.panelWidth)
 		}
 	}
-	p.rowsPerBlock = p.blockRows()
-	// A tile gets enough columns for a unit of parallel work. p.tileCols is the maximum, because worker scratch has
-	// room for p.tileCols elements of the bias.
-	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(spec.K,
-		p.kc))))
-	p.maxSuperBlockTerms = spec.K
-	if lanes*spec.K > maxShared { // super-blocks of as many whole blocks of K as fit, at least one
-		p.maxSuperBlockTerms = min(spec.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
+	depth := p.spec.K
+	p.maxSuperBlockTerms = depth
+	if lanes*depth > maxShared { // super-blocks of as many whole blocks of K as fit, at least one
+		p.maxSuperBlockTerms = min(depth, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
-		p.sharedBytes = lanes*p.maxSuperBlockTerms*elemBytes + alignBytes
+		p.sharedBytes = lanes*p.maxSuperBlockTerms*p.kernels.elemBytes + alignBytes
 	}
-	layout := &p.worker
+}
+
+// layOutWorkerScratch sets the layout of worker scratch on the tiled path; see workerLayout.
+func (p *Plan) layOutWorkerScratch() {
+	spec, elemBytes, layout := &p.spec, p.kernels.elemBytes, &p.worker
 	alignedBytes := func(elems int) int { return roundUp(elems*elemBytes, alignBytes) }
 	if p.a.packsPerTile() {
 		layout.packedB = alignedBytes(p.tileRows * p.kc)

@@ -14,22 +14,14 @@ import (
 // loads of the tile. If the product copies B, its tiles prefetch the next panel from B itself, not from the copy. Other
 // tiles prefetch the rows of the result that they are about to write.
 
-// prefetchCount returns the number of prefetches of a tile that has one prefetch for each `interval` of its terms.
-func prefetchCount(terms, interval int) int {
-	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
-}
-
-// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is below tile.DefaultUnroll (the number of
-// terms of one loop iteration), it returns that number.
-func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
-
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
 // must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result
 // exceeds a quarter of L2 and that result and operands together exceed L2. With a prepacked B, tiles already
 // prefetch lines of B, and prefetching such a result as well gains nothing.
 func (p *Plan) prefetchesResult() bool {
 	spec := &p.spec
-	leavesCaches := spec.M*spec.N*p.kernels.elemBytes > machine.L2Bytes/2 ||
+	exceedsHalfL2 := spec.M*spec.N*p.kernels.elemBytes > machine.L2Bytes/2
+	leavesCaches := exceedsHalfL2 ||
 		spec.B.Source != Prepacked && p.leavesCache(spec.M*spec.N, machine.L2Bytes/4, machine.L2Bytes)
 	return spec.CColStride == 1 && leavesCaches
 }
@@ -47,46 +39,64 @@ func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch 
 	return nil
 }
 
+// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is below tile.DefaultUnroll (the number of
+// terms of one loop iteration), it returns that number.
+func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
+
 // setPrefetch sets the address from which tiles prefetch B while they read the panel at column j. linesToPrefetch
 // chooses the number of lines.
 func (t *tileState) setPrefetch(args *jit.Args, b *operandView, j int) {
-	plan, size := t.Plan, t.kernels.elemBytes
-	switch offset := j - t.j0; {
-	case plan.prefetchLines[readDirect] > maxPrefetchLines:
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(offset)*size+prefetchBytes
-	case plan.prefetchLines[readDirect] > 0 || plan.prefetchLines[readCopied] > 0:
+	plan, elemBytes := t.Plan, t.kernels.elemBytes
+	lane := j - t.j0
+	switch {
+	case plan.prefetchLines[readDirect] > maxPrefetchLines: // one tile reads the panel, and prefetches it ahead
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(lane)*elemBytes+prefetchBytes
+	case plan.prefetchLines[readDirect] > 0 || plan.prefetchLines[readCopied] > 0: // tiles prefetch the next panel
 		if j+plan.b.panelWidth < t.spec.N { // not the last panel
-			offset += plan.b.panelWidth
+			lane += plan.b.panelWidth
 		}
-		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(offset)*size
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = b.base, b.laneOffset(lane)*elemBytes
 	}
 }
 
-// computeAndCopyPanel computes the first register tile of a stack: a column of register tiles of equal height, which
-// all read the same panel of B. It reads B in place, and copies the panel for the other tiles of the stack. The tile
-// begins at row i and column j of C.
-func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, stack tileStack, store storeMode, i, j,
-	cols int) {
+// advancePrefetches moves the addresses of prefetches beyond the lines that the given tiles have prefetched.
+func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
+	lines := tiles.count * (t.kc / tile.DefaultUnroll) * t.Plan.prefetchLines[tiles.mode]
+	args.Row[tile.Prefetched] += lines * machine.LineBytes
+	if tiles.mode != readDirect {
+		prefetches := tiles.count * prefetchCount(t.kc, t.Plan.prefetchInterval)
+		args.Row[tile.PrefetchOperands] += prefetches * args.Step[tile.PrefetchStep]
+	}
+}
+
+// prefetchCount returns the number of prefetches of a tile that has one prefetch for each `interval` of its terms.
+func prefetchCount(terms, interval int) int {
+	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
+}
+
+// computeAndCopyPanel computes the first register tile of a stack. It reads B in place, and copies the panel for the
+// other tiles of the stack. Afterwards args has the panel as operand B again.
+func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
 	elemBytes, b := t.kernels.elemBytes, &t.Plan.b
-	panel, offset, step := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
-	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, offset
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = t.ptrB, (t.k0*b.termStride+j)*elemBytes,
-		b.termStride*elemBytes
-	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(j)*elemBytes
+	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
+	args.Ptr[tile.Packed], args.Row[tile.Packed] = panel, panelOffset
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.ptrB, (t.k0*b.termStride+first.col)*elemBytes
+	args.Step[tile.VecTerm] = b.termStride * elemBytes
+	args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrB, t.nextPanelOffset(first.col)*elemBytes
 	args.Step[tile.PrefetchStep] = b.termStride * elemBytes
-	t.computeTiles(args, a, stack, store, readAndCopy, i, 1, j, cols)
-	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, offset, step
+	t.computeTiles(args, a, first)
+	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, panelOffset, panelStep
 }
 
 // nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel of column j.
 func (t *tileState) nextPanelOffset(j int) int {
 	b := &t.Plan.b
 	switch next := j + b.panelWidth; {
-	case next < t.j1:
+	case next < t.j1: // the next panel of this block of K
 		return t.k0*b.termStride + next
-	case t.k0+t.kc < t.superBlockStart+t.superBlockTerms:
+	case t.k0+t.kc < t.superBlockStart+t.superBlockTerms: // the first panel of the next block
 		return (t.k0+t.kc)*b.termStride + t.j0
-	case next < t.spec.N:
+	case next < t.spec.N: // the first panel of the next tile
 		return t.superBlockStart*b.termStride + next
 	}
 	return t.k0*b.termStride + j // there is no next panel

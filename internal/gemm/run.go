@@ -31,23 +31,6 @@ type execution struct {
 	macsSinceCheck                   int    // multiply-accumulate operations since check was called
 }
 
-const (
-	// checkMACs is the number of multiply-accumulate operations (MACs) between two calls of Args.Check: at most 10 ms,
-	// with the slowest kernels.
-	checkMACs = 1 << 21
-	// packCost is the cost of packing an element by a PackFunc, in MACs. stripCost is the cost of preparing a strip: a
-	// panel of B times a block of rows of A.
-	packCost, stripCost = 16, 1 << 12
-)
-
-// countMACs counts n MACs, or packing work with the cost of n MACs. It calls Args.Check after every checkMACs.
-func (x *execution) countMACs(n int) {
-	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
-		x.macsSinceCheck = 0
-		x.check()
-	}
-}
-
 // Run executes one tile of one phase. worker is scratch of WorkerBytes bytes for this call only. Its initial
 // contents do not matter. Run allocates nothing and starts no goroutine.
 func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
@@ -119,6 +102,24 @@ func (p *Plan) RunAll(args *Args, worker []byte) {
 		for tile := range p.Tiles(phase) {
 			p.Run(phase, tile, args, worker)
 		}
+	}
+}
+
+const (
+	// checkMACs is the number of multiply-accumulate operations (MACs) between two calls of Args.Check: at most 10 ms,
+	// with the slowest kernels.
+	checkMACs = 1 << 21
+	// packCost is the cost of packing an element by a PackFunc, in MACs.
+	packCost = 16
+	// stripCost is the cost of preparing a strip (a panel of B times a block of rows of A), in MACs.
+	stripCost = 1 << 12
+)
+
+// countMACs counts n MACs, or packing work with the cost of n MACs. It calls Args.Check after every checkMACs.
+func (x *execution) countMACs(n int) {
+	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
+		x.macsSinceCheck = 0
+		x.check()
 	}
 }
 
@@ -203,28 +204,26 @@ func (x *execution) locate(view *operandView, operand *operandPlan, src, shared,
 	view.panelWidth, view.termStride, view.inPlace = operand.panelWidth, operand.panelWidth, operand.inPlace
 	switch {
 	case operand.inPlace:
-		view.base, view.laneStride, view.termStride = x.elem(src, l0*operand.laneStride+k0*operand.termStride),
-			operand.laneStride, operand.termStride
-	case operand.source == Prepacked:
-		view.base, view.panelStride = x.elem(src, l0*x.spec.K+k0*operand.panelWidth), operand.panelWidth*x.spec.K
-	case operand.packedOnce:
-		view.base, view.panelStride = x.elem(shared, l0*x.superBlockTerms+(k0-x.superBlockStart)*operand.panelWidth),
-			operand.panelWidth*x.superBlockTerms
-	default:
+		view.base = x.elem(src, l0*operand.laneStride+k0*operand.termStride)
+		view.laneStride, view.termStride = operand.laneStride, operand.termStride
+	case operand.source == Prepacked: // panels of K terms
+		view.base = x.elem(src, l0*x.spec.K+k0*operand.panelWidth)
+		view.panelStride = operand.panelWidth * x.spec.K
+	case operand.packedOnce: // shared panels of superBlockTerms terms
+		view.base = x.elem(shared, l0*x.superBlockTerms+(k0-x.superBlockStart)*operand.panelWidth)
+		view.panelStride = operand.panelWidth * x.superBlockTerms
+	default: // the tile's own panels, of k1-k0 terms
 		if !operand.packedByFirstRow {
 			x.pack(local, operand, src, pack, k0, k1, l0, l1)
 		}
-		view.base, view.panelStride = local, operand.panelWidth*(k1-k0)
+		view.base = local
+		view.panelStride = operand.panelWidth * (k1 - k0)
 	}
 }
 
-// blockRows returns the number of rows of A in a block that fits L2, a multiple of the panel width.
-func (p *Plan) blockRows() int {
-	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.elemBytes)) * p.a.panelWidth
-}
-
 // runTile computes C[i0:i1, j0:j1] over the current super-block. The loops are, from the outside: blocks of K, blocks
-// of A that fit L2, panels of B that fit L1.
+// of A that fit L2, panels of B that fit L1. The two inner loops are in computePanels for machine code, and in
+// computePanelsInGo for kernels in Go.
 func (x *execution) runTile(i0, i1, j0, j1 int) {
 	plan, spec := x.Plan, &x.spec
 	if x.superBlockStart == 0 {
@@ -247,29 +246,10 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 		x.countMACs(packCost * (i1 - i0 + j1 - j0) * state.kc) // locate may have packed these rows and columns
 		if args != nil {
 			state.computePanels(args, &a, &b, i0, i1, j0, j1)
-			continue
-		}
-		for blockStart := i0; blockStart < i1; blockStart += plan.rowsPerBlock {
-			blockEnd := min(blockStart+plan.rowsPerBlock, i1)
-			for j := j0; j < j1; j += plan.b.panelWidth {
-				cols := min(plan.b.panelWidth, j1-j)
-				bPanel := x.elem(b.base, b.laneOffset(j-j0))
-				for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
-					state.micro(x.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
-				}
-				if state.isLastBlock {
-					x.runEpilogue(blockStart, blockEnd, j, j+cols)
-				}
-				x.countMACs(stripCost + (blockEnd-blockStart)*cols*state.kc)
-			}
+		} else {
+			state.computePanelsInGo(&a, &b, i0, i1, j0, j1)
 		}
 	}
-}
-
-// release returns arguments to the pool, without references to operands.
-func release(args *jit.Args) {
-	clear(args.Ptr[:])
-	argsPool.Put(args)
 }
 
 // gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
@@ -303,20 +283,23 @@ type tileState struct {
 	stackedRows, stackedVectors int // rows, and vectors of columns, of the strip for which stacks was computed
 }
 
-// temporary returns the buffer for a register tile that the kernel cannot store in C. An example is a C without
-// contiguous rows.
-func (t *tileState) temporary() unsafe.Pointer {
-	return unsafe.Add(t.execution.worker, t.Plan.worker.tempTile)
-}
-
-// biasRows returns the tile's part of a bias of rows.
-func (t *tileState) biasRows() unsafe.Pointer {
-	return unsafe.Add(t.execution.worker, t.Plan.worker.rowBias)
-}
-
-// biasCols returns the tile's part of a bias of columns.
-func (t *tileState) biasCols() unsafe.Pointer {
-	return unsafe.Add(t.execution.worker, t.Plan.worker.colBias)
+// computePanelsInGo computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b.
+func (t *tileState) computePanelsInGo(a, b *operandView, i0, i1, j0, j1 int) {
+	plan := t.Plan
+	for blockStart := i0; blockStart < i1; blockStart += plan.rowsPerBlock {
+		blockEnd := min(blockStart+plan.rowsPerBlock, i1)
+		for j := j0; j < j1; j += plan.b.panelWidth {
+			cols := min(plan.b.panelWidth, j1-j)
+			bPanel := t.elem(b.base, b.laneOffset(j-j0))
+			for i := blockStart; i < blockEnd; i += plan.a.panelWidth {
+				t.micro(t.elem(a.base, a.laneOffset(i-i0)), bPanel, i, j, min(plan.a.panelWidth, blockEnd-i), cols)
+			}
+			if t.isLastBlock {
+				t.runEpilogue(blockStart, blockEnd, j, j+cols)
+			}
+			t.countMACs(stripCost + (blockEnd-blockStart)*cols*t.kc)
+		}
+	}
 }
 
 // micro computes the register tile at (i, j) of C from packed panels, by a kernel in Go. If the kernel can address this
@@ -330,7 +313,8 @@ func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	hasTwoInits := t.isFirstBlock && spec.Accumulate && spec.Bias == BiasCols // a kernel adds old C or the bias, not both
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()
-		kernel(t.kc, aPanel, aStep, bPanel, sums, plan.kernels.nr*elemBytes, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
+		kernel(t.kc, aPanel, aStep, bPanel, sums, plan.kernels.nr*elemBytes,
+			unsafe.Pointer(&zeroRow), 0 /* ldinit */, nil /* rowBias */, rows, cols)
 		t.merge(sums, i, j, rows, cols)
 		return
 	}
@@ -363,5 +347,22 @@ func (t *tileState) merge(sums unsafe.Pointer, i, j, rows, cols int) {
 			bias = matrix{t.elem(t.biasCols(), j-t.j0), 0, 1}
 		}
 	}
-	t.kernels.store(rows, cols, matrix{sums, t.kernels.nr, 1}, t.result(i, j), bias, !t.isFirstBlock || spec.Accumulate)
+	accumulate := !t.isFirstBlock || spec.Accumulate
+	t.kernels.store(rows, cols, matrix{sums, t.kernels.nr, 1}, t.result(i, j), bias, accumulate)
+}
+
+// temporary returns the buffer for a register tile that the kernel cannot store in C. An example is a C without
+// contiguous rows.
+func (t *tileState) temporary() unsafe.Pointer {
+	return unsafe.Add(t.execution.worker, t.Plan.worker.tempTile)
+}
+
+// biasRows returns the tile's part of a bias of rows.
+func (t *tileState) biasRows() unsafe.Pointer {
+	return unsafe.Add(t.execution.worker, t.Plan.worker.rowBias)
+}
+
+// biasCols returns the tile's part of a bias of columns.
+func (t *tileState) biasCols() unsafe.Pointer {
+	return unsafe.Add(t.execution.worker, t.Plan.worker.colBias)
 }

@@ -2,6 +2,11 @@ package gemm
 
 import "github.com/graphrun/graphrun/internal/machine"
 
+// This file divides a product into tiles. chooseGrid tries tiles of different heights and widths, estimates the time of
+// the product with each of them (grid.cost), and takes the cheapest. packChunk divides the packing of an operand, and
+// blockSizes and divideEvenly are the arithmetic of divisions with a remainder. The package comment defines tiles and
+// packing.
+
 const (
 	// alignBytes is the alignment of packed panels in scratch buffers. Aligned panels avoid vector loads from two
 	// cache lines, which cost as much as two loads.
@@ -50,8 +55,8 @@ type grid struct {
 	shareA, shareB     bool
 }
 
-// tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers. The last number stands
-// for a single tile with all panels.
+// tilePanels are limits on the widths and heights, in panels, of the tiles that chooseGrid considers. The last number
+// stands for a single tile with all panels.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two
@@ -81,25 +86,9 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0
-	// heightLimit and widthLimit bound the size of a tile in panels. height and width are the sizes after the panels
-	// have been divided evenly.
 	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
-	lastHeight := 0
-	for _, heightLimit := range tilePanels {
-		mTiles := ceilDiv(aPanels, min(heightLimit, aPanels))
-		height := ceilDiv(aPanels, mTiles)
-		if height == lastHeight {
-			continue
-		}
-		lastHeight = height
-		lastWidth := 0
-		for _, widthLimit := range tilePanels {
-			nTiles := ceilDiv(bPanels, min(widthLimit, bPanels))
-			width := ceilDiv(bPanels, nTiles)
-			if width == lastWidth {
-				continue
-			}
-			lastWidth = width
+	for _, height := range tileSizes(aPanels) {
+		for _, width := range tileSizes(bPanels) {
 			candidate := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth,
 				mTiles: ceilDiv(aPanels, height), nTiles: ceilDiv(bPanels, width)}
 			candidate.shareA = a.createsPanels() && (candidate.nTiles > 1 || height > a.localPanels(kc))
@@ -113,6 +102,20 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 		}
 	}
 	return best
+}
+
+// tileSizes lists the heights or widths of tiles to consider, in panels, for an operand of the given number of panels.
+// Each limit of tilePanels gives the size at which the panels are divided evenly among the tiles. For example, 9 panels
+// and the limit 4 give three tiles of 3 panels.
+func tileSizes(panels int) (sizes []int) {
+	for _, limit := range tilePanels {
+		tiles := ceilDiv(panels, min(limit, panels))
+		size := ceilDiv(panels, tiles)
+		if len(sizes) == 0 || size != sizes[len(sizes)-1] {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
 }
 
 // cost returns the estimated core time in nanoseconds, summed over gridWorkers; see chooseGrid. For w workers, the core
@@ -133,19 +136,16 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	for _, operand := range []struct {
 		operandPlan
 		tileExtent float64
-		shared     bool
-	}{{a, height, g.shareA}, {b, width, g.shareB}} {
-		perElement := costs.pack
+		isShared   bool
+	}{
+		{operandPlan: a, tileExtent: height, isShared: g.shareA},
+		{operandPlan: b, tileExtent: width, isShared: g.shareB},
+	} {
+		perElement := operand.packCostPerElement()
 		switch {
-		case operand.packedByFirstRow:
-			perElement = 0
-		case operand.source == Custom:
-			perElement = costs.custom
-		}
-		switch {
-		case operand.shared:
-			sharedCost += float64(float64(roundUp(operand.extent, operand.panelWidth)) * depth * (perElement +
-				costs.share))
+		case operand.isShared:
+			allLanes := float64(roundUp(operand.extent, operand.panelWidth))
+			sharedCost += float64(allLanes * depth * (perElement + costs.share))
 		case operand.createsPanels():
 			tileCost += float64(operand.tileExtent * depth * perElement)
 		}
@@ -160,6 +160,17 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 		total += sharedCost + float64((barrierCost+float64(rounds*tileCost))*float64(workers))
 	}
 	return total
+}
+
+// packCostPerElement returns the cost of packing an element of the operand, in nanoseconds.
+func (operand operandPlan) packCostPerElement() float64 {
+	switch {
+	case operand.packedByFirstRow:
+		return 0
+	case operand.source == Custom:
+		return costs.custom
+	}
+	return costs.pack
 }
 
 // minPackDepth is the least number of terms of K in a packing tile, unless a super-block has fewer.

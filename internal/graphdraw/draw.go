@@ -3,7 +3,14 @@
 //
 // [Draw] takes boxes and nets, and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each layer to
 // reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go), and routes nets
-// (routes.go). The same graph always has the same drawing.
+// (routes.go). The same graph always has the same drawing. Below, a net connects A to B and C, and a net connects B to
+// C:
+//
+//	layer 0   A
+//	          |\
+//	layer 1   B |   the first net crosses this layer
+//	          |/
+//	layer 2   C
 //
 // It is written by hand because libraries are slow: `graphrun view` takes 0.15 s of CPU for a picture of 2,000 boxes
 // and 2,440 edges, and the layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script) and 35 s
@@ -141,23 +148,9 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 		layout.cells[i] = cell{box: i, layer: ranks[i], width: box.Width}
 		lastRank = max(lastRank, ranks[i])
 	}
-	for i, net := range nets {
-		last := ranks[net.From]
-		for _, to := range net.To {
-			last = max(last, ranks[to])
-		}
-		for layer := ranks[net.From] + 1; layer < last; layer++ { // the layers between the boxes
-			if len(layout.cells) == MaxCells {
-				return nil, ErrTooLarge
-			}
-			layout.trunks[i] = append(layout.trunks[i], len(layout.cells))
-			layout.cells = append(layout.cells, cell{box: -1, layer: layer})
-		}
-		for k, crossing := range layout.trunks[i] {
-			layout.connect(layout.cellAfter(i, k), crossing)
-		}
-		for _, to := range net.To {
-			layout.connect(layout.cellAfter(i, ranks[to]-ranks[net.From]-1), to)
+	for i := range nets {
+		if err := layout.addTrunk(i, ranks); err != nil {
+			return nil, err
 		}
 	}
 	layout.layers = make([][]int, lastRank+1)
@@ -167,6 +160,30 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 		layout.layers[placed.layer] = append(layout.layers[placed.layer], i)
 	}
 	return layout, nil
+}
+
+// addTrunk adds the cells in which a net crosses the layers between its boxes, and connects them to each other and to
+// the boxes.
+func (l *layeredLayout) addTrunk(i int, ranks []int) error {
+	net := l.nets[i]
+	lowest := ranks[net.From] // the layer of the lowest box
+	for _, to := range net.To {
+		lowest = max(lowest, ranks[to])
+	}
+	for layer := ranks[net.From] + 1; layer < lowest; layer++ {
+		if len(l.cells) == MaxCells {
+			return ErrTooLarge
+		}
+		l.trunks[i] = append(l.trunks[i], len(l.cells))
+		l.cells = append(l.cells, cell{box: -1, layer: layer})
+	}
+	for k, crossing := range l.trunks[i] {
+		l.connect(l.cellAfter(i, k), crossing)
+	}
+	for _, to := range net.To {
+		l.connect(l.cellAfter(i, ranks[to]-ranks[net.From]-1), to)
+	}
+	return nil
 }
 
 // cellAfter returns the cell of a net that is `crossed` layers below its upper box: the box itself for 0, otherwise a

@@ -7,7 +7,12 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// This file orders the cells of each layer of a drawing so that few nets cross.
+// This file orders the cells of each layer of a drawing so that few nets cross. For example, with the net segments a-y
+// and b-x, the lower layer becomes y x:
+//
+//	a   b        a   b
+//	  X          |   |
+//	x   y        y   x
 
 // orderRounds is the number of ordering passes, alternately downwards and upwards. The order with the fewest crossings
 // is used.
@@ -76,29 +81,34 @@ func (l *layeredLayout) relativePosition(index int) float64 {
 	return (float64(l.cells[index].position) + 0.5) / float64(len(l.layers[l.cells[index].layer]))
 }
 
-// countCrossings returns the number of crossings of net segments between adjacent layers. It counts them with a Fenwick
-// tree.
+// countCrossings returns the number of crossings of net segments between adjacent layers.
 func (l *layeredLayout) countCrossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
-		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
-		// tree is a Fenwick tree: it counts the segments to the left by the position of their lower end.
-		tree := make([]int, len(l.layers[k])+1)
-		count := 0 // number of segments to the left
-		for _, upper := range l.layers[k-1] {
-			down := l.cells[upper].down
-			for _, lower := range down {
-				total += count // the loop subtracts the segments that do not end to the right
-				for i := l.cells[lower].position + 1; i > 0; i -= i & -i {
-					total -= tree[i]
-				}
+		total += l.countCrossingsBelow(k - 1)
+	}
+	return total
+}
+
+// countCrossingsBelow returns the number of crossings between a layer and the next layer. A segment crosses each
+// segment that begins to its left in the upper layer and ends to its right in the lower layer.
+func (l *layeredLayout) countCrossingsBelow(layer int) (total int) {
+	// tree is a Fenwick tree: it counts the segments to the left by the position of their lower end.
+	tree := make([]int, len(l.layers[layer+1])+1)
+	count := 0 // number of segments to the left
+	for _, upper := range l.layers[layer] {
+		down := l.cells[upper].down
+		for _, lower := range down {
+			total += count // the loop subtracts the segments that do not end to the right
+			for i := l.cells[lower].position + 1; i > 0; i -= i & -i {
+				total -= tree[i]
 			}
-			for _, lower := range down { // segments of one cell do not cross each other
-				for i := l.cells[lower].position + 1; i < len(tree); i += i & -i {
-					tree[i]++
-				}
-				count++
+		}
+		for _, lower := range down { // segments of one cell do not cross each other
+			for i := l.cells[lower].position + 1; i < len(tree); i += i & -i {
+				tree[i]++
 			}
+			count++
 		}
 	}
 	return total

@@ -74,40 +74,52 @@ func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int
 		if i > 0 {
 			offset += l.minDistance(cells[i-1], index)
 		}
-		sum, weight := 0.0, 0.0
-		for _, connected := range connectedLists(&l.cells[index]) {
-			for _, other := range connected {
-				otherWeight := l.weight(index, other)
-				sum, weight = sum+otherWeight*l.cells[other].x, weight+otherWeight
-			}
-		}
-		if weight == 0 {
-			weight = 0.01 // an unconnected cell hardly affects the position of its block
-			sum = weight * l.cells[index].x
-		}
-		merged := block{position: sum/weight - offset, weight: weight, cells: 1}
-		for len(blocks) > 0 && blocks[len(blocks)-1].position >= merged.position {
-			last := blocks[len(blocks)-1]
-			blocks = blocks[:len(blocks)-1]
-			// The position of the joined block is the weighted mean of the two.
-			total := last.weight + merged.weight
-			merged = block{position: (last.position*last.weight + merged.position*merged.weight) / total, weight: total,
-				cells: last.cells + merged.cells}
-		}
-		blocks = append(blocks, merged)
+		x, weight := l.desiredPosition(index, connectedLists(&l.cells[index]))
+		blocks = appendBlock(blocks, block{position: x - offset, weight: weight, cells: 1})
 	}
 	// x of a cell = the position of its block + the minimum distance from the first cell of the layer
 	offset = 0
 	i := 0
-	for _, merged := range blocks {
-		for range merged.cells {
+	for _, placed := range blocks {
+		for range placed.cells {
 			if i > 0 {
 				offset += l.minDistance(cells[i-1], cells[i])
 			}
-			l.cells[cells[i]].x = merged.position + offset
+			l.cells[cells[i]].x = placed.position + offset
 			i++
 		}
 	}
+}
+
+// desiredPosition returns the weighted mean of the positions of the cells that attract a cell, and the sum of their
+// weights.
+func (l *layeredLayout) desiredPosition(index int, connectedLists [][]int) (x, weight float64) {
+	const unconnectedWeight = 0.01 // an unconnected cell hardly affects the position of its block
+	sum := 0.0
+	for _, connected := range connectedLists {
+		for _, other := range connected {
+			otherWeight := l.weight(index, other)
+			sum, weight = sum+otherWeight*l.cells[other].x, weight+otherWeight
+		}
+	}
+	if weight == 0 {
+		weight = unconnectedWeight
+		sum = weight * l.cells[index].x
+	}
+	return sum / weight, weight
+}
+
+// appendBlock appends a block. If positions would then not increase, it joins the last blocks. The position of a joined
+// block is the weighted mean of the two.
+func appendBlock(blocks []block, added block) []block {
+	for len(blocks) > 0 && blocks[len(blocks)-1].position >= added.position {
+		last := blocks[len(blocks)-1]
+		blocks = blocks[:len(blocks)-1]
+		total := last.weight + added.weight
+		added = block{position: (last.position*last.weight + added.position*added.weight) / total, weight: total,
+			cells: last.cells + added.cells}
+	}
+	return append(blocks, added)
 }
 
 // drawing converts the layout to a drawing: it shifts x coordinates so that the drawing begins at the margin, stacks
@@ -128,27 +140,7 @@ func (l *layeredLayout) drawing() *Drawing {
 	}
 	drawing.Width = roundTenth(right - left + 2*margin)
 	routes := l.routes()
-	y := margin
-	for k, layer := range l.layers {
-		height := 0.0
-		for _, index := range layer {
-			if box := l.cells[index].box; box >= 0 {
-				height = max(height, l.boxes[box].Height)
-			}
-		}
-		routes.top[k], routes.bottom[k] = y, y+height
-		for _, index := range layer {
-			if box := l.cells[index].box; box >= 0 {
-				left, top := l.cells[index].x-l.boxes[box].Width/2, y+(height-l.boxes[box].Height)/2
-				drawing.Corners[box] = Point{roundTenth(left), roundTenth(top)}
-			}
-		}
-		y += height
-		if k+1 < len(l.layers) {
-			y += routes.layerGap(k)
-		}
-	}
-	drawing.Height = roundTenth(y + margin)
+	drawing.Height = roundTenth(routes.stackLayers(drawing) + margin)
 	drawing.Nets = routes.segments(drawing)
 	for k := range l.layers {
 		drawing.Layers = append(drawing.Layers, Band{roundTenth(routes.top[k]), roundTenth(routes.bottom[k])})

@@ -15,7 +15,8 @@ type boxNets struct{ incoming, outgoing []int }
 // assignLayers assigns each box to a layer below the layers of its predecessors. It returns the ranks of the boxes: the
 // indices of their layers, from the top. It starts with the highest possible layers, and then moves boxes down while
 // that does not increase the total length of nets. The length of a net is the number of layers from its upper box to
-// the lowest of its lower boxes.
+// the lowest of its lower boxes. For example, with the nets a→b, b→d and c→d, boxes a and c are in layer 0 at first, b
+// in layer 1 and d in layer 2. Then c moves down to layer 1, which shortens the net c→d.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	netsOf := make([]boxNets, len(boxes))
 	for i, net := range nets {
@@ -41,15 +42,15 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 			break
 		}
 	}
-	if err := fixSides(boxes, ranks, netsOf, nets); err != nil {
+	if err := moveToSides(boxes, ranks, netsOf, nets); err != nil {
 		return nil, err
 	}
 	return compactLayers(ranks), nil
 }
 
-// fixSides moves the First boxes to a new layer above all others, and the Last boxes to a new layer below. The new
+// moveToSides moves the First boxes to a new layer above all others, and the Last boxes to a new layer below. The new
 // layers have the ranks 0 and last+1, after the ranks of all other boxes have grown by 1.
-func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
+func moveToSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	hasLowerBox := func(net int) bool { return len(nets[net].To) > 0 }
 	last := 0
 	for i := range ranks {
@@ -101,8 +102,8 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	if len(netsOfBox.outgoing) == 0 {
 		return ranks[box]
 	}
-	lowest := -1   // the layer above the highest successor
-	shortened := 0 // number of outgoing nets with lower boxes; a move by one layer shortens each by one
+	lowest := -1       // the layer above the highest successor
+	shortenedNets := 0 // number of outgoing nets with lower boxes; a move by one layer shortens each by one
 	for _, net := range netsOfBox.outgoing {
 		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
@@ -110,23 +111,23 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 			}
 		}
 		if len(nets[net].To) > 0 {
-			shortened++
+			shortenedNets++
 		}
 	}
 	if lowest <= ranks[box] {
 		return ranks[box]
 	}
-	best, least := ranks[box], 0 // least is the increase of the total length at layer best, which is not positive
+	best, leastIncrease := ranks[box], 0 // the increase of the total length at layer best, which is not positive
 	for _, layer := range candidateLayers(box, lowest, ranks, nets, netsOfBox) {
-		increase := -shortened * (layer - ranks[box])
+		increase := -shortenedNets * (layer - ranks[box])
 		for i, net := range netsOfBox.incoming {
 			// An incoming net, counted once, becomes longer below the lowest of its other boxes.
 			if !slices.Contains(netsOfBox.incoming[:i], net) {
 				increase += max(0, layer-max(ranks[box], lastLayer(box, ranks, &nets[net])))
 			}
 		}
-		if increase <= least {
-			best, least = layer, increase
+		if increase <= leastIncrease {
+			best, leastIncrease = layer, increase
 		}
 	}
 	return best

@@ -9,9 +9,17 @@ import (
 
 // routes has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers. A net connects a
 // box to boxes below it. It has a cell in each layer that it crosses; these cells are its trunk.
+//
+//	 [from]
+//	    |        leaveX
+//	     \
+//	      |      the trunk: one cell
+//	     / \
+//	    |   |    arriveX[0] and arriveX[1]
+//	[to0]  [to1]
 type routes struct {
 	*layeredLayout
-	top, bottom []float64   // y coordinates of each layer; set by layeredLayout.drawing
+	top, bottom []float64   // y coordinates of each layer; set by stackLayers
 	leaveX      []float64   // x at the upper box of each net
 	arriveX     [][]float64 // x at the lower boxes of each net, by index in Net.To
 }
@@ -34,11 +42,10 @@ func (l *layeredLayout) routes() *routes {
 		sum, count := 0.0, 0
 		for branch, to := range net.To {
 			crossed := l.cells[to].layer - l.cells[net.From].layer - 1 // layers between the two boxes
-			// from is the cell of the net in the layer above box `to`.
-			from := l.cellAfter(i, crossed)
-			above[to] = append(above[to], connection{x: l.cells[from].x, target: &routes.arriveX[i][branch],
+			previous := l.cellAfter(i, crossed)                        // the cell of the net in the layer above box `to`
+			above[to] = append(above[to], connection{x: l.cells[previous].x, target: &routes.arriveX[i][branch],
 				rank: len(above[to])})
-			if from == net.From { // the net crosses no layer between the two boxes
+			if previous == net.From { // the net crosses no layer between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
 			}
 		}
@@ -71,6 +78,32 @@ func (l *layeredLayout) spreadConnections(box int, connections []connection) {
 	}
 }
 
+// stackLayers sets the y coordinates of the layers and the corners of the boxes. It returns the y coordinate below the
+// last layer.
+func (r *routes) stackLayers(drawing *Drawing) (y float64) {
+	y = margin
+	for k, layer := range r.layers {
+		height := 0.0
+		for _, index := range layer {
+			if box := r.cells[index].box; box >= 0 {
+				height = max(height, r.boxes[box].Height)
+			}
+		}
+		r.top[k], r.bottom[k] = y, y+height
+		for _, index := range layer {
+			if box := r.cells[index].box; box >= 0 {
+				left, top := r.cells[index].x-r.boxes[box].Width/2, y+(height-r.boxes[box].Height)/2
+				drawing.Corners[box] = Point{roundTenth(left), roundTenth(top)}
+			}
+		}
+		y += height
+		if k+1 < len(r.layers) {
+			y += r.layerGap(k)
+		}
+	}
+	return y
+}
+
 // layerGap returns the distance between a layer and the next layer. It grows with the longest horizontal distance of a
 // net between the two layers.
 func (r *routes) layerGap(layer int) float64 {
@@ -86,40 +119,48 @@ func (r *routes) layerGap(layer int) float64 {
 // segments returns the segments of each net.
 func (r *routes) segments(drawing *Drawing) [][]Segment {
 	list := make([][]Segment, len(r.nets))
-	for i, net := range r.nets {
-		var pieces []Segment
-		// addVertical adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
-		addVertical := func(x, from, to float64) {
-			if from = roundTenth(from); from < roundTenth(to) {
-				pieces = append(pieces, Segment{Point{x, from}, Point{x, roundTenth(to)}})
-			}
-		}
-		// addToNextLayer adds the segment from the bottom of a layer to the top of the next layer, between two x coordinates.
-		addToNextLayer := func(layer int, from, to float64) {
-			upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
-			pieces = append(pieces, Segment{Point{from, upper}, Point{to, lower}})
-		}
-		// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
-		first := r.cells[net.From].layer
-		if len(net.To) > 0 {
-			addVertical(r.leaveX[i], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[first])
-		}
-		trunkX := func(k int) float64 { // x of the trunk at the bottom of layer first+k
-			if k == 0 {
-				return r.leaveX[i]
-			}
-			return r.cells[r.trunks[i][k-1]].x
-		}
-		for k, cellIndex := range r.trunks[i] {
-			addToNextLayer(first+k, trunkX(k), r.cells[cellIndex].x)
-			addVertical(r.cells[cellIndex].x, r.top[first+k+1], r.bottom[first+k+1])
-		}
-		for k, to := range net.To {
-			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
-			addToNextLayer(layer-1, trunkX(layer-1-first), r.arriveX[i][k])
-			addVertical(r.arriveX[i][k], r.top[layer], drawing.Corners[to].Y)
-		}
-		list[i] = pieces
+	for i := range r.nets {
+		list[i] = r.segmentsOf(i, drawing)
 	}
 	return list
+}
+
+// segmentsOf returns the segments of a net: from its upper box along the trunk, and then its branches to the lower
+// boxes.
+func (r *routes) segmentsOf(netIndex int, drawing *Drawing) (list []Segment) {
+	net := &r.nets[netIndex]
+	// addVertical adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
+	addVertical := func(x, top, bottom float64) {
+		if top = roundTenth(top); top < roundTenth(bottom) {
+			list = append(list, Segment{Point{x, top}, Point{x, roundTenth(bottom)}})
+		}
+	}
+	// addToNextLayer adds the segment from the bottom of a layer to the top of the next layer, between two x coordinates.
+	addToNextLayer := func(layer int, upperX, lowerX float64) {
+		upper, lower := roundTenth(r.bottom[layer]), roundTenth(r.top[layer+1])
+		list = append(list, Segment{Point{upperX, upper}, Point{lowerX, lower}})
+	}
+	// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
+	first := r.cells[net.From].layer
+	if len(net.To) > 0 {
+		addVertical(r.leaveX[netIndex], drawing.Corners[net.From].Y+r.boxes[net.From].Height, r.bottom[first])
+	}
+	for k, cellIndex := range r.trunks[netIndex] {
+		addToNextLayer(first+k, r.trunkX(netIndex, k), r.cells[cellIndex].x)
+		addVertical(r.cells[cellIndex].x, r.top[first+k+1], r.bottom[first+k+1])
+	}
+	for branch, to := range net.To {
+		layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
+		addToNextLayer(layer-1, r.trunkX(netIndex, layer-1-first), r.arriveX[netIndex][branch])
+		addVertical(r.arriveX[netIndex][branch], r.top[layer], drawing.Corners[to].Y)
+	}
+	return list
+}
+
+// trunkX returns the x coordinate at which a net leaves the k-th layer below its upper box. Layer 0 is that of the box.
+func (r *routes) trunkX(netIndex, k int) float64 {
+	if k == 0 {
+		return r.leaveX[netIndex]
+	}
+	return r.cells[r.trunks[netIndex][k-1]].x
 }

@@ -60,9 +60,6 @@ type entry[K, V comparable] struct {
 	size  int // in bytes; 0 until Cache.SetSize
 }
 
-// uncheckedBytes is the total size up to which the available memory is not queried, because the query takes time.
-const uncheckedBytes = 64 << 20
-
 func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,23 +69,6 @@ func (c *cache[K, V]) Find(key K) (v V, ok bool) {
 	}
 	c.moveToFront(element)
 	return element.Value.(*entry[K, V]).value, true
-}
-
-// moveToFront marks an element as the most recently used. If it was not among the c.recentCount most recently used
-// elements, it displaces the last of them, which becomes idle.
-func (c *cache[K, V]) moveToFront(element *list.Element) {
-	if c.onIdle == nil {
-		c.order.MoveToFront(element)
-		return
-	}
-	last := c.order.Front()
-	for i := 1; i < c.recentCount && last != nil && last != element; i++ {
-		last = last.Next()
-	}
-	c.order.MoveToFront(element)
-	if last != nil && last != element {
-		c.onIdle(last.Value.(*entry[K, V]).value)
-	}
 }
 
 func (c *cache[K, V]) Put(key K, v V) V {
@@ -111,19 +91,27 @@ func (c *cache[K, V]) SetSize(key K, v V, bytes int) {
 	if sized == nil || sized.Value.(*entry[K, V]).value != v {
 		return
 	}
-	bytes = min(bytes, math.MaxInt-c.totalBytes)
+	bytes = min(bytes, math.MaxInt-c.totalBytes) // the total must not overflow
 	sized.Value.(*entry[K, V]).size = bytes
 	c.totalBytes += bytes
+	c.evictExcept(sized)
+}
+
+// evictExcept removes the least recently used elements, except one, until the cache is within its bounds.
+func (c *cache[K, V]) evictExcept(kept *list.Element) {
 	for element := c.order.Back(); element != nil && (c.order.Len() > c.maxValues || c.totalBytes > c.limit()); {
 		previous := element.Prev()
-		if element != sized {
+		if element != kept {
 			c.remove(element)
 		}
 		element = previous
 	}
 }
 
-// limit returns the maximum total size.
+// uncheckedBytes is the total size up to which the available memory is not queried, because the query takes time.
+const uncheckedBytes = 64 << 20
+
+// limit returns the maximum total size in bytes.
 func (c *cache[K, V]) limit() int {
 	if c.maxBytes == 0 {
 		if c.totalBytes < uncheckedBytes {
@@ -157,4 +145,22 @@ func (c *cache[K, V]) Clear() bool {
 	c.order.Init()
 	c.totalBytes = 0
 	return hadSize
+}
+
+// moveToFront marks an element as the most recently used. If it was not among the c.recentCount most recently used
+// elements, it displaces the last of them, which becomes idle. For example, if recentCount is 2 and c moves to the
+// front of a, b, c, d, then the order is c, a, b, d, and b becomes idle.
+func (c *cache[K, V]) moveToFront(element *list.Element) {
+	if c.onIdle == nil {
+		c.order.MoveToFront(element)
+		return
+	}
+	last := c.order.Front()
+	for i := 1; i < c.recentCount && last != nil && last != element; i++ {
+		last = last.Next()
+	}
+	c.order.MoveToFront(element)
+	if last != nil && last != element {
+		c.onIdle(last.Value.(*entry[K, V]).value)
+	}
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// This file reads the memory limits of a process on Linux: its own limits ([processLimits]) and those of its control
+// groups ([groupLimits]).
+
 // fields maps the names in a file with lines "Name: 123 kB" to their numbers, in bytes.
 type fields map[string]int
 
@@ -69,22 +72,23 @@ func groupLimits(fsys fs.FS, memory fields) []Limit {
 	var limits []Limit
 	mountOf := memoryMounts(fsys)
 	eachLine(fsys, "proc/self/cgroup", func(line string) {
-		// hierarchy:controllers:path
+		// hierarchy:controllers:path, as in 4:memory:/jobs/7 (version 1) or 0::/jobs/7 (version 2)
 		fieldsOfLine := strings.SplitN(line, ":", 3)
 		if len(fieldsOfLine) != 3 {
 			return
 		}
+		controllers, group := fieldsOfLine[1], fieldsOfLine[2]
 		files := version1
-		if fieldsOfLine[1] == "" {
+		if controllers == "" {
 			files = version2
-		} else if !listContains(fieldsOfLine[1], "memory") {
+		} else if !listContains(controllers, "memory") {
 			return
 		}
 		mounted, ok := mountOf[files.kind]
 		if !ok {
 			return
 		}
-		dir, ok := mounted.groupPath(fieldsOfLine[2])
+		dir, ok := mounted.groupPath(group)
 		for ok {
 			if limit, found := files.limit(fsys, path.Join(mounted.dir, dir), memory); found {
 				limit.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
@@ -121,14 +125,16 @@ func (m mount) groupPath(group string) (string, bool) {
 func memoryMounts(fsys fs.FS) map[string]mount {
 	found := map[string]mount{}
 	eachLine(fsys, "proc/self/mountinfo", func(line string) {
-		// id parent device root dir options tags... - kind source options
+		// id parent device root dir options tags... - kind source options, as in
+		// 31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw
 		head, tail, ok := strings.Cut(line, " - ")
 		mountFields, systemFields := strings.Fields(head), strings.Fields(tail)
 		if !ok || len(mountFields) < 5 || len(systemFields) < 1 {
 			return
 		}
 		kind := systemFields[0]
-		if kind != "cgroup2" && (kind != "cgroup" || len(systemFields) < 3 || !listContains(systemFields[2], "memory")) {
+		isVersion1 := kind == "cgroup" && len(systemFields) >= 3 && listContains(systemFields[2], "memory")
+		if kind != "cgroup2" && !isVersion1 {
 			return
 		}
 		if _, known := found[kind]; !known {
@@ -179,6 +185,22 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 	if !ok || !usageKnown || total > maxRequest {
 		return Limit{}, false
 	}
+	cache := g.cachedBytes(fsys, dir)
+	availableMemory := total - max(used-cache, 0)
+	swap := memory["SwapFree"]
+	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
+		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
+		freeSwap := swapLimit - usage
+		if g.swapIncludesMemory { // the memory that is left is no swap
+			freeSwap = swapLimit - max(usage-cache, 0) - availableMemory
+		}
+		swap = min(swap, max(freeSwap, 0))
+	}
+	return Limit{Available: availableMemory + swap, Total: total}, true
+}
+
+// cachedBytes returns the size of the cached files of a group.
+func (g groupFiles) cachedBytes(fsys fs.FS, dir string) int {
 	cache := 0
 	eachLine(fsys, path.Join(dir, "memory.stat"), func(line string) {
 		key, value, _ := strings.Cut(line, " ")
@@ -187,17 +209,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, memory fields) (Limit, bool) {
 			cache += n
 		}
 	})
-	availableMemory := total - max(used-cache, 0)
-	swap := memory["SwapFree"]
-	if swapLimit, ok := readNumber(fsys, path.Join(dir, g.swapLimit)); ok && swapLimit <= maxRequest {
-		usage, _ := readNumber(fsys, path.Join(dir, g.swapUsage))
-		freeSwap := swapLimit - usage
-		if g.swapIncludesMemory { // the limit and the usage include memory, so the memory that is left is subtracted
-			freeSwap = swapLimit - max(usage-cache, 0) - availableMemory
-		}
-		swap = min(swap, max(freeSwap, 0))
-	}
-	return Limit{Available: availableMemory + swap, Total: total}, true
+	return cache
 }
 
 // readNumber reads a file with one number. It returns false for "max", which means no limit.

@@ -26,13 +26,14 @@ var profileFiles embed.FS
 // shippedProfile reads the shipped profile of a set of features by its name.
 func shippedProfile(name string) *Profile {
 	text, err := profileFiles.ReadFile("profiles/" + name + ".json")
+	var p *Profile
 	if err == nil {
-		var p *Profile
-		if p, err = ParseProfile(text); err == nil {
-			return p
-		}
+		p, err = ParseProfile(text)
 	}
-	panic("machine: the profile of " + name + ": " + err.Error())
+	if err != nil {
+		panic("machine: the profile of " + name + ": " + err.Error())
+	}
+	return p
 }
 
 // Limits of a profile file, far above the numbers that calibration writes.
@@ -41,6 +42,27 @@ const (
 	maxLevels       = 64   // levels of a curve
 	maxProfileRate  = 1e12 // picoseconds per byte or other unit of work: one second
 )
+
+// ReadProfile reads a profile from a file, and completes it.
+func ReadProfile(path string) (*Profile, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxProfileBytes {
+		return nil, errors.New("not a machine profile: want a file of at most " + Bytes(maxProfileBytes))
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := ParseProfile(text)
+	if err != nil {
+		return nil, err
+	}
+	profile.Complete()
+	return profile, nil
+}
 
 // ParseProfile decodes and checks a profile. An error names the key and the mistake in its value.
 func ParseProfile(text []byte) (*Profile, error) {
@@ -86,18 +108,8 @@ func (p *Profile) Check() error {
 		}
 	}
 	for access := range numAccesses {
-		curve := *p.Memory.curve(access)
-		if len(curve) == 0 || len(curve) > maxLevels {
-			return fmt.Errorf("memory.%v: %d levels: want 1 to %d", access, len(curve), maxLevels)
-		}
-		for i, level := range curve {
-			switch {
-			case !isRate(level.PS):
-				return fmt.Errorf("memory.%v[%d]: ps: the cost is %v: want 0 to %g", access, i, level.PS, maxProfileRate)
-			case !(level.Bytes > 0) || math.IsInf(level.Bytes, 0) || i > 0 && level.Bytes <= curve[i-1].Bytes:
-				return fmt.Errorf("memory.%v[%d]: bytes: %v: want more than 0 and than the level before", access,
-					i, level.Bytes)
-			}
+		if err := p.checkCurve(access); err != nil {
+			return err
 		}
 	}
 	for _, name := range sorted.Keys(p.Kernels) {
@@ -110,6 +122,25 @@ func (p *Profile) Check() error {
 		if err := rates.check(); err != nil {
 			return fmt.Errorf("devices: %q: %w", name, err)
 		}
+	}
+	return nil
+}
+
+// checkCurve checks the curve of a kind of access to memory.
+func (p *Profile) checkCurve(access Access) error {
+	curve := *p.Memory.curve(access)
+	if len(curve) == 0 || len(curve) > maxLevels {
+		return fmt.Errorf("memory.%v: %d levels: want 1 to %d", access, len(curve), maxLevels)
+	}
+	previousBytes := 0.0
+	for i, level := range curve {
+		if !isRate(level.PS) {
+			return fmt.Errorf("memory.%v[%d]: ps: the cost is %v: want 0 to %g", access, i, level.PS, maxProfileRate)
+		}
+		if !(level.Bytes > previousBytes) || math.IsInf(level.Bytes, 0) {
+			return fmt.Errorf("memory.%v[%d]: bytes: %v: want more than 0 and than the level before", access, i, level.Bytes)
+		}
+		previousBytes = level.Bytes
 	}
 	return nil
 }
@@ -170,27 +201,6 @@ func DigestOfJSON(v any) string {
 
 // Shipped reports whether the profile equals the shipped profile for the instruction set in use. A nil profile does.
 func (p *Profile) Shipped() bool { return p == nil || p.Digest() == shippedDigest() }
-
-// ReadProfile reads a profile from a file, and completes it.
-func ReadProfile(path string) (*Profile, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxProfileBytes {
-		return nil, errors.New("not a machine profile: want a file of at most " + Bytes(maxProfileBytes))
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	profile, err := ParseProfile(text)
-	if err != nil {
-		return nil, err
-	}
-	profile.Complete()
-	return profile, nil
-}
 
 // ProfilePath returns the path of this machine's profile in the user's cache folder. The file name has the processor,
 // the instruction set and ProfileVersion.

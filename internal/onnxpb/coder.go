@@ -17,8 +17,13 @@ var ErrInvalid = errors.New("invalid protobuf encoding")
 
 // A Message is a pointer to one of the structs of this package.
 type Message interface {
-	// fields lists the fields of the message. When it encodes, the coder appends each field that is set. When it decodes,
-	// it stores the field that it has read.
+	// fields lists the fields of the message by number, as in
+	//
+	//	c.codeText(1, &m.Domain)
+	//	codeNumber(c, 2, int64Format, &m.Version)
+	//
+	// When it encodes, the coder appends each field that is set. When it decodes, it stores the field that it has read;
+	// fields is called once for each field in the data.
 	fields(c *coder)
 }
 
@@ -62,7 +67,7 @@ func decode(data []byte, m Message, depth int) error {
 
 // coder encodes the fields of a message, or decodes one of them: "code" stands for both. A field with another wire type
 // than the message declares is skipped, as protobuf skips unknown fields. The methods take the number n of a field, and
-// its address to.
+// its address.
 type coder struct {
 	encodes bool
 	out     []byte // the encoded fields
@@ -91,17 +96,17 @@ func (c *coder) beginField(n protowire.Number, kind protowire.Type, set bool) bo
 func codeMessage[M any, P interface {
 	*M
 	Message
-}](c *coder, n protowire.Number, to **M) bool {
-	if c.beginField(n, protowire.BytesType, *to != nil) {
-		c.out = protowire.AppendBytes(c.out, Marshal(P(*to)))
+}](c *coder, n protowire.Number, field **M) bool {
+	if c.beginField(n, protowire.BytesType, *field != nil) {
+		c.out = protowire.AppendBytes(c.out, Marshal(P(*field)))
 	}
 	if !c.hasDecoded(n, protowire.BytesType) {
 		return false
 	}
-	if *to == nil {
-		*to = new(M)
+	if *field == nil {
+		*field = new(M)
 	}
-	c.err = decode(c.value, P(*to), c.depth+1)
+	c.err = decode(c.value, P(*field), c.depth+1)
 	return true
 }
 
@@ -109,36 +114,36 @@ func codeMessage[M any, P interface {
 func codeMessages[M any, P interface {
 	*M
 	Message
-}](c *coder, n protowire.Number, to *[]*M) {
+}](c *coder, n protowire.Number, field *[]*M) {
 	if c.encodes {
-		for _, m := range *to {
+		for _, m := range *field {
 			codeMessage[M, P](c, n, &m)
 		}
 	} else if c.hasDecoded(n, protowire.BytesType) {
 		var m *M
 		codeMessage[M, P](c, n, &m)
-		*to = append(*to, m)
+		*field = append(*field, m)
 	}
 }
 
 // codeText codes a string, which must be UTF-8. It reports whether it has decoded the field.
-func (c *coder) codeText(n protowire.Number, to *string) bool {
-	if c.beginField(n, protowire.BytesType, *to != "") {
-		c.out = protowire.AppendString(c.out, *to)
+func (c *coder) codeText(n protowire.Number, field *string) bool {
+	if c.beginField(n, protowire.BytesType, *field != "") {
+		c.out = protowire.AppendString(c.out, *field)
 	}
 	if !c.hasDecoded(n, protowire.BytesType) {
 		return false
 	}
-	if *to = string(c.value); !utf8.ValidString(*to) {
+	if *field = string(c.value); !utf8.ValidString(*field) {
 		c.err = ErrInvalid
 	}
 	return true
 }
 
 // codeTexts codes a list of strings.
-func (c *coder) codeTexts(n protowire.Number, to *[]string) {
+func (c *coder) codeTexts(n protowire.Number, field *[]string) {
 	if c.encodes {
-		for _, text := range *to {
+		for _, text := range *field {
 			c.beginField(n, protowire.BytesType, true)
 			c.out = protowire.AppendString(c.out, text)
 		}
@@ -146,29 +151,29 @@ func (c *coder) codeTexts(n protowire.Number, to *[]string) {
 	}
 	var text string
 	if c.codeText(n, &text) {
-		*to = append(*to, text)
+		*field = append(*field, text)
 	}
 }
 
 // codeBytes codes a byte string, which is omitted if it is empty.
-func (c *coder) codeBytes(n protowire.Number, to *[]byte) {
-	if c.beginField(n, protowire.BytesType, len(*to) > 0) {
-		c.out = protowire.AppendBytes(c.out, *to)
+func (c *coder) codeBytes(n protowire.Number, field *[]byte) {
+	if c.beginField(n, protowire.BytesType, len(*field) > 0) {
+		c.out = protowire.AppendBytes(c.out, *field)
 	}
 	if c.hasDecoded(n, protowire.BytesType) {
-		*to = slices.Clone(c.value)
+		*field = slices.Clone(c.value)
 	}
 }
 
 // codeByteStrings codes a list of byte strings.
-func (c *coder) codeByteStrings(n protowire.Number, to *[][]byte) {
+func (c *coder) codeByteStrings(n protowire.Number, field *[][]byte) {
 	if c.encodes {
-		for _, b := range *to {
+		for _, b := range *field {
 			c.beginField(n, protowire.BytesType, true)
 			c.out = protowire.AppendBytes(c.out, b)
 		}
 	} else if c.hasDecoded(n, protowire.BytesType) {
-		*to = append(*to, slices.Clone(c.value))
+		*field = append(*field, slices.Clone(c.value))
 	}
 }
 
@@ -193,41 +198,41 @@ var (
 )
 
 // codeNumber codes a number, which is omitted if all its bits are zero (so -0.0 is not omitted).
-func codeNumber[T any](c *coder, n protowire.Number, encoding format[T], to *T) {
-	if c.encodes && encoding.encode(*to) == 0 {
+func codeNumber[T any](c *coder, n protowire.Number, encoding format[T], field *T) {
+	if c.encodes && encoding.encode(*field) == 0 {
 		return
 	}
-	codeOptionalNumber(c, n, encoding, &to)
+	codeOptionalNumber(c, n, encoding, &field)
 }
 
 // codeOptionalNumber codes a number that is omitted if it is nil. It reports whether it has decoded the field.
-func codeOptionalNumber[T any](c *coder, n protowire.Number, encoding format[T], to **T) bool {
-	if c.beginField(n, encoding.kind, *to != nil) {
-		c.out = appendWord(c.out, encoding.kind, encoding.encode(**to))
+func codeOptionalNumber[T any](c *coder, n protowire.Number, encoding format[T], field **T) bool {
+	if c.beginField(n, encoding.kind, *field != nil) {
+		c.out = appendWord(c.out, encoding.kind, encoding.encode(**field))
 	}
 	if !c.hasDecoded(n, encoding.kind) {
 		return false
 	}
 	word, _ := consumeWord(c.value, encoding.kind)
-	if *to == nil {
-		*to = new(T)
+	if *field == nil {
+		*field = new(T)
 	}
-	**to = encoding.decode(word)
+	**field = encoding.decode(word)
 	return true
 }
 
 // codeNumbers codes a list of numbers. It encodes the packed form, and decodes both forms.
-func codeNumbers[T any](c *coder, n protowire.Number, encoding format[T], to *[]T) {
+func codeNumbers[T any](c *coder, n protowire.Number, encoding format[T], field *[]T) {
 	switch {
-	case c.beginField(n, protowire.BytesType, len(*to) > 0):
+	case c.beginField(n, protowire.BytesType, len(*field) > 0):
 		var packed []byte
-		for _, value := range *to {
+		for _, value := range *field {
 			packed = appendWord(packed, encoding.kind, encoding.encode(value))
 		}
 		c.out = protowire.AppendBytes(c.out, packed)
 	case c.hasDecoded(n, encoding.kind):
 		word, _ := consumeWord(c.value, encoding.kind)
-		*to = append(*to, encoding.decode(word))
+		*field = append(*field, encoding.decode(word))
 	case c.hasDecoded(n, protowire.BytesType):
 		for remaining := c.value; len(remaining) > 0; {
 			word, size := consumeWord(remaining, encoding.kind)
@@ -235,7 +240,7 @@ func codeNumbers[T any](c *coder, n protowire.Number, encoding format[T], to *[]
 				c.err = ErrInvalid
 				return
 			}
-			*to, remaining = append(*to, encoding.decode(word)), remaining[size:]
+			*field, remaining = append(*field, encoding.decode(word)), remaining[size:]
 		}
 	}
 }

@@ -20,6 +20,10 @@ import (
 
 // Binding is a program for one set of sizes: the graph with these sizes, its plan, and the compiled steps. Its fields
 // must not be changed.
+//
+// A run gets its binding from bindingForInputs. If input x has the dimensions N and 3, a tensor of shape 8x3 gives the
+// sizes N=8. The binding for N=8 is in a cache of the program, or bindingForSizes makes it: infer sets the sizes and
+// types of the graph, and prepare plans and compiles it.
 type Binding struct {
 	Graph         *graph.Graph // with sizes, inferred
 	RunnableGraph *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
@@ -58,200 +62,7 @@ type Binding struct {
 // Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
 func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 
-// bindings is a cache of bindings, bounded in their number and in the memory that they hold in addition to their
-// specializations.
-type bindings = lru.Cache[sizesKey, *Binding]
-
-// maxBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
-// small graph.
-const maxBindings = 256
-
-// maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones.
-const maxArenas = 16
-
-// dropSessions frees the sessions of the binding: the memory that it keeps for later runs.
-func (b *Binding) dropSessions() {
-	select {
-	case <-b.done:
-		if b.Program != nil {
-			b.Program.DropSessions()
-		}
-	default: // it is being compiled
-	}
-}
-
-// estimatedBytes estimates the memory of a binding with one session, without the constants that it shares with its
-// specialization.
-func (b *Binding) estimatedBytes() int {
-	const stepBytes = 2 << 10 // approximate size of the data structures of a step
-	if b.Program == nil {
-		return stepBytes
-	}
-	need := b.Program.Need()
-	return need.Arena + need.Scratch + stepBytes*len(b.Program.Steps())
-}
-
-// bindingForSizes returns the binding for the given sizes of open symbols. Symbols without a given size have their
-// assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
-// their own contexts end. If the context of the first caller ends, another caller compiles.
-func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isHint bool) (*Binding, error) {
-	sizes := slices.Clone(p.assumedSizes)
-	for i, name := range p.openSymbols {
-		if n, ok := given[name]; ok {
-			sizes[i] = n
-		}
-	}
-	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
-	key := keyOf(sizes)
-	for existing := p.bindings.Put(key, created); existing != created; existing = p.bindings.Put(key, created) {
-		if err := interrupt.Wait(ctx, existing.done); err != nil {
-			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
-		}
-		if !existing.interrupted {
-			return existing, existing.err
-		}
-	}
-	created.err = errors.New("compilation ended in a panic") // replaced if there is none
-	defer func() {
-		if created.err != nil {
-			// The next run tries again, because the error may be transient, such as a lack of memory.
-			p.bindings.Drop(key, created)
-		} else {
-			p.bindings.SetSize(key, created, created.estimatedBytes())
-		}
-		close(created.done)
-	}()
-	created.err = created.compile(ctx, p, sizes)
-	created.interrupted = created.err != nil && interrupt.Err(ctx) != nil
-	return created, created.err
-}
-
-// Implementations describes runs with given sizes of the open symbols. It returns the implementations of all nodes, by
-// name, and the specialization whose decisions the runs follow. An implementation of the decisions may be replaced, for
-// example because it supports only few rows. The specialization is nil if runs with these sizes have a plan of their
-// own. Implementations compiles the program for the sizes unless it is compiled.
-func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
-	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), false)
-	if err != nil || binding.decisionsFrom == nil {
-		return nil, nil, err
-	}
-	binding.implsOnce.Do(func() { binding.impls = ImplsOf(binding.Plan.Graph) })
-	return binding.impls, binding.decisionsFrom, nil
-}
-
-// ImplsOf returns the implementations of the nodes of a planned graph, by name.
-func ImplsOf(g *graph.Graph) map[string]*graph.Impl {
-	impls := make(map[string]*graph.Impl, len(g.Nodes))
-	for _, n := range g.Nodes {
-		impls[n.Name] = n.Impl
-	}
-	return impls
-}
-
-// compile infers, plans and compiles the program's graph for the sizes of all open symbols.
-func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err error) {
-	defer tensor.CatchMemory(&err)
-	defer interrupt.Catch(&err)
-	interrupt.Check(ctx)
-	start := time.Now()
-	if b.Graph, b.RunnableGraph = owner.graph, owner.graph; owner.needsInference {
-		if err := b.infer(ctx, owner); err != nil {
-			return err
-		}
-	}
-	b.CompileTime = time.Since(start)
-	return b.prepare(ctx, owner, sizes)
-}
-
-// Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
-// only Graph, RunnableGraph and [Program.ProblemOf].
-func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
-	binding := new(Binding)
-	return binding, binding.infer(ctx, p)
-}
-
-// infer sets Graph to a copy of the program's graph with sizes and types, and sets RunnableGraph.
-func (b *Binding) infer(ctx context.Context, owner *Program) error {
-	b.Graph = owner.graph.Clone()
-	b.Graph.SetContext(ctx)
-	defer b.Graph.SetContext(context.Background())
-	if err := owner.bind(b.Graph, b.sizes); err != nil {
-		return err
-	}
-	if err := b.Graph.InlineControlFlow(); err != nil {
-		return err
-	}
-	b.RunnableGraph = b.Graph
-	if !owner.options.KeepGoing {
-		return InferContext(ctx, b.Graph)
-	}
-	rejected := b.Graph.InferAll()
-	interrupt.Check(ctx)
-	if len(rejected) > 0 {
-		b.rejected = b.Graph.RootErrors(rejected)
-		b.RunnableGraph = b.Graph.WithoutRejected(rejected)
-		b.RunnableGraph.SetContext(context.Background())
-	}
-	return nil
-}
-
-// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors]. It omits nodes that are
-// rejected only because they depend on another rejected node.
-func Infer(g *graph.Graph) error {
-	if g == nil {
-		return errors.New("there is no graph to infer: it is nil")
-	}
-	if rejected := g.InferAll(); len(rejected) > 0 {
-		return g.RootErrors(rejected)
-	}
-	if errs := g.PinErrors(nil); len(errs) > 0 {
-		return errs
-	}
-	return nil
-}
-
-// InferContext is [Infer] with a context. It stops when the context ends.
-func InferContext(ctx context.Context, g *graph.Graph) error {
-	g.SetContext(ctx)
-	defer g.SetContext(context.Background())
-	err := Infer(g)
-	if ended := interrupt.Err(ctx); ended != nil {
-		return fmt.Errorf("inferring types: %w", ended)
-	}
-	return err
-}
-
-// bind gives sizes to the symbols of a copy of the program's graph. Open symbols get the sizes in open. Other symbols
-// get the fixed sizes and the assumed sizes. Assumed sizes stay marked as assumed.
-func (p *Program) bind(g *graph.Graph, openSizes map[string]int) error {
-	sizes := g.BoundSizes()
-	if sizes == nil {
-		return nil
-	}
-	assumed := g.Assumed()
-	maps.Copy(sizes, p.fixedSizes)
-	maps.Copy(sizes, openSizes)
-	if err := g.BindWithoutInference(sizes); err != nil {
-		return err
-	}
-	for name, n := range assumed {
-		_, fixed := p.fixedSizes[name]
-		if _, given := openSizes[name]; !given && !fixed {
-			g.Assume(name, n)
-		}
-	}
-	return nil
-}
-
-// withRejected adds the nodes that inference rejected to the error of a run.
-func (b *Binding) withRejected(err error) error {
-	if len(b.rejected) == 0 {
-		return err
-	}
-	return exec.AddFailures(err, b.Graph, b.rejected, b.RunnableGraph.Outputs)
-}
-
-// bindingForInputs returns the binding for the sizes of a run's inputs.
+// bindingForInputs returns the binding for the sizes of a run's inputs. It compiles the binding unless it is compiled.
 func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
 	if p.Options() == nil {
 		return nil, ErrNotCompiled
@@ -282,15 +93,16 @@ func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Te
 	if err != nil {
 		return nil, err
 	}
-	given := map[string]int{}
+	openSizes := map[string]int{}
 	for _, name := range p.openSymbols {
 		if n, ok := sizes[name]; ok {
-			given[name] = n
+			openSizes[name] = n
 		}
 	}
-	found, err := p.bindingForSizes(ctx, given, false)
-	if err != nil && len(given) > 0 {
-		return nil, fmt.Errorf("for %s: %w", SizesText(given), err)
+	const isHint = false
+	found, err := p.bindingForSizes(ctx, openSizes, isHint)
+	if err != nil && len(openSizes) > 0 {
+		return nil, fmt.Errorf("for %s: %w", SizesText(openSizes), err)
 	}
 	return found, err
 }
@@ -323,15 +135,6 @@ func (p *Program) symbolicInputs() []*graph.Value {
 	return list
 }
 
-// sourceGraph returns the graph that was compiled. If that graph was released, it returns the graph of the only
-// binding.
-func (p *Program) sourceGraph() *graph.Graph {
-	if p.graph == nil {
-		return p.firstBinding.Graph
-	}
-	return p.graph
-}
-
 // checkFixed returns an error if the shape of an input gives a symbol another size than its fixed size.
 func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
 	for _, v := range inputs {
@@ -349,6 +152,179 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 	return nil
 }
 
+// sourceGraph returns the graph that was compiled. If that graph was released, it returns the graph of the only
+// binding.
+func (p *Program) sourceGraph() *graph.Graph {
+	if p.graph == nil {
+		return p.firstBinding.Graph
+	}
+	return p.graph
+}
+
+// bindingForSizes returns the binding for the given sizes of open symbols. Symbols without a given size have their
+// assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
+// their own contexts end. If the context of the first caller ends, another caller compiles.
+func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isHint bool) (*Binding, error) {
+	sizes := slices.Clone(p.assumedSizes) // by open symbol
+	for i, name := range p.openSymbols {
+		if n, ok := given[name]; ok {
+			sizes[i] = n
+		}
+	}
+	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
+	key := keyOf(sizes)
+	for existing := p.bindings.Put(key, created); existing != created; existing = p.bindings.Put(key, created) {
+		if err := interrupt.Wait(ctx, existing.done); err != nil {
+			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
+		}
+		if !existing.interrupted {
+			return existing, existing.err
+		}
+	}
+	created.err = errors.New("compilation ended in a panic") // replaced if there is none
+	defer p.endCompilation(key, created)
+	created.err = created.compile(ctx, p, sizes)
+	created.interrupted = created.err != nil && interrupt.Err(ctx) != nil
+	return created, created.err
+}
+
+// endCompilation updates the cache after the compilation of a binding, and releases the callers that wait for it.
+func (p *Program) endCompilation(key sizesKey, compiled *Binding) {
+	if compiled.err != nil {
+		// The next run tries again, because the error may be transient, such as a lack of memory.
+		p.bindings.Drop(key, compiled)
+	} else {
+		p.bindings.SetSize(key, compiled, compiled.estimatedBytes())
+	}
+	close(compiled.done)
+}
+
+// compile infers, plans and compiles the program's graph for the sizes of all open symbols.
+func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err error) {
+	defer tensor.CatchMemory(&err)
+	defer interrupt.Catch(&err)
+	interrupt.Check(ctx)
+	start := time.Now()
+	b.Graph, b.RunnableGraph = owner.graph, owner.graph
+	if owner.needsInference {
+		if err := b.infer(ctx, owner); err != nil {
+			return err
+		}
+	}
+	b.CompileTime = time.Since(start)
+	return b.prepare(ctx, owner, sizes)
+}
+
+// infer sets Graph to a copy of the program's graph with sizes and types, and sets RunnableGraph.
+func (b *Binding) infer(ctx context.Context, owner *Program) error {
+	b.Graph = owner.graph.Clone()
+	b.Graph.SetContext(ctx)
+	defer b.Graph.SetContext(context.Background())
+	if err := owner.bind(b.Graph, b.sizes); err != nil {
+		return err
+	}
+	if err := b.Graph.InlineControlFlow(); err != nil {
+		return err
+	}
+	b.RunnableGraph = b.Graph
+	if !owner.options.KeepGoing {
+		return InferContext(ctx, b.Graph)
+	}
+	rejected := b.Graph.InferAll()
+	interrupt.Check(ctx)
+	if len(rejected) > 0 {
+		b.rejected = b.Graph.RootErrors(rejected)
+		b.RunnableGraph = b.Graph.WithoutRejected(rejected)
+		b.RunnableGraph.SetContext(context.Background())
+	}
+	return nil
+}
+
+// bind gives sizes to the symbols of a copy of the program's graph: the sizes in openSizes, the fixed sizes, and the
+// assumed sizes for the remaining symbols. Assumed sizes stay marked as assumed.
+func (p *Program) bind(g *graph.Graph, openSizes map[string]int) error {
+	sizes := g.BoundSizes()
+	if sizes == nil {
+		return nil
+	}
+	assumed := g.Assumed()
+	maps.Copy(sizes, p.fixedSizes)
+	maps.Copy(sizes, openSizes)
+	if err := g.BindWithoutInference(sizes); err != nil {
+		return err
+	}
+	for name, n := range assumed {
+		_, fixed := p.fixedSizes[name]
+		if _, given := openSizes[name]; !given && !fixed {
+			g.Assume(name, n)
+		}
+	}
+	return nil
+}
+
+// withRejected adds the nodes that inference rejected to the error of a run.
+func (b *Binding) withRejected(err error) error {
+	if len(b.rejected) == 0 {
+		return err
+	}
+	return exec.AddFailures(err, b.Graph, b.rejected, b.RunnableGraph.Outputs)
+}
+
+// Implementations describes runs with given sizes of the open symbols. It returns the implementations of all nodes, by
+// name, and the specialization whose decisions the runs follow. An implementation of the decisions may be replaced, for
+// example because it supports only few rows. The specialization is nil if runs with these sizes have a plan of their
+// own. Implementations compiles the program for the sizes unless it is compiled.
+func (p *Program) Implementations(ctx context.Context, sizes []int) (map[string]*graph.Impl, *Specialization, error) {
+	binding, err := p.bindingForSizes(ctx, p.SizesByName(sizes), false)
+	if err != nil || binding.decisionsFrom == nil {
+		return nil, nil, err
+	}
+	binding.implsOnce.Do(func() { binding.impls = ImplsOf(binding.Plan.Graph) })
+	return binding.impls, binding.decisionsFrom, nil
+}
+
+// ImplsOf returns the implementations of the nodes of a planned graph, by name.
+func ImplsOf(g *graph.Graph) map[string]*graph.Impl {
+	impls := make(map[string]*graph.Impl, len(g.Nodes))
+	for _, n := range g.Nodes {
+		impls[n.Name] = n.Impl
+	}
+	return impls
+}
+
+// Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
+// only Graph, RunnableGraph and [Program.ProblemOf].
+func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
+	binding := new(Binding)
+	return binding, binding.infer(ctx, p)
+}
+
+// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors]. It omits nodes that are
+// rejected only because they depend on another rejected node.
+func Infer(g *graph.Graph) error {
+	if g == nil {
+		return errors.New("there is no graph to infer: it is nil")
+	}
+	if rejected := g.InferAll(); len(rejected) > 0 {
+		return g.RootErrors(rejected)
+	}
+	if errs := g.PinErrors(nil); len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// InferContext is [Infer] with a context. It stops when the context ends.
+func InferContext(ctx context.Context, g *graph.Graph) error {
+	g.SetContext(ctx)
+	defer g.SetContext(context.Background())
+	err := Infer(g)
+	if ended := interrupt.Err(ctx); ended != nil {
+		return fmt.Errorf("inferring types: %w", ended)
+	}
+	return err
+}
+
 // WithFile adds the path of a graph file to an error, unless the error already names a place in the file.
 func WithFile(path string, err error) error {
 	var located *graph.Error
@@ -356,4 +332,37 @@ func WithFile(path string, err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// bindings is a cache of bindings, bounded in their number and in the memory that they hold in addition to their
+// specializations.
+type bindings = lru.Cache[sizesKey, *Binding]
+
+// maxBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
+// small graph.
+const maxBindings = 256
+
+// maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones.
+const maxArenas = 16
+
+// estimatedBytes estimates the memory of a binding with one session, without the constants that it shares with its
+// specialization.
+func (b *Binding) estimatedBytes() int {
+	const stepBytes = 2 << 10 // approximate size of the data structures of a step
+	if b.Program == nil {
+		return stepBytes
+	}
+	need := b.Program.Need()
+	return need.Arena + need.Scratch + stepBytes*len(b.Program.Steps())
+}
+
+// dropSessions frees the sessions of the binding: the memory that it keeps for later runs.
+func (b *Binding) dropSessions() {
+	select {
+	case <-b.done:
+		if b.Program != nil {
+			b.Program.DropSessions()
+		}
+	default: // it is being compiled
+	}
 }

@@ -16,9 +16,11 @@ const (
 
 // NondegenerateSizes returns sizes of the open symbols, the symbols without a fixed size. At these sizes, every size
 // that depends on the symbols is at least 2. With a size of 0 or 1, the layout of a value is ambiguous, so a plan for
-// this size may be poor for others. The search starts at the first hint or the assumed sizes. It doubles each symbol on
-// which a size of 0 or 1 depends. Sizes at their upper
-// bound stay. NondegenerateSizes returns nil if the search fails, or if an input would exceed maxElements.
+// this size may be poor for others: a tensor of shape [1, 8] is both row-major and column-major.
+//
+// The search starts at the first hint or the assumed sizes. It doubles each symbol on which a size of 0 or 1 depends.
+// Sizes at their upper bound stay. NondegenerateSizes returns nil if the search fails, or if an input would exceed
+// maxElements.
 func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 	if p.nondegenerateLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
@@ -75,7 +77,8 @@ func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
 func (p *Program) degenerateSymbols(ctx context.Context, g *graph.Graph, sizes []int) (list []int, err error) {
 	for i := range sizes {
 		doubled := slices.Clone(sizes)
-		if doubled[i] = p.Clamp(i, 2*sizes[i]); doubled[i] == sizes[i] {
+		doubled[i] = p.Clamp(i, 2*sizes[i])
+		if doubled[i] == sizes[i] {
 			continue
 		}
 		doubledGraph, err := p.GraphAt(ctx, doubled)
@@ -100,7 +103,8 @@ func hasDegenerateSize(g, changed *graph.Graph) bool {
 		other := shapes[next]
 		next++
 		for dim, size := range v.Meta.Shape {
-			found = found || size < 2 && dim < len(other) && other[dim] != size
+			differs := dim < len(other) && other[dim] != size
+			found = found || size < 2 && differs
 		}
 	})
 	return found

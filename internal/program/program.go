@@ -35,6 +35,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// ErrNoContext is the error of a nil context.
+var ErrNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
+
+// ErrNotCompiled is the error of a nil or zero program.
+var ErrNotCompiled = errors.New("the program was not made by Compile")
+
 // Options are the options of the root package, which documents the fields.
 type Options struct {
 	Strategy       layout.Strategy
@@ -61,6 +67,11 @@ type Options struct {
 
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
+//
+// The dimensions of inputs may be symbols, such as N in a graph with an input of shape Nx3. A symbol is fixed if the
+// options or the graph give its size for all runs. Otherwise it is open: each run takes its size from its inputs, and
+// the program has a [Binding] for each set of sizes. An open symbol has an assumed size where no input gives its size.
+// A hint is a set of typical sizes of open symbols; Compile makes a plan for each hint.
 type Program struct {
 	graph           *graph.Graph              // the graph with the pins of the options; nil when nothing more is planned
 	origin          weak.Pointer[graph.Graph] // the caller's graph: see SameOrigin
@@ -93,12 +104,6 @@ type Program struct {
 	copyPrices     *copyPrices // see WithoutCopy
 }
 
-// ErrNoContext is the error of a nil context.
-var ErrNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
-
-// ErrNotCompiled is the error of a nil or zero program.
-var ErrNotCompiled = errors.New("the program was not made by Compile")
-
 // Compile plans a graph for the hints, or for its assumed sizes, and prepares it to be run.
 func Compile(ctx context.Context, g *graph.Graph, options Options) (*Program, error) {
 	if ctx == nil {
@@ -112,8 +117,9 @@ func Compile(ctx context.Context, g *graph.Graph, options Options) (*Program, er
 	if len(hints) == 0 {
 		hints = []map[string]int{nil}
 	}
+	const isHint = true
 	for i, hint := range hints {
-		binding, err := program.bindingForSizes(ctx, hint, true)
+		binding, err := program.bindingForSizes(ctx, hint, isHint)
 		if err != nil && interrupt.Err(ctx) != nil {
 			return nil, fmt.Errorf("compiling the graph: %w", err)
 		}
@@ -128,7 +134,7 @@ func Compile(ctx context.Context, g *graph.Graph, options Options) (*Program, er
 			program.firstBinding = binding
 		}
 	}
-	if len(program.openSymbols) == 0 {
+	if len(program.openSymbols) == 0 { // there are no other sizes to plan for
 		program.graph = nil
 		program.firstBinding.release()
 	}
@@ -149,27 +155,15 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	}
 	hasOwnPasses := options.Passes != nil
 	if options.NoFusion {
-		if options.Passes == nil {
-			options.Passes = passes.Passes()
-		}
-		options.Passes = slices.DeleteFunc(options.Passes,
-			func(pass passes.Pass) bool { return pass.Name == "group" })
+		options.removeGroupPass()
 	}
-	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: givenSizes(g),
+	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: options.fixedSizes(g),
 		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err
 	}
 	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(options.MemoryLimit, 0), maxArenas,
 		(*Binding).dropSessions)
-	maps.Copy(program.fixedSizes, options.Sizes)
-	for _, hint := range options.Hints { // a size that was given at loading does not fix a symbol that has hints
-		for name := range hint {
-			if _, ok := options.Sizes[name]; !ok {
-				delete(program.fixedSizes, name)
-			}
-		}
-	}
 	program.findOpenSymbols()
 	if err := program.checkHints(); err != nil {
 		return nil, err
@@ -207,6 +201,29 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 	}
 	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
 	return nil
+}
+
+// removeGroupPass removes the pass that groups nodes for fusion.
+func (o *Options) removeGroupPass() {
+	if o.Passes == nil {
+		o.Passes = passes.Passes()
+	}
+	o.Passes = slices.DeleteFunc(o.Passes, func(pass passes.Pass) bool { return pass.Name == "group" })
+}
+
+// fixedSizes returns the sizes of the symbols that have one size for all runs: the sizes of the options, and those that
+// were given with the graph. The latter do not fix a symbol that has hints.
+func (o *Options) fixedSizes(g *graph.Graph) map[string]int {
+	fixed := givenSizes(g)
+	maps.Copy(fixed, o.Sizes)
+	for _, hint := range o.Hints {
+		for name := range hint {
+			if _, ok := o.Sizes[name]; !ok {
+				delete(fixed, name)
+			}
+		}
+	}
+	return fixed
 }
 
 // givenSizes returns the sizes of symbols that were given when the graph was loaded or bound.

@@ -14,8 +14,30 @@ func (b *Binding) release() {
 	if b.Plan == nil || b.RunnableGraph != b.Graph || b.Segmented() {
 		return
 	}
-	keptStorages := map[*tensor.Storage]bool{}
-	packed := map[string]*graph.Value{}
+	packed, keptStorages := b.packedWeights()
+	g, freedBytes := b.Graph.Clone(), 0
+	b.packedConstants = map[string]*graph.Value{}
+	for _, v := range g.Constants {
+		packedConstant, storage := packed[v.Name], v.Const.Storage()
+		if packedConstant == nil || v.Packed != nil || keptStorages[storage] {
+			continue
+		}
+		if !sameAddresses(packedConstant.Packed.Meta, v.Const.Meta) {
+			continue
+		}
+		freedBytes += storage.Len()
+		b.packedConstants[v.Name], v.Const = packedConstant, &tensor.Tensor{Meta: v.Const.Meta}
+	}
+	b.Graph, b.RunnableGraph = g, g
+	if freedBytes >= minReturnedBytes {
+		debug.FreeOSMemory()
+	}
+}
+
+// packedWeights returns the packed constants of the plan by the name of the weight, and the storages that the plan
+// needs.
+func (b *Binding) packedWeights() (packed map[string]*graph.Value, keptStorages map[*tensor.Storage]bool) {
+	packed, keptStorages = map[string]*graph.Value{}, map[*tensor.Storage]bool{}
 	for _, v := range b.Plan.Graph.Constants {
 		keptStorages[v.Const.Storage()] = true
 		switch original := v.Packed.Kept(); {
@@ -25,21 +47,7 @@ func (b *Binding) release() {
 			packed[v.Packed.Of] = v
 		}
 	}
-	g, bytes := b.Graph.Clone(), 0
-	b.packedConstants = map[string]*graph.Value{}
-	for _, v := range g.Constants {
-		packedConstant, storage := packed[v.Name], v.Const.Storage()
-		if packedConstant == nil || keptStorages[storage] || v.Packed != nil ||
-			!sameAddresses(packedConstant.Packed.Meta, v.Const.Meta) {
-			continue
-		}
-		bytes += storage.Len()
-		b.packedConstants[v.Name], v.Const = packedConstant, &tensor.Tensor{Meta: v.Const.Meta}
-	}
-	b.Graph, b.RunnableGraph = g, g
-	if bytes >= minReturnedBytes {
-		debug.FreeOSMemory()
-	}
+	return packed, keptStorages
 }
 
 // sameAddresses reports whether two metas have each element at the same address in a storage.

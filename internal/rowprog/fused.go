@@ -10,8 +10,21 @@ import (
 
 // fusedLoop is one loop that runs all passes over the rows, each over a different tile, which is a range of rows
 // (software pipelining). While the first pass processes a tile, the second pass processes the tile before it, and so
-// on. Memory accesses then overlap with computation. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of
-// 33 elements in the cache take 2/3 of the time, because the passes share the overhead of each row.
+// on. For three passes and four tiles:
+//
+//	step    pass 0    pass 1    pass 2
+//	0       tile 0                         separate loops
+//	1       tile 1    tile 0               separate loops
+//	2       tile 2    tile 1    tile 0     the fused loop
+//	3       tile 3    tile 2    tile 1     the fused loop
+//	4                 tile 3    tile 2     separate loops
+//	5                           tile 3     separate loops
+//
+// In a pipeline (see canPipeline), a group of one or two rows takes the place of a tile, and one call of the fused loop
+// runs all of its steps.
+//
+// Memory accesses then overlap with computation. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33
+// elements in the cache take 2/3 of the time, because the passes share the overhead of each row.
 type fusedLoop struct {
 	loop     *loops.Loop
 	pointers []fusedPointer // by pointer of the loop
@@ -29,10 +42,6 @@ type fusedPointer struct {
 // process the first and the last tiles of a chunk, so in shorter chunks the fused loop would process too few tiles.
 const minTilesPerPass = 4
 
-// minPipelinedRow is the minimum length of a row, in elements, for a pipeline. In measurements, no row of at least
-// this length was slower with a pipeline.
-const minPipelinedRow = 512
-
 // canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. Loops
 // must use all operands in place. No row may be scanned, or cut into parts. A chunk must have enough tiles.
 func (p *Plan) canFuse() bool {
@@ -46,6 +55,47 @@ func (p *Plan) canFuse() bool {
 		}
 	}
 	return true
+}
+
+// minPipelinedRow is the minimum length of a row, in elements, for a pipeline. In measurements, no row of at least
+// this length was slower with a pipeline.
+const minPipelinedRow = 512
+
+// canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
+// chunk. Each pass lags by a group of rows instead of a tile. Rows must be long, because the computations once per row
+// are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead of 5 ms, and
+// layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
+func (p *Plan) canPipeline(groupRows int) bool {
+	for k := range p.program.Rows {
+		row := p.program.Rows[k]
+		if (row.Out < 0 || p.hasNonTemporalStores(row.Out)) && (p.rowCopies(k) > 1 || groupRows > 1) {
+			return false
+		}
+	}
+	return p.canFuse() && p.rowLen >= minPipelinedRow
+}
+
+// rowCopies returns the number of buffers that fused passes need for a stored row, because each pass processes a
+// different tile. If only the next pass reads the row, one buffer suffices: the loop overwrites each element right
+// after it has read it.
+func (p *Plan) rowCopies(row int) int {
+	if p.passesAtOnce == 1 {
+		return 1
+	}
+	writingPass, lastReadingPass := 0, 0
+	for k := range p.program.Passes {
+		for _, place := range p.program.Passes[k].Out {
+			if place.Kind == expr.AtRow && place.N == row {
+				writingPass = k
+			}
+		}
+		for _, place := range p.program.Passes[k].In {
+			if place.Kind == expr.AtRow && place.N == row {
+				lastReadingPass = k
+			}
+		}
+	}
+	return max(1, lastReadingPass-writingPass)
 }
 
 // evictsSharedOperands reports whether fused passes would evict the operands that all rows share, such as a weight,
@@ -83,106 +133,142 @@ func (b *builder) fuse() error {
 	if len(b.stagedCopies) > 0 {
 		return nil
 	}
-	fusedCode := b.program.Overlap
-	if b.rowsPerGroup > 0 {
-		fusedCode = func() (*expr.Code, []expr.Fold, []expr.Place, []expr.Place, error) {
-			return b.program.Pipeline(b.rowsPerGroup, func(i int) bool { return b.kept[0].strides[b.outCount+i] == 0 })
-		}
-	}
-	groupRows := max(1, b.rowsPerGroup)
-	code, folds, in, out, err := fusedCode()
+	code, folds, in, out, err := b.fusedCode()
 	if err != nil || code == nil || len(code.In)+len(code.Out) > expr.MaxOperands {
 		return err
 	}
 	exprLoop := b.newLoop(code, in)
 	exprLoop.Folds, exprLoop.CombinesLanes = folds, len(folds) > 0
-	cachedOutputs := uint32(0) // bit set of the outputs with ordinary stores, not non-temporal ones
-	for output, place := range out {
-		if place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N) {
-			cachedOutputs |= 1 << output
-		}
-	}
-	fused := &fusedLoop{}
 	var prefetch loops.Prefetch
 	if b.rowsPerGroup == 0 || b.elementCost > 1 { // otherwise the hardware prefetcher suffices
-		prefetch = b.prefetch(in, func(place expr.Place) bool { return place.Element < groupRows }, groupRows,
-			groupRows*fusedPrefetch)
+		groupRows := max(1, b.rowsPerGroup)
+		isFirstPass := func(place expr.Place) bool { return place.Element < groupRows }
+		prefetch = b.prefetch(in, isFirstPass, groupRows, groupRows*fusedPrefetch)
 	}
+	cachedOutputs := b.cachedOutputs(out)
 	options := b.options(cachedOutputs != 1<<len(out)-1, prefetch)
 	options.CachedOutputs = cachedOutputs
-	fused.loop, err = loops.New(exprLoop, options)
-	if err != nil || !fused.loop.Compiled() || b.maxLength(0) > fused.loop.MaxElements() {
+	loop, err := loops.New(exprLoop, options)
+	if err != nil || !loop.Compiled() || b.maxLength(0) > loop.MaxElements() {
 		return err
 	}
-	for _, list := range [][]expr.Place{out, in} {
-		for _, place := range list {
-			fused.pointers = append(fused.pointers, fusedPointer{object: b.objectAt(place, inLoop, asOutput),
-				pass: place.Element / groupRows, rowInGroup: place.Element % groupRows})
-		}
+	if pointers, ok := b.fusedPointers(out, in); ok {
+		b.fused = &fusedLoop{loop: loop, pointers: pointers}
 	}
-	for passRow := range groupRows * len(b.passes) { // the folds follow, by pass and then by row of the group
-		pass, row := passRow/groupRows, passRow%groupRows
-		for k := range b.passes[pass].folds {
-			passFold := &b.passes[pass].folds[k]
-			if passFold.laneAccs >= 0 {
-				return nil // the fused loop computes one number for each row (CombinesLanes), not accumulators in memory
-			}
-			fused.pointers = append(fused.pointers, fusedPointer{object: passFold.result, pass: pass, rowInGroup: row})
-		}
-	}
-	b.fused = fused
 	return nil
 }
 
-// rowCopies returns the number of buffers that fused passes need for a stored row, because each pass processes a
-// different tile. If only the next pass reads the row, one buffer suffices: the loop overwrites each element right
-// after it has read it.
-func (p *Plan) rowCopies(row int) int {
-	if p.passesAtOnce == 1 {
-		return 1
+// fusedCode returns the code of the fused loop, and the places of its operands and outputs.
+func (b *builder) fusedCode() (code *expr.Code, folds []expr.Fold, in, out []expr.Place, err error) {
+	if b.rowsPerGroup == 0 {
+		return b.program.Overlap()
 	}
-	writingPass, lastReadingPass := 0, 0
-	for k := range p.program.Passes {
-		for _, place := range p.program.Passes[k].Out {
-			if place.Kind == expr.AtRow && place.N == row {
-				writingPass = k
-			}
-		}
-		for _, place := range p.program.Passes[k].In {
-			if place.Kind == expr.AtRow && place.N == row {
-				lastReadingPass = k
-			}
-		}
-	}
-	return max(1, lastReadingPass-writingPass)
+	isShared := func(operand int) bool { return b.kept[0].strides[b.outCount+operand] == 0 }
+	return b.program.Pipeline(b.rowsPerGroup, isShared)
 }
 
-// canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
-// chunk. Each pass lags by a group of rows instead of a tile. Rows must be long, because the computations once per row
-// are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead of 5 ms, and
-// layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
-func (p *Plan) canPipeline(groupRows int) bool {
-	for k := range p.program.Rows {
-		row := p.program.Rows[k]
-		if (row.Out < 0 || p.hasNonTemporalStores(row.Out)) && (p.rowCopies(k) > 1 || groupRows > 1) {
+// cachedOutputs returns the bit set of the outputs with ordinary stores, not non-temporal ones.
+func (b *builder) cachedOutputs(out []expr.Place) (bits uint32) {
+	for output, place := range out {
+		if place.Kind != expr.AtOutput || !b.hasNonTemporalStores(place.N) {
+			bits |= 1 << output
+		}
+	}
+	return bits
+}
+
+// fusedPointers returns the pointers of the fused loop: outputs, operands, and the results of folds by pass and then by
+// row of the group. ok is false if a fold has accumulators in memory, because the fused loop computes one number for
+// each row (CombinesLanes).
+func (b *builder) fusedPointers(out, in []expr.Place) (pointers []fusedPointer, ok bool) {
+	groupRows := max(1, b.rowsPerGroup)
+	for _, list := range [][]expr.Place{out, in} {
+		for _, place := range list {
+			pointers = append(pointers, fusedPointer{object: b.objectAt(place, inLoop, asOutput),
+				pass: place.Element / groupRows, rowInGroup: place.Element % groupRows})
+		}
+	}
+	for pass := range b.passes {
+		for row := range groupRows {
+			for k := range b.passes[pass].folds {
+				passFold := &b.passes[pass].folds[k]
+				if passFold.laneAccs >= 0 {
+					return nil, false
+				}
+				pointers = append(pointers, fusedPointer{object: passFold.result, pass: pass, rowInGroup: row})
+			}
+		}
+	}
+	return pointers, true
+}
+
+// runFusedTiles runs all passes over the tiles begin to end-1.
+func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
+	for len(state.passBases) < p.passesAtOnce {
+		state.passBases = append(state.passBases, nil)
+		state.tiles = append(state.tiles, tile{})
+	}
+	// first is the tile of the first pass; pass k processes tile first-k. Tile i has its state at index i%passesAtOnce.
+	for first := begin; first < end+p.passesAtOnce-1; first++ {
+		if first < end {
+			state.tileBase = state.passBases[first%p.passesAtOnce]
+			state.tiles[first%p.passesAtOnce] = p.setTile(state, first, ptrs, worker)
+			state.passBases[first%p.passesAtOnce] = state.tileBase
+		}
+		// The fused loop needs a tile for each pass, and tiles of equal size.
+		hasAllTiles := first < end && first-begin >= p.passesAtOnce-1
+		isFused := hasAllTiles && p.areTilesEqual(state)
+		if isFused {
+			p.runFusedTile(state, first)
+		}
+		// Later passes run first, because each pass overwrites the rows that the next pass reads.
+		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
+			state.tileBase = state.passBases[(first-k)%p.passesAtOnce]
+			current := state.tiles[(first-k)%p.passesAtOnce]
+			if !isFused {
+				p.runPass(state, current, &p.passes[k])
+			}
+			p.runPerRow(state, current, &p.passes[k])
+		}
+	}
+}
+
+// areTilesEqual reports whether the tiles of all passes have the same size.
+func (p *Plan) areTilesEqual(state *State) bool {
+	for k := range p.passesAtOnce {
+		if state.tiles[k].positions != state.tiles[0].positions {
 			return false
 		}
 	}
-	return p.canFuse() && p.rowLen >= minPipelinedRow
+	return true
+}
+
+// runFusedTile runs the fused loop over tile first for the first pass, tile first-1 for the second pass, and so on.
+func (p *Plan) runFusedTile(state *State, first int) {
+	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
+	for _, pointer := range p.fused.pointers {
+		if pointer.object < 0 {
+			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
+			continue
+		}
+		state.ptrs = append(state.ptrs, state.passBases[(first-pointer.pass)%p.passesAtOnce][pointer.object])
+		state.strides = append(state.strides, p.objects[pointer.object].keptStride)
+	}
+	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, state.tiles[0].positions)
 }
 
 // runAsPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows. Each pass lags behind the previous
 // pass by one group of rows (see rowsPerGroup).
 func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
+	if len(state.passBases) == 0 {
+		state.passBases = append(state.passBases, nil)
+	}
 	for next := begin; next < end; { // each iteration: the tiles at one position along the kept axes after kept[0]
 		position := next / p.tilesAlongFirstKept
 		last := min(end, (position+1)*p.tilesAlongFirstKept) - 1
 		lastTile := p.setTile(state, last, ptrs, worker)
 		rows := (last-next)*p.tileLen + lastTile.positions
 		p.setTile(state, next, ptrs, worker)
-		if len(state.passBases) == 0 {
-			state.passBases = append(state.passBases, nil)
-		}
 		state.passBases[0] = append(state.passBases[0][:0], state.tileBase...)
 		p.runPipelinedRows(state, rows)
 		next = last + 1
@@ -193,21 +279,15 @@ func (p *Plan) runAsPipeline(state *State, begin, end int, ptrs []unsafe.Pointer
 // passes have begun, the fused loop runs them together. The remaining rows, fewer than a group, are processed one at a
 // time.
 func (p *Plan) runPipelinedRows(state *State, rows int) {
-	lag, groups, step := p.passesAtOnce-1, rows/p.rowsPerGroup, 0
+	lag := p.passesAtOnce - 1 // of the last pass behind the first one, in groups
+	groups, step := rows/p.rowsPerGroup, 0
 	if groups > lag {
 		for ; step < lag; step++ { // until all passes have begun
 			p.runPipelineStep(state, step, groups)
 		}
 		p.runFusedRows(state, groups-lag)
-		// Over each of the last groups, the fused loop has run only the first groups-group passes. It does not store the
-		// numbers of rows, which the other passes need: compute them.
 		for group := groups - lag; group < groups; group++ {
-			for k := range groups - group {
-				for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
-					p.seekRow(state, row)
-					p.runPerRow(state, tile{positions: 1}, &p.passes[k])
-				}
-			}
+			p.computeNumbers(state, group, groups-group)
 		}
 		step = groups
 	}
@@ -219,33 +299,6 @@ func (p *Plan) runPipelinedRows(state *State, rows int) {
 			p.runRow(state, row, k)
 		}
 	}
-}
-
-// runPipelineStep runs each pass k over group step-k of the rows, if this group exists. Later passes run first,
-// because each pass overwrites the rows that the next pass reads.
-func (p *Plan) runPipelineStep(state *State, step, groups int) {
-	for pass := min(p.passesAtOnce-1, step); pass >= max(0, step-groups+1); pass-- {
-		for row := (step - pass) * p.rowsPerGroup; row < (step-pass+1)*p.rowsPerGroup; row++ {
-			p.runRow(state, row, pass)
-		}
-	}
-}
-
-// seekRow sets state.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
-func (p *Plan) seekRow(state *State, row int) {
-	for k, base := range state.passBases[0] {
-		state.tileBase[k] = base
-		if base != nil {
-			state.tileBase[k] = unsafe.Add(base, row*p.objects[k].keptStride)
-		}
-	}
-}
-
-// runRow runs a pass over a row of runPipelinedRows.
-func (p *Plan) runRow(state *State, row, pass int) {
-	p.seekRow(state, row)
-	p.runPass(state, tile{positions: 1}, &p.passes[pass])
-	p.runPerRow(state, tile{positions: 1}, &p.passes[pass])
 }
 
 // runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group;
@@ -265,49 +318,40 @@ func (p *Plan) runFusedRows(state *State, groups int) {
 	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, groups)
 }
 
-// runFusedTiles runs all passes over the tiles begin to end-1.
-func (p *Plan) runFusedTiles(state *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
-	for len(state.passBases) < p.passesAtOnce {
-		state.passBases = append(state.passBases, nil)
-		state.tiles = append(state.tiles, tile{})
-	}
-	// first is the tile of the first pass; pass k processes tile first-k. Tile i has its state at index i%passesAtOnce.
-	for first := begin; first < end+p.passesAtOnce-1; first++ {
-		if first < end {
-			state.tileBase = state.passBases[first%p.passesAtOnce]
-			state.tiles[first%p.passesAtOnce] = p.setTile(state, first, ptrs, worker)
-			state.passBases[first%p.passesAtOnce] = state.tileBase
-		}
-		// The fused loop needs a tile for each pass, and tiles of equal size.
-		isFused := first < end && first-begin >= p.passesAtOnce-1
-		for k := range p.passesAtOnce {
-			isFused = isFused && state.tiles[k].positions == state.tiles[0].positions
-		}
-		if isFused {
-			p.runFusedTile(state, first)
-		}
-		// Later passes run first, because each pass overwrites the rows that the next pass reads.
-		for k := min(p.passesAtOnce-1, first-begin); k >= max(0, first-end+1); k-- {
-			state.tileBase = state.passBases[(first-k)%p.passesAtOnce]
-			current := state.tiles[(first-k)%p.passesAtOnce]
-			if !isFused {
-				p.runPass(state, current, &p.passes[k])
-			}
-			p.runPerRow(state, current, &p.passes[k])
+// computeNumbers runs the computations once per row of the first passes over a group of rows. The fused loop has run
+// these passes, but it does not store the numbers of rows. The later passes, which run separately, need them.
+func (p *Plan) computeNumbers(state *State, group, passes int) {
+	for k := range passes {
+		for row := group * p.rowsPerGroup; row < (group+1)*p.rowsPerGroup; row++ {
+			p.seekRow(state, row)
+			p.runPerRow(state, tile{positions: 1}, &p.passes[k])
 		}
 	}
 }
 
-// runFusedTile runs the fused loop over tile first for the first pass, tile first-1 for the second pass, and so on.
-func (p *Plan) runFusedTile(state *State, first int) {
-	state.ptrs, state.strides = state.ptrs[:0], state.strides[:0]
-	for _, pointer := range p.fused.pointers {
-		if pointer.object < 0 {
-			state.ptrs, state.strides = append(state.ptrs, nil), append(state.strides, 0)
-			continue
+// runPipelineStep runs each pass k over group step-k of the rows, if this group exists. Later passes run first,
+// because each pass overwrites the rows that the next pass reads.
+func (p *Plan) runPipelineStep(state *State, step, groups int) {
+	for pass := min(p.passesAtOnce-1, step); pass >= max(0, step-groups+1); pass-- {
+		for row := (step - pass) * p.rowsPerGroup; row < (step-pass+1)*p.rowsPerGroup; row++ {
+			p.runRow(state, row, pass)
 		}
-		state.ptrs = append(state.ptrs, state.passBases[(first-pointer.pass)%p.passesAtOnce][pointer.object])
-		state.strides = append(state.strides, p.objects[pointer.object].keptStride)
 	}
-	p.fused.loop.Run(&state.loops, state.ptrs, state.strides, p.reduced[0].length, state.tiles[0].positions)
+}
+
+// runRow runs a pass over a row of runPipelinedRows.
+func (p *Plan) runRow(state *State, row, pass int) {
+	p.seekRow(state, row)
+	p.runPass(state, tile{positions: 1}, &p.passes[pass])
+	p.runPerRow(state, tile{positions: 1}, &p.passes[pass])
+}
+
+// seekRow sets state.tileBase to the addresses of a row. The first row of runPipelinedRows has index 0.
+func (p *Plan) seekRow(state *State, row int) {
+	for k, base := range state.passBases[0] {
+		state.tileBase[k] = base
+		if base != nil {
+			state.tileBase[k] = unsafe.Add(base, row*p.objects[k].keptStride)
+		}
+	}
 }

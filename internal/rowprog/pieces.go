@@ -19,7 +19,9 @@ const (
 
 // Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]), which stay in the cache. All passes run over
 // a piece as if it were a row. The passes of a [Plan], in contrast, run over the whole row, one after another. The
-// results of the pieces are then combined. A Pieces is immutable and safe for concurrent use.
+// results of the pieces are then combined. For example, an argmax has two passes: the maximum, and the least index of
+// an element that equals it. Each piece computes its own maximum and index. The combination takes the least index among
+// the pieces whose maximum equals that of the row. A Pieces is immutable and safe for concurrent use.
 type Pieces struct {
 	code           *expr.Pieces // the code for pieces, and the code that combines their results
 	outCount       int          // number of outputs
@@ -52,12 +54,15 @@ func NewPieces(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction 
 	if rowLen := elementsOf(reduced); rowLen == 0 || rowLen > expr.MaxCutLen || elementsOf(kept) == 0 {
 		return nil, nil
 	}
+	variesInRow := func(i int) bool {
+		return slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[i] != 0 })
+	}
 	uniform := make([]bool, len(ins))
 	for i := range ins {
-		uniform[i] = !slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[len(outs)+i] != 0 })
+		uniform[i] = !variesInRow(len(outs) + i)
 	}
 	for output := range outs {
-		if slices.ContainsFunc(reduced, func(a axis) bool { return a.strides[output] != 0 }) {
+		if variesInRow(output) {
 			return nil, nil
 		}
 	}
@@ -69,61 +74,54 @@ func NewPieces(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction 
 	return p, p.build(metas, kept, reduced, direction)
 }
 
-// build cuts the reduced axes and makes the plans. Of the reduced axes, the first has the smallest strides. A piece has
-// all positions along the axes before cutIndex, and cutLength positions along the axis at cutIndex (the cut axis). It
-// has one position along the others (outer). For example, a row of 10,000 elements along one axis has two pieces of
-// 4096 elements and a shorter piece of 1808.
+// build cuts the reduced axes and makes the plans.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, direction Direction) (err error) {
-	innerElements, cutIndex := 1, 0
-	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {
-		innerElements *= reduced[cutIndex].length
-		cutIndex++
-	}
-	cutAxis, outer := reduced[cutIndex], reduced[cutIndex+1:]
-	cutLength := min(max(1, maxPieceElements/innerElements), cutAxis.length)
-	if innerElements >= minColumnElements && p.isCloserAlong(cutAxis, reduced[0]) {
-		cutLength = 1 // adjacent pieces are columns, along which loops read adjacent memory
-	}
-	wholePieces, remainder := cutAxis.length/cutLength, cutAxis.length%cutLength
-	piecesAlong := (cutAxis.length + cutLength - 1) / cutLength
-	piecesPerRow := piecesAlong * elementsOf(outer)
-	for piece := range piecesPerRow {
-		outerPosition, cutPosition := piece/piecesAlong, piece%piecesAlong*cutLength
-		p.firstIndex = append(p.firstIndex, int32((outerPosition*cutAxis.length+cutPosition)*innerElements))
-	}
-	rows := elementsOf(kept)
+	cut := p.cutReduced(reduced)
+	p.firstIndex = cut.firstIndices()
+	rows, piecesPerRow := elementsOf(kept), cut.piecesPerRow()
 	for _, output := range p.code.PieceCode.Out {
 		p.partialOffsets = append(p.partialOffsets, p.partialBytes)
 		p.partialBytes += (rows*piecesPerRow*output.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
-	layout := pieceLayout{pieces: p, metas: metas, kept: kept, piecesPerRow: piecesPerRow}
-	// planPieces plans pieces with `length` positions along the cut axis. There are pieceCount such pieces for each
-	// position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
-	// dimensions.
-	planPieces := func(pieceCount, length int) (*Plan, error) {
-		const isKept, isReduced = false, true
-		layout.reset()
-		for i := len(outer) - 1; i >= 0; i-- {
-			layout.addAxis(outer[i].length, outer[i].strides, 1, piecesAlong*elementsOf(outer[:i]), isKept)
-		}
-		layout.addAxis(pieceCount, cutAxis.strides, cutLength, 1, isKept)
-		layout.addAxis(length, cutAxis.strides, 1, 0, isReduced)
-		for _, inner := range slices.Backward(reduced[:cutIndex]) {
-			layout.addAxis(inner.length, inner.strides, 1, 0, isReduced)
-		}
-		return New(p.code.PieceCode, layout.outs, layout.ins, layout.mask, direction)
-	}
-	if p.equalPieces, err = planPieces(wholePieces, cutLength); err != nil {
+	layout := pieceLayout{pieces: p, metas: metas, kept: kept, cut: cut, piecesPerRow: piecesPerRow}
+	wholePieces, remainder := cut.axis.length/cut.length, cut.axis.length%cut.length
+	if p.equalPieces, err = layout.planPieces(wholePieces, cut.length, direction); err != nil {
 		return err
 	}
 	if remainder > 0 {
-		p.lastOffsets = layout.lastPieceOffsets(wholePieces, wholePieces*cutLength, cutAxis.strides)
-		if p.lastPieces, err = planPieces(1, remainder); err != nil {
+		p.lastOffsets = layout.lastPieceOffsets(wholePieces, wholePieces*cut.length, cut.axis.strides)
+		if p.lastPieces, err = layout.planPieces(1, remainder, direction); err != nil {
 			return err
 		}
 	}
 	p.joinPlan, err = layout.planJoin(direction)
 	return err
+}
+
+// rowCut is the division of the reduced axes into pieces. The first reduced axis has the smallest strides. A piece has
+// all positions along the inner axes, `length` positions along the cut axis, and one position along the outer axes. For
+// example, a row of 10,000 elements along one axis has two pieces of 4096 elements and a shorter piece of 1808.
+type rowCut struct {
+	inner, outer  []axis // the reduced axes before and after the cut axis
+	axis          axis   // the cut axis
+	length        int    // positions of a piece along the cut axis
+	innerElements int    // number of positions along the inner axes
+}
+
+// cutReduced chooses the cut axis, and the length of pieces along it.
+func (p *Pieces) cutReduced(reduced []axis) rowCut {
+	innerElements, cutIndex := 1, 0
+	for cutIndex < len(reduced)-1 && innerElements*reduced[cutIndex].length <= maxPieceElements {
+		innerElements *= reduced[cutIndex].length
+		cutIndex++
+	}
+	cutAxis := reduced[cutIndex]
+	length := min(max(1, maxPieceElements/innerElements), cutAxis.length)
+	if innerElements >= minColumnElements && p.isCloserAlong(cutAxis, reduced[0]) {
+		length = 1 // adjacent pieces are columns, along which loops read adjacent memory
+	}
+	return rowCut{inner: reduced[:cutIndex], outer: reduced[cutIndex+1:], axis: cutAxis, length: length,
+		innerElements: innerElements}
 }
 
 // isCloserAlong compares the strides of the first operand that varies along both axes. It reports whether its
@@ -137,6 +135,21 @@ func (p *Pieces) isCloserAlong(a, b axis) bool {
 	return false
 }
 
+// piecesAlongAxis returns the number of pieces along the cut axis, including a shorter piece at its end.
+func (c *rowCut) piecesAlongAxis() int { return (c.axis.length + c.length - 1) / c.length }
+
+// piecesPerRow returns the number of pieces of a row.
+func (c *rowCut) piecesPerRow() int { return c.piecesAlongAxis() * elementsOf(c.outer) }
+
+// firstIndices returns the index in the row of the first element of each piece.
+func (c *rowCut) firstIndices() (indices []int32) {
+	for piece := range c.piecesPerRow() {
+		outerPosition, cutPosition := piece/c.piecesAlongAxis(), piece%c.piecesAlongAxis()*c.length
+		indices = append(indices, int32((outerPosition*c.axis.length+cutPosition)*c.innerElements))
+	}
+	return indices
+}
+
 // pieceLayout builds the metas of the plans for pieces. The outputs of such a plan are in scratch memory: the results
 // of each fold, for each row and piece. Its operands are the operands of the expression, and the first index of each
 // piece.
@@ -144,11 +157,30 @@ type pieceLayout struct {
 	pieces       *Pieces
 	metas        []tensor.Meta // outputs and operands of the expression
 	kept         []axis
-	piecesPerRow int // number of pieces of a row
+	cut          rowCut
+	piecesPerRow int
 
 	// The plan under construction.
 	outs, ins []tensor.Meta
 	mask      []bool // the reduced dimensions
+}
+
+// planPieces plans pieces with `length` positions along the cut axis. There are pieceCount such pieces for each
+// position along the outer axes. Pieces are the rows of this plan: the outer axes and the index of a piece are kept
+// dimensions.
+func (l *pieceLayout) planPieces(pieceCount, length int, direction Direction) (*Plan, error) {
+	const isKept, isReduced = false, true
+	cut := &l.cut
+	l.reset()
+	for i := len(cut.outer) - 1; i >= 0; i-- {
+		l.addAxis(cut.outer[i].length, cut.outer[i].strides, 1, cut.piecesAlongAxis()*elementsOf(cut.outer[:i]), isKept)
+	}
+	l.addAxis(pieceCount, cut.axis.strides, cut.length, 1, isKept)
+	l.addAxis(length, cut.axis.strides, 1, 0, isReduced)
+	for _, inner := range slices.Backward(cut.inner) {
+		l.addAxis(inner.length, inner.strides, 1, 0, isReduced)
+	}
+	return New(l.pieces.code.PieceCode, l.outs, l.ins, l.mask, direction)
 }
 
 // reset sets the metas of the plan for pieces to the kept axes.
@@ -162,7 +194,8 @@ func (l *pieceLayout) reset() {
 	}
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
 	for d, keptAxis := range slices.Backward(l.kept) {
-		l.addAxis(keptAxis.length, keptAxis.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
+		const isReduced = false
+		l.addAxis(keptAxis.length, keptAxis.strides, 1, l.piecesPerRow*elementsOf(l.kept[:d]), isReduced)
 		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0 // all rows have the same first indices
 	}
 }
@@ -326,7 +359,7 @@ func (p *Pieces) Listings() (list []expr.Listing) {
 
 // Run runs a chunk of a phase, as [Plan.Run] does.
 func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
-	operands := len(p.code.PieceCode.In) - 1
+	operands := len(p.code.PieceCode.In) - 1 // without the first indices of pieces
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)
@@ -337,23 +370,12 @@ func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scra
 	}
 	defer func() { clear(state.piecePtrs) }() // keeps no address of an operand
 	first, second, planPhase := p.phasePlans(phase)
-	state.piecePtrs = state.piecePtrs[:0]
 	planScratch := scratch[p.partialBytes:]
 	if first == p.joinPlan {
-		state.piecePtrs = append(state.piecePtrs, ptrs[:p.outCount]...)
-		for _, offset := range p.partialOffsets {
-			state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[offset]))
-		}
-		for _, i := range p.code.In {
-			state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount+i])
-		}
+		p.setJoinPtrs(state, ptrs, scratch)
 		return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
 	}
-	for _, offset := range p.partialOffsets {
-		state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(&scratch[offset]))
-	}
-	state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount:p.outCount+operands]...)
-	state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
+	p.setPiecePtrs(state, ptrs[p.outCount:p.outCount+operands], scratch)
 	if firstChunks := first.chunksOrZero(planPhase); chunk >= firstChunks {
 		for i, offset := range p.lastOffsets {
 			state.piecePtrs[i] = unsafe.Add(state.piecePtrs[i], offset)
@@ -361,4 +383,30 @@ func (p *Pieces) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scra
 		return second.Run(state, planPhase, chunk-firstChunks, state.piecePtrs, planScratch[first.Scratch():], worker)
 	}
 	return first.Run(state, planPhase, chunk, state.piecePtrs, planScratch, worker)
+}
+
+// setPiecePtrs sets state.piecePtrs to the addresses for the plans of pieces: the results of folds in scratch memory,
+// the operands, and the first indices of pieces.
+func (p *Pieces) setPiecePtrs(state *State, operands []unsafe.Pointer, scratch []byte) {
+	state.piecePtrs = p.appendPartials(state.piecePtrs[:0], scratch)
+	state.piecePtrs = append(state.piecePtrs, operands...)
+	state.piecePtrs = append(state.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
+}
+
+// setJoinPtrs sets state.piecePtrs to the addresses for joinPlan: the outputs, the results of folds in scratch memory,
+// and the operands that the combination reads. ptrs are the addresses of outputs and operands.
+func (p *Pieces) setJoinPtrs(state *State, ptrs []unsafe.Pointer, scratch []byte) {
+	state.piecePtrs = append(state.piecePtrs[:0], ptrs[:p.outCount]...)
+	state.piecePtrs = p.appendPartials(state.piecePtrs, scratch)
+	for _, i := range p.code.In {
+		state.piecePtrs = append(state.piecePtrs, ptrs[p.outCount+i])
+	}
+}
+
+// appendPartials appends the addresses of the results of folds in scratch memory.
+func (p *Pieces) appendPartials(ptrs []unsafe.Pointer, scratch []byte) []unsafe.Pointer {
+	for _, offset := range p.partialOffsets {
+		ptrs = append(ptrs, unsafe.Pointer(&scratch[offset]))
+	}
+	return ptrs
 }

@@ -29,7 +29,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use.
+// Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use. [New] sorts
+// and merges the axes, chooses the direction of loops, divides the rows into tiles, chunks and parts, and compiles the
+// passes. For example, a softmax along the last dimension of 8x12x100x100 has one kept axis of 9600 rows, after
+// merging, and one reduced axis of 100 elements. Loops run along rows, a tile has at most 64 rows (as many as stay in
+// the cache between passes), and a chunk has several tiles.
 type Plan struct {
 	program              *expr.RowProgram
 	outCount             int           // number of outputs
@@ -101,18 +105,7 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 	if p.rowLen == 1 {
 		code = code.Unscanned() // a scan of one element is the element
 	}
-	// uniform marks operands that do not vary within a row, and perElement marks outputs that do.
-	uniform, perElement := make([]bool, len(code.In)), make([]bool, len(outs))
-	for i := range p.metas {
-		varies := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.strides[i] != 0 })
-		if i < p.outCount {
-			perElement[i] = varies
-		} else {
-			// An operand without elements, of rows without elements, may have stride 0.
-			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
-		}
-	}
-	if p.program, err = code.RowProgram(uniform, perElement); err != nil {
+	if p.program, err = code.RowProgram(p.variation()); err != nil {
 		return nil, err
 	}
 	if p.program.Scans() && len(p.reduced) > 1 {
@@ -125,6 +118,21 @@ func New(code *expr.Code, outs, ins []tensor.Meta, mask []bool, direction Direct
 		return nil, err
 	}
 	return p, nil
+}
+
+// variation marks the operands that do not vary within a row (uniform), and the outputs that do (perElement).
+func (p *Plan) variation() (uniform, perElement []bool) {
+	uniform, perElement = make([]bool, len(p.metas)-p.outCount), make([]bool, p.outCount)
+	for i := range p.metas {
+		varies := slices.ContainsFunc(p.reduced, func(a axis) bool { return a.strides[i] != 0 })
+		if i < p.outCount {
+			perElement[i] = varies
+		} else {
+			// An operand without elements, of rows without elements, may have stride 0.
+			uniform[i-p.outCount] = !varies && (p.metas[i].Numel() > 0 || p.numRows() == 0)
+		}
+	}
+	return uniform, perElement
 }
 
 // numRows returns the number of rows.
@@ -193,23 +201,24 @@ func (p *Plan) cutTiles() {
 	p.tilesAlongFirstKept = (length + p.tileLen - 1) / p.tileLen
 	// There are numRows/length positions along the other kept axes.
 	p.tileCount = p.tilesAlongFirstKept * p.numRows() / max(1, length)
+	p.tilesPerChunk = p.chunkTiles(grain)
+	chunks := (p.tileCount + p.tilesPerChunk - 1) / p.tilesPerChunk
+	foldsInOnePass := p.isSinglePass() && len(p.program.Passes[0].Folds) > 0
+	if p.tileCount > 0 && chunks < minChunks && foldsInOnePass {
+		p.cutRows(grain)
+	}
+}
+
+// chunkTiles returns the maximum number of tiles of a chunk. grain is the minimum number of elements of a chunk.
+func (p *Plan) chunkTiles(grain int) int {
 	tileElements := p.tileLen * max(p.rowLen, 1)
-	p.tilesPerChunk = max(1, grain/tileElements)
+	count := max(1, grain/tileElements)
 	if p.severalRowsPerCall && !p.hasStaged() && len(p.program.Passes) > 1 {
 		// Fused passes need many tiles per chunk: at least 24 and a 64th of all tiles, but at most a quarter of all tiles and
 		// 2^19 elements.
-		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tileCount/64), p.tileCount/4, 1<<19/tileElements))
+		count = max(count, min(max(24, p.tileCount/64), p.tileCount/4, 1<<19/tileElements))
 	}
-	parts, minCutElements := (tileElements+grain-1)/grain, 2*grain // parts of grain elements; a smaller tile is not cut
-	if p.alongColumns {
-		// Along columns, the number of parts is even. Each of two workers then reduces the half of an image that it computed
-		// in the preceding convolution, and that is still in its cache. The minimum size is smaller than along rows.
-		parts, minCutElements = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
-	}
-	if chunks := (p.tileCount + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tileCount > 0 && chunks < minChunks &&
-		tileElements >= minCutElements && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
-		p.cutRows(parts)
-	}
+	return count
 }
 
 // maxTileLen returns the maximum number of positions along kept[0] in a tile. grain is the minimum number of elements
@@ -237,8 +246,18 @@ func (p *Plan) maxTileLen(grain int) int {
 	return 1 // one row, because rows are staged or have several reduced axes
 }
 
-// cutRows cuts the longest reduced axis into at most `parts` parts.
-func (p *Plan) cutRows(parts int) {
+// cutRows cuts the longest reduced axis into parts of about grain elements of a tile, unless the tile is too small.
+func (p *Plan) cutRows(grain int) {
+	tileElements := p.tileLen * max(p.rowLen, 1)
+	parts, minCutElements := (tileElements+grain-1)/grain, 2*grain // a tile with fewer elements is not cut
+	if p.alongColumns {
+		// Along columns, the number of parts is even. Each of two workers then reduces the half of an image that it computed
+		// in the preceding convolution, and that is still in its cache. The minimum size is smaller than along rows.
+		parts, minCutElements = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
+	}
+	if tileElements < minCutElements {
+		return
+	}
 	for axisIndex, candidate := range p.reduced {
 		if p.cutAxis < 0 || candidate.length > p.reduced[p.cutAxis].length {
 			p.cutAxis = axisIndex
@@ -416,8 +435,8 @@ func (p *Plan) InPlace() [][2]int {
 func (p *Plan) firstWrite(output int) int {
 	for k := range p.program.Passes {
 		for _, place := range p.program.Passes[k].Out {
-			if place.Kind == expr.AtOutput && place.N == output || place.Kind == expr.AtRow &&
-				p.program.Rows[place.N].Out == output {
+			isOutput := place.Kind == expr.AtOutput && place.N == output
+			if isOutput || place.Kind == expr.AtRow && p.program.Rows[place.N].Out == output {
 				return k
 			}
 		}

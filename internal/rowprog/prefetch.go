@@ -19,11 +19,16 @@ const (
 	minPrefetchRatio = 8
 )
 
-// prefetch returns the prefetching in a loop that processes groupRows rows together. operands are the places of the
-// loop's operands. isSelected reports whether an operand may be prefetched. If rows are consecutive or long, the
-// prefetch distance is the given number of bytes. Otherwise the distance is a number of rows with about this number of
-// bytes, a multiple of groupRows. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop
-// along rows prefetches into L2, which is as fast.
+// prefetch returns the prefetching in a loop that processes groupRows rows together: the set of prefetched operands,
+// and the distance in bytes from the element that is read to the one that is prefetched. operands are the places of the
+// loop's operands. isSelected reports whether an operand may be prefetched. Only operands that exceed L2 are.
+//
+// If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise the distance is a
+// number of rows with about this number of bytes, a multiple of groupRows. For 8192 bytes and rows of 1 KiB that are
+// 4 KiB apart, this is 8 rows, or 32 KiB.
+//
+// A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop along rows prefetches into L2,
+// which is as fast.
 func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Place) bool,
 	groupRows, bytes int) loops.Prefetch {
 	result := loops.Prefetch{IntoL1: b.alongColumns}
@@ -35,25 +40,36 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 		rows = b.maxLength(outer)
 	}
 	for position, place := range operands {
-		// Only an operand that is read in place and exceeds L2 is prefetched.
-		i := b.outCount + place.N
-		if place.Kind != expr.AtOperand || !isSelected(place) || b.inObjects[place.N] != i ||
-			b.elementCount(i)*b.objects[i].size < machine.L2Bytes {
+		if !b.isReadInPlace(place) || !isSelected(place) {
 			continue
 		}
-		rowBytes, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
+		object := &b.objects[b.outCount+place.N]
+		if b.elementCount(b.outCount+place.N)*object.size < machine.L2Bytes {
+			continue
+		}
+		rowBytes, step := b.maxLength(b.innerAxis())*object.size, object.stride(b.outerAxis())
 		distance, isLong := bytes, rowBytes*rows >= minPrefetchRatio*bytes
-		if rowBytes < 2*bytes && rowBytes != step && step != 0 { // short rows that are not consecutive
+		areConsecutive := rowBytes == step || step == 0
+		if rowBytes < 2*bytes && !areConsecutive { // short rows
 			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
 			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
 		}
 		// All operands have the same distance.
-		if isLong && distance == int(int32(distance)) && (result.Operands == 0 || result.Bytes == int32(distance)) {
+		isFirst, isSame := result.Operands == 0, result.Bytes == int32(distance)
+		if isLong && fitsInt32(distance) && (isFirst || isSame) {
 			result.Operands, result.Bytes = result.Operands|1<<position, int32(distance)
 		}
 	}
 	return result
 }
+
+// isReadInPlace reports whether a place is an operand of the program that loops read at its address, not a copy.
+func (b *builder) isReadInPlace(place expr.Place) bool {
+	return place.Kind == expr.AtOperand && b.inObjects[place.N] == b.outCount+place.N
+}
+
+// fitsInt32 reports whether x can be represented as an int32.
+func fitsInt32(x int) bool { return x == int(int32(x)) }
 
 // allOperands selects all operands for prefetching.
 func allOperands(expr.Place) bool { return true }
@@ -73,16 +89,23 @@ func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Pre
 		}
 		return result
 	}
-	if !b.severalRowsPerCall || b.tilesAlongFirstKept == 1 || passIndex != 1 {
-		return result
+	hasNextTile := b.severalRowsPerCall && b.tilesAlongFirstKept != 1
+	if passIndex == 1 && hasNextTile {
+		return b.prefetchNextTile(in)
 	}
+	return result
+}
+
+// prefetchNextTile returns the prefetching of an operand, of those at the places in, that the first pass reads in the
+// next tile. If there are several, it is the last one.
+func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 	for position, place := range in {
-		if place.Kind != expr.AtOperand || b.inObjects[place.N] != b.outCount+place.N ||
-			!slices.Contains(b.program.Passes[0].In, place) {
+		isReadByFirstPass := slices.Contains(b.program.Passes[0].In, place)
+		if !b.isReadInPlace(place) || !isReadByFirstPass {
 			continue
 		}
-		if distance := b.tileLen * b.kept[0].strides[b.outCount+place.N]; distance != 0 &&
-			distance == int(int32(distance)) {
+		distance := b.tileLen * b.kept[0].strides[b.outCount+place.N]
+		if distance != 0 && fitsInt32(distance) {
 			result = loops.Prefetch{Operands: 1 << position, Bytes: int32(distance)}
 		}
 	}

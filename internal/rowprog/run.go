@@ -37,9 +37,10 @@ type tile struct {
 	partBegin, partLen int
 }
 
-// Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
-// checked. scratch and worker must have at least [Plan.Scratch] and [Plan.WorkerScratch] bytes. Run fails if the
-// context ends or an argument is invalid.
+// Run runs a chunk of a phase. A chunk is a range of tiles. If rows are cut, a chunk of phase 0 folds one part of each
+// row of a tile, and a chunk of phase 1 combines the results of the parts for all rows of a tile. ptrs are the
+// addresses of the first elements of outputs and operands, which are not checked. scratch and worker must have at least
+// [Plan.Scratch] and [Plan.WorkerScratch] bytes. Run fails if the context ends or an argument is invalid.
 func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) (err error) {
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
@@ -56,16 +57,18 @@ func (p *Plan) Run(state *State, phase, chunk int, ptrs []unsafe.Pointer, scratc
 	if p.needsStoreFence {
 		defer loops.Fence() // completes the non-temporal stores before other goroutines read the outputs
 	}
+	// If rows are not cut, the chunk has the tiles begin to end-1.
+	begin, end := chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tileCount)
 	switch {
 	case p.rowsPerGroup > 0:
-		p.runAsPipeline(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tileCount), ptrs, worker)
+		p.runAsPipeline(state, begin, end, ptrs, worker)
 	case p.fused != nil:
-		p.runFusedTiles(state, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tileCount), ptrs, worker)
+		p.runFusedTiles(state, begin, end, ptrs, worker)
 	case p.partsPerRow == 1: // rows are not cut
-		for tileIndex := chunk * p.tilesPerChunk; tileIndex < min((chunk+1)*p.tilesPerChunk, p.tileCount); tileIndex++ {
+		for tileIndex := begin; tileIndex < end; tileIndex++ {
 			p.runTile(state, tileIndex, ptrs, worker)
 		}
-	case phase == 0:
+	case phase == 0: // a chunk is one part of each row of a tile
 		p.foldPart(state, chunk%p.tileCount, chunk/p.tileCount, ptrs, scratch, worker)
 	default: // phase 1: a chunk is a tile
 		p.joinParts(state, chunk, ptrs, scratch, worker)
@@ -105,18 +108,6 @@ func (p *Plan) foldPart(state *State, index, part int, ptrs []unsafe.Pointer, sc
 	}
 }
 
-// release removes all addresses and the context from the state, so that the garbage collector can free the operands.
-func (s *State) release() {
-	s.Context = nil
-	clear(s.tileBase)
-	for _, bases := range s.passBases {
-		clear(bases)
-	}
-	clear(s.ptrs)
-	clear(s.callPtrs)
-	s.loops.Release()
-}
-
 // joinParts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
 func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(state, index, ptrs, worker)
@@ -140,115 +131,6 @@ func (p *Plan) joinParts(state *State, index int, ptrs []unsafe.Pointer, scratch
 		if !staging.isWholeTile && staging.isOutput {
 			p.copyPerRow(state, t, staging)
 		}
-	}
-}
-
-// runLoop runs a loop on a copy of ptrs, because the loop modifies its pointers.
-func (p *Plan) runLoop(state *State, loop *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
-	state.callPtrs = append(state.callPtrs[:0], ptrs...)
-	loop.Run(&state.loops, state.callPtrs, strides, innerLen, outerLen)
-}
-
-// setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.
-func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
-	first := index % p.tilesAlongFirstKept * p.tileLen
-	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
-	state.tileBase = state.tileBase[:0]
-	for i := range p.objects {
-		obj := &p.objects[i]
-		if obj.argument < 0 {
-			// Consecutive tiles use the copies in turn.
-			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
-			continue
-		}
-		// The tile is at one position along the kept axes after kept[0]. The first of these axes is the fastest.
-		offset, outerPosition := first*obj.keptStride, index/p.tilesAlongFirstKept
-		for axisIndex := range p.kept[1:] {
-			dim := &p.kept[1+axisIndex]
-			offset += outerPosition % dim.length * dim.strides[i]
-			outerPosition /= dim.length
-		}
-		address := p.address(ptrs, obj.argument)
-		if address != nil {
-			address = unsafe.Add(address, offset)
-		}
-		state.tileBase = append(state.tileBase, address)
-	}
-	return result
-}
-
-// length returns the number of positions along an axis in a tile.
-func (p *Plan) length(t tile, axisIndex int) int {
-	switch {
-	case axisIndex == firstKept:
-		return t.positions
-	case axisIndex >= len(p.reduced):
-		return 1
-	case axisIndex == p.cutAxis && t.partLen > 0:
-		return t.partLen
-	}
-	return p.reduced[axisIndex].length
-}
-
-// eachPosition calls visit for each position along the axes that are neither the inner nor the outer dimension of
-// loops. innerLen and outerLen are the lengths of these two dimensions. During the call, state.ptrs has the addresses
-// of the given objects, and nil for object -1. visit may modify state.ptrs.
-func (p *Plan) eachPosition(state *State, t tile, objects []int, visit func(innerLen, outerLen int)) {
-	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
-	if p.rowLen == 0 {
-		return
-	}
-	firstOther := p.firstOtherAxis()
-	state.index = state.index[:0]
-	for range p.reduced {
-		state.index = append(state.index, 0)
-	}
-	for {
-		state.ptrs = state.ptrs[:0]
-		for _, objectIndex := range objects {
-			if objectIndex < 0 {
-				state.ptrs = append(state.ptrs, nil)
-				continue
-			}
-			offset := 0
-			for d := firstOther; d < len(p.reduced); d++ {
-				offset += state.index[d] * p.objects[objectIndex].reducedStrides[d]
-			}
-			state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[objectIndex], offset))
-		}
-		visit(innerLen, outerLen)
-		d := firstOther // increment the index, the first of these axes fastest
-		for ; d < len(p.reduced); d++ {
-			if state.index[d]++; state.index[d] < p.length(t, d) {
-				break
-			}
-			state.index[d] = 0
-		}
-		if d >= len(p.reduced) {
-			return
-		}
-		interrupt.Check(state.Context)
-	}
-}
-
-// setStrides sets state.strides to the strides of the given objects along an axis.
-func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
-	state.strides = state.strides[:0]
-	for _, object := range objects {
-		stride := 0
-		if object >= 0 {
-			stride = p.objects[object].stride(axisIndex)
-		}
-		state.strides = append(state.strides, stride)
-	}
-}
-
-// setNeutral fills the accumulators of a fold for a number of rows with the fold's neutral element. An accumulator has
-// one element or [expr.FoldLanes] elements.
-func (p *Plan) setNeutral(state *State, rowFold *fold, objectIndex, rows int) {
-	memory := unsafe.Slice((*byte)(state.tileBase[objectIndex]), rows*p.objects[objectIndex].keptStride)
-	for len(memory) > 0 {
-		memory = memory[copy(memory, rowFold.neutral[:]):]
 	}
 }
 
@@ -286,23 +168,12 @@ func (p *Plan) runPass(state *State, t tile, pass *compiledPass) {
 // result of each block to the upper-level accumulators.
 func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 	elementsInBlock, hasUpperAccs := 0, false // hasUpperAccs: the upper-level accumulators have been initialized
-	addBlock := func() {
-		for k := range pass.folds {
-			rowFold := &pass.folds[k]
-			if !hasUpperAccs {
-				p.setNeutral(state, rowFold, rowFold.upperAccs, t.positions)
-			}
-			upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
-			p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{upperAccs, upperAccs, result}, []int{0, 0, 0}, t.positions, 1)
-			p.setNeutral(state, rowFold, rowFold.result, t.positions)
-		}
-		elementsInBlock, hasUpperAccs = 0, true
-	}
 	p.eachPosition(state, t, pass.pointerObjects, func(innerLen, outerLen int) {
 		for outerLen > 0 {
 			if elementsInBlock == foldBlock {
 				interrupt.Check(state.Context)
-				addBlock()
+				p.addBlock(state, t, pass, !hasUpperAccs)
+				elementsInBlock, hasUpperAccs = 0, true
 			}
 			count := min(outerLen, foldBlock-elementsInBlock)
 			p.runColumns(state, pass, innerLen, count)
@@ -320,12 +191,27 @@ func (p *Plan) foldColumns(state *State, t tile, pass *compiledPass) {
 	if !hasUpperAccs { // there is one block, whose result is in place
 		return
 	}
-	addBlock()
+	const isFirst = false
+	p.addBlock(state, t, pass, isFirst)
 	for k := range pass.folds {
 		rowFold := &pass.folds[k]
 		bytes := t.positions * p.objects[rowFold.result].size
 		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
 		copy(unsafe.Slice((*byte)(result), bytes), unsafe.Slice((*byte)(upperAccs), bytes))
+	}
+}
+
+// addBlock adds the result of a block to the upper-level accumulators of each fold, and resets the result. For the
+// first block, it initializes these accumulators.
+func (p *Plan) addBlock(state *State, t tile, pass *compiledPass, isFirst bool) {
+	for k := range pass.folds {
+		rowFold := &pass.folds[k]
+		if isFirst {
+			p.setNeutral(state, rowFold, rowFold.upperAccs, t.positions)
+		}
+		upperAccs, result := state.tileBase[rowFold.upperAccs], state.tileBase[rowFold.result]
+		p.runLoop(state, rowFold.joinLoop, []unsafe.Pointer{upperAccs, upperAccs, result}, []int{0, 0, 0}, t.positions, 1)
+		p.setNeutral(state, rowFold, rowFold.result, t.positions)
 	}
 }
 
@@ -419,4 +305,134 @@ func (p *Plan) copyElements(state *State, t tile, staging stagedCopy) {
 		}
 		staging.elem.CopyBlock(stagedPtr, argumentPtr, innerAxis, outerAxis)
 	})
+}
+
+// setTile returns the tile with an index, and sets state.tileBase to the addresses of the tile in all objects.
+func (p *Plan) setTile(state *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
+	first := index % p.tilesAlongFirstKept * p.tileLen
+	result := tile{index: index, positions: min(p.tileLen, p.kept[0].length-first)}
+	state.tileBase = state.tileBase[:0]
+	for i := range p.objects {
+		obj := &p.objects[i]
+		if obj.argument < 0 {
+			// Consecutive tiles use the copies in turn.
+			state.tileBase = append(state.tileBase, unsafe.Pointer(&worker[obj.offset+index%obj.copies*obj.copyStride]))
+			continue
+		}
+		// The tile is at one position along the kept axes after kept[0]. The first of these axes is the fastest.
+		offset, outerPosition := first*obj.keptStride, index/p.tilesAlongFirstKept
+		for axisIndex := range p.kept[1:] {
+			dim := &p.kept[1+axisIndex]
+			offset += outerPosition % dim.length * dim.strides[i]
+			outerPosition /= dim.length
+		}
+		address := p.address(ptrs, obj.argument)
+		if address != nil {
+			address = unsafe.Add(address, offset)
+		}
+		state.tileBase = append(state.tileBase, address)
+	}
+	return result
+}
+
+// eachPosition calls visit for each position along the axes that are neither the inner nor the outer dimension of
+// loops. innerLen and outerLen are the lengths of these two dimensions. During the call, state.ptrs has the addresses
+// of the given objects, and nil for object -1. visit may modify state.ptrs.
+func (p *Plan) eachPosition(state *State, t tile, objects []int, visit func(innerLen, outerLen int)) {
+	innerLen, outerLen := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
+	if p.rowLen == 0 {
+		return
+	}
+	state.index = state.index[:0]
+	for range p.reduced {
+		state.index = append(state.index, 0)
+	}
+	for {
+		p.setPtrs(state, objects)
+		visit(innerLen, outerLen)
+		if !p.advanceIndex(state, t) {
+			return
+		}
+		interrupt.Check(state.Context)
+	}
+}
+
+// setPtrs sets state.ptrs to the addresses of the given objects at state.index, and to nil for object -1.
+func (p *Plan) setPtrs(state *State, objects []int) {
+	state.ptrs = state.ptrs[:0]
+	for _, objectIndex := range objects {
+		if objectIndex < 0 {
+			state.ptrs = append(state.ptrs, nil)
+			continue
+		}
+		offset := 0
+		for d := p.firstOtherAxis(); d < len(p.reduced); d++ {
+			offset += state.index[d] * p.objects[objectIndex].reducedStrides[d]
+		}
+		state.ptrs = append(state.ptrs, unsafe.Add(state.tileBase[objectIndex], offset))
+	}
+}
+
+// advanceIndex moves state.index to the next position along the axes that are neither the inner nor the outer dimension
+// of loops, the first of these axes fastest. It returns false after the last position.
+func (p *Plan) advanceIndex(state *State, t tile) bool {
+	for d := p.firstOtherAxis(); d < len(p.reduced); d++ {
+		if state.index[d]++; state.index[d] < p.length(t, d) {
+			return true
+		}
+		state.index[d] = 0
+	}
+	return false
+}
+
+// length returns the number of positions along an axis in a tile.
+func (p *Plan) length(t tile, axisIndex int) int {
+	switch {
+	case axisIndex == firstKept:
+		return t.positions
+	case axisIndex >= len(p.reduced):
+		return 1
+	case axisIndex == p.cutAxis && t.partLen > 0:
+		return t.partLen
+	}
+	return p.reduced[axisIndex].length
+}
+
+// setStrides sets state.strides to the strides of the given objects along an axis.
+func (p *Plan) setStrides(state *State, objects []int, axisIndex int) {
+	state.strides = state.strides[:0]
+	for _, object := range objects {
+		stride := 0
+		if object >= 0 {
+			stride = p.objects[object].stride(axisIndex)
+		}
+		state.strides = append(state.strides, stride)
+	}
+}
+
+// setNeutral fills the accumulators of a fold for a number of rows with the fold's neutral element. An accumulator has
+// one element or [expr.FoldLanes] elements.
+func (p *Plan) setNeutral(state *State, rowFold *fold, objectIndex, rows int) {
+	memory := unsafe.Slice((*byte)(state.tileBase[objectIndex]), rows*p.objects[objectIndex].keptStride)
+	for len(memory) > 0 {
+		memory = memory[copy(memory, rowFold.neutral[:]):]
+	}
+}
+
+// runLoop runs a loop on a copy of ptrs, because the loop modifies its pointers.
+func (p *Plan) runLoop(state *State, loop *loops.Loop, ptrs []unsafe.Pointer, strides []int, innerLen, outerLen int) {
+	state.callPtrs = append(state.callPtrs[:0], ptrs...)
+	loop.Run(&state.loops, state.callPtrs, strides, innerLen, outerLen)
+}
+
+// release removes all addresses and the context from the state, so that the garbage collector can free the operands.
+func (s *State) release() {
+	s.Context = nil
+	clear(s.tileBase)
+	for _, bases := range s.passBases {
+		clear(bases)
+	}
+	clear(s.ptrs)
+	clear(s.callPtrs)
+	s.loops.Release()
 }

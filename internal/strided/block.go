@@ -2,8 +2,9 @@ package strided
 
 import "unsafe"
 
-// CopyBlock copies a block of a.N by b.N elements (see [Axis]), without a plan and without allocation. It is fast if
-// source and destination both fit the private caches of a core.
+// CopyBlock copies a block of a.N by b.N elements, without a plan and without allocation. The axes a and b have strides
+// in bytes (see [Axis]). For example, Axis{N: 3, Dst: 4, Src: 20} and Axis{N: 5, Dst: 12, Src: 4} transpose 3 rows of 5
+// float32. CopyBlock is fast if source and destination both fit the private caches of a core.
 func (e *Elem) CopyBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
 		a, b = b, a // a single row, if there is one, runs along a
@@ -45,7 +46,8 @@ func abs(n int) int { return max(n, -n) }
 var blocksBySize = [17]func(dst, src unsafe.Pointer, a, b Axis){
 	1: moveBlock[uint8], 2: moveBlock[uint16], 4: moveBlock[uint32], 8: moveBlock[uint64], 16: moveBlock[[2]uint64]}
 
-// moveBlock moves a.N by b.N elements. Both axes have at least two elements.
+// moveBlock moves a.N by b.N elements. Both axes have at least two elements. In order of preference, it copies whole
+// rows, fills rows with one element each, transposes, or moves element by element.
 func moveBlock[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	// Make a the axis along which dst is dense or, if dst is dense along both, along which src is dense.

@@ -2,6 +2,13 @@
 
 package strided
 
+// This file transposes three adjacent channels, such as the colors of pixels, with 16 pixels in three vectors:
+//
+//	pixels:  r0 g0 b0 r1 ... r5 | g5 b5 r6 ... g10 | b10 r11 ... b15
+//	planes:  r0 r1 r2 ... r15 | g0 g1 ... g15 | b0 b1 ... b15
+//
+// Splitting makes planes of pixels, and weaving makes pixels of planes.
+
 // permutations describes how three vectors of 16 doublewords are composed from elements of three other vectors.
 // index has the position of the source of each element: 0 to 15 in the first vector, and 16 to 31 in the second
 // vector. If the element's bit in third is set, the position is in the third vector instead.
@@ -10,13 +17,13 @@ type permutations struct {
 	third [3]uint16
 }
 
-// set sets the source of a lane of result `vector`: the element at an index of operand `from`.
-func (p *permutations) set(vector, lane, from, index int) {
-	if from == 2 {
+// set sets the source of a lane of result `vector`: the element at an index of the vector `source`.
+func (p *permutations) set(vector, lane, source, index int) {
+	if source == 2 {
 		p.third[vector] |= 1 << lane
-		from = 0
+		source = 0 // positions in the third vector are 0 to 15
 	}
-	p.index[vector][lane] = uint32(16*from + index)
+	p.index[vector][lane] = uint32(16*source + index)
 }
 
 // splitTable gathers every third element into a vector. weaveTable is its inverse: it interleaves three vectors.

@@ -3,7 +3,8 @@ package strided
 import "unsafe"
 
 // transpose copies a block of a.N by b.N elements. dst is dense along a: elements for consecutive indices of a are
-// adjacent. A row of src has the b.N elements for one index of a. transpose reads four rows at a time: the hardware can
+// adjacent. A row of src has the b.N elements for one index of a. If src is dense along b, tiles are transposed in
+// registers where possible ([matrix.transpose]). Otherwise transpose reads four rows at a time: the hardware can
 // prefetch four streams, and each iteration writes four adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
@@ -26,6 +27,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	if i == a.N {
 		return // an address beyond the last row may be invalid
 	}
+	// One to three rows remain.
 	out, row0 := unsafe.Add(dst, i*size), unsafe.Add(src, i*a.Src)
 	switch dstOffset, srcOffset := 0, 0; a.N - i {
 	case 3:
@@ -63,7 +65,7 @@ func transposeShortRows[T bits](dst, src unsafe.Pointer, dstStep, srcStep, rows,
 			srcOffset += srcStep
 		}
 	}
-	switch srcOffset := j * size; cols - j {
+	switch srcOffset := j * size; cols - j { // the remaining rows of dst
 	case 3:
 		dst0 := row(j)
 		dst1, dst2 := row(j + 1)[:len(dst0)], row(j + 2)[:len(dst0)]
@@ -108,8 +110,8 @@ func interleave4[T bits](dst unsafe.Pointer, dstStep int, row0, row1, row2, row3
 	}
 }
 
-// Interleave transposes rows at arbitrary addresses. It stores dst[k*step + l*size] = runs[l][k] for k < n and every
-// run. The elements of a nil run are 0. size is 1, 2, 4, 8 or 16 bytes.
+// Interleave transposes runs of n elements at arbitrary addresses. It stores dst[k*step + l*size] = runs[l][k] for
+// k < n and every run. The elements of a nil run are 0. size is 1, 2, 4, 8 or 16 bytes.
 func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	if n > 0 && len(runs) > 0 {
 		interleavesBySize[size](dst, step, runs, n)

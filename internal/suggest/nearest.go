@@ -12,7 +12,8 @@ import (
 const maxNames = 1 << 16
 
 // Nearest returns the element of names that was most likely meant by name, or "" if no element is similar. Case is
-// ignored.
+// ignored. If names has only "softmax", for example, then "sofmax" means it by its edit distance of 1, and "soft" means
+// it because "softmax" contains it.
 //
 // It prefers names with a small edit distance (insertion, deletion, replacement, transposition). The greatest accepted
 // distance is 1 for a name of up to four bytes, 2 for five to seven, 3 for eight to ten, and so on. It is also at most
@@ -32,17 +33,16 @@ func Nearest(name string, names iter.Seq[string]) string {
 		lowerOther := strings.ToLower(other)
 		byContainment.consider(lowerName, lowerOther, other)
 		if lengthDifference := len(other) - len(name); lengthDifference > maxEdits || -lengthDifference > maxEdits {
-			continue
+			continue // the edit distance is at least the difference of the lengths
 		}
 		edits := distance(lowerName, lowerOther)
 		score := 2 * edits
 		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
-		if edits > maxEdits || score > bestScore || score == bestScore && (best == "" || best <= other) {
-			continue
-		}
-		if 2*edits <= max(len(name), len(other)) {
+		isSimilar := edits <= maxEdits && 2*edits <= max(len(name), len(other))
+		isBetter := score < bestScore || score == bestScore && best != "" && other < best
+		if isSimilar && isBetter {
 			best, bestScore = other, score
 		}
 	}
@@ -50,6 +50,31 @@ func Nearest(name string, names iter.Seq[string]) string {
 		return byContainment.best()
 	}
 	return best
+}
+
+// distance returns the least number of insertions, deletions, replacements and transpositions of adjacent letters that
+// change a into b. A transposed pair is not edited further (optimal string alignment).
+func distance(a, b string) int {
+	twoAbove, above := make([]int, len(b)+1), make([]int, len(b)+1) // the two rows of distances before row
+	row := make([]int, len(b)+1)                                    // row[j] is the distance of a[:i] and b[:j]
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], twoAbove[j-2]+1)
+			}
+		}
+		twoAbove, above, row = above, row, twoAbove
+	}
+	return above[len(b)]
 }
 
 // minContained is the least length of a name that counts as a part of another name.
@@ -113,29 +138,4 @@ func ForUnknown(name, plural string, known iter.Seq[string]) string {
 		return ""
 	}
 	return "; " + plural + ": " + strings.Join(names, ", ")
-}
-
-// distance returns the least number of insertions, deletions, replacements and transpositions of adjacent letters that
-// change a into b. A transposed pair is not edited further (optimal string alignment).
-func distance(a, b string) int {
-	twoAbove, above := make([]int, len(b)+1), make([]int, len(b)+1) // the two rows of distances before row
-	row := make([]int, len(b)+1)                                    // row[j] is the distance of a[:i] and b[:j]
-	for j := range above {
-		above[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], twoAbove[j-2]+1)
-			}
-		}
-		twoAbove, above, row = above, row, twoAbove
-	}
-	return above[len(b)]
 }

@@ -11,26 +11,11 @@ import (
 //
 // PyTorch on the CPU converts an operand to a temporary. Here nothing is allocated, but the permutation uses the
 // strides that the temporary would have, so that results have PyTorch's layouts.
+//
+// For example, an int32 and a float16 input have the common dtype float16 if inputs are promoted. The int32 input then
+// keeps its MemoryDType int32, and has the TargetDType float16.
 func (r *Rule) computeTypes(c Config) error {
-	var inputs, outputs givenDTypes
-	lacksDType := false // whether an operand has no dtype yet
-	for i := range r.operands {
-		operand := &r.operands[i]
-		if operand.TargetDType == tensor.Invalid {
-			if c.dtype != tensor.Invalid {
-				operand.TargetDType = c.dtype
-			} else {
-				lacksDType = true
-			}
-		}
-		switch {
-		case !operand.Defined:
-		case operand.isOutput:
-			outputs.add(operand.TargetDType)
-		default:
-			inputs.add(operand.TargetDType)
-		}
-	}
+	inputs, outputs, lacksDType := r.givenDTypes(c)
 	common := inputs.first
 	if !c.flags.anyDTypes {
 		if err := r.checkSameDTypes(inputs, outputs); err != nil {
@@ -59,12 +44,48 @@ func (r *Rule) computeTypes(c Config) error {
 	if c.inputDType != tensor.Invalid {
 		common = c.inputDType
 	}
-	return r.castTo(common, c.flags.promoteInputs || c.inputDType != tensor.Invalid)
+	castsInputs := c.flags.promoteInputs || c.inputDType != tensor.Invalid
+	return r.castTo(common, castsInputs)
+}
+
+// givenDTypes describes the dtypes of the defined inputs and outputs. Operands without a dtype get the dtype of the
+// configuration; lacksDType is true if it has none.
+func (r *Rule) givenDTypes(c Config) (inputs, outputs dtypeSummary, lacksDType bool) {
+	for i := range r.operands {
+		operand := &r.operands[i]
+		if operand.TargetDType == tensor.Invalid {
+			operand.TargetDType = c.dtype
+			lacksDType = lacksDType || c.dtype == tensor.Invalid
+		}
+		switch {
+		case !operand.Defined:
+		case operand.isOutput:
+			outputs.add(operand.TargetDType)
+		default:
+			inputs.add(operand.TargetDType)
+		}
+	}
+	return inputs, outputs, lacksDType
+}
+
+// dtypeSummary describes the dtypes of the defined inputs, or of the defined outputs.
+type dtypeSummary struct {
+	first  tensor.DType // the first dtype; Invalid for none
+	differ bool         // whether another dtype follows
+}
+
+// add adds the dtype of an operand.
+func (s *dtypeSummary) add(dtype tensor.DType) {
+	if s.first == tensor.Invalid {
+		s.first = dtype
+	} else if s.first != dtype {
+		s.differ = true
+	}
 }
 
 // checkSameDTypes rejects operands of different dtypes. An iteration without inputs has no common dtype, so its outputs
 // are compared only with each other.
-func (r *Rule) checkSameDTypes(inputs, outputs givenDTypes) error {
+func (r *Rule) checkSameDTypes(inputs, outputs dtypeSummary) error {
 	hasInputs := len(r.operands) > r.outCount
 	outputsDiffer := hasInputs && outputs.first != tensor.Invalid && outputs.first != inputs.first
 	if !inputs.differ && !outputs.differ && !outputsDiffer {
@@ -77,21 +98,6 @@ func (r *Rule) checkSameDTypes(inputs, outputs givenDTypes) error {
 		}
 	}
 	return nil
-}
-
-// givenDTypes describes the dtypes of the defined inputs, or of the defined outputs.
-type givenDTypes struct {
-	first  tensor.DType // the first dtype; Invalid for none
-	differ bool         // whether another dtype follows
-}
-
-// add adds the dtype of an operand.
-func (given *givenDTypes) add(dtype tensor.DType) {
-	if given.first == tensor.Invalid {
-		given.first = dtype
-	} else if given.first != dtype {
-		given.differ = true
-	}
 }
 
 // hasNumbers reports whether some input is a plain number.
@@ -119,51 +125,20 @@ func (r *Rule) commonDType() (tensor.DType, error) {
 	return dtype, err
 }
 
-// promote adds the operand to a promotion.
-func (o *Operand) promote(promotion *tensor.Promotion) {
-	if o.Number.IsSet() {
-		promotion.AddNumber(o.Number)
-	} else {
-		promotion.Add(o.Type.DType, o.Type.Rank())
-	}
-}
-
-// ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
-// over 0-dim tensors, and 0-dim tensors over plain numbers. Undefined operands are ignored. [tensor.CanCast] reports
-// whether a result can be written as another dtype.
-func ResultType(ops ...Operand) (tensor.DType, error) {
-	var promotion tensor.Promotion
-	anyDefined := false
-	for _, operand := range ops {
-		if operand.Defined {
-			operand.promote(&promotion)
-			anyDefined = true
-		}
-	}
-	if !anyDefined {
-		return tensor.Invalid, fmt.Errorf("result_type: at least one operand must be defined")
-	}
-	return promotion.Result()
-}
-
 // castTo sets the dtype in which loops see each operand. For a converted operand, castTo also sets the type of the
-// temporary that PyTorch would make. Inputs are converted only if castInputs is set.
-func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
+// temporary that PyTorch would make. Inputs are converted only if castsInputs is set.
+func (r *Rule) castTo(common tensor.DType, castsInputs bool) error {
 	for i := range r.operands {
 		operand := &r.operands[i]
 		if operand.TargetDType == tensor.Invalid {
 			operand.TargetDType = common
 		}
-		if !operand.Defined {
+		if !operand.Defined || operand.TargetDType == common || common == tensor.Invalid {
 			continue
 		}
-		if r.flags.requiresSafeCast && operand.isOutput && operand.TargetDType != common && common != tensor.Invalid &&
-			!tensor.CanCast(common, operand.TargetDType) {
+		if r.flags.requiresSafeCast && operand.isOutput && !tensor.CanCast(common, operand.TargetDType) {
 			return fmt.Errorf("result type %s can't be cast to the desired output type %s (%s)", common.TorchName(),
 				operand.TargetDType.TorchName(), r.Describe(i))
-		}
-		if operand.TargetDType == common || common == tensor.Invalid {
-			continue
 		}
 		switch {
 		case operand.Number.IsSet():
@@ -175,7 +150,7 @@ func (r *Rule) castTo(common tensor.DType, castInputs bool) error {
 			operand.TargetDType, operand.Cast = common, common
 			castType := tensor.NewType(common, operand.Type.Shape...)
 			operand.comparedType, operand.needsTemporary = &castType, true
-		case !operand.isOutput && castInputs:
+		case !operand.isOutput && castsInputs:
 			operand.TargetDType, operand.Cast = common, common
 			castType := CastType(operand.Type, common)
 			operand.comparedType, operand.needsTemporary = &castType, true
@@ -209,6 +184,33 @@ func (r *Rule) finishTypes(common tensor.DType) {
 			r.converts = true
 		}
 	}
+}
+
+// promote adds the operand to a promotion.
+func (o *Operand) promote(promotion *tensor.Promotion) {
+	if o.Number.IsSet() {
+		promotion.AddNumber(o.Number)
+	} else {
+		promotion.Add(o.Type.DType, o.Type.Rank())
+	}
+}
+
+// ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
+// over 0-dim tensors, and 0-dim tensors over plain numbers. Undefined operands are ignored. [tensor.CanCast] reports
+// whether a result can be written as another dtype.
+func ResultType(ops ...Operand) (tensor.DType, error) {
+	var promotion tensor.Promotion
+	anyDefined := false
+	for _, operand := range ops {
+		if operand.Defined {
+			operand.promote(&promotion)
+			anyDefined = true
+		}
+	}
+	if !anyDefined {
+		return tensor.Invalid, fmt.Errorf("result_type: at least one operand must be defined")
+	}
+	return promotion.Result()
 }
 
 // CastType returns the type of t converted to d in memory format preserve, like Tensor::to(dtype). It keeps the strides

@@ -121,7 +121,12 @@ func (k Kernel) Formula() *expr.Formula {
 }
 
 // InMemory returns the kernel's expression with conversions added, so that its operands and results have their dtypes
-// in memory. It returns nil for a kernel without expression, and fails if the kernel cannot run over the iteration.
+// in memory. For example, if the kernel adds float32, the inputs are float32 and int32, and the output is float16, the
+// expression is
+//
+//	float16(x0 + float32(x1))
+//
+// InMemory returns nil for a kernel without expression, and fails if the kernel cannot run over the iteration.
 func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	code, err := k.Code()
 	if code == nil {
@@ -130,7 +135,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	if err := k.Fits(r); err != nil {
 		return nil, err
 	}
-	if !r.converts && !slices.ContainsFunc(r.operands, func(operand Resolved) bool { return operand.Number.IsSet() }) {
+	if !r.converts && !r.hasNumbers() {
 		return code, nil
 	}
 	in := make([]tensor.DType, len(code.In))
@@ -151,7 +156,7 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	})
 	for i := range out {
 		result := &r.operands[i]
-		value := pair{out[i].DType, out[i].Re, out[i].Im}
+		value := pair{dtype: out[i].DType, re: out[i].Re, im: out[i].Im}
 		if result.Cast != tensor.Invalid { // round to Cast first
 			value = convertPair(builder, convertPair(builder, value, result.Cast), result.TargetDType)
 		}
@@ -177,7 +182,7 @@ func (p pair) part(i int) expr.Value {
 
 // constantPair returns a plain number as a value of the given dtype.
 func constantPair(b *expr.Builder, dtype tensor.DType, number tensor.Scalar) pair {
-	value := pair{dtype, b.Number(dtype, number, 0), expr.None}
+	value := pair{dtype: dtype, re: b.Number(dtype, number, 0), im: expr.None}
 	if dtype.IsComplex() {
 		value.im = b.Number(dtype, number, 1)
 	}
@@ -186,7 +191,7 @@ func constantPair(b *expr.Builder, dtype tensor.DType, number tensor.Scalar) pai
 
 // loadOperand returns an operand in its dtype in memory.
 func loadOperand(b *expr.Builder, operand int) pair {
-	value := pair{b.Operand(operand), b.Load(operand), expr.None}
+	value := pair{dtype: b.Operand(operand), re: b.Load(operand), im: expr.None}
 	if value.dtype.IsComplex() {
 		value.im = b.LoadImag(operand)
 	}
@@ -201,11 +206,11 @@ func convertPair(b *expr.Builder, value pair, to tensor.DType) pair {
 		return value
 	case value.im != expr.None && to == tensor.Bool:
 		either := b.Emit(expr.Or, b.Convert(to, value.re), b.Convert(to, value.im))
-		return pair{to, either, expr.None}
+		return pair{dtype: to, re: either, im: expr.None}
 	case !to.IsComplex():
-		return pair{to, b.Convert(to, value.re), expr.None}
+		return pair{dtype: to, re: b.Convert(to, value.re), im: expr.None}
 	case value.im == expr.None:
-		return pair{to, b.Convert(to.ToReal(), value.re), b.Const(to.ToReal(), 0)}
+		return pair{dtype: to, re: b.Convert(to.ToReal(), value.re), im: b.Const(to.ToReal(), 0)}
 	}
-	return pair{to, b.Convert(to.ToReal(), value.re), b.Convert(to.ToReal(), value.im)}
+	return pair{dtype: to, re: b.Convert(to.ToReal(), value.re), im: b.Convert(to.ToReal(), value.im)}
 }

@@ -21,7 +21,10 @@ const (
 // Kernel is the computation of each element, with the dtypes of its results and operands. It is given by a Go function
 // over blocks ([NewKernel]) or an expression ([Expr]). Package iter has constructors for Go functions of single
 // elements and of slices. Package iter also runs kernels, after it has checked that the kernel and the iteration have
-// the same dtypes. A Kernel is immutable.
+// the same dtypes. A Kernel is immutable: its methods return changed copies.
+//
+// The kernel of a float32 comparison x < y, for example, is NewKernel(1, less, tensor.Bool, tensor.Float32,
+// tensor.Float32) with a [Block] less that reads n numbers at ptrs[1] and at ptrs[2], and writes n bools at ptrs[0].
 type Kernel struct {
 	block              Block          // nil for a kernel of an expression
 	expression         *lazyCode      // nil for a kernel of a function
@@ -149,7 +152,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 			k.numOperands)
 		return k
 	}
-	first, second := i+int(k.numResults), j+int(k.numResults) // indices in types and addresses, after the results
+	first, second := i+int(k.numResults), j+int(k.numResults) // indices in types and in the addresses of a Block
 	k.types = slices.Clone(k.types)
 	k.types[first], k.types[second] = k.types[second], k.types[first]
 	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(i, j) }
@@ -157,10 +160,10 @@ func (k Kernel) Exchange(i, j int) Kernel {
 	if k.expression != nil {
 		return k
 	}
-	inner := k.block
+	original := k.block
 	k.block = func(ptrs []unsafe.Pointer, n int) error {
 		ptrs[first], ptrs[second] = ptrs[second], ptrs[first]
-		err := inner(ptrs, n)
+		err := original(ptrs, n)
 		ptrs[first], ptrs[second] = ptrs[second], ptrs[first]
 		return err
 	}

@@ -12,6 +12,9 @@ import (
 // are of type [sym.Bool]. Decide simplifies a condition by the bounds of the symbols. Holds decides it: if the bounds
 // do not suffice, it evaluates the condition for typical sizes (hints), and records the outcome as a guard. The
 // comparedType of an operand has the strides that PyTorch would compare.
+//
+// For example, an operand of shape [2, 3, 4] with strides [12, 1, 3] has the permutation [1, 2, 0]: dimension 1 has the
+// smallest stride and is the fastest. An output whose layout the rule chooses then has the same strides.
 
 // chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
 // the permutation rule.
@@ -40,65 +43,6 @@ func (r *Rule) chooseLayout() {
 	}
 	r.setOutputLayouts(strides)
 	r.fastStrides = strides
-}
-
-// rowMajor returns row-major strides. If an operand is row-major, it returns the operand's slice, which saves an
-// allocation.
-func (r *Rule) rowMajor() []sym.Int {
-	for i := range r.operands {
-		operand := &r.operands[i]
-		given := operand.comparedType
-		if !operand.RuleChoosesLayout() && len(given.Shape) == len(r.sizes) && given.IsRowMajor() {
-			return given.Strides
-		}
-	}
-	return tensor.RowMajor(r.sizes)
-}
-
-// setOutputLayouts sets the strides of the outputs whose layout the rule chooses.
-func (r *Rule) setOutputLayouts(strides []sym.Int) {
-	for i := range r.outCount {
-		if output := &r.operands[i]; output.RuleChoosesLayout() {
-			output.chosenType = &tensor.Type{DType: output.MemoryDType, Shape: r.sizes, Strides: strides}
-			output.comparedType = output.chosenType
-		}
-	}
-}
-
-// denseOrder returns the dimensions of a dense layout, fastest first. Among dimensions with equal strides, the smaller
-// size comes first, and among equal sizes the later dimension.
-func denseOrder(strides, sizes []sym.Int) []int {
-	perm := reversed(len(sizes)) // the sort is stable: equal dimensions stay in this order
-	sorted.Func(perm, func(a, b int) int {
-		if order := compareSizes(strides[a], strides[b]); order != 0 {
-			return order
-		}
-		return compareSizes(sizes[a], sizes[b])
-	})
-	return perm
-}
-
-// compareSizes compares two sizes. If the expressions and the bounds of the symbols do not decide, it compares the
-// hints (typical values). It then records guards: the conditions under which the outcome is the same.
-func compareSizes(a, b sym.Int) int {
-	switch {
-	case a.Same(b):
-		return 0
-	case a.Lt(b).Holds():
-		return -1
-	case a.Gt(b).Holds():
-		return 1
-	}
-	return 0
-}
-
-// reversed returns n-1, ..., 1, 0: the row-major order.
-func reversed(n int) []int {
-	perm := make([]int, n)
-	for i := range perm {
-		perm[i] = n - 1 - i
-	}
-	return perm
 }
 
 // fastKind returns the fast set-up whose conditions hold (TensorIteratorBase::compute_fast_setup_type).
@@ -141,20 +85,17 @@ func (r *Rule) holdsForGiven(holds func(tensor.Type) bool) bool {
 	return true
 }
 
-// effectiveStride returns the operand's stride along a dimension of the broadcast shape
-// (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it. Otherwise
-// it is the operand's own stride, even if the size is 1.
-func (r *Rule) effectiveStride(operandType *tensor.Type, dim int) sym.Int {
-	operandDim := dim - (len(r.sizes) - len(operandType.Shape))
-	if operandDim < 0 {
-		return sym.Int{}
+// rowMajor returns row-major strides. If an operand is row-major, it returns the operand's slice, which saves an
+// allocation.
+func (r *Rule) rowMajor() []sym.Int {
+	for i := range r.operands {
+		operand := &r.operands[i]
+		given := operand.comparedType
+		if !operand.RuleChoosesLayout() && len(given.Shape) == len(r.sizes) && given.IsRowMajor() {
+			return given.Strides
+		}
 	}
-	if operandType.Shape[operandDim].Same(r.sizes[dim]) {
-		return operandType.Strides[operandDim]
-	}
-	one := sym.Of(1)
-	isBroadcast := operandType.Shape[operandDim].Eq(one).And(r.sizes[dim].Ne(one)).Decide()
-	return sym.Where(isBroadcast, sym.Int{}, operandType.Strides[operandDim])
+	return tensor.RowMajor(r.sizes)
 }
 
 // sortDims sorts the dimensions by the strides of the operands in order, outputs first
@@ -218,18 +159,14 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
-	less, equal := sym.BoolOf(false), sym.BoolOf(true) // strideA < strideB; strideA == strideB
 	if !strideA.Same(strideB) && a > b && r.isRowMajor(operand) {
-		// strideA <= strideB, because a is a later dimension. The strides are equal if the sizes of dimensions b+1 to a
-		// are at most 1.
-		for d := b + 1; d <= a; d++ {
-			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
-		}
-		if equal = equal.And(decides).Decide(); equal.Same(sym.BoolOf(false)) {
+		equal := r.equalRowMajorStrides(a, b).And(decides).Decide()
+		if equal.Same(sym.BoolOf(false)) {
 			return swap, stay.Or(decides)
 		}
 		return swap.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), stay.Or(decides.And(equal.Not()))
 	}
+	less, equal := sym.BoolOf(false), sym.BoolOf(true) // strideA < strideB; strideA == strideB
 	if !strideA.Same(strideB) {
 		if less = strideA.Lt(strideB).Decide(); less.Same(sym.BoolOf(true)) {
 			return swap, stay.Or(decides)
@@ -255,6 +192,17 @@ func (r *Rule) compareNumbers(operand *Resolved, strideA, strideB int) (swap, st
 	return strideA > strideB, strideA < strideB
 }
 
+// equalRowMajorStrides returns the condition that the row-major strides of dimensions a and b are equal, where a is the
+// later dimension. Its stride is at most the stride of b. The strides are equal if the sizes of dimensions b+1 to a are
+// at most 1.
+func (r *Rule) equalRowMajorStrides(a, b int) sym.Bool {
+	equal := sym.BoolOf(true)
+	for d := b + 1; d <= a; d++ {
+		equal = equal.And(r.sizes[d].Le(sym.Of(1)))
+	}
+	return equal
+}
+
 // isRowMajor reports whether an operand has the broadcast shape and row-major strides. It compares expressions and
 // records no guard.
 func (r *Rule) isRowMajor(operand *Resolved) bool {
@@ -266,6 +214,22 @@ func (r *Rule) isRowMajor(operand *Resolved) bool {
 	return operand.comparedType.IsRowMajor()
 }
 
+// effectiveStride returns the operand's stride along a dimension of the broadcast shape
+// (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it. Otherwise
+// it is the operand's own stride, even if the size is 1.
+func (r *Rule) effectiveStride(operandType *tensor.Type, dim int) sym.Int {
+	operandDim := dim - (len(r.sizes) - len(operandType.Shape))
+	if operandDim < 0 {
+		return sym.Int{}
+	}
+	if operandType.Shape[operandDim].Same(r.sizes[dim]) {
+		return operandType.Strides[operandDim]
+	}
+	one := sym.Of(1)
+	isBroadcast := operandType.Shape[operandDim].Eq(one).And(r.sizes[dim].Ne(one)).Decide()
+	return sym.Where(isBroadcast, sym.Int{}, operandType.Strides[operandDim])
+}
+
 // setOutputStrides sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
 // (allocate_or_resize_outputs).
 func (r *Rule) setOutputStrides() {
@@ -275,11 +239,6 @@ func (r *Rule) setOutputStrides() {
 			return
 		}
 	}
-}
-
-// isRowMajorPerm reports whether the permutation is row-major.
-func (r *Rule) isRowMajorPerm() bool {
-	return !slices.ContainsFunc(r.perm, func(d int) bool { return r.perm[len(r.perm)-1-d] != d })
 }
 
 // stridesByPerm returns dense strides in the order of the permutation. If the order is row-major, a size 0 counts as 1.
@@ -295,4 +254,55 @@ func (r *Rule) stridesByPerm() []sym.Int {
 		step = step.Mul(r.sizes[d])
 	}
 	return strides
+}
+
+// isRowMajorPerm reports whether the permutation is row-major.
+func (r *Rule) isRowMajorPerm() bool {
+	return !slices.ContainsFunc(r.perm, func(d int) bool { return r.perm[len(r.perm)-1-d] != d })
+}
+
+// setOutputLayouts sets the strides of the outputs whose layout the rule chooses.
+func (r *Rule) setOutputLayouts(strides []sym.Int) {
+	for i := range r.outCount {
+		if output := &r.operands[i]; output.RuleChoosesLayout() {
+			output.chosenType = &tensor.Type{DType: output.MemoryDType, Shape: r.sizes, Strides: strides}
+			output.comparedType = output.chosenType
+		}
+	}
+}
+
+// denseOrder returns the dimensions of a dense layout, fastest first. Among dimensions with equal strides, the smaller
+// size comes first, and among equal sizes the later dimension.
+func denseOrder(strides, sizes []sym.Int) []int {
+	perm := reversed(len(sizes)) // the sort is stable: equal dimensions stay in this order
+	sorted.Func(perm, func(a, b int) int {
+		if order := compareSizes(strides[a], strides[b]); order != 0 {
+			return order
+		}
+		return compareSizes(sizes[a], sizes[b])
+	})
+	return perm
+}
+
+// compareSizes compares two sizes. If the expressions and the bounds of the symbols do not decide, it compares the
+// hints (typical values). It then records guards: the conditions under which the outcome is the same.
+func compareSizes(a, b sym.Int) int {
+	switch {
+	case a.Same(b):
+		return 0
+	case a.Lt(b).Holds():
+		return -1
+	case a.Gt(b).Holds():
+		return 1
+	}
+	return 0
+}
+
+// reversed returns n-1, ..., 1, 0: the row-major order.
+func reversed(n int) []int {
+	perm := make([]int, n)
+	for i := range perm {
+		perm[i] = n - 1 - i
+	}
+	return perm
 }

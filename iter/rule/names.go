@@ -21,17 +21,40 @@ func (r *Rule) Names() []string { return slices.Clone(r.names) }
 // computeNames unifies the names of the operands that determine the shape (compute_names), and checks defined outputs
 // against the result (propagate_names).
 func (r *Rule) computeNames() error {
-	anyNamed := false
+	isNamed, err := r.checkNameCounts()
+	if err != nil || !isNamed {
+		return err
+	}
+	if err := r.unifyNames(); err != nil {
+		return err
+	}
+	for i := range r.outCount {
+		operand := &r.operands[i]
+		if !operand.Defined || operand.names() == nil || slices.Equal(operand.names(), r.names) {
+			continue
+		}
+		return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output "+
+			"names %s. Please rename the out tensor's dims with `Tensor.rename`.",
+			listNames(operand.names()), listNames(r.names))
+	}
+	return nil
+}
+
+// checkNameCounts checks that named operands have a name for each dimension. It reports whether any operand is named.
+func (r *Rule) checkNameCounts() (isNamed bool, err error) {
 	for i := range r.operands {
 		operand := &r.operands[i]
 		if operand.names() != nil && len(operand.names()) != len(operand.Type.Shape) {
-			return fmt.Errorf("operand %d has %d names, but %d dimensions", i, len(operand.names()), len(operand.Type.Shape))
+			return false, fmt.Errorf("operand %d has %d names, but %d dimensions", i, len(operand.names()),
+				len(operand.Type.Shape))
 		}
-		anyNamed = anyNamed || operand.names() != nil
+		isNamed = isNamed || operand.names() != nil
 	}
-	if !anyNamed {
-		return nil
-	}
+	return isNamed, nil
+}
+
+// unifyNames sets r.names to the unified names of the operands that determine the shape.
+func (r *Rule) unifyNames() error {
 	isFirst := true
 	for i := range r.operands {
 		operand := &r.operands[i]
@@ -52,19 +75,12 @@ func (r *Rule) computeNames() error {
 		}
 		r.names = unified
 	}
-	for i := range r.outCount {
-		if operand := &r.operands[i]; operand.Defined && operand.names() != nil && !slices.Equal(operand.names(), r.names) {
-			return fmt.Errorf("Name mismatch: specified out tensor with names %s are not the same as the computed output "+
-				"names %s. Please rename the out tensor's dims with `Tensor.rename`.",
-				listNames(operand.names()), listNames(r.names))
-		}
-	}
 	return nil
 }
 
 // UnifyNames returns the dimension names of the result of broadcasting two values (at::unify_from_right). Names are
-// matched from the right: equal names match, and any name matches an unnamed dimension. A name must not occur at
-// different positions. The errors are PyTorch's.
+// matched from the right: equal names match, and any name matches an unnamed dimension. For example, the names [N, "",
+// W] and [C, W] are unified to [N, C, W]. A name must not occur at different positions. The errors are PyTorch's.
 func UnifyNames(a, b []string) ([]string, error) {
 	rank := max(len(a), len(b))
 	unified := make([]string, rank)

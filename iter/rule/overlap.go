@@ -176,55 +176,66 @@ type term struct {
 	trivialValue int // value of x in the trivial solution, which compares an element with itself: see InternalOverlap
 }
 
-// maxSearchNodes is the maximum number of nodes of the search tree in findSolution.
-const maxSearchNodes = 1 << 16
-
 // findSolution returns OverlapPartial if sum(coef*x) = target has a solution within the bounds, and OverlapNo if it has
-// none. If excludeTrivial is set, the trivial solution does not count. The search assigns variables in descending order
-// of coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
+// none. If excludeTrivial is set, the trivial solution does not count. For example, 12*x + 4*y = 20 with x <= 1 and
+// y <= 3 has the solution x = 1, y = 2.
 func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
 	terms = slices.DeleteFunc(terms, func(variable term) bool { return variable.maxValue == 0 || variable.coef == 0 })
 	sorted.Func(terms, func(a, b term) int { return b.coef - a.coef })
 	count := len(terms)
-	// The sum of the terms from k on is at most maxRemaining[k], and a multiple of divisors[k].
-	maxRemaining, divisors := make([]int, count+1), make([]int, count+1)
+	s := solver{terms: terms, excludeTrivial: excludeTrivial, budget: maxSearchNodes,
+		maxRemaining: make([]int, count+1), divisors: make([]int, count+1)}
 	for k := count - 1; k >= 0; k-- {
-		maxRemaining[k] = maxRemaining[k+1] + terms[k].coef*terms[k].maxValue
-		divisors[k] = gcd(terms[k].coef, divisors[k+1])
+		s.maxRemaining[k] = s.maxRemaining[k+1] + terms[k].coef*terms[k].maxValue
+		s.divisors[k] = gcd(terms[k].coef, s.divisors[k+1])
 	}
-	budget := maxSearchNodes
-	// search assigns values to the terms from k on, whose sum must be remainingSum. isTrivial is true if all values so far
-	// are those of the trivial solution.
-	var search func(k, remainingSum int, isTrivial bool) bool
-	search = func(k, remainingSum int, isTrivial bool) bool {
-		if budget--; budget < 0 {
-			return false
-		}
-		if k == count {
-			return remainingSum == 0 && !(isTrivial && excludeTrivial)
-		}
-		if remainingSum < 0 || remainingSum > maxRemaining[k] || remainingSum%divisors[k] != 0 {
-			return false
-		}
-		variable := terms[k]
-		// The later terms sum to at most maxRemaining[k+1], so x*coef must be at least remainingSum - maxRemaining[k+1].
-		minX := max(0, (remainingSum-maxRemaining[k+1]+variable.coef-1)/variable.coef)
-		for x := min(variable.maxValue, remainingSum/variable.coef); x >= minX; x-- {
-			if search(k+1, remainingSum-x*variable.coef, isTrivial && x == variable.trivialValue) {
-				return true
-			}
-		}
-		return false
-	}
-	switch found := search(0, target, true); {
+	const isTrivial = true // of no values
+	switch found := s.search(0, target, isTrivial); {
 	case found:
 		return OverlapPartial
-	case budget < 0:
+	case s.budget < 0:
 		return OverlapTooHard
 	}
 	return OverlapNo
 }
 
+// maxSearchNodes is the maximum number of nodes of the search tree in findSolution.
+const maxSearchNodes = 1 << 16
+
+// solver is the search of findSolution. It assigns variables in descending order of coefficients and prunes by the
+// range of the remaining sum, like numpy's solve_diophantine.
+type solver struct {
+	terms          []term
+	excludeTrivial bool
+	maxRemaining   []int // maxRemaining[k] is the maximum sum of the terms from k on
+	divisors       []int // the sum of the terms from k on is a multiple of divisors[k]
+	budget         int   // number of nodes that may still be searched; negative if the search was abandoned
+}
+
+// search assigns values to the terms from k on, whose sum must be remainingSum. isTrivial is true if all values so far
+// are those of the trivial solution. It returns true if it finds a solution.
+func (s *solver) search(k, remainingSum int, isTrivial bool) bool {
+	if s.budget--; s.budget < 0 {
+		return false
+	}
+	if k == len(s.terms) {
+		return remainingSum == 0 && !(isTrivial && s.excludeTrivial)
+	}
+	if remainingSum < 0 || remainingSum > s.maxRemaining[k] || remainingSum%s.divisors[k] != 0 {
+		return false
+	}
+	variable := s.terms[k]
+	// The later terms sum to at most maxRemaining[k+1], so x*coef must be at least remainingSum - maxRemaining[k+1].
+	minX := max(0, (remainingSum-s.maxRemaining[k+1]+variable.coef-1)/variable.coef)
+	for x := min(variable.maxValue, remainingSum/variable.coef); x >= minX; x-- {
+		if s.search(k+1, remainingSum-x*variable.coef, isTrivial && x == variable.trivialValue) {
+			return true
+		}
+	}
+	return false
+}
+
+// gcd returns the greatest common divisor.
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b

@@ -13,6 +13,10 @@ import (
 // This file converts a solution of the weighted constraint problem to an assignment. A form is a layout in which a
 // value may exist. The label of a value's variable is a set of forms, as a bit mask. The label of a node's variable is
 // an implementation and a walk (loop order), which determine the forms of the node's results. See [Model].
+//
+// For example, the value y of a convolution has the forms row-major (0) and channels-last (1). Its label is the mask
+// 0b11: y exists in both forms. The label of the convolution writes form 1. If a reader or an output needs form 0, the
+// assignment has a copy of y to row-major order; otherwise form 0 is omitted.
 
 // Assignment returns the assignment for labels. These are the labels of the variables of WCSP, by index. Assignment
 // omits forms that no node or output reads, so the assignment may cost less than the labels.
@@ -197,30 +201,8 @@ func (m *Model) copySource(view *viewNode, resultIndex, resultForm int, availabl
 // recordChoices visits the nodes in order, records their choices, and records the copies that make the needed forms.
 func (decoder *decoder) recordChoices() {
 	g := decoder.model.Problem.Graph
-	for _, v := range g.Constants {
-		variable := decoder.model.variables.At(v)
-		if !isFreeConstant(v) {
-			continue
-		}
-		for form := range variable.forms {
-			decoder.setFormCopy(variable, form, decoder.constantCopy(variable, form))
-		}
-	}
-	for variable := range decoder.model.inputVariables() {
-		v := variable.value
-		decoder.setFormCopy(variable, 0, &Copy{Value: v, Original: true})
-		roots := uint(1 << 0) // mask of the only form that exists without a copy
-		if v.Const != nil {   // a pinned constant is converted while planning
-			roots = 1 << variable.pin
-			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
-		}
-		decoder.recordSteps(variable, decoder.recipe(variable, roots, nil).steps)
-		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()] // the base form is the pinned form, if v is pinned
-		if v.Pin.SetsLayout() && pinnedCopy != nil && !pinnedCopy.Original {
-			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
-			decoder.assignment.Inputs = append(decoder.assignment.Inputs, pinnedCopy)
-		}
-	}
+	decoder.recordConstants()
+	decoder.recordInputs()
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		if decoder.model.isLost(i) {
@@ -236,8 +218,47 @@ func (decoder *decoder) recordChoices() {
 		}
 		decoder.addPinnedCopies(n, &decoder.assignment.Nodes[i])
 	}
-	for i, output := range g.Outputs {
-		if decoder.assignment.LostOutputs[i] = decoder.assignment.Lost[output.Value]; decoder.assignment.LostOutputs[i] {
+	decoder.recordOutputs()
+}
+
+// recordConstants records the copies that have the forms of constants. They are made while planning.
+func (decoder *decoder) recordConstants() {
+	for _, v := range decoder.model.Problem.Graph.Constants {
+		variable := decoder.model.variables.At(v)
+		if !isFreeConstant(v) {
+			continue
+		}
+		for form := range variable.forms {
+			decoder.setFormCopy(variable, form, decoder.constantCopy(variable, form))
+		}
+	}
+}
+
+// recordInputs records the copies of inputs and of pinned constants.
+func (decoder *decoder) recordInputs() {
+	for variable := range decoder.model.inputVariables() {
+		v := variable.value
+		decoder.setFormCopy(variable, 0, &Copy{Value: v, Original: true})
+		roots := uint(1 << 0) // mask of the only form that exists without a copy
+		if v.Const != nil {   // a pinned constant is converted while planning
+			roots = 1 << variable.pin
+			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
+		}
+		decoder.recordSteps(variable, decoder.recipe(variable, roots, nil).steps)
+		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()] // the base form is the pinned form, if v is pinned
+		if v.Pin.SetsLayout() && pinnedCopy != nil && !pinnedCopy.Original {
+			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
+			decoder.assignment.Inputs = append(decoder.assignment.Inputs, pinnedCopy)
+		}
+	}
+}
+
+// recordOutputs records the copies that outputs return.
+func (decoder *decoder) recordOutputs() {
+	for i, output := range decoder.model.Problem.Graph.Outputs {
+		isLost := decoder.assignment.Lost[output.Value]
+		decoder.assignment.LostOutputs[i] = isLost
+		if isLost {
 			continue
 		}
 		variable := decoder.model.variables.At(output.Value)

@@ -38,14 +38,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 			return nil, false, err
 		}
 		timedOut = timedOut || classesTimedOut
-		for _, solution := range classSolutions {
-			isListed := slices.ContainsFunc(list, func(other *wcsp.Solution) bool {
-				return comparer.samePlan(other.Labels, solution.Labels)
-			})
-			if !isListed {
-				list = append(list, solution)
-			}
-		}
+		list = comparer.appendDistinct(list, classSolutions)
 	}
 	outcomes := make([]*Outcome, 0, len(list))
 	for _, solution := range list {
@@ -82,6 +75,19 @@ func (c *comparer) outcome(labels []int) *Outcome {
 // samePlan reports whether two assignments have the same plan.
 func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
 
+// appendDistinct appends the added solutions to a list whose plans the list does not have.
+func (c *comparer) appendDistinct(list, added []*wcsp.Solution) []*wcsp.Solution {
+	for _, solution := range added {
+		isListed := slices.ContainsFunc(list, func(other *wcsp.Solution) bool {
+			return c.samePlan(other.Labels, solution.Labels)
+		})
+		if !isListed {
+			list = append(list, solution)
+		}
+	}
+	return list
+}
+
 // computedClasses returns, by variable and label, the class of each label of a node. Labels are in the same class if
 // their descriptions ([Computed]) are equal. Variables of values have no classes.
 func (m *Model) computedClasses() [][]int {
@@ -114,24 +120,28 @@ func (m *Model) withoutDominated(bytes [][]int64) *wcsp.Problem {
 			continue
 		}
 		dominates := func(better, worse int) bool {
-			return computed.labels[better].dominates(&computed.labels[worse]) &&
-				(bytes == nil || bytes[i] == nil || bytes[i][better] <= bytes[i][worse])
+			hasMoreBytes := bytes != nil && bytes[i] != nil && bytes[i][better] > bytes[i][worse]
+			return computed.labels[better].dominates(&computed.labels[worse]) && !hasMoreBytes
 		}
-		costs := make(wcsp.Costs, len(computed.labels))
-		dominated := false
-		for worse := range computed.labels {
-			for better := range computed.labels {
-				// Of labels that dominate each other, the first stays.
-				if better != worse && dominates(better, worse) && (better < worse || !dominates(worse, better)) {
-					costs[worse], dominated = wcsp.Forbidden, true
-				}
-			}
-		}
-		if dominated {
+		if costs := forbidDominated(len(computed.labels), dominates); slices.Contains(costs, wcsp.Forbidden) {
 			problem.Factors = append(problem.Factors, wcsp.Factor{Scope: []int{computed.id}, Costs: costs})
 		}
 	}
 	return problem
+}
+
+// forbidDominated returns the costs of a factor that forbids the dominated ones of labelCount labels. Of labels that
+// dominate each other, the first stays.
+func forbidDominated(labelCount int, dominates func(better, worse int) bool) wcsp.Costs {
+	costs := make(wcsp.Costs, labelCount)
+	for worse := range labelCount {
+		for better := range labelCount {
+			if better != worse && dominates(better, worse) && (better < worse || !dominates(worse, better)) {
+				costs[worse] = wcsp.Forbidden
+			}
+		}
+	}
+	return costs
 }
 
 // dominates reports whether a label has the implementation and result forms of another label, and never costs more,

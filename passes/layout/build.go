@@ -15,6 +15,11 @@ import (
 // that is, of layouts in which the value exists. The label of a node's variable is an implementation and a walk (a loop
 // order with layouts of the results). A factor is a table of costs over one or two variables, either of work or of
 // copies.
+//
+// For example, y = conv(x) followed by z = relu(y) has the variables x, conv, y, relu and z. The factors are the work
+// of each label of conv and relu, the cost of reading x for each pair of labels of x and conv, the cost of the copies
+// that make each set of forms of y from the form that a label of conv writes, and so on. The labels with the least sum
+// of costs are the solution.
 
 // check returns an error for a model that was not made by [NewModel].
 func (m *Model) check() error {
@@ -192,14 +197,14 @@ func (builder *builder) addCopyFactor(variableA, variableB, labelsA, labelsB int
 func (builder *builder) addFactor(variableA, variableB, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
 	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
 		constant := costOf(0, 0)
-		if builder.constantCosts[kind] = builder.constantCosts[kind].plus(constant); constant.weighted >= wcsp.Forbidden &&
-			builder.err == nil {
+		builder.constantCosts[kind] = builder.constantCosts[kind].plus(constant)
+		if constant.weighted >= wcsp.Forbidden && builder.err == nil {
 			builder.err = errIncompatible
 		}
 		return
 	}
-	factor, weighted := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)},
-		wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
+	factor := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
+	weighted := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
 	allZero, allForbidden := true, true
 	for i := range labelsA {
 		for j := range labelsB {

@@ -12,6 +12,10 @@ import (
 // formFinder finds the forms of values: the layouts that the model considers. The first forms are the layouts of the
 // graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form of
 // a value, formFinder derives forms of the operands and results of the nodes that compute or read the value.
+//
+// For example, in y = permute(x, [0, 2, 3, 1]) and z = conv(w, y), an implementation of conv requests the channels-last
+// order of y. The new form of y gives a new form of x, from which the permutation makes it, and a form of each value
+// that a pointwise node computes from y.
 type formFinder struct {
 	model      *Model
 	queue      []addedForm        // forms from which no other forms were derived yet

@@ -12,7 +12,10 @@ import (
 )
 
 // This file chooses the implementation and the walk (the order of the loops) of a node by cost. A [Draft] tracks the
-// layouts and copies that follow from the choices so far. A [Wish] returns the preferred order of a value.
+// layouts and copies that follow from the choices so far. A [Wish] returns the preferred order of a value. For example,
+// a convolution of a row-major image with the wish channels-last has two offers, among others: the implementation for
+// row-major images with a copy of the result, and the implementation for channels-last images with a copy of the
+// operand. The cheaper offer is chosen (bestOffer).
 
 // wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
 // the inferred layout.
@@ -50,8 +53,9 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 	}
 	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.isUnreadOutput(n.Out[0])
 	// A single implementation that reads every layout is chosen without a comparison of costs.
-	if impl := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && n.Pin.Impl == "" &&
-		!pinnedToDevice(n) && !impl.Inexact {
+	impl := &n.Op.Impls[0]
+	isOnlyOffer := len(n.Op.Impls) == 1 && wanted == "" && !impl.MayRejectLayouts() && !impl.Inexact
+	if isOnlyOffer && n.Pin.Impl == "" && !pinnedToDevice(n) {
 		if walks := impl.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = impl, walks[0]
 			return results, nil
@@ -225,6 +229,12 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 	if !offer.infer(n, call) {
 		return false
 	}
+	d.priceResults(offer, call, wanted)
+	return true
+}
+
+// priceResults adds to an offer the cost of copying results to the wanted order. It sets deviates.
+func (d *Draft) priceResults(offer *offer, call *graph.Call, wanted tensor.Order) {
 	for resultIndex, meta := range call.Out {
 		result := meta
 		if offer.results != nil {
@@ -238,7 +248,6 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 			offer.costNS += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
 		}
 	}
-	return true
 }
 
 // infer infers the results from the copied operands, because the layouts of results may depend on the copies. It

@@ -9,11 +9,179 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// A run needs memory for constants, and other memory: inputs, intermediate values, scratch memory of kernels. The other
-// memory of a plan is the greatest need of any of its steps. The need of a step depends on the label of its node (the
-// way to compute the node). It is not known, but it is at most the other memory of each examined plan in which the node
-// has this label. This file records the least of these upper bounds. A [nodeLimit] limits the bytes of the constants of
-// one node.
+// This file is the last stage of [Model.CheapestWithin]: it combines changes of several nodes to a plan that fits into
+// the limit on memory. A [nodeLimit] is such a change: it limits the bytes of the constants of one node.
+//
+// A run needs memory for constants, and other memory: inputs, intermediate values, scratch memory of kernels. The
+// constants of all nodes add up, but the other memory of a plan is the greatest need of any of its steps. With a limit
+// of 100 MB, for example, the constants may have 90 MB if no step needs more than 10 MB of other memory, or 60 MB if a
+// step needs 40 MB. [memorySearch.combine] tries such divisions of the limit, and for each the cheapest constants that
+// fit (a knapsack problem, see [bestCombination]).
+//
+// The other memory that a step needs depends on the label of its node (the way to compute the node). It is not known,
+// but it is at most the other memory of each examined plan in which the node has this label. The least of these upper
+// bounds is recorded: see [memorySearch.recordOtherMemory].
+
+// combination is a choice of limits on the constants of nodes.
+type combination struct {
+	limits     []int64 // by node, in bytes
+	costPS     int64   // the predicted cost of the plan with these limits
+	otherBytes int64   // the limit on the other memory of each node
+}
+
+// maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.
+const maxCombinations = 64
+
+// combine returns a plan that fits and is cheaper than all fitting plans so far, or else the given plan.
+//
+//   - For each amount of other memory that a nodeLimit in list requires, the rest of the memory remains for constants.
+//     The cheapest combination whose constants fit into the rest is a candidate.
+//   - combine examines the candidates in the order of their predicted costs. A candidate may not fit, because the arena
+//     has gaps or the recorded bounds are too small. A candidate with fewer bytes for constants then replaces it: fewer
+//     by the bytes by which the plan exceeds the limit.
+//   - When a plan fits, combine examines the skipped combinations in the same order.
+func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
+	var candidates, skipped []*combination
+	var otherByteCounts []int64
+	for _, limit := range list {
+		otherByteCounts = append(otherByteCounts, s.otherBytesOf(limit))
+	}
+	sorted.Func(otherByteCounts, func(a, b int64) int { return cmp.Compare(a, b) })
+	for _, otherBytes := range slices.Compact(otherByteCounts) {
+		candidates = s.addCombination(candidates, plan, list, otherBytes, s.limit-otherBytes)
+	}
+	best := plan
+	for range maxCombinations {
+		candidate := removeCheapest(&candidates)
+		if candidate == nil || candidate.costPS >= s.leastPS || s.isExhausted() {
+			break
+		}
+		fittingBytes, fitting, err := s.examine(candidate, s.leastPS)
+		if err != nil {
+			return nil, err
+		}
+		switch fewerBytes := candidate.bytes() - 1; {
+		case fitting != nil && best == plan: // the first plan that fits
+			best, candidates = fitting, skipped
+		case fitting != nil:
+			best = fitting
+		case best == plan: // no plan fits yet: reduce the bytes to a number with which a plan would fit
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(fittingBytes, fewerBytes))
+			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
+		default:
+			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, fewerBytes)
+		}
+	}
+	return best, nil
+}
+
+// addCombination adds the result of [memorySearch.cheapestCombination] to a list, unless the list has it.
+func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, list []nodeLimit, otherBytes,
+	bytes int64) []*combination {
+	added := s.cheapestCombination(plan, list, otherBytes, bytes)
+	isListed := func(listed *combination) bool { return slices.Equal(added.limits, listed.limits) }
+	if added == nil || slices.ContainsFunc(candidates, isListed) {
+		return candidates
+	}
+	return append(candidates, added)
+}
+
+// cheapestCombination returns the limits of least predicted cost whose constants have at most the given bytes, and that
+// require at most the given other memory. It returns nil if there are none.
+func (s *memorySearch) cheapestCombination(plan *pricedPlan, list []nodeLimit,
+	otherBytes, constantBytes int64) *combination {
+	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > otherBytes })
+	countNodes := func(list []nodeLimit) int {
+		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
+	}
+	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
+		return nil
+	}
+	chosen := &combination{limits: s.limitsOf(plan), costPS: plan.CostPS, otherBytes: otherBytes}
+	best := bestCombination(allowed, chosen.limits, constantBytes-plan.constantBytes)
+	if best == nil {
+		return nil
+	}
+	for _, limit := range best {
+		chosen.limits[limit.node] = limit.bytes
+		chosen.costPS += limit.costPS - plan.CostPS
+	}
+	return chosen
+}
+
+// removeCheapest removes the combination of least predicted cost from a list and returns it. It returns nil if there
+// is none.
+func removeCheapest(list *[]*combination) *combination {
+	if len(*list) == 0 {
+		return nil
+	}
+	cheapest := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.costPS, b.costPS) })
+	k := slices.Index(*list, cheapest)
+	*list = slices.Delete(*list, k, k+1)
+	return cheapest
+}
+
+// bytes returns the bytes of constants that the limits allow.
+func (c *combination) bytes() (sum int64) {
+	for _, limit := range c.limits {
+		sum += limit
+	}
+	return sum
+}
+
+// examine returns a plan with the limits of a combination that fits and costs less than maxPS picoseconds. If there is
+// none, it returns the bytes of constants with which a plan would fit. It examines three orders of the limits of equal
+// nodes, because the order affects the gaps in the arena.
+func (s *memorySearch) examine(candidate *combination, maxPS int64) (fittingBytes int64, fitting *pricedPlan,
+	err error) {
+	fittingBytes = math.MinInt64
+	for _, sign := range []int{0, 1, -1} {
+		tried, err := s.tryLimits(s.rearranged(candidate.limits, sign), maxPS)
+		if err != nil {
+			return 0, nil, err
+		}
+		if tried == nil {
+			continue
+		}
+		if tried.unusedBytes >= 0 {
+			return 0, tried, nil
+		}
+		fittingBytes = max(fittingBytes, tried.constantBytes+tried.unusedBytes)
+	}
+	if fittingBytes == math.MinInt64 {
+		fittingBytes = candidate.bytes()
+	}
+	return fittingBytes, nil, nil
+}
+
+// rearranged sorts the limits within each class of nodes: in ascending order if sign is 1, in descending order if sign
+// is -1. If sign is 0, it returns the limits unchanged.
+func (s *memorySearch) rearranged(limits []int64, sign int) []int64 {
+	result := slices.Clone(limits)
+	if sign == 0 {
+		return result
+	}
+	nodesOf := map[int64][]int{} // by class: indices of its nodes
+	for i, bytes := range s.bytesByLabel {
+		if bytes != nil {
+			nodesOf[s.classes[i]] = append(nodesOf[s.classes[i]], i)
+		}
+	}
+	for _, nodes := range nodesOf {
+		var values []int64
+		for _, i := range nodes {
+			values = append(values, limits[i])
+		}
+		sorted.Func(values, func(a, b int64) int { return sign * cmp.Compare(a, b) })
+		for k, i := range nodes {
+			result[i] = values[k]
+		}
+	}
+	return result
+}
+
+// isExhausted reports whether the search may examine no further plan.
+func (s *memorySearch) isExhausted() bool { return len(s.runBytesByLabels) >= s.maxExamined }
 
 // classLevel is a class of nodes, and a number of bytes of constants that such a node can read. Nodes of a class have
 // results of equal size, and labels with equal bytes and costs. Their kernels probably need equal scratch memory.
@@ -86,163 +254,4 @@ func (s *memorySearch) measureOtherBytes(list []nodeLimit) error {
 		}
 	}
 	return nil
-}
-
-// isExhausted reports whether the search may examine no further plan.
-func (s *memorySearch) isExhausted() bool { return len(s.runBytesByLabels) >= s.maxExamined }
-
-// maxCombinations is the maximum number of combinations that [memorySearch.combine] examines.
-const maxCombinations = 64
-
-// combination is a choice of limits on the constants of nodes.
-type combination struct {
-	limits     []int64 // by node, in bytes
-	costPS     int64   // the predicted cost of the plan with these limits
-	otherBytes int64   // the limit on the other memory of each node
-}
-
-// combine returns a plan that fits and is cheaper than all fitting plans so far, or else the given plan. For each
-// amount of other memory that a nodeLimit in list requires, the rest of the memory remains for constants. The cheapest
-// combination whose constants fit into the rest is a candidate. combine examines the candidates in the order of their
-// predicted costs. A candidate may not fit, because the arena has gaps or the recorded bounds are too small. A
-// candidate with fewer bytes for constants then replaces it: fewer by the bytes by which the plan exceeds the limit.
-// When a plan fits, combine examines the skipped combinations in the same order.
-func (s *memorySearch) combine(plan *pricedPlan, list []nodeLimit) (*pricedPlan, error) {
-	var candidates, skipped []*combination
-	var otherByteCounts []int64
-	for _, limit := range list {
-		otherByteCounts = append(otherByteCounts, s.otherBytesOf(limit))
-	}
-	sorted.Func(otherByteCounts, func(a, b int64) int { return cmp.Compare(a, b) })
-	for _, otherBytes := range slices.Compact(otherByteCounts) {
-		candidates = s.addCombination(candidates, plan, list, otherBytes, s.limit-otherBytes)
-	}
-	best := plan
-	for range maxCombinations {
-		candidate := removeCheapest(&candidates)
-		if candidate == nil || candidate.costPS >= s.leastPS || s.isExhausted() {
-			break
-		}
-		fittingBytes, fitting, err := s.examine(candidate, s.leastPS)
-		if err != nil {
-			return nil, err
-		}
-		switch fewerBytes := candidate.bytes() - 1; {
-		case fitting != nil && best == plan: // the first plan that fits
-			best, candidates = fitting, skipped
-		case fitting != nil:
-			best = fitting
-		case best == plan: // no plan fits yet: reduce the bytes to a number with which a plan would fit
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, min(fittingBytes, fewerBytes))
-			skipped = s.addCombination(skipped, plan, list, candidate.otherBytes, fewerBytes)
-		default:
-			candidates = s.addCombination(candidates, plan, list, candidate.otherBytes, fewerBytes)
-		}
-	}
-	return best, nil
-}
-
-// removeCheapest removes the combination of least predicted cost from a list and returns it. It returns nil if there
-// is none.
-func removeCheapest(list *[]*combination) *combination {
-	if len(*list) == 0 {
-		return nil
-	}
-	cheapest := slices.MinFunc(*list, func(a, b *combination) int { return cmp.Compare(a.costPS, b.costPS) })
-	k := slices.Index(*list, cheapest)
-	*list = slices.Delete(*list, k, k+1)
-	return cheapest
-}
-
-// addCombination adds the result of [memorySearch.cheapestCombination] to a list, unless the list has it.
-func (s *memorySearch) addCombination(candidates []*combination, plan *pricedPlan, list []nodeLimit, otherBytes,
-	bytes int64) []*combination {
-	added := s.cheapestCombination(plan, list, otherBytes, bytes)
-	isListed := func(listed *combination) bool { return slices.Equal(added.limits, listed.limits) }
-	if added == nil || slices.ContainsFunc(candidates, isListed) {
-		return candidates
-	}
-	return append(candidates, added)
-}
-
-// cheapestCombination returns the limits of least predicted cost whose constants have at most the given bytes, and that
-// require at most the given other memory. It returns nil if there are none.
-func (s *memorySearch) cheapestCombination(plan *pricedPlan, list []nodeLimit,
-	otherBytes, constantBytes int64) *combination {
-	allowed := slices.DeleteFunc(slices.Clone(list), func(l nodeLimit) bool { return s.otherBytesOf(l) > otherBytes })
-	countNodes := func(list []nodeLimit) int {
-		return len(slices.CompactFunc(slices.Clone(list), func(a, b nodeLimit) bool { return a.node == b.node }))
-	}
-	if countNodes(allowed) < countNodes(list) { // a node has no allowed limit
-		return nil
-	}
-	chosen := &combination{limits: s.limitsOf(plan), costPS: plan.CostPS, otherBytes: otherBytes}
-	best := bestCombination(allowed, chosen.limits, constantBytes-plan.constantBytes)
-	if best == nil {
-		return nil
-	}
-	for _, limit := range best {
-		chosen.limits[limit.node] = limit.bytes
-		chosen.costPS += limit.costPS - plan.CostPS
-	}
-	return chosen
-}
-
-// bytes returns the bytes of constants that the limits allow.
-func (c *combination) bytes() (sum int64) {
-	for _, limit := range c.limits {
-		sum += limit
-	}
-	return sum
-}
-
-// examine returns a plan with the limits of a combination that fits and costs less than maxPS picoseconds. If there is
-// none, it returns the bytes of constants with which a plan would fit. It examines three orders of the limits of equal
-// nodes, because the order affects the gaps in the arena.
-func (s *memorySearch) examine(candidate *combination, maxPS int64) (fittingBytes int64, fitting *pricedPlan,
-	err error) {
-	fittingBytes = math.MinInt64
-	for _, sign := range []int{0, 1, -1} {
-		tried, err := s.tryLimits(s.rearranged(candidate.limits, sign), maxPS)
-		if err != nil {
-			return 0, nil, err
-		}
-		if tried == nil {
-			continue
-		}
-		if tried.unusedBytes >= 0 {
-			return 0, tried, nil
-		}
-		fittingBytes = max(fittingBytes, tried.constantBytes+tried.unusedBytes)
-	}
-	if fittingBytes == math.MinInt64 {
-		fittingBytes = candidate.bytes()
-	}
-	return fittingBytes, nil, nil
-}
-
-// rearranged sorts the limits within each class of nodes: in ascending order if sign is 1, in descending order if sign
-// is -1. If sign is 0, it returns the limits unchanged.
-func (s *memorySearch) rearranged(limits []int64, sign int) []int64 {
-	result := slices.Clone(limits)
-	if sign == 0 {
-		return result
-	}
-	nodesOf := map[int64][]int{} // by class: indices of its nodes
-	for i, bytes := range s.bytesByLabel {
-		if bytes != nil {
-			nodesOf[s.classes[i]] = append(nodesOf[s.classes[i]], i)
-		}
-	}
-	for _, nodes := range nodesOf {
-		var values []int64
-		for _, i := range nodes {
-			values = append(values, limits[i])
-		}
-		sorted.Func(values, func(a, b int64) int { return sign * cmp.Compare(a, b) })
-		for k, i := range nodes {
-			result[i] = values[k]
-		}
-	}
-	return result
 }

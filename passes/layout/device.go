@@ -13,33 +13,17 @@ import (
 
 // This file adds the places of values to the model. A form (a layout in which a value may exist) has a place: the host
 // or the device. A label (one way to compute a node) writes and reads forms of one place.
+//
+// NewModel calls three functions of this file. findDeviceNodes finds the nodes that the device can compute and the
+// values that may be there. addDeviceForms gives each such value, for each of its dense forms on the host, the same
+// layout on the device: {(N,C,H,W)} becomes {(N,C,H,W), (N,C,H,W) on the device}. findDeviceLabels adds the labels that
+// compute a node on the device. Copies between forms are then transfers or copies within a place: see copyImpl.
 
 // Reasons shown for transfers.
 const (
 	NeededOnDevice = "a reader runs on the device"
 	NeededOnHost   = "a reader or an output is on the host"
 )
-
-// deviceName returns the name of a place in pins.
-func (p *Problem) deviceName(place tensor.Place) string {
-	if place == tensor.Host || p.Device == nil {
-		return graph.HostDevice
-	}
-	return p.Device.Name()
-}
-
-// ProfileOf returns the prices of the host or device on which an implementation runs.
-func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
-	if p.Device != nil && impl.OnDevice() {
-		return p.Device.Prices()
-	}
-	return p.Profile
-}
-
-// pricePS returns the cost of an implementation's work in picoseconds, by the prices of its place.
-func (p *Problem) pricePS(impl *graph.Impl, work graph.Work) int64 {
-	return PricePS(p.ProfileOf(impl), work)
-}
 
 // findDeviceNodes finds the nodes that the device can compute, and the values that may be on the device: the operands
 // and results of these nodes, and the views of these values. Such a value may have at most maxForms/2 forms on the
@@ -67,40 +51,8 @@ func (m *Model) findDeviceNodes() {
 	}
 }
 
-// addDeviceForms adds forms on the device to the values that may be there.
-func (m *Model) addDeviceForms() {
-	g := m.Problem.Graph
-	for i, n := range g.Nodes {
-		interrupt.Check(m.Problem.Context())
-		if len(m.deviceWalks[i]) > 0 {
-			walks := m.Problem.Device.Impl(n.Op).Walks(n.Call(), m.variables.At(n.Out[0]).orders())
-			m.deviceWalks[i] = distinctWalks(walks, n.Out)
-		}
-	}
-	for _, variable := range m.variableList {
-		v := variable.value
-		if !m.mayBeOnDevice.At(v) || m.Problem.readAsStorage[v] || v.Meta.Numel() == 0 {
-			continue
-		}
-		for i := range len(variable.forms) { // without the forms that the loop adds
-			if form := &variable.forms[i]; form.dense && form.slot == nil {
-				variable.addFormAt(form.meta, tensor.Device)
-			}
-		}
-	}
-	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(g.Nodes))}
-	for _, view := range m.viewNodes {
-		if view == nil {
-			continue
-		}
-		variable := m.variables.At(view.node.In[view.operand].Value)
-		for i := range variable.forms {
-			if variable.forms[i].place != tensor.Host {
-				finder.addViewForms(view, variable, i)
-			}
-		}
-	}
-}
+// isDeviceNode reports whether the device can compute node i.
+func (m *Model) isDeviceNode(i int) bool { return m.deviceWalks != nil && len(m.deviceWalks[i]) > 0 }
 
 // markOperandsAndResults marks the tensors among the operands, and the results, of a node.
 func (m *Model) markOperandsAndResults(n *graph.Node, marked graph.ByValue[bool]) {
@@ -137,9 +89,44 @@ func (m *Model) markOverViews(marked graph.ByValue[bool]) {
 	}
 }
 
+// addDeviceForms adds forms on the device to the values that may be there.
+func (m *Model) addDeviceForms() {
+	g := m.Problem.Graph
+	for i, n := range g.Nodes {
+		interrupt.Check(m.Problem.Context())
+		if m.isDeviceNode(i) {
+			walks := m.Problem.Device.Impl(n.Op).Walks(n.Call(), m.variables.At(n.Out[0]).orders())
+			m.deviceWalks[i] = distinctWalks(walks, n.Out)
+		}
+	}
+	for _, variable := range m.variableList {
+		v := variable.value
+		if !m.mayBeOnDevice.At(v) || m.Problem.readAsStorage[v] || v.Meta.Numel() == 0 {
+			continue
+		}
+		for i := range len(variable.forms) { // without the forms that the loop adds
+			if form := &variable.forms[i]; form.dense && form.slot == nil {
+				variable.addFormAt(form.meta, tensor.Device)
+			}
+		}
+	}
+	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(g.Nodes))}
+	for _, view := range m.viewNodes {
+		if view == nil {
+			continue
+		}
+		variable := m.variables.At(view.node.In[view.operand].Value)
+		for i := range variable.forms {
+			if variable.forms[i].place != tensor.Host {
+				finder.addViewForms(view, variable, i)
+			}
+		}
+	}
+}
+
 // findDeviceLabels adds the labels of node i on the device. It reports whether there are any.
 func (m *Model) findDeviceLabels(i int, n *graph.Node) bool {
-	if m.deviceWalks == nil || len(m.deviceWalks[i]) == 0 {
+	if !m.isDeviceNode(i) {
 		return false
 	}
 	computed, call, impl := m.computedNodes[i], n.Call(), m.Problem.Device.Impl(n.Op)
@@ -181,19 +168,24 @@ func (m *Model) copyImpl(from, to *form) *graph.Impl {
 	case to.place == tensor.Host:
 		return device.Download()
 	}
-	impl := device.Impl(m.copyOp)
-	canCopy, known := m.deviceCopies[to.meta.DType]
+	if impl := device.Impl(m.copyOp); m.canCopyOnDevice(impl, to.meta) {
+		return impl
+	}
+	return nil
+}
+
+// canCopyOnDevice reports whether the device's copy kernel supports the dtype of a layout. deviceCopies caches the
+// answers.
+func (m *Model) canCopyOnDevice(impl *graph.Impl, meta tensor.Meta) bool {
+	canCopy, known := m.deviceCopies[meta.DType]
 	if !known {
-		v := &graph.Value{Meta: to.meta, Type: to.meta.Type()}
+		v := &graph.Value{Meta: meta, Type: meta.Type()}
 		attrs, err := m.copyOp.Schema.Decode(nil, nil)
-		call := &graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: []tensor.Meta{to.meta}, Attrs: attrs}
+		call := &graph.Call{In: []graph.Arg{graph.ArgOf(v)}, Out: []tensor.Meta{meta}, Attrs: attrs}
 		canCopy = err == nil && len(impl.Walks(call, nil)) > 0
-		m.deviceCopies[to.meta.DType] = canCopy
+		m.deviceCopies[meta.DType] = canCopy
 	}
-	if !canCopy {
-		return nil
-	}
-	return impl
+	return canCopy
 }
 
 // formCopyCost returns the cost of a copy of a value from a form to a dense form, in picoseconds.
@@ -211,6 +203,27 @@ func (m *Model) formCopyCost(from, to *form) int64 {
 		return wcsp.Forbidden
 	}
 	return m.Problem.pricePS(impl, work) + m.Problem.pricePS(impl, read)
+}
+
+// deviceName returns the name of a place in pins.
+func (p *Problem) deviceName(place tensor.Place) string {
+	if place == tensor.Host || p.Device == nil {
+		return graph.HostDevice
+	}
+	return p.Device.Name()
+}
+
+// ProfileOf returns the prices of the host or device on which an implementation runs.
+func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
+	if p.Device != nil && impl.OnDevice() {
+		return p.Device.Prices()
+	}
+	return p.Profile
+}
+
+// pricePS returns the cost of an implementation's work in picoseconds, by the prices of its place.
+func (p *Problem) pricePS(impl *graph.Impl, work graph.Work) int64 {
+	return PricePS(p.ProfileOf(impl), work)
 }
 
 // pinnedToDevice reports whether a node is pinned to another device than the host.

@@ -11,9 +11,68 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is an assignment under construction. Nodes are decided in the order of the graph. The choices for earlier nodes
-// determine layouts and copies of values, which the draft records. The graph as written has the layouts of eager
-// PyTorch: see [Problem].
+// Solve makes an assignment from preferences. Every node gets the implementation that is cheapest, including copies,
+// for the preferred layout of its result or, without a preference, for the inferred layout. A value that does not have
+// its preferred order is copied for all readers. A nil wish means no preferences.
+func Solve(problem *Problem, wish Wish) (*Assignment, error) {
+	if problem == nil || problem.Graph == nil {
+		return nil, errors.New("the problem is nil")
+	}
+	if wish == nil {
+		wish = func(*graph.Value) (tensor.Order, string) { return "", "" }
+	}
+	draft := NewDraft(problem)
+	for _, list := range [][]*graph.Value{problem.Graph.Inputs, problem.Graph.Constants} {
+		for _, v := range list {
+			shared, err := draft.sharedCopy(v, wish)
+			if err != nil {
+				return nil, err
+			}
+			if shared != nil {
+				draft.assignment.Inputs = append(draft.assignment.Inputs, shared)
+			}
+		}
+	}
+	for i, n := range problem.Graph.Nodes {
+		if err := interrupt.Err(problem.Context()); err != nil {
+			return nil, err
+		}
+		if draft.dependsOnLost(n) {
+			continue
+		}
+		if err := draft.decideOrRecord(i, n, wish); err != nil {
+			return nil, err
+		}
+	}
+	for i := range problem.Graph.Outputs {
+		if err := draft.decideOutput(i); err != nil {
+			return nil, err
+		}
+	}
+	return draft.assignment, nil
+}
+
+// Wish returns the preferred order of a value and the reason. The order has the rank of the value. An empty order means
+// no preference.
+type Wish func(v *graph.Value) (order tensor.Order, why string)
+
+// orderOf returns the preferred order of v and the reason. It returns an error if the order has another rank than v.
+func (w Wish) orderOf(v *graph.Value) (order tensor.Order, why string, err error) {
+	if order, why = w(v); order != "" && order.Rank() != v.Meta.Rank() {
+		return "", "", fmt.Errorf("the preferred order (%v) of %q has %d dimensions, but the value has %d", order, v.Name,
+			order.Rank(), v.Meta.Rank())
+	}
+	return order, why, nil
+}
+
+// Draft is an assignment under construction: see [Solve]. Nodes are decided in the order of the graph. The choices for
+// earlier nodes determine layouts and copies of values, which the draft records. The graph as written has the layouts
+// of eager PyTorch: see [Problem].
+//
+// For example, let the choice for a convolution be channels-last order. The relu that reads its result then gives a
+// channels-last result, too, although both results have the order (N,C,H,W) in the graph as written. Both are in
+// changedLayouts. If a reshape cannot view the relu's result in this layout, it reads a row-major copy, which all
+// readers of this order share.
 type Draft struct {
 	Problem        *Problem
 	assignment     *Assignment
@@ -98,60 +157,6 @@ func (d *Draft) readLayout(v *graph.Value) (tensor.Meta, *Copy) {
 	return d.Meta(v), nil
 }
 
-// Wish returns the preferred order of a value and the reason. The order has the rank of the value. An empty order means
-// no preference.
-type Wish func(v *graph.Value) (order tensor.Order, why string)
-
-// orderOf returns the preferred order of v and the reason. It returns an error if the order has another rank than v.
-func (w Wish) orderOf(v *graph.Value) (order tensor.Order, why string, err error) {
-	if order, why = w(v); order != "" && order.Rank() != v.Meta.Rank() {
-		return "", "", fmt.Errorf("the preferred order (%v) of %q has %d dimensions, but the value has %d", order, v.Name,
-			order.Rank(), v.Meta.Rank())
-	}
-	return order, why, nil
-}
-
-// Solve makes an assignment from preferences. Every node gets the implementation that is cheapest, including copies,
-// for the preferred layout of its result or, without a preference, for the inferred layout. A value that does not have
-// its preferred order is copied for all readers. A nil wish means no preferences.
-func Solve(problem *Problem, wish Wish) (*Assignment, error) {
-	if problem == nil || problem.Graph == nil {
-		return nil, errors.New("the problem is nil")
-	}
-	if wish == nil {
-		wish = func(*graph.Value) (tensor.Order, string) { return "", "" }
-	}
-	draft := NewDraft(problem)
-	for _, list := range [][]*graph.Value{problem.Graph.Inputs, problem.Graph.Constants} {
-		for _, v := range list {
-			shared, err := draft.sharedCopy(v, wish)
-			if err != nil {
-				return nil, err
-			}
-			if shared != nil {
-				draft.assignment.Inputs = append(draft.assignment.Inputs, shared)
-			}
-		}
-	}
-	for i, n := range problem.Graph.Nodes {
-		if err := interrupt.Err(problem.Context()); err != nil {
-			return nil, err
-		}
-		if draft.dependsOnLost(n) {
-			continue
-		}
-		if err := draft.decideOrRecord(i, n, wish); err != nil {
-			return nil, err
-		}
-	}
-	for i := range problem.Graph.Outputs {
-		if err := draft.decideOutput(i); err != nil {
-			return nil, err
-		}
-	}
-	return draft.assignment, nil
-}
-
 // dependsOnLost reports whether a node depends on a lost value, a result of a failed node. If so, it marks the node's
 // results as lost.
 func (d *Draft) dependsOnLost(n *graph.Node) bool {
@@ -222,7 +227,25 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
-	modified := false // whether call.In differs from n.In
+	modified := d.replaceOperands(n, choice, call)
+	if !modified && !n.Pin.SetsLayout() {
+		d.setWrittenResults(n)
+		call.Out = d.inferredMetas
+		return call, d.inferred, nil
+	}
+	results, err := n.Op.Infer(call)
+	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
+		results, err = d.inferViewOfCopy(n, choice, call, err)
+	}
+	for _, result := range results {
+		call.Out = append(call.Out, result.Meta())
+	}
+	return call, results, err
+}
+
+// replaceOperands makes a call read the current layouts of the operands of node n, and a choice their copies. It
+// reports whether any of them differs from the graph as written.
+func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (modified bool) {
 	for index, arg := range n.In {
 		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && arg.Value.Const != nil {
 			continue // inference reads the data of the constant itself
@@ -241,56 +264,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			d.replaceOperand(choice, call, index, arg.Value, meta, operandCopy)
 		}
 	}
-	if !modified && !n.Pin.SetsLayout() {
-		d.setWrittenResults(n)
-		call.Out = d.inferredMetas
-		return call, d.inferred, nil
-	}
-	results, err := n.Op.Infer(call)
-	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
-		call.In = slices.Clone(call.In)
-		for _, operandCopy := range d.viewOperands(n) {
-			if choice.In != nil {
-				choice.In[0] = nil
-			}
-			operand := n.In[0].Value
-			meta := d.Meta(operand)
-			if operandCopy != nil {
-				meta = d.copyMeta(operandCopy)
-			}
-			d.replaceOperand(choice, call, 0, operand, meta, operandCopy)
-			if results, err = n.Op.Infer(call); err == nil {
-				break
-			}
-		}
-	}
-	for _, result := range results {
-		call.Out = append(call.Out, result.Meta())
-	}
-	return call, results, err
-}
-
-// setWrittenResults sets d.inferred and d.inferredMetas to the results of a node in the graph as written.
-func (d *Draft) setWrittenResults(n *graph.Node) {
-	d.inferred, d.inferredMetas = d.inferred[:0], d.inferredMetas[:0]
-	for _, v := range n.Out {
-		result := graph.Result{Type: v.Type, Alias: graph.NoAlias}
-		if v.Alias != nil {
-			result.Alias = slices.IndexFunc(n.In, func(arg graph.Arg) bool { return arg.Value == v.Alias })
-		}
-		d.inferred, d.inferredMetas = append(d.inferred, result), append(d.inferredMetas, v.Meta)
-	}
-}
-
-// viewOperands lists the operands that infer tries for a view: first the row-major copy, then the copy in the layout of
-// the graph as written. A nil entry means the operand itself.
-func (d *Draft) viewOperands(n *graph.Node) []*Copy {
-	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
-	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
-	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.EffectivePin().SetsLayout() {
-		return append(list, nil)
-	}
-	return append(list, d.copyAsWritten(v, why))
+	return modified
 }
 
 // replaceOperand makes operand k of a call and of a choice read operandCopy, or v itself if operandCopy is nil. meta is
@@ -306,6 +280,51 @@ func (d *Draft) replaceOperand(choice *Choice, call *graph.Call, k int, v *graph
 		choice.In = make([]*Copy, len(call.In))
 	}
 	choice.In[k] = operandCopy
+}
+
+// setWrittenResults sets d.inferred and d.inferredMetas to the results of a node in the graph as written.
+func (d *Draft) setWrittenResults(n *graph.Node) {
+	d.inferred, d.inferredMetas = d.inferred[:0], d.inferredMetas[:0]
+	for _, v := range n.Out {
+		result := graph.Result{Type: v.Type, Alias: graph.NoAlias}
+		if v.Alias != nil {
+			result.Alias = slices.IndexFunc(n.In, func(arg graph.Arg) bool { return arg.Value == v.Alias })
+		}
+		d.inferred, d.inferredMetas = append(d.inferred, result), append(d.inferredMetas, v.Meta)
+	}
+}
+
+// inferViewOfCopy infers the results of a view node with the first of viewOperands that its op accepts. err is the
+// error for the current layout of the operand.
+func (d *Draft) inferViewOfCopy(n *graph.Node, choice *Choice, call *graph.Call, err error) ([]graph.Result, error) {
+	var results []graph.Result
+	operand := n.In[0].Value
+	call.In = slices.Clone(call.In)
+	for _, operandCopy := range d.viewOperands(n) {
+		if choice.In != nil {
+			choice.In[0] = nil
+		}
+		meta := d.Meta(operand)
+		if operandCopy != nil {
+			meta = d.copyMeta(operandCopy)
+		}
+		d.replaceOperand(choice, call, 0, operand, meta, operandCopy)
+		if results, err = n.Op.Infer(call); err == nil {
+			break
+		}
+	}
+	return results, err
+}
+
+// viewOperands lists the operands that infer tries for a view: first the row-major copy, then the copy in the layout of
+// the graph as written. A nil entry means the operand itself.
+func (d *Draft) viewOperands(n *graph.Node) []*Copy {
+	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
+	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
+	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.EffectivePin().SetsLayout() {
+		return append(list, nil)
+	}
+	return append(list, d.copyAsWritten(v, why))
 }
 
 // recordResult stores the layout of v, a result of a node, if this layout differs from the graph as written.

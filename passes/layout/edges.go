@@ -13,6 +13,14 @@ import (
 // reader has the cost of the copies for this reader. In a [Model], by contrast, the readers of a value share copies. As
 // in a Model, a form is a layout in which a value may exist. A label of a node is an implementation and a walk (loop
 // order), which determine the forms of the node's results.
+//
+// The cost of a plan is a sum over nodes and edges. An edge is one use of a value by a reader:
+//
+//	sum over nodes of work(label of the node)
+//	+ sum over edges of the least make(label of the producer, form) + read(label of the reader, form) over all forms
+//
+// make is the cost of the cheapest chain of copies from the form that the producer writes ([formSource]). Two readers
+// that need the same copy both pay for it; the plan that is made from the labels shares it nevertheless.
 
 // edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {
@@ -44,16 +52,7 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	edges := &edgeModel{model: model, problem: &wcsp.Problem{Version: wcsp.Version},
 		sources: graph.NewByValue[formSource](g),
 		nodes:   make([]edgeNode, len(g.Nodes))}
-	for _, v := range g.Constants {
-		variable := model.variables.At(v)
-		if row := make([]int64, len(variable.forms)); isFreeConstant(v) {
-			edges.sources.Set(v, formSource{variable: noVariable, makeCosts: [][]int64{row}})
-		}
-	}
-	for variable := range model.inputVariables() {
-		row := edges.costsFromWritten(variable, model.inputForm(variable))
-		edges.sources.Set(variable.value, formSource{variable: noVariable, makeCosts: [][]int64{row}})
-	}
+	edges.addInputs()
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch view := model.viewNodes[i]; {
@@ -66,60 +65,22 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 			edges.addNode(i, model.computedNodes[i])
 		}
 	}
-	for _, output := range g.Outputs {
-		variable := model.variables.At(output.Value)
-		if valueSource := edges.sources.At(output.Value); valueSource.makeCosts != nil {
-			form := model.outputForm(variable, output)
-			edges.addFactor(valueSource.variable, noVariable, func(i, _ int) int64 { return valueSource.makeCosts[i][form] })
-		}
-	}
+	edges.addOutputs()
 	return edges
 }
 
-// notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
-func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
-
-// firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
-func firstRead(computed *computedNode) int {
-	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
-}
-
-// costsFromWritten returns, by form, the cost of making the form if the value is written in the given form.
-func (e *edgeModel) costsFromWritten(variable *variable, written int) []int64 {
-	row := slices.Repeat([]int64{wcsp.Forbidden}, len(variable.forms))
-	row[written] = 0
-	return e.withPinnedCopyChains(variable, row)
-}
-
-// withPinnedCopyChains is withCopyChains for values that may be pinned: each chain then contains the pinned form.
-func (e *edgeModel) withPinnedCopyChains(variable *variable, row []int64) []int64 {
-	if variable.pin < 0 {
-		return e.withCopyChains(variable, row)
-	}
-	pinned := slices.Repeat([]int64{wcsp.Forbidden}, len(row))
-	pinned[variable.pin] = e.withCopyChains(variable, row)[variable.pin]
-	return e.withCopyChains(variable, pinned)
-}
-
-// withCopyChains replaces the cost of each form by the cost of the cheapest chain of copies that ends in the form
-// (Bellman-Ford).
-func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
-	formCount := len(row)
-	if formCount == 1 {
-		return row
-	}
-	copies := e.model.copyCostMatrix(variable)
-	for changed := true; changed; {
-		changed = false
-		for from, cost := range row {
-			for to := range row {
-				if chainCost := min(cost+copies[from*formCount+to], wcsp.Forbidden); chainCost < row[to] {
-					row[to], changed = chainCost, true
-				}
-			}
+// addInputs sets the sources of inputs and constants.
+func (e *edgeModel) addInputs() {
+	for _, v := range e.model.Problem.Graph.Constants {
+		variable := e.model.variables.At(v)
+		if free := make([]int64, len(variable.forms)); isFreeConstant(v) {
+			e.sources.Set(v, formSource{variable: noVariable, makeCosts: [][]int64{free}})
 		}
 	}
-	return row
+	for variable := range e.model.inputVariables() {
+		row := e.costsFromWritten(variable, e.model.inputForm(variable))
+		e.sources.Set(variable.value, formSource{variable: noVariable, makeCosts: [][]int64{row}})
+	}
 }
 
 // addView sets the sources of a view's results. A view node has no label.
@@ -149,13 +110,19 @@ func (e *edgeModel) addView(view *viewNode) {
 	}
 }
 
-// makeAndReadCost returns the least cost of making and reading operand k. row has, by form, the cost of making it.
-func (l *label) makeAndReadCost(k int, row []int64) int64 {
-	best := wcsp.Forbidden
-	for form, readCost := range l.readCosts[k] {
-		best = min(best, readCost+row[form])
+// addFollower adds the node of index i, which has the variable of its first operand (see firstRead).
+func (e *edgeModel) addFollower(i int, computed *computedNode) {
+	first := firstRead(computed)
+	operandSource := e.sources.At(computed.node.In[first].Value)
+	follower := edgeNode{variable: operandSource.variable, isFollower: true}
+	var costs []int64
+	for _, row := range operandSource.makeCosts {
+		chosen, cost := computed.followingLabel(first, row)
+		follower.labels, costs = append(follower.labels, chosen), append(costs, cost)
 	}
-	return best
+	e.nodes[i] = follower
+	e.addFactor(follower.variable, noVariable, func(j, _ int) int64 { return costs[j] })
+	e.addReads(i, computed, first)
 }
 
 // addNode adds a node with its own variable. i is the index of the node in the graph. It omits labels that write
@@ -206,19 +173,13 @@ func (e *edgeModel) addReads(i int, computed *computedNode, excluded int) {
 	}
 }
 
-// addFollower adds the node of index i, which has the variable of its first operand (see firstRead).
-func (e *edgeModel) addFollower(i int, computed *computedNode) {
-	first := firstRead(computed)
-	operandSource := e.sources.At(computed.node.In[first].Value)
-	follower := edgeNode{variable: operandSource.variable, isFollower: true}
-	var costs []int64
-	for _, row := range operandSource.makeCosts {
-		chosen, cost := computed.followingLabel(first, row)
-		follower.labels, costs = append(follower.labels, chosen), append(costs, cost)
+// makeAndReadCost returns the least cost of making and reading operand k. row has, by form, the cost of making it.
+func (l *label) makeAndReadCost(k int, row []int64) int64 {
+	best := wcsp.Forbidden
+	for form, readCost := range l.readCosts[k] {
+		best = min(best, readCost+row[form])
 	}
-	e.nodes[i] = follower
-	e.addFactor(follower.variable, noVariable, func(j, _ int) int64 { return costs[j] })
-	e.addReads(i, computed, first)
+	return best
 }
 
 // followingLabel returns the label that makes and reads operand k at the least cost, and this cost. row has, by form,
@@ -266,6 +227,63 @@ func (e *edgeModel) addFactor(variableA, variableB int, cost func(i, j int) int6
 	if slices.ContainsFunc(factor.Costs, func(entry int64) bool { return entry > 0 }) {
 		e.problem.Factors = append(e.problem.Factors, factor)
 	}
+}
+
+// costsFromWritten returns, by form, the cost of making the form if the value is written in the given form.
+func (e *edgeModel) costsFromWritten(variable *variable, written int) []int64 {
+	row := slices.Repeat([]int64{wcsp.Forbidden}, len(variable.forms))
+	row[written] = 0
+	return e.withPinnedCopyChains(variable, row)
+}
+
+// withPinnedCopyChains is withCopyChains for values that may be pinned: each chain then contains the pinned form.
+func (e *edgeModel) withPinnedCopyChains(variable *variable, row []int64) []int64 {
+	if variable.pin < 0 {
+		return e.withCopyChains(variable, row)
+	}
+	pinned := slices.Repeat([]int64{wcsp.Forbidden}, len(row))
+	pinned[variable.pin] = e.withCopyChains(variable, row)[variable.pin]
+	return e.withCopyChains(variable, pinned)
+}
+
+// withCopyChains replaces the cost of each form by the cost of the cheapest chain of copies that ends in the form
+// (Bellman-Ford).
+func (e *edgeModel) withCopyChains(variable *variable, row []int64) []int64 {
+	formCount := len(row)
+	if formCount == 1 {
+		return row
+	}
+	copies := e.model.copyCostMatrix(variable)
+	for changed := true; changed; {
+		changed = false
+		for from, cost := range row {
+			for to := range row {
+				if chainCost := min(cost+copies[from*formCount+to], wcsp.Forbidden); chainCost < row[to] {
+					row[to], changed = chainCost, true
+				}
+			}
+		}
+	}
+	return row
+}
+
+// addOutputs adds the costs of making the forms that outputs return.
+func (e *edgeModel) addOutputs() {
+	for _, output := range e.model.Problem.Graph.Outputs {
+		variable := e.model.variables.At(output.Value)
+		if source := e.sources.At(output.Value); source.makeCosts != nil {
+			form := e.model.outputForm(variable, output)
+			e.addFactor(source.variable, noVariable, func(i, _ int) int64 { return source.makeCosts[i][form] })
+		}
+	}
+}
+
+// notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
+func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
+
+// firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
+func firstRead(computed *computedNode) int {
+	return slices.IndexFunc(computed.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
 }
 
 // labelsOf returns the label of each node for a solution of the problem.

@@ -114,22 +114,8 @@ func (s *memorySearch) limitsOf(plan *pricedPlan) []int64 {
 // which the node itself is cheaper than with fewer bytes.
 func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error) {
 	limits := s.limitsOf(plan)
-	for i, bytes := range s.bytesByLabel {
-		var candidates []nodeLimit
-		for label := range bytes {
-			candidates = append(candidates, nodeLimit{i, bytes[label], s.model.computedNodes[i].labels[label].leastCost()})
-		}
-		sorted.Func(candidates, func(a, b nodeLimit) int {
-			return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.costPS, b.costPS))
-		})
-		leastPS := int64(math.MaxInt64)
-		for _, variant := range candidates {
-			isUseful := variant.costPS < leastPS || variant.bytes == limits[i]
-			isDuplicate := len(list) > 0 && list[len(list)-1].node == i && list[len(list)-1].bytes == variant.bytes
-			leastPS = min(leastPS, variant.costPS)
-			if !isUseful || isDuplicate {
-				continue
-			}
+	for i := range s.bytesByLabel {
+		for _, variant := range s.usefulLimits(i, limits[i]) {
 			variant.costPS = plan.CostPS
 			if variant.bytes != limits[i] {
 				changed := slices.Clone(limits)
@@ -147,6 +133,29 @@ func (s *memorySearch) nodeLimits(plan *pricedPlan) (list []nodeLimit, err error
 		}
 	}
 	return list, nil
+}
+
+// usefulLimits returns the limits to consider for a node, as [memorySearch.nodeLimits] specifies, in ascending order.
+// current is its number of bytes in the plan. costPS is the least cost of the node itself with exactly this number of
+// bytes.
+func (s *memorySearch) usefulLimits(node int, current int64) (list []nodeLimit) {
+	var candidates []nodeLimit
+	for label, bytes := range s.bytesByLabel[node] {
+		costPS := s.model.computedNodes[node].labels[label].leastCost()
+		candidates = append(candidates, nodeLimit{node, bytes, costPS})
+	}
+	sorted.Func(candidates, func(a, b nodeLimit) int {
+		return cmp.Or(cmp.Compare(a.bytes, b.bytes), cmp.Compare(a.costPS, b.costPS))
+	})
+	leastPS := int64(math.MaxInt64)
+	for _, variant := range candidates {
+		isUseful := variant.costPS < leastPS || variant.bytes == current
+		leastPS = min(leastPS, variant.costPS)
+		if isDuplicate := len(list) > 0 && list[len(list)-1].bytes == variant.bytes; isUseful && !isDuplicate {
+			list = append(list, variant)
+		}
+	}
+	return list
 }
 
 // leastCost returns the cost of a label (a way to compute a node) that reads each operand in the cheapest layout.

@@ -124,6 +124,67 @@ func (l *label) leastReadCost(k int) int64 {
 	return least
 }
 
+// greedyLabels returns the labels of strategy Greedy.
+func greedyLabels(model *Model) ([]int, error) {
+	return labelsInOrder(model, func(state *forwardState, computed *computedNode, candidate *label) int64 {
+		sum := candidate.cost
+		for k, arg := range computed.node.In {
+			if candidate.readCosts[k] != nil {
+				_, readCost := state.cheapestRead(candidate, k, arg.Value)
+				sum = min(sum+readCost, wcsp.Forbidden)
+			}
+		}
+		return sum
+	})
+}
+
+// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive follows the order of most of its
+// operands. It gets the label for which the copied operands have the fewest dimensions in total. Dimensions of size 1
+// do not count.
+func pushLabels(model *Model) ([]int, error) {
+	return labelsInOrder(model, func(state *forwardState, computed *computedNode, candidate *label) int64 {
+		if isLayoutSensitive(computed.node) {
+			return candidate.costAtPreferred()
+		}
+		copiedRank := int64(0)
+		for k, arg := range computed.node.In {
+			if candidate.readCosts[k] == nil {
+				continue
+			}
+			if !state.inPreferredForm(candidate, k, arg.Value) {
+				for _, size := range arg.Value.Meta.Shape {
+					if size > 1 {
+						copiedRank++
+					}
+				}
+			}
+			if form, _ := state.cheapestRead(candidate, k, arg.Value); form < 0 {
+				return wcsp.Forbidden
+			}
+		}
+		return copiedRank
+	})
+}
+
+// isLayoutSensitive reports whether implementations of the node prefer certain layouts.
+func isLayoutSensitive(n *graph.Node) bool {
+	// Several implementations usually prefer different layouts.
+	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
+}
+
+// inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
+func (s *forwardState) inPreferredForm(candidate *label, k int, v *graph.Value) bool {
+	existing, best := s.existingForms.At(v), candidate.leastReadCost(k)
+	for existing != 0 {
+		form := bits.TrailingZeros(existing)
+		if form < len(candidate.readCosts[k]) && candidate.readCosts[k][form] == best {
+			return true
+		}
+		existing &^= 1 << form
+	}
+	return false
+}
+
 // forwardState is the state of a traversal of the nodes in the order of the graph. It has the forms that exist so far.
 type forwardState struct {
 	model         *Model
@@ -165,19 +226,29 @@ func labelsInOrder(model *Model,
 				labels[i], best = k, candidateCost
 			}
 		}
-		chosen := &computed.labels[labels[i]]
-		for k, arg := range n.In {
-			if chosen.readCosts[k] != nil {
-				if form, _ := state.cheapestRead(chosen, k, arg.Value); form >= 0 {
-					state.existingForms.Set(arg.Value, state.existingForms.At(arg.Value)|1<<form)
-				}
-			}
-		}
-		for k, v := range n.Out {
-			state.setForms(model.variables.At(v), 1<<chosen.resultForms[k], nil)
-		}
+		state.recordLabel(n, &computed.labels[labels[i]])
 	}
 	return labels, nil
+}
+
+// recordLabel records the forms of operands that the chosen label of a node reads, and the forms of results that it
+// writes.
+func (s *forwardState) recordLabel(n *graph.Node, chosen *label) {
+	for k, arg := range n.In {
+		if chosen.readCosts[k] != nil {
+			if form, _ := s.cheapestRead(chosen, k, arg.Value); form >= 0 {
+				s.addForm(arg.Value, form)
+			}
+		}
+	}
+	for k, v := range n.Out {
+		s.setForms(s.model.variables.At(v), 1<<chosen.resultForms[k], nil)
+	}
+}
+
+// addForm records that a copy of a value makes a form.
+func (s *forwardState) addForm(v *graph.Value, form int) {
+	s.existingForms.Set(v, s.existingForms.At(v)|1<<form)
 }
 
 // setForms records the existing forms of a value. For the result of a view, operandCopies has the costs of making forms
@@ -199,20 +270,27 @@ func (s *forwardState) recordView(view *viewNode) {
 	for k, out := range view.node.Out {
 		forms, operandCopies := view.viewForms(k, existing), s.model.operandCopies(view, k, existing)
 		if forms == 0 && operandCopies == nil {
-			best, source := int64(wcsp.Forbidden), -1
-			for form := range operand.forms {
-				if cost := s.makeCost(operand, form); view.allowed>>form&1 != 0 && view.viewForms(k, 1<<form) != 0 && cost < best {
-					best, source = cost, form
-				}
-			}
-			if source >= 0 {
+			if source := s.cheapestViewable(view, k, operand); source >= 0 {
 				existing |= 1 << source
-				s.existingForms.Set(operandValue, s.existingForms.At(operandValue)|1<<source)
+				s.addForm(operandValue, source)
 				forms = view.viewForms(k, existing)
 			}
 		}
 		s.setForms(s.model.variables.At(out), forms, operandCopies)
 	}
+}
+
+// cheapestViewable returns the form of a view's operand that is the cheapest to make among the forms that result k can
+// view. It returns -1 if there is none.
+func (s *forwardState) cheapestViewable(view *viewNode, k int, operand *variable) int {
+	best, source := int64(wcsp.Forbidden), -1
+	for form := range operand.forms {
+		isViewable := view.allowed>>form&1 != 0 && view.viewForms(k, 1<<form) != 0
+		if cost := s.makeCost(operand, form); isViewable && cost < best {
+			best, source = cost, form
+		}
+	}
+	return source
 }
 
 // makeCost returns the cost of making a form of a value from its existing forms. It is 0 if the form exists.
@@ -245,62 +323,4 @@ func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (in
 		}
 	}
 	return cheapest, best
-}
-
-// greedyLabels returns the labels of strategy Greedy.
-func greedyLabels(model *Model) ([]int, error) {
-	return labelsInOrder(model, func(state *forwardState, computed *computedNode, candidate *label) int64 {
-		sum := candidate.cost
-		for k, arg := range computed.node.In {
-			if candidate.readCosts[k] != nil {
-				_, readCost := state.cheapestRead(candidate, k, arg.Value)
-				sum = min(sum+readCost, wcsp.Forbidden)
-			}
-		}
-		return sum
-	})
-}
-
-// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive follows the order of most of its
-// operands. It gets the label for which the copied operands have the fewest dimensions in total. Dimensions of size 1
-// do not count.
-func pushLabels(model *Model) ([]int, error) {
-	return labelsInOrder(model, func(state *forwardState, computed *computedNode, candidate *label) int64 {
-		if isLayoutSensitive(computed.node) {
-			return candidate.costAtPreferred()
-		}
-		copiedRank := int64(0)
-		for k, arg := range computed.node.In {
-			if candidate.readCosts[k] != nil && !state.inPreferredForm(candidate, k, arg.Value) {
-				for _, size := range arg.Value.Meta.Shape {
-					if size > 1 {
-						copiedRank++
-					}
-				}
-			}
-			if form, _ := state.cheapestRead(candidate, k, arg.Value); candidate.readCosts[k] != nil && form < 0 {
-				return wcsp.Forbidden
-			}
-		}
-		return copiedRank
-	})
-}
-
-// isLayoutSensitive reports whether implementations of the node prefer certain layouts.
-func isLayoutSensitive(n *graph.Node) bool {
-	// Several implementations usually prefer different layouts.
-	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].MayRejectLayouts()
-}
-
-// inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
-func (s *forwardState) inPreferredForm(candidate *label, k int, v *graph.Value) bool {
-	existing, best := s.existingForms.At(v), candidate.leastReadCost(k)
-	for existing != 0 {
-		form := bits.TrailingZeros(existing)
-		if form < len(candidate.readCosts[k]) && candidate.readCosts[k][form] == best {
-			return true
-		}
-		existing &^= 1 << form
-	}
-	return false
 }

@@ -28,6 +28,12 @@ func Given(s *wcsp.Solution) Strategy {
 // ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required: a
 // list of label numbers or names in the order of the variables, or an object that maps variable names to label names.
 // It also reads the files that toulbar2 writes with -w: a line of label numbers for each solution, the best one last.
+// With two variables, for example, all of these are solutions:
+//
+//	{"labels": [0, 2]}
+//	{"labels": ["row-major", "channels-last"]}
+//	{"labels": {"conv": "row-major", "relu": "channels-last"}}
+//	0 2
 func ReadGiven(r io.Reader) (Strategy, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")

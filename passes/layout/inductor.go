@@ -19,12 +19,15 @@ import (
 //     convolution is the time with channels-last images divided by the time with row-major images, as measured for its
 //     class: see [convClass].
 //
-// Deviations: Inductor also prefers channels-last for all ancestors and descendants of convolutions; here such nodes
-// follow their operands, and only the operand of the first convolution is converted. Nodes are counted after fusion, so
-// there are fewer. A convolution counts only if it has implementations for both layouts; Inductor also counts
-// convolutions of one and three dimensions and transposed ones. For symbolic sizes, Inductor keeps eager layouts, while
-// this strategy chooses layouts for numeric sizes. On CPUs with oneDNN, Inductor always takes channels-last; this
-// strategy applies the general rule.
+// Deviations:
+//
+//   - Inductor also prefers channels-last for all ancestors and descendants of convolutions. Here such nodes follow
+//     their operands, and only the operand of the first convolution is converted.
+//   - Nodes are counted after fusion, so there are fewer.
+//   - A convolution counts only if it has implementations for both layouts. Inductor also counts convolutions of one
+//     and three dimensions and transposed ones.
+//   - For symbolic sizes, Inductor keeps eager layouts, while this strategy chooses layouts for numeric sizes.
+//   - On CPUs with oneDNN, Inductor always takes channels-last. This strategy applies the general rule.
 var Inductor Strategy = inductor{}
 
 // inductor is the type of [Inductor].
@@ -56,9 +59,9 @@ func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
 			convs = append(convs, n)
 		}
 	}
+	const outputNodes = 1 // Inductor counts all outputs together as one node
 	g := p.Graph
-	// Inductor counts all outputs together as one node.
-	if !channelsLastIsFaster(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+1) {
+	if !channelsLastIsFaster(convs, len(g.Nodes)+len(g.Inputs)+len(g.Constants)+outputNodes) {
 		return nil
 	}
 	wishes := map[*graph.Value]tensor.Order{}
@@ -86,6 +89,29 @@ const (
 	smallChannels = 64  // maximum number of channels of a small convolution
 )
 
+// channelsLastIsFaster applies the rule of [Inductor] to the convolutions of a graph with the given number of nodes.
+func channelsLastIsFaster(convs []*graph.Node, nodes int) bool {
+	if len(convs) == 0 || nodes >= nodesPerConv*len(convs) {
+		return false
+	}
+	var flops, weightedFlops float64
+	for _, n := range convs {
+		operations := n.Op.Flops(n.Call())
+		flops, weightedFlops = flops+operations, weightedFlops+float64(operations*classOf(n).ratio)
+	}
+	return weightedFlops <= flops
+}
+
+// classOf returns the class of a convolution.
+func classOf(n *graph.Node) *convClass {
+	weight := n.In[1].Meta().Shape
+	groups := n.In[0].Meta().Shape[1] / max(weight[1], 1)
+	i := slices.IndexFunc(convClasses, func(c convClass) bool {
+		return c.contains(groups, weight[0], weight[1], weight[2])
+	})
+	return &convClasses[i]
+}
+
 // convClass is a class of convolutions by their weights [out, in/groups, height, width].
 type convClass struct {
 	name     string
@@ -101,27 +127,4 @@ var convClasses = []convClass{
 	{"small", func(_, out, in, _ int) bool { return out <= smallChannels && in <= smallChannels }, 0.783},
 	{"fewer results", func(_, out, in, height int) bool { return out*2 <= in && height > 1 }, 0.725},
 	{"default", func(_, _, _, _ int) bool { return true }, 0.823},
-}
-
-// classOf returns the class of a convolution.
-func classOf(n *graph.Node) *convClass {
-	weight := n.In[1].Meta().Shape
-	groups := n.In[0].Meta().Shape[1] / max(weight[1], 1)
-	i := slices.IndexFunc(convClasses, func(c convClass) bool {
-		return c.contains(groups, weight[0], weight[1], weight[2])
-	})
-	return &convClasses[i]
-}
-
-// channelsLastIsFaster applies the rule of [Inductor] to the convolutions of a graph with the given number of nodes.
-func channelsLastIsFaster(convs []*graph.Node, nodes int) bool {
-	if len(convs) == 0 || nodes >= nodesPerConv*len(convs) {
-		return false
-	}
-	var flops, weighted float64
-	for _, n := range convs {
-		operations := n.Op.Flops(n.Call())
-		flops, weighted = flops+operations, weighted+float64(operations*classOf(n).ratio)
-	}
-	return weighted <= flops
 }

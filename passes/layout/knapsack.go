@@ -10,8 +10,15 @@ import (
 const maxUnits = 1 << 14
 
 // bestCombination chooses one variant for each node of the list. The combination has the least total cost among those
-// that need at most the available bytes more than limits. bestCombination returns nil if no combination fits. It solves
-// a multiple-choice knapsack problem by dynamic programming over units of memory. Bytes are rounded up to units.
+// that need at most the available bytes more than limits. bestCombination returns nil if no combination fits. The
+// variants of a node are adjacent in the list, in any order.
+//
+// For example, let node 0 have the variants (8 bytes, cost 5) and (4 bytes, cost 9), node 1 the same, limits be [4, 4]
+// and available be 4. One of the nodes can have 8 bytes, so that the cost is 5+9.
+//
+// It is a multiple-choice knapsack problem. bestCombination solves it by dynamic programming over units of memory: the
+// greatest common divisor of all differences of bytes (here 4), or more if there would be more than maxUnits units.
+// Bytes are rounded up to units. A node's smallest variant takes 0 units.
 func bestCombination(variants []nodeLimit, limits []int64, available int64) (best []nodeLimit) {
 	unit := int64(0)                   // bytes of a unit
 	leastBytes := slices.Clone(limits) // by node: the fewest bytes of its variants, which take 0 units
@@ -30,10 +37,9 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 		return nil
 	}
 	unitsOf := func(variant nodeLimit) int { return int((variant.bytes - leastBytes[variant.node] + unit - 1) / unit) }
-	costs := make([]int64, units+1) // by units used: the least cost of the nodes so far
-	var chosen [][]int32            // by node and units used: the index in variants
-	// The variants of a node are adjacent, from first to next-1.
-	for first, next := 0, 0; first < len(variants); first = next {
+	costs := make([]int64, units+1)                                // by units used: the least cost of the nodes so far
+	var chosen [][]int32                                           // by node and units used: the index in variants
+	for first, next := 0, 0; first < len(variants); first = next { // first to next-1 are the variants of one node
 		sums, choice := make([]int64, units+1), make([]int32, units+1) // costs and chosen with this node
 		for used := range sums {
 			sums[used] = wcsp.Forbidden
@@ -53,7 +59,7 @@ func bestCombination(variants []nodeLimit, limits []int64, available int64) (bes
 	if costs[units] >= wcsp.Forbidden {
 		return nil
 	}
-	for used, node := units, len(chosen)-1; node >= 0; node-- {
+	for used, node := units, len(chosen)-1; node >= 0; node-- { // follow the choices back from the last node
 		variant := variants[chosen[node][used]]
 		best = append(best, variant)
 		used -= unitsOf(variant)

@@ -13,6 +13,14 @@ import (
 // This file finds the labels of nodes. A label is one way to compute a node: an implementation, a walk (the order of
 // the loops) and the forms of the results. A form is a layout in which a value may exist; form 0 is the layout of the
 // graph as written. See [Model].
+//
+// For example, the addition of two values that may be stored in the orders (N,C,H,W) and (N,H,W,C) has a label for each
+// order of the result. Each label has the cost of its work and, for each operand and form, the cost of reading:
+//
+//	result (N,C,H,W): work 10, reading an operand as (N,C,H,W) 5, as (N,H,W,C) 20
+//	result (N,H,W,C): work 10, reading an operand as (N,C,H,W) 20, as (N,H,W,C) 5
+//
+// The last part of the file prices views: their forms cost nothing, or one copy.
 
 // findLabels finds the labels of node n, which has index i and computes its results.
 func (m *Model) findLabels(i int, n *graph.Node) error {
@@ -53,13 +61,6 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 		return m.Problem.pinnedImplError(n, call)
 	}
 	return errors.New("no kernel supports these operands")
-}
-
-// isEquivalent reports whether two labels have the same implementation, forms and costs.
-func (l label) isEquivalent(other label) bool {
-	return l.impl == other.impl && l.cost == other.cost && slices.Equal(l.resultForms, other.resultForms) &&
-		slices.Equal(l.constantForms, other.constantForms) &&
-		slices.EqualFunc(l.readCosts, other.readCosts, slices.Equal[[]int64])
 }
 
 // distinctWalks removes duplicate walks. If the node has a single dense result, it also removes the walk whose result
@@ -103,9 +104,10 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 			walk.ResultOrders[k] == "" && impl.ResultPlace == tensor.Host { // on a device, it is the order of 0 dimensions
 			return m.inferredLabels(n, call, impl, walk)
 		}
-		if resultForms[k] = m.variables.At(v).addOrder(walk.ResultOrders[k]); resultForms[k] >= 0 &&
-			impl.ResultPlace != tensor.Host {
-			resultForms[k] = m.variables.At(v).formInPlace(resultForms[k], impl.ResultPlace)
+		result := m.variables.At(v)
+		resultForms[k] = result.addOrder(walk.ResultOrders[k])
+		if resultForms[k] >= 0 && impl.ResultPlace != tensor.Host {
+			resultForms[k] = result.formInPlace(resultForms[k], impl.ResultPlace)
 		}
 		if resultForms[k] < 0 {
 			return nil
@@ -122,36 +124,11 @@ func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, wa
 	return nil
 }
 
-// pricedLabel returns the label that writes the given forms of the results, with its costs. It returns false if an
-// operand cannot be read. requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list
-// permits any forms.
-func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
-	resultForms, requiredForms []int) (label, bool) {
-	priced := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
-		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
-	var readWork readWorkFunc
-	if impl != nil { // a node without implementations costs nothing
-		priced.cost, readWork = m.Problem.pricePS(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
-	}
-	for k, arg := range n.In {
-		if arg.Kind != graph.TensorArg {
-			continue
-		}
-		required := -1
-		if requiredForms != nil {
-			required = requiredForms[k]
-		}
-		costs, best := m.permittedReads(n, &priced, readWork, k, required)
-		switch {
-		case best < 0:
-			return priced, false
-		case readsConstant(n, k):
-			priced.cost, priced.constantForms[k] = priced.cost+costs[best], best
-		default:
-			priced.readCosts[k] = costs
-		}
-	}
-	return priced, true
+// isEquivalent reports whether two labels have the same implementation, forms and costs.
+func (l label) isEquivalent(other label) bool {
+	return l.impl == other.impl && l.cost == other.cost && slices.Equal(l.resultForms, other.resultForms) &&
+		slices.Equal(l.constantForms, other.constantForms) &&
+		slices.EqualFunc(l.readCosts, other.readCosts, slices.Equal[[]int64])
 }
 
 // inferredLabels returns the labels of a walk whose result layouts are inferred. These layouts may depend on the
@@ -197,6 +174,40 @@ func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl
 		}
 	}
 	return list
+}
+
+// layoutDependent marks the operands whose layouts affect the inferred results, and the operands with a form that
+// inference rejects. It marks all operands of an op whose result shapes depend on data.
+func (m *Model) layoutDependent(n *graph.Node) []bool {
+	dependent := make([]bool, len(n.In))
+	for k, arg := range n.In {
+		if arg.Kind != graph.TensorArg {
+			continue
+		}
+		if n.Op.RunDynamic != nil {
+			dependent[k] = true
+			continue
+		}
+		variable := m.variables.At(arg.Value)
+		for i := 1; i < len(variable.forms) && !dependent[k]; i++ {
+			// The corresponding form with its own buffer on the host is tried instead.
+			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
+				continue
+			}
+			results, err := n.Op.Infer(callWith(n, k, variable.forms[i].meta))
+			if err != nil || len(results) != len(n.Out) {
+				dependent[k] = true
+				break
+			}
+			for j, result := range results {
+				if n.Pin.SetsLayout() {
+					continue
+				}
+				dependent[k] = dependent[k] || result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta)
+			}
+		}
+	}
+	return dependent
 }
 
 // callInOrder returns a node's call with an order for all layout-dependent operands, and the form of each operand.
@@ -248,49 +259,48 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 		if result.Alias != graph.NoAlias {
 			return label{}, false
 		}
-		resultCall.Out[k] = result.Meta()
+		meta := result.Meta()
 		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
-			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
+			meta = n.Out[k].Meta.WithStrides(meta.Strides)
 		}
-		if resultForms[k] = m.variables.At(n.Out[k]).addForm(walk.ResultLayout(k, resultCall.Out[k])); resultForms[k] < 0 {
+		resultCall.Out[k] = meta
+		if resultForms[k] = m.variables.At(n.Out[k]).addForm(walk.ResultLayout(k, meta)); resultForms[k] < 0 {
 			return label{}, false
 		}
 	}
 	return m.pricedLabel(n, &resultCall, impl, walk, resultForms, requiredForms)
 }
 
-// layoutDependent marks the operands whose layouts affect the inferred results, and the operands with a form that
-// inference rejects. It marks all operands of an op whose result shapes depend on data.
-func (m *Model) layoutDependent(n *graph.Node) []bool {
-	dependent := make([]bool, len(n.In))
+// pricedLabel returns the label that writes the given forms of the results, with its costs. It returns false if an
+// operand cannot be read. requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list
+// permits any forms.
+func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, walk graph.Walk,
+	resultForms, requiredForms []int) (label, bool) {
+	priced := label{impl: impl, walk: walk, resultForms: resultForms, requiredForms: requiredForms,
+		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
+	var readWork readWorkFunc
+	if impl != nil { // a node without implementations costs nothing
+		priced.cost, readWork = m.Problem.pricePS(impl, impl.Work(call, walk)), impl.OperandWorkFunc(call, walk)
+	}
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {
 			continue
 		}
-		if n.Op.RunDynamic != nil {
-			dependent[k] = true
-			continue
+		required := -1
+		if requiredForms != nil {
+			required = requiredForms[k]
 		}
-		variable := m.variables.At(arg.Value)
-		for i := 1; i < len(variable.forms) && !dependent[k]; i++ {
-			// The corresponding form with its own buffer on the host is tried instead.
-			if variable.forms[i].ownBufferForm >= 0 || variable.forms[i].place != tensor.Host {
-				continue
-			}
-			results, err := n.Op.Infer(callWith(n, k, variable.forms[i].meta))
-			if err != nil || len(results) != len(n.Out) {
-				dependent[k] = true
-				break
-			}
-			for j, result := range results {
-				if n.Pin.SetsLayout() {
-					continue
-				}
-				dependent[k] = dependent[k] || result.Alias != graph.NoAlias || !result.Meta().SameAddresses(n.Out[j].Meta)
-			}
+		costs, best := m.permittedReads(n, &priced, readWork, k, required)
+		switch {
+		case best < 0:
+			return priced, false
+		case readsConstant(n, k):
+			priced.cost, priced.constantForms[k] = priced.cost+costs[best], best
+		default:
+			priced.readCosts[k] = costs
 		}
 	}
-	return dependent
+	return priced, true
 }
 
 // priceViewCopies computes the costs of copies to forms of a view's results that cannot be views of the operand.
@@ -300,14 +310,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 	for operandForm := len(view.resultForm[0]); operandForm < len(operand.forms); operandForm++ { // forms added by labels
 		(&formFinder{model: m}).addViewForms(view, operand, operandForm) // sets view.resultForm
 	}
-	if view.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
-		for operandForm := range operand.forms {
-			results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[operandForm].meta))
-			if err != nil || results[0].Alias == graph.NoAlias {
-				view.outputCopies |= 1 << operandForm
-			}
-		}
-	}
+	m.findOutputCopies(view, operand)
 	m.markInside(view, operand)
 	m.setAllowed(view)
 	if n.Op.ReadsStorage {
@@ -324,7 +327,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 		view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
 		for k, result := range inferred {
 			if view.viewedForm(k, operandForm) >= 0 && view.outputCopies>>operandForm&1 == 0 {
-				continue
+				continue // the form is free
 			}
 			if view.copyCosts[k] == nil {
 				view.copyCosts[k] = make([][]int64, len(operand.forms))
@@ -339,6 +342,40 @@ func (m *Model) priceViewCopies(view *viewNode) {
 				}
 			}
 		}
+	}
+}
+
+// findOutputCopies sets view.outputCopies of a copy node whose result is an output or is pinned, and has its own memory
+// in the graph as written: the forms of the operand of which the node makes a copy, not a view.
+func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
+	n := view.node
+	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil
+	if !view.identity || !needsBuffer {
+		return
+	}
+	for operandForm := range operand.forms {
+		results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[operandForm].meta))
+		if err != nil || results[0].Alias == graph.NoAlias {
+			view.outputCopies |= 1 << operandForm
+		}
+	}
+}
+
+// setAllowed sets view.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts
+// the pinned form, this form is allowed. The first form is then also allowed if a result needs the layout of the
+// graph as written. For other operands, all forms are allowed.
+func (m *Model) setAllowed(view *viewNode) {
+	operand := m.variables.At(view.node.In[view.operand].Value)
+	view.allowed = ^uint(0)
+	if operand.pin < 0 {
+		return
+	}
+	results, err := view.node.Op.Infer(callWith(view.node, view.operand, operand.forms[operand.pin].meta))
+	if err == nil && len(results) == len(view.node.Out) || view.identity {
+		view.allowed = 1 << operand.pin
+	}
+	if m.Problem.needsLayoutAsWritten(view.node) {
+		view.allowed |= 1
 	}
 }
 
@@ -366,24 +403,6 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 	return calls, results
 }
 
-// setAllowed sets view.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts
-// the pinned form, this form is allowed. The first form is then also allowed if a result needs the layout of the
-// graph as written. For other operands, all forms are allowed.
-func (m *Model) setAllowed(view *viewNode) {
-	operand := m.variables.At(view.node.In[view.operand].Value)
-	view.allowed = ^uint(0)
-	if operand.pin < 0 {
-		return
-	}
-	results, err := view.node.Op.Infer(callWith(view.node, view.operand, operand.forms[operand.pin].meta))
-	if err == nil && len(results) == len(view.node.Out) || view.identity {
-		view.allowed = 1 << operand.pin
-	}
-	if m.Problem.needsLayoutAsWritten(view.node) {
-		view.allowed |= 1
-	}
-}
-
 // copyCosts returns, by form of a result, the cost of a copy from layout `from` within a place, in picoseconds.
 func (m *Model) copyCosts(result *variable, from tensor.Meta, place tensor.Place) []int64 {
 	costs := make([]int64, len(result.forms))
@@ -405,13 +424,13 @@ func (m *Model) reshapeCosts(view *viewNode, call *graph.Call, result *variable,
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
 	for j, f := range result.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || result.firstFormMustBeView && j == 0 || !f.meta.SameAddresses(inferred) &&
-			!view.node.Op.WritesAnyDenseLayout ||
-			f.place != tensor.Host || from.place != tensor.Host {
+		isDefault, isOnHost := f.meta.SameAddresses(inferred), f.place == tensor.Host && from.place == tensor.Host
+		canWrite := f.dense && (isDefault || view.node.Op.WritesAnyDenseLayout)
+		if !canWrite || !isOnHost || result.firstFormMustBeView && j == 0 {
 			continue
 		}
 		walk := graph.Walk{}
-		if !f.meta.SameAddresses(inferred) {
+		if !isDefault {
 			walk = call.WalkInOrder(f.order)
 		}
 		work := impl.Work(call, walk)

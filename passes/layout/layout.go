@@ -5,6 +5,10 @@
 // loops) for each node, and the copies that nodes and outputs read. The layout pass of package passes applies the
 // assignment and makes no decisions.
 //
+// For example, a convolution of (N,C,H,W) images is fastest if it reads and writes channels last, (N,H,W,C). A strategy
+// can choose a slower implementation without copies. It can copy the input before the convolution and the result after
+// it. Or the nodes after the convolution work channels last, too, and only the last result is copied back.
+//
 // There are three ways to write a strategy:
 //
 //   - [Solve] makes an assignment from a preferred order for each value, forward and node by node. It uses a [Draft],
@@ -120,37 +124,47 @@ func NewProblem(g *graph.Graph, profile *Profile) *Problem {
 		readAsStorage: map[*graph.Value]bool{},
 		outputs:       map[*graph.Value]bool{},
 		readers:       map[*graph.Value]int{}}
-	fix := func(v *graph.Value) {
-		for ; v != nil; v = v.Alias {
-			problem.fixed[v] = true
-		}
-	}
-	for _, output := range g.Outputs {
+	problem.findOutputs()
+	problem.findReads()
+	return problem
+}
+
+// findOutputs sets outputs, and fixes the outputs that are views.
+func (p *Problem) findOutputs() {
+	for _, output := range p.Graph.Outputs {
 		if output.EffectivePin().SetsLayout() { // the pin determines the layout
 			continue
 		}
-		problem.outputs[output.Value] = true
+		p.outputs[output.Value] = true
 		if output.Value.Alias != nil { // a view has the layout of its root
-			fix(output.Value)
+			markWithRoots(p.fixed, output.Value)
 		}
 	}
-	for _, n := range g.Nodes {
+}
+
+// findReads counts the readers of outputs, and fixes the values whose storage an op reads.
+func (p *Problem) findReads() {
+	for _, n := range p.Graph.Nodes {
 		for _, arg := range n.In {
 			if arg.Kind != graph.TensorArg {
 				continue
 			}
 			if n.Op.ReadsStorage {
-				fix(arg.Value)
-				for v := arg.Value; v != nil; v = v.Alias {
-					problem.readAsStorage[v] = true
-				}
+				markWithRoots(p.fixed, arg.Value)
+				markWithRoots(p.readAsStorage, arg.Value)
 			}
-			if problem.outputs[arg.Value] {
-				problem.readers[arg.Value]++
+			if p.outputs[arg.Value] {
+				p.readers[arg.Value]++
 			}
 		}
 	}
-	return problem
+}
+
+// markWithRoots marks a value and all values that it is a view of, directly or through other views.
+func markWithRoots(marked map[*graph.Value]bool, v *graph.Value) {
+	for ; v != nil; v = v.Alias {
+		marked[v] = true
+	}
 }
 
 // Context returns the context of the graph ([graph.Graph.SetContext]). Slow strategies and solvers should check it.
@@ -192,14 +206,14 @@ func (p *Problem) Output(v *graph.Value) bool { return p.outputs[v] }
 // Orders returns the dimension orders that a value may have. A pinned value has only the order of its pin. Any other
 // value may have its inferred order, row-major order and, if the value is an image, channels-last order.
 func (p *Problem) Orders(v *graph.Value) []tensor.Order {
+	if v == nil {
+		return nil
+	}
 	var list []tensor.Order
 	add := func(order tensor.Order) {
 		if order != "" && !slices.Contains(list, order) {
 			list = append(list, order)
 		}
-	}
-	if v == nil {
-		return nil
 	}
 	if pin := v.EffectivePin(); pin.SetsLayout() {
 		order, err := pin.OrderFor(v.Meta.Rank())
@@ -250,16 +264,7 @@ func (p *Problem) findImages() {
 		}
 	}
 	for _, n := range p.Graph.Nodes { // in topological order, so that operands are marked before their readers
-		if len(n.Out) == 0 || len(n.In) == 0 {
-			continue
-		}
-		isImage := n.Op.ImageRole == graph.ImageOp
-		if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.FollowsOperands {
-			isImage = slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
-				return arg.Kind == graph.TensorArg && p.images[arg.Value] && arg.Value.Meta.Rank() == n.Out[0].Meta.Rank()
-			})
-		}
-		if !isImage {
+		if len(n.Out) == 0 || len(n.In) == 0 || !p.computesImage(n) {
 			continue
 		}
 		if arg := n.In[0]; n.Op.ImageRole == graph.ImageOp && arg.Kind == graph.TensorArg {
@@ -271,6 +276,17 @@ func (p *Problem) findImages() {
 			}
 		}
 	}
+}
+
+// computesImage reports whether the first result of a node is an image, if it has rank 4 or 5. The images among the
+// operands are known.
+func (p *Problem) computesImage(n *graph.Node) bool {
+	if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.FollowsOperands {
+		return slices.ContainsFunc(n.In, func(arg graph.Arg) bool {
+			return arg.Kind == graph.TensorArg && p.images[arg.Value] && arg.Value.Meta.Rank() == n.Out[0].Meta.Rank()
+		})
+	}
+	return n.Op.ImageRole == graph.ImageOp
 }
 
 // ReaderNeeds is the reason shown for a copy whose reader does not accept the original layout.

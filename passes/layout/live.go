@@ -11,7 +11,16 @@ import (
 // copy in another form does not count. With a device, LiveBytes returns 0.
 //
 // Values that may share the memory of another value do not count: operands and results of concatenations, and results
-// of copies. A value is live from its node to the last node that reads the value itself, not a view of it.
+// of copies. A value is live from its node to the last node that reads the value itself, not a view of it. For example:
+//
+//	node            live before the node
+//	a = conv(x)
+//	b = conv(a)     a
+//	c = add(a, b)   a and b
+//	d = relu(c)     c
+//
+// A result that is larger than every operand of its node, so that it cannot reuse their memory, counts at the node,
+// too.
 func (m *Model) LiveBytes() int64 {
 	if m == nil || m.Problem == nil || m.Problem.Device != nil {
 		return 0
@@ -67,8 +76,9 @@ func (live *liveValues) findOwnBytes() {
 		}
 		for _, v := range n.Out {
 			live.variesWithInputs.Set(v, varies)
+			isComputed := m.computedNodes[i] != nil && !n.Op.Identity && v.Alias == nil
 			// The result of a concatenation may be a slice of a concatenation of more values.
-			if varies && m.computedNodes[i] != nil && !concatenates && !n.Op.Identity && v.Alias == nil {
+			if varies && isComputed && !concatenates {
 				live.ownBytes.Set(v, live.smallestBytes(v))
 			}
 		}

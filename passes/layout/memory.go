@@ -39,6 +39,13 @@ const (
 // moves along the hull to the edge between a plan that fits and a plan that does not. The least cost at a price,
 // minus the price of limit bytes, is a lower bound for all plans within the limit.
 //
+//	cost
+//	 |  a           a: fits, and costs most        limit: 60 bytes
+//	 |    x         x: fits, above the hull        price at the edge from a to b: (90-50)/(100-40), 2/3 a byte
+//	 |              b: does not fit                bound at this price: 50 + 100*2/3 - 60*2/3, about 77
+//	 |        b                                    (not to scale)
+//	 +----------- bytes
+//
 // A cheaper plan that fits may be above the hull. For example, nodes with equal constants save the same time per byte,
 // so that the two plans at the ends of the edge differ in all these nodes. Therefore the plans nearest to the edge are
 // examined, too, and then the bytes of single nodes are changed: see [memorySearch.improvePlan]. The scratch memory of
@@ -61,18 +68,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 		result: &Within{}, options: m.Problem.options()}
 	search.options.Context = ctx
 	search.options.TimeLimit /= maxPrices
-	fixedBytes := m.LiveBytes() // bytes that every plan needs
-	for _, v := range m.Problem.Graph.Inputs {
-		if len(m.readers.At(v)) > 0 {
-			fixedBytes += int64(storageBytes(v))
-		}
-	}
-	for i, computed := range m.computedNodes {
-		if search.bytesByLabel[i] != nil && computed.id < 0 { // a node with a single label
-			fixedBytes += search.bytesByLabel[i][0]
-			search.bytesByLabel[i] = nil
-		}
-	}
+	fixedBytes := search.removeFixedBytes()
 	search.availableBytes = float64(limit - fixedBytes)
 	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
 	search.findClasses()
@@ -106,6 +102,31 @@ type memorySearch struct {
 	result           *Within
 }
 
+// pricedPlan is a plan with its bytes of constants.
+type pricedPlan struct {
+	*Outcome
+	constantBytes int64
+	pricedCost    int64 // the cost of the plan plus the price of its bytes
+	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
+}
+
+// removeFixedBytes returns the bytes that every plan needs. It removes the nodes with a single label from bytesByLabel.
+func (s *memorySearch) removeFixedBytes() int64 {
+	fixedBytes := s.model.LiveBytes()
+	for _, v := range s.model.Problem.Graph.Inputs {
+		if len(s.model.readers.At(v)) > 0 {
+			fixedBytes += int64(storageBytes(v))
+		}
+	}
+	for i, computed := range s.model.computedNodes {
+		if s.bytesByLabel[i] != nil && computed.id < 0 { // a node with a single label
+			fixedBytes += s.bytesByLabel[i][0]
+			s.bytesByLabel[i] = nil
+		}
+	}
+	return fixedBytes
+}
+
 // leastConstantBytes returns a lower bound on the bytes of the constants that depend on labels: each node reads the
 // smallest constants of its labels.
 func (s *memorySearch) leastConstantBytes() (sum int64) {
@@ -115,14 +136,6 @@ func (s *memorySearch) leastConstantBytes() (sum int64) {
 		}
 	}
 	return sum
-}
-
-// pricedPlan is a plan with its bytes of constants.
-type pricedPlan struct {
-	*Outcome
-	constantBytes int64
-	pricedCost    int64 // the cost of the plan plus the price of its bytes
-	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
 }
 
 // findBytePrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per
@@ -192,26 +205,6 @@ func (s *memorySearch) solve(psPerByte float64) (*pricedPlan, error) {
 	return list[0], nil
 }
 
-// examineNearEdge examines the plans nearest to the edge of the hull at the price psPerByte.
-func (s *memorySearch) examineNearEdge(psPerByte float64) error {
-	list, err := s.cheapest(maxListed, psPerByte)
-	if err != nil {
-		return err
-	}
-	for _, p := range list {
-		if p.CostPS >= s.leastPS || float64(p.constantBytes) > s.availableBytes {
-			continue
-		}
-		if _, err := s.checkFit(p); err != nil {
-			return err
-		}
-	}
-	if len(list) > 1 { // the first plan is optimal for the price, and the others follow in order
-		s.raiseBound(list[len(list)-1].pricedCost, psPerByte)
-	}
-	return nil
-}
-
 // checkFit reports whether a plan is within the limit, and updates the result.
 func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 	interrupt.Check(s.options.Context)
@@ -232,6 +225,26 @@ func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
 	}
 	plan.unusedBytes = s.limit - need
 	return plan.unusedBytes >= 0, nil
+}
+
+// examineNearEdge examines the plans nearest to the edge of the hull at the price psPerByte.
+func (s *memorySearch) examineNearEdge(psPerByte float64) error {
+	list, err := s.cheapest(maxListed, psPerByte)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.CostPS >= s.leastPS || float64(p.constantBytes) > s.availableBytes {
+			continue
+		}
+		if _, err := s.checkFit(p); err != nil {
+			return err
+		}
+	}
+	if len(list) > 1 { // the first plan is optimal for the price, and the others follow in order
+		s.raiseBound(list[len(list)-1].pricedCost, psPerByte)
+	}
+	return nil
 }
 
 // cheapest returns up to k plans in the order of their priced costs: the cost plus psPerByte picoseconds for each byte

@@ -42,6 +42,10 @@ import (
 //     form if any label of the node can read it.
 //   - The set of forms of an output contains the returned form: the layout of the graph as written, or the pinned form.
 //
+// For example, let a relu be the only reader of the input x, an image in the order (N,C,H,W). The variable of x has two
+// labels, the sets {(N,C,H,W)}, which costs nothing, and {(N,H,W,C)}, which costs one copy. The variable of the relu
+// has two labels, too: it writes (N,C,H,W) or (N,H,W,C). A cost table of both variables has the four costs of reading.
+//
 // The model does not consider peak memory or concurrency of steps. For some nodes, inference derives the layouts of
 // results from the layouts of operands. In each label of such a node, these operands either all have the form as
 // written, or all have the same order.

@@ -156,24 +156,8 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 // descriptions.
 func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 	for {
-		view := decoder.viewNodes.At(variable.value)
-		if view == nil {
-			break
-		}
-		k := variable.value.Index // the value is result k of the view
-		operand := decoder.model.variables.At(view.node.In[view.operand].Value)
-		isResized := operand.value.Meta.Bytes() != variable.value.Meta.Bytes() // a slice or an expansion
-		if isFreeConstant(operand.value) || isResized {
-			break
-		}
-		available := decoder.existingForms(operand) & view.allowed // the operand forms that the view may use
-		source, target := -1, view.source(k, to, view.allowed, 0)
-		if from < 0 {
-			source = decoder.model.copySource(view, k, to, available)
-		} else {
-			source = view.source(k, from, view.allowed, decoder.needed.At(operand.value))
-		}
-		if source < 0 || target < 0 || source == target {
+		operand, source, target := decoder.copyOfOperand(variable, from, to)
+		if operand == nil {
 			break
 		}
 		variable, from, to = operand, source, target
@@ -184,6 +168,32 @@ func (decoder *decoder) describeCopy(variable *variable, from, to int) Copied {
 		c.From = variable.forms[from].text()
 	}
 	return c
+}
+
+// copyOfOperand returns the equivalent copy of the operand if a value is the result of a view, and the operand's forms
+// that are copied from and to. It returns nil if there is no equivalent copy. Its parameters are as in describeCopy.
+func (decoder *decoder) copyOfOperand(variable *variable, from, to int) (operand *variable, source, target int) {
+	view := decoder.viewNodes.At(variable.value)
+	if view == nil {
+		return nil, 0, 0
+	}
+	operand = decoder.model.variables.At(view.node.In[view.operand].Value)
+	isResized := operand.value.Meta.Bytes() != variable.value.Meta.Bytes() // a slice or an expansion
+	if isFreeConstant(operand.value) || isResized {
+		return nil, 0, 0
+	}
+	k := variable.value.Index // the value is result k of the view
+	target = view.source(k, to, view.allowed, 0)
+	if from < 0 {
+		available := decoder.existingForms(operand) & view.allowed // the operand forms that the view may use
+		source = decoder.model.copySource(view, k, to, available)
+	} else {
+		source = view.source(k, from, view.allowed, decoder.needed.At(operand.value))
+	}
+	if source < 0 || target < 0 || source == target {
+		return nil, 0, 0
+	}
+	return operand, source, target
 }
 
 // samePlan reports whether two outcomes of one model have the same implementations, layouts of results and copies.
@@ -228,7 +238,8 @@ func missing(list, other []Copied) []Copied {
 	})
 }
 
-// String describes the change in one line; it is empty for no change.
+// String describes the change in one line; it is empty for no change. For example: "conv writes channels_last by
+// direct, not contiguous by gemm; the copy of x to channels_last is added".
 func (c Change) String() string {
 	var parts []string
 	for _, n := range c.Nodes {

@@ -35,7 +35,8 @@ const maxFactor = 1024
 // The cost of an assignment of labels is a linear function of the factor: a line. Sensitive first solves the problem
 // at the extreme factor. It then repeatedly moves to the factor at which the solution's line crosses the line of the
 // cheapest plan (the plan for factor 1), and solves the problem at this factor. It ends when no line is below the
-// line of the cheapest plan.
+// line of the cheapest plan. For example, of the lines 12+f and 10+4f the first is the cheapest at f=1. They cross at
+// f=2/3, which is the breakpoint below 1; there is none above 1.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -53,89 +54,6 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	}
 	sensitivity.Faster, err = m.breakpoint(cheapest, 1.0/maxFactor)
 	return sensitivity, err
-}
-
-// line is the cost of an assignment as a function of the factor on the price of copies: otherCosts +
-// factor * copyCosts.
-type line struct {
-	otherCosts, copyCosts int64 // in picoseconds
-	outcome               *Outcome
-}
-
-// cost returns the cost at a factor, in picoseconds.
-func (l *line) cost(factor float64) float64 {
-	return float64(l.otherCosts) + float64(factor*float64(l.copyCosts))
-}
-
-// cheapestAt returns the line of the assignment that is cheapest at a factor.
-func (m *Model) cheapestAt(factor float64) (*line, error) {
-	scaled, err := m.withScaledCopies(factor)
-	if err != nil {
-		return nil, err
-	}
-	solution, err := wcsp.Exact.Solve(scaled, m.Problem.options())
-	if err != nil {
-		return nil, err
-	}
-	if !solution.Optimal() {
-		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is unknown")
-	}
-	cheapestLine := &line{}
-	for i, table := range m.WCSP.Factors { // the cost tables of the problem
-		index := 0
-		for _, v := range table.Scope {
-			index = index*len(m.WCSP.Variables[v].Labels) + solution.Labels[v]
-		}
-		if m.isCopyFactor[i] {
-			cheapestLine.copyCosts += table.Costs[index]
-		} else {
-			cheapestLine.otherCosts += table.Costs[index]
-		}
-	}
-	cheapestLine.outcome, err = m.Outcome(solution.Labels)
-	return cheapestLine, err
-}
-
-// withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns
-// Weighted, the problem that strategy Optimal solves; otherwise it scales the prices of WCSP. To keep costs integers,
-// it multiplies costs of copies by copyMultiplier and all other costs by otherMultiplier. The quotient of the
-// multipliers approximates the factor as closely as the range of costs permits.
-func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
-	if factor == 1 {
-		return m.Weighted, nil
-	}
-	var sumOfLargest float64
-	for _, f := range m.WCSP.Factors {
-		var largest int64
-		for _, c := range f.Costs {
-			if c < wcsp.Forbidden {
-				largest = max(largest, c)
-			}
-		}
-		sumOfLargest += float64(largest)
-	}
-	// A quarter of Forbidden leaves room for rounding: sums of multiplied costs stay below Forbidden.
-	headroom := float64(wcsp.Forbidden) / 4 / (sumOfLargest + 1) / max(1, factor)
-	otherMultiplier := int64(min(headroom, 1<<24)) // with 2^24 the quotient is accurate to a few millionths
-	copyMultiplier := int64(float64(float64(otherMultiplier)*factor) + 0.5)
-	if copyMultiplier < 1 || otherMultiplier < 1 {
-		return nil, fmt.Errorf("the costs are too large to be multiplied by %g", factor)
-	}
-	out := &wcsp.Problem{Version: wcsp.Version, Variables: m.WCSP.Variables}
-	for i, f := range m.WCSP.Factors {
-		multiplier := otherMultiplier
-		if m.isCopyFactor[i] {
-			multiplier = copyMultiplier
-		}
-		scaled := wcsp.Factor{Scope: f.Scope, Costs: make(wcsp.Costs, len(f.Costs))}
-		for k, c := range f.Costs {
-			if scaled.Costs[k] = wcsp.Forbidden; c < wcsp.Forbidden {
-				scaled.Costs[k] = c * multiplier
-			}
-		}
-		out.Factors = append(out.Factors, scaled)
-	}
-	return out, nil
 }
 
 // breakpoint finds the factor nearest to 1, between 1 and the given factor, at which another line falls below the line
@@ -164,6 +82,12 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		return nil, nil
 	}
 	found := &Breakpoint{Factor: factor, Change: other.outcome.ChangesSince(cheapest.outcome)}
+	found.setBandwidths(cheapest, other)
+	return found, nil
+}
+
+// setBandwidths sets WasGBps and GBps. other is the line of the plan that becomes the cheapest at the breakpoint.
+func (found *Breakpoint) setBandwidths(cheapest, other *line) {
 	bytes, copyPS, copies := 0, cheapest.copyCosts, cheapest.outcome.Copies
 	if copyPS == 0 { // the cheapest plan has no copies
 		copyPS, copies = other.copyCosts, found.Change.Added
@@ -171,9 +95,90 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 	for _, copied := range copies {
 		bytes += copied.Bytes
 	}
-	if copyPS > 0 && factor > 0 {
+	if copyPS > 0 && found.Factor > 0 {
 		found.WasGBps = float64(bytes) / float64(copyPS) * machine.PSPerNS // bytes per nanosecond, which are GB/s
-		found.GBps = found.WasGBps / factor
+		found.GBps = found.WasGBps / found.Factor
 	}
-	return found, nil
+}
+
+// line is the cost of an assignment as a function of the factor on the price of copies: otherCosts +
+// factor * copyCosts.
+type line struct {
+	otherCosts, copyCosts int64 // in picoseconds
+	outcome               *Outcome
+}
+
+// cost returns the cost at a factor, in picoseconds.
+func (l *line) cost(factor float64) float64 {
+	return float64(l.otherCosts) + float64(factor*float64(l.copyCosts))
+}
+
+// cheapestAt returns the line of the assignment that is cheapest at a factor.
+func (m *Model) cheapestAt(factor float64) (*line, error) {
+	scaled, err := m.withScaledCopies(factor)
+	if err != nil {
+		return nil, err
+	}
+	solution, err := wcsp.Exact.Solve(scaled, m.Problem.options())
+	if err != nil {
+		return nil, err
+	}
+	if !solution.Optimal() {
+		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is unknown")
+	}
+	return m.lineOf(solution.Labels)
+}
+
+// withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns
+// Weighted, the problem that strategy Optimal solves; otherwise it scales the prices of WCSP. To keep costs integers,
+// it multiplies costs of copies by copyMultiplier and all other costs by otherMultiplier. The quotient of the
+// multipliers approximates the factor as closely as the range of costs permits.
+func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
+	if factor == 1 {
+		return m.Weighted, nil
+	}
+	var sumOfLargest float64
+	for _, f := range m.WCSP.Factors {
+		sumOfLargest += largest(f.Costs)
+	}
+	// A quarter of Forbidden leaves room for rounding: sums of multiplied costs stay below Forbidden.
+	headroom := float64(wcsp.Forbidden) / 4 / (sumOfLargest + 1) / max(1, factor)
+	otherMultiplier := int64(min(headroom, 1<<24)) // with 2^24 the quotient is accurate to a few millionths
+	copyMultiplier := int64(float64(float64(otherMultiplier)*factor) + 0.5)
+	if copyMultiplier < 1 || otherMultiplier < 1 {
+		return nil, fmt.Errorf("the costs are too large to be multiplied by %g", factor)
+	}
+	out := &wcsp.Problem{Version: wcsp.Version, Variables: m.WCSP.Variables}
+	for i, f := range m.WCSP.Factors {
+		multiplier := otherMultiplier
+		if m.isCopyFactor[i] {
+			multiplier = copyMultiplier
+		}
+		scaled := wcsp.Factor{Scope: f.Scope, Costs: make(wcsp.Costs, len(f.Costs))}
+		for k, c := range f.Costs {
+			if scaled.Costs[k] = wcsp.Forbidden; c < wcsp.Forbidden {
+				scaled.Costs[k] = c * multiplier
+			}
+		}
+		out.Factors = append(out.Factors, scaled)
+	}
+	return out, nil
+}
+
+// lineOf returns the line of an assignment of labels.
+func (m *Model) lineOf(labels []int) (_ *line, err error) {
+	sums := &line{}
+	for i, table := range m.WCSP.Factors { // the cost tables of the problem
+		index := 0
+		for _, v := range table.Scope {
+			index = index*len(m.WCSP.Variables[v].Labels) + labels[v]
+		}
+		if m.isCopyFactor[i] {
+			sums.copyCosts += table.Costs[index]
+		} else {
+			sums.otherCosts += table.Costs[index]
+		}
+	}
+	sums.outcome, err = m.Outcome(labels)
+	return sums, err
 }

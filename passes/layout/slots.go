@@ -13,6 +13,13 @@ import (
 // node. A slot is a position inside the result of a concatenation. For each slot, the value that belongs at this
 // position gets an additional form, the layout in the slot. The node that computes the value gets labels that write it
 // in this form.
+//
+// For example, the concatenation of a (1,2,2,2) and b (1,1,2,2) along dimension 1 is c (1,3,2,2). In the order
+// (N,C,H,W), the slots are separate parts of c's memory. In the order (N,H,W,C), their elements alternate:
+//
+//	order of c  memory of c      strides of c, a and b  offset of a  offset of b
+//	(N,C,H,W)   aaaa aaaa bbbb   [12, 4, 2, 1]          0            8
+//	(N,H,W,C)   aab aab aab aab  [12, 1, 6, 3]          0            2
 
 // slot is the position of one operand in the result of a concatenation. The position depends on the order of dimensions
 // of this result. A slot may also hold several adjacent operands: if these are the operands of an inner concatenation,
@@ -151,16 +158,6 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, resultIndex int, result *v
 	}
 }
 
-// withOwnBufferStrides returns slotMeta, the layout of a value in a slot. ownBuffer is the layout with the same order
-// in a buffer of the value's own. If the two layouts have the same addresses, their strides may still differ in
-// dimensions of size 1. The result then has the strides of ownBuffer, because prices may depend on strides.
-func withOwnBufferStrides(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
-	if ownBuffer.SameAddresses(slotMeta) {
-		slotMeta.Strides = ownBuffer.Strides
-	}
-	return slotMeta
-}
-
 // isConcat reports whether node i computes a concatenation.
 func (m *Model) isConcat(i int) bool {
 	n := m.Problem.Graph.Nodes[i]
@@ -184,6 +181,16 @@ func (m *Model) operandSlots(concat int, concatResult *variable, order tensor.Or
 	}
 	m.slots.operandLayouts[concat][order] = layouts
 	return layouts
+}
+
+// withOwnBufferStrides returns slotMeta, the layout of a value in a slot. ownBuffer is the layout with the same order
+// in a buffer of the value's own. If the two layouts have the same addresses, their strides may still differ in
+// dimensions of size 1. The result then has the strides of ownBuffer, because prices may depend on strides.
+func withOwnBufferStrides(slotMeta, ownBuffer tensor.Meta) tensor.Meta {
+	if ownBuffer.SameAddresses(slotMeta) {
+		slotMeta.Strides = ownBuffer.Strides
+	}
+	return slotMeta
 }
 
 // addSlotForm adds a form in a slot and returns its index, or -1 if the value has maxForms forms already.

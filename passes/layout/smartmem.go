@@ -23,16 +23,44 @@ import (
 // Readers that want another layout read copies. The pass runs backwards. In this implementation, the selected layout is
 // the layout that the most readers want, and on a tie the layout that the first reader wants.
 //
-// Deviations from the paper: the layout that suits a node is the layout of its cheapest implementation by the profile;
-// in the paper, the reduced dimensions become contiguous. Both classes of fixed operators are eliminated alike. Memory
-// has one dimension; the paper's texture memory has 2.5 dimensions, so that one layout can satisfy two wishes. An
-// operator is eliminated as a view, and copied if strides cannot express its result; the paper computes indices
-// instead. A dependent node writes a wanted layout only if this costs at most as much as a copy; in the paper it
-// writes any layout. A graph output with a prescribed layout counts as a reader.
+// Deviations from the paper:
+//
+//   - The layout that suits a node is the layout of its cheapest implementation by the profile. In the paper, the
+//     reduced dimensions become contiguous.
+//   - Both classes of fixed operators are eliminated alike.
+//   - Memory has one dimension. The paper's texture memory has 2.5 dimensions, so that one layout can satisfy two
+//     wishes.
+//   - An operator is eliminated as a view, and copied if strides cannot express its result. The paper computes indices
+//     instead.
+//   - A dependent node writes a wanted layout only if this costs at most as much as a copy. In the paper it writes any
+//     layout.
+//   - A graph output with a prescribed layout counts as a reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
 	labels: smartMemLabels}
+
+// smartMemLabels returns the labels (implementations and walks) of strategy SmartMem, by index of the node.
+func smartMemLabels(m *Model) ([]int, error) {
+	g := m.Problem.Graph
+	labels, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
+	for _, output := range g.Outputs {
+		wishes.add(output.Value, m.outputForm(m.variables.At(output.Value), output))
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		interrupt.Check(g.Context())
+		switch view := m.viewNodes[i]; {
+		case m.isLost(i):
+		case view != nil:
+			wishes.passWishesToOperand(view)
+		case isLayoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
+			labels[i] = wishes.dependentLabel(m, m.computedNodes[i])
+		default:
+			labels[i] = wishes.independentLabel(m, m.computedNodes[i])
+		}
+	}
+	return labels, nil
+}
 
 // wishList has, by value, one wanted form (layout) for each reader, the last reader first.
 type wishList struct{ forms graph.ByValue[[]int] }
@@ -57,35 +85,15 @@ func (w wishList) mostWanted(v *graph.Value) int {
 	return best
 }
 
-// smartMemLabels returns the labels (implementations and walks) of strategy SmartMem, by index of the node.
-func smartMemLabels(m *Model) ([]int, error) {
-	g := m.Problem.Graph
-	labels, wishes := make([]int, len(g.Nodes)), wishList{graph.NewByValue[[]int](g)}
-	for _, output := range g.Outputs {
-		wishes.add(output.Value, m.outputForm(m.variables.At(output.Value), output))
-	}
-	for i := len(g.Nodes) - 1; i >= 0; i-- {
-		interrupt.Check(g.Context())
-		switch view := m.viewNodes[i]; {
-		case m.isLost(i):
-		case view != nil:
-			wishes.passWishesToOperand(view)
-		case isLayoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
-			labels[i] = wishes.dependentLabel(m, m.computedNodes[i])
-		default:
-			labels[i] = wishes.independentLabel(m, m.computedNodes[i])
-		}
-	}
-	return labels, nil
-}
-
 // passWishesToOperand adds the wishes for the results of a view to the wishes for its operand.
 func (w wishList) passWishesToOperand(view *viewNode) {
 	for k, out := range view.node.Out {
-		if f := w.mostWanted(out); f >= 0 {
-			if from := view.source(k, f, view.allowed, 0); from >= 0 {
-				w.add(view.node.In[view.operand].Value, from)
-			}
+		wanted := w.mostWanted(out)
+		if wanted < 0 {
+			continue
+		}
+		if from := view.source(k, wanted, view.allowed, 0); from >= 0 {
+			w.add(view.node.In[view.operand].Value, from)
 		}
 	}
 }
@@ -157,8 +165,9 @@ func (m *Model) preferredForms(computed *computedNode, l *label) []int {
 		operand := m.variables.At(computed.node.In[k].Value)
 		cheapest := slices.Index(costs, l.leastReadCost(k))
 		isPreferred := len(costs) == 1
-		for f, c := range costs {
-			isPreferred = isPreferred || operand.forms[f].ownBufferForm < 0 && c != costs[cheapest]
+		for f, cost := range costs {
+			hasOwnBuffer := operand.forms[f].ownBufferForm < 0
+			isPreferred = isPreferred || hasOwnBuffer && cost != costs[cheapest]
 		}
 		if isPreferred {
 			forms[k] = cheapest

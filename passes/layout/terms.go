@@ -12,6 +12,12 @@ import (
 
 // This file computes the costs of the forms of a value, that is, of the layouts in which the value may exist. A set of
 // forms is a bit mask. A form is written by the value's node, is a view of that node's operand, or is made by a copy.
+//
+// The first part lists the sets that are useful. The second part, from formCosts on, finds the cheapest steps that make
+// each set. For example, let a value have the forms 0 and 1, let its node write form 0, and let a copy to form 1 cost
+// 7. Then the set {0} (mask 01) costs 0, and {0, 1} (mask 11) costs 7. The set {1} (mask 10) costs 7, too: a copy needs
+// form 0, so that {0, 1} is the cheapest superset of {1}. The last part does the same for views, whose missing forms
+// may be copied from the operand of the view.
 
 // countReads sets, for each value, neededForms and the useful sets of forms.
 func (m *Model) countReads() {
@@ -140,16 +146,6 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 	return variable.copyMatrix
 }
 
-// formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
-// steps have the least weighted cost ([Weights]).
-type formCosts struct {
-	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
-	pinCost  cost    // cost of pinSteps
-	setCosts []cost  // by set
-	superset []uint8 // by set: its cheapest superset; the additional forms are sources of copies
-	lastStep []step  // by set: the last of the cheapest steps that make the set
-}
-
 // cost is a cost in picoseconds, and the weighted cost that the solver minimizes: see [Weights].
 type cost struct{ weighted, ps int64 }
 
@@ -162,6 +158,16 @@ func (c cost) plus(other cost) cost {
 		return forbidden
 	}
 	return cost{min(c.weighted+other.weighted, wcsp.Forbidden), min(c.ps+other.ps, wcsp.Forbidden)}
+}
+
+// formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
+// steps have the least weighted cost ([Weights]).
+type formCosts struct {
+	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
+	pinCost  cost    // cost of pinSteps
+	setCosts []cost  // by set
+	superset []uint8 // by set: its cheapest superset; the additional forms are sources of copies
+	lastStep []step  // by set: the last of the cheapest steps that make the set
 }
 
 // step makes form `to` by a copy of form `from`. If `from` is -1, the value is the result of a view, and the copy is
@@ -223,9 +229,9 @@ func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operan
 				copyCosts = m.copyCostMatrix(variable)
 			}
 			ps, from := wcsp.Forbidden, -1 // the cheapest copy of a form in the set
-			for f := range formCount {
-				if set>>f&1 != 0 && copyCosts[f*formCount+to] < ps {
-					ps, from = copyCosts[f*formCount+to], f
+			for source := range formCount {
+				if set>>source&1 != 0 && copyCosts[source*formCount+to] < ps {
+					ps, from = copyCosts[source*formCount+to], source
 				}
 			}
 			addedCost := forbidden
@@ -295,38 +301,45 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 	if view.copyCosts == nil {
 		return nil
 	}
-	var out []operandCopy
-	for i, costs := range view.copyCosts[k] {
-		if available>>i&1 == 0 || costs == nil {
+	var cheapest []operandCopy
+	for operandForm, costs := range view.copyCosts[k] {
+		if available>>operandForm&1 == 0 || costs == nil {
 			continue
 		}
-		isFirst := out == nil
+		isFirst := cheapest == nil
 		if isFirst {
-			out = make([]operandCopy, len(costs))
+			cheapest = make([]operandCopy, len(costs))
 		}
-		for j := range costs {
-			if candidate := m.operandCopy(view, k, i, j); isFirst || candidate.weighted < out[j].weighted {
-				out[j] = candidate
+		for resultForm := range costs {
+			candidate := m.operandCopy(view, k, operandForm, resultForm)
+			if isFirst || candidate.weighted < cheapest[resultForm].weighted {
+				cheapest[resultForm] = candidate
 			}
 		}
 	}
-	return out
+	return cheapest
 }
 
 // operandCopy returns the cheapest copy of a form of a view's operand into a form of result k.
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
-	weights := m.Weights
-	units := weights.UnitsOf(view.node.Out[k].Meta.Bytes()) // the weight of the copied bytes
+	units := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes()) // the weight of the copied bytes
+	insertedCopy := func(ps int64) operandCopy {
+		return operandCopy{cost: cost{m.Weights.Time*ps + m.Weights.Copy + units, ps}}
+	}
+	copyByNode := func(ps int64) operandCopy {
+		return operandCopy{cost: cost{m.Weights.Time*ps + units, ps}, byNode: true}
+	}
 	best := operandCopy{cost: forbidden}
-	if ps := view.copyCosts[k][operandForm][resultForm]; ps < wcsp.Forbidden && view.canView[operandForm] {
-		best.cost = cost{weights.Time*ps + weights.Copy + units, ps}
-	} else if ps < wcsp.Forbidden {
-		best = operandCopy{cost{weights.Time*ps + units, ps}, true}
+	switch ps := view.copyCosts[k][operandForm][resultForm]; {
+	case ps >= wcsp.Forbidden:
+	case view.canView[operandForm]:
+		best = insertedCopy(ps)
+	default:
+		best = copyByNode(ps)
 	}
 	if inserted := view.insertedCosts[operandForm]; inserted != nil && inserted[resultForm] < wcsp.Forbidden {
-		if insertedCost := (cost{weights.Time*inserted[resultForm] + weights.Copy + units,
-			inserted[resultForm]}); insertedCost.weighted < best.weighted {
-			best = operandCopy{cost: insertedCost}
+		if candidate := insertedCopy(inserted[resultForm]); candidate.weighted < best.weighted {
+			best = candidate
 		}
 	}
 	return best

@@ -13,12 +13,15 @@ import (
 
 // Weights combine the time, the copies and the copied bytes of a plan into one number, the weighted cost. A
 // picosecond has the weight Time, a copy the weight Copy, and a unit of copied bytes the weight 1. A unit has UnitBytes
-// bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
+// bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs:
+//
+//	weighted cost = Time*picoseconds + Copy*copies + units
 //
 // The weights of a new model are lexicographic: a picosecond weighs more than all copies and units of any plan, and a
 // copy weighs more than all units. Among the plans of least time, the plan with the least weighted cost thus has the
-// fewest copies and then the fewest units. The unit is as small as possible without an overflow of sums (61 bits). For
-// large graphs UnitBytes is 0, and bytes do not count.
+// fewest copies and then the fewest units. If no plan has more than 10 copies and 100 units, for example, Copy is 101
+// and Time is 11*101. The unit is as small as possible without an overflow of sums (61 bits). For large graphs
+// UnitBytes is 0, and bytes do not count.
 //
 // A copy is an inserted step that moves elements into another layout. A node of the graph may also copy, such as a
 // reshape that cannot be a view: this copy is not counted, but its bytes are.

@@ -1,6 +1,7 @@
 // Command serveload sends inference requests to a server of the Open Inference Protocol from many clients, and prints
 // throughput, latencies, errors and wrong results as JSON. It first sends each of its inputs alone; later results must
-// have the same bits.
+// have the same bits. Each client has one connection and sends its next request when it has the last response. The
+// model must have a single input, which is float32.
 //
 //	go run ./scripts/serveload -url http://127.0.0.1:8000/v2/models/resnet18 -clients 64 -for 5m -dims 1,3,224,224
 package main
@@ -50,21 +51,16 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	want := make([][]byte, len(requests))
-	first := client{address: model.Host}
-	for i, request := range requests {
-		response, err := first.infer(request)
-		if err != nil {
-			log.Fatal(err)
-		}
-		want[i] = bytes.Clone(response)
+	want, err := sendAlone(model.Host, requests)
+	if err != nil {
+		log.Fatal(err)
 	}
 	log.Print("measuring") // scripts/serve_soak.py waits for this line
-	r := measure(model.Host, requests, want, *clients, *duration)
-	rows, _, _ := strings.Cut(*dims, ",")
-	n, _ := strconv.Atoi(rows)
-	r.RowsPerSecond *= float64(n)
-	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+	result := measure(model.Host, requests, want, *clients, *duration)
+	firstSize, _, _ := strings.Cut(*dims, ",")
+	rowsPerRequest, _ := strconv.Atoi(firstSize)
+	result.RowsPerSecond *= float64(rowsPerRequest)
+	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -81,12 +77,12 @@ func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
 		return nil, fmt.Errorf("%v: want a model with one input: %v", model, err)
 	}
 	elements := 1
-	for s := range strings.SplitSeq(dims, ",") {
-		n, err := strconv.Atoi(s)
+	for text := range strings.SplitSeq(dims, ",") {
+		size, err := strconv.Atoi(text)
 		if err != nil {
 			return nil, err
 		}
-		elements *= n
+		elements *= size
 	}
 	text := fmt.Sprintf(`{"inputs":[{"name":%q,"datatype":"FP32","shape":[%s],"parameters":{"binary_data_size":%d}}],`+
 		`"parameters":{"binary_data_output":true}}`, metadata.Inputs[0].Name, dims, 4*elements)
@@ -105,6 +101,61 @@ func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
 		requests = append(requests, request)
 	}
 	return requests, nil
+}
+
+// sendAlone sends each request alone and returns the bodies of the responses.
+func sendAlone(address string, requests [][]byte) ([][]byte, error) {
+	responses := make([][]byte, len(requests))
+	first := client{address: address}
+	for i, request := range requests {
+		response, err := first.infer(request)
+		if err != nil {
+			return nil, err
+		}
+		responses[i] = bytes.Clone(response)
+	}
+	return responses, nil
+}
+
+// measure sends requests from the given number of clients until the time is over. want has the response of each
+// request. RowsPerSecond of the result is the number of requests per second.
+func measure(address string, requests, want [][]byte, clients int, limit time.Duration) report {
+	result := report{Clients: clients}
+	var lock sync.Mutex
+	var times []time.Duration
+	var group sync.WaitGroup
+	start := time.Now()
+	for clientIndex := range clients {
+		group.Go(func() {
+			connection := client{address: address}
+			for i := clientIndex; time.Since(start) < limit; i++ {
+				began, requestIndex := time.Now(), i%len(requests)
+				got, err := connection.infer(requests[requestIndex])
+				took := time.Since(began)
+				lock.Lock()
+				switch {
+				case err != nil:
+					if result.Errors++; result.FirstError == "" {
+						result.FirstError = err.Error()
+					}
+				case !bytes.Equal(got, want[requestIndex]):
+					result.Wrong++
+				default:
+					times = append(times, took)
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	elapsed := time.Since(start)
+	slices.Sort(times)
+	if result.Requests = len(times); result.Requests > 0 {
+		quantileMS := func(share float64) float64 { return times[int(share*float64(len(times)-1))].Seconds() * 1e3 }
+		result.RowsPerSecond = float64(len(times)) / elapsed.Seconds()
+		result.P50, result.P99, result.Longest = quantileMS(0.5), quantileMS(0.99), quantileMS(1)
+	}
+	return result
 }
 
 // client is a connection to the server. It writes whole requests that were prepared before: it then takes little
@@ -146,44 +197,4 @@ func (c *client) infer(request []byte) (_ []byte, err error) {
 		return nil, fmt.Errorf("%s: %s", response.Status, c.response.Bytes())
 	}
 	return c.response.Bytes(), nil
-}
-
-// measure sends requests until the time is over.
-func measure(address string, requests, want [][]byte, clients int, limit time.Duration) report {
-	result := report{Clients: clients}
-	var lock sync.Mutex
-	var times []time.Duration
-	var group sync.WaitGroup
-	start := time.Now()
-	for clientIndex := range clients {
-		group.Go(func() {
-			connection := client{address: address}
-			for i := clientIndex; time.Since(start) < limit; i++ {
-				began, requestIndex := time.Now(), i%len(requests)
-				got, err := connection.infer(requests[requestIndex])
-				took := time.Since(began)
-				lock.Lock()
-				switch {
-				case err != nil:
-					if result.Errors++; result.FirstError == "" {
-						result.FirstError = err.Error()
-					}
-				case !bytes.Equal(got, want[requestIndex]):
-					result.Wrong++
-				default:
-					times = append(times, took)
-				}
-				lock.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	elapsed := time.Since(start)
-	slices.Sort(times)
-	if result.Requests = len(times); result.Requests > 0 {
-		quantile := func(share float64) float64 { return times[int(share*float64(len(times)-1))].Seconds() * 1e3 }
-		result.RowsPerSecond, result.P50, result.P99, result.Longest = float64(len(times))/elapsed.Seconds(), quantile(0.5),
-			quantile(0.99), quantile(1)
-	}
-	return result
 }

@@ -1,6 +1,9 @@
 // Command soak runs several programs from several goroutines for some time, with and without releases of results, and
 // prints the memory of the process. It fails if a result changes or memory grows.
 //
+// Each goroutine (a worker) repeats three steps: it runs a random program on a random input, compares the results with
+// the hashes of earlier ones, and drops, releases or retains the results or runs the program again into given tensors.
+//
 //	go run ./scripts/soak -for 1h
 package main
 
@@ -24,219 +27,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// tensors has inputs or results by name.
 type tensors = map[string]*tensor.Tensor
 
-// subject is a program with its inputs of several sizes and the hashes of the expected results.
-type subject struct {
-	name    string
-	program *graphrun.Program
-	in      []tensors           // by size
-	want    []map[string]uint64 // by size: the hash of each result
-}
-
-var seed = maphash.MakeSeed()
-
-// hash returns a hash of the elements in logical order.
-func hash(t *tensor.Tensor) uint64 {
-	return maphash.Bytes(seed, t.CopyTo(tensor.New(t.DType, t.Shape...)).Storage().Bytes())
-}
-
-// numbers returns a tensor of pseudo-random numbers from -1 to 1.
-func numbers(rng *rand.Rand, shape ...int) *tensor.Tensor {
-	data := make([]float32, tensor.Numel(shape))
-	for i := range data {
-		data[i] = 2*rng.Float32() - 1
-	}
-	return tensor.Must(tensor.FromSlice(data, shape...))
-}
-
-// graphs returns graphs with an input x, and shapes of x for each graph. In graph "open" a size is a symbol. In graph
-// "decided" the data decides the size of a result.
-func graphs() (list []*graph.Graph, shapes [][][]int) {
-	add := func(name string, f func(x *graph.Value) []*graph.Value, dims []graph.Dim, inputShapes ...[]int) {
-		g := graphrun.New(name)
-		for i, y := range f(g.InputDims("x", tensor.Float32, tensor.NoFormat, dims...)) {
-			g.Output(fmt.Sprint("y", i), y)
-		}
-		list, shapes = append(list, g), append(shapes, inputShapes)
-	}
-	n := graph.Dim{Symbol: "N"}
-	add("pointwise", func(x *graph.Value) []*graph.Value {
-		e := op.Exp(x)
-		return []*graph.Value{e, op.Permute(e, []int{1, 0}), op.Softmax(e, 1)}
-	}, []graph.Dim{{Size: 512}, {Size: 1024}}, []int{512, 1024})
-	add("open", func(x *graph.Value) []*graph.Value {
-		return []*graph.Value{op.Contiguous(op.Permute(x, []int{0, 2, 1})), op.Add(x, x)}
-	}, []graph.Dim{n, {Size: 64}, {Size: 196}}, []int{1, 64, 196}, []int{3, 64, 196}, []int{8, 64, 196},
-		[]int{40, 64, 196})
-	add("decided", func(x *graph.Value) []*graph.Value {
-		return []*graph.Value{op.Nonzero(op.Relu(x)), op.Tanh(x), x}
-	}, []graph.Dim{n, {Size: 300}}, []int{7, 300}, []int{100, 300})
-	return list, shapes
-}
-
-// subjects compiles the graphs and computes the wanted results for each shape.
-func subjects(ctx context.Context, threads int) ([]*subject, error) {
-	list, shapes := graphs()
-	var all []*subject
-	for i, g := range list {
-		p, err := graphrun.Compile(g, graphrun.Options{Threads: threads})
-		if err != nil {
-			return nil, err
-		}
-		s := &subject{name: g.Name, program: p}
-		for k, shape := range shapes[i] {
-			in := tensors{"x": numbers(rand.New(rand.NewPCG(uint64(i), uint64(k))), shape...)}
-			out, err := p.Run(ctx, in)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", g.Name, err)
-			}
-			want := map[string]uint64{}
-			for name, t := range out {
-				want[name] = hash(t)
-			}
-			s.in, s.want = append(s.in, in), append(s.want, want)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-// resultUses names what a worker does with results: drop them, release them, drop them but keep bytes of them, or run
-// the program again into other tensors.
-var resultUses = []string{"dropped", "released", "held", "into"}
-
-// worker runs programs until the context ends. It retains the bytes of some results after it has dropped their tensors,
-// to check that later runs do not change them.
-type worker struct {
-	rng      *rand.Rand
-	retained [8]retainedOutput
-	runs     []atomic.Int64 // by index of resultUses; shared by all workers
-}
-
-// retainedOutput has bytes of a dropped result.
-type retainedOutput struct {
-	bytes []byte
-	sum   uint64 // their hash
-}
-
-// run runs random programs with random inputs. It returns the first error.
-func (w *worker) run(ctx context.Context, all []*subject) error {
-	for ctx.Err() == nil {
-		s, use := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
-		inputIndex := w.rng.IntN(len(s.in))
-		if err := w.runOnce(ctx, s, inputIndex, use); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.in[inputIndex]["x"].Shape, resultUses[use], err)
-		}
-		w.runs[use].Add(1)
-	}
-	return nil
-}
-
-// runOnce runs the program of s with one of its inputs, and checks the results. use is an index of resultUses.
-func (w *worker) runOnce(ctx context.Context, s *subject, inputIndex, use int) error {
-	out, err := s.program.Run(ctx, s.in[inputIndex])
-	if err != nil {
-		return err
-	}
-	if resultUses[use] == "into" {
-		for name, t := range out {
-			meta := t.Meta
-			meta.Offset = w.rng.IntN(3)
-			out[name] = tensor.Empty(meta)
-		}
-		if err := s.program.RunInto(ctx, s.in[inputIndex], out); err != nil {
-			return err
-		}
-	}
-	for name, t := range out {
-		if w.rng.IntN(4) == 0 && hash(t) != s.want[inputIndex][name] {
-			return fmt.Errorf("%s has changed", name)
-		}
-	}
-	switch resultUses[use] {
-	case "released":
-		for _, t := range out {
-			if t.Storage().Releasable() { // false for views of the input and released results
-				if err := t.Release(); err != nil {
-					return err
-				}
-			}
-		}
-	case "held":
-		retained := &w.retained[w.rng.IntN(len(w.retained))]
-		if maphash.Bytes(seed, retained.bytes) != retained.sum && retained.bytes != nil {
-			return fmt.Errorf("the bytes of a dropped result have changed")
-		}
-		bytes := out["y0"].Storage().Bytes()
-		retained.bytes = bytes[w.rng.IntN(len(bytes)):]
-		retained.sum = maphash.Bytes(seed, retained.bytes)
-	}
-	return nil
-}
-
-// residentBytes returns the resident memory of the process in bytes.
-func residentBytes() int {
-	status, err := os.ReadFile("/proc/self/status")
-	if err == nil {
-		for line := range strings.Lines(string(status)) {
-			var kib int
-			if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
-				return kib << 10
-			}
-		}
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.Sys - m.HeapReleased)
-}
-
-// sampleMemory prints the memory of the process until the context ends. It returns the samples of resident bytes.
-func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
-	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
-	for _, use := range resultUses {
-		fmt.Printf(" %10s", use)
-	}
-	fmt.Println()
-	start := time.Now()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return rss
-		case <-tick.C:
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		rss = append(rss, residentBytes())
-		fmt.Printf("%10.0f %10.1f %10.1f %10.1f %6d", time.Since(start).Seconds(), mib(rss[len(rss)-1]),
-			mib(int(m.HeapAlloc)), mib(int(m.Sys-m.HeapReleased)), m.NumGC)
-		for i := range runs {
-			fmt.Printf(" %10d", runs[i].Load())
-		}
-		fmt.Println()
+func main() {
+	if err := soak(); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
 	}
 }
 
-func mib(n int) float64 { return float64(n) / (1 << 20) }
-
-// checkGrowth returns an error if the peak of the last third of the samples exceeds the peak of the second third by
-// more than a quarter plus 64 MiB. The first third, in which caches fill, is ignored. Fewer than 6 samples are not
-// judged.
-func checkGrowth(rss []int) error {
-	if len(rss) < 6 {
-		return nil
-	}
-	third := len(rss) / 3
-	before, after := slices.Max(rss[third:2*third]), slices.Max(rss[2*third:])
-	fmt.Printf("peak RSS of the second third %.1f MiB, of the last %.1f MiB\n", mib(before), mib(after))
-	if after > before+before/4+64<<20 {
-		return fmt.Errorf("memory grows")
-	}
-	return nil
-}
-
+// soak runs the workers until the time is over or one of them fails, and checks the memory of the process.
 func soak() error {
 	duration := flag.Duration("for", time.Minute, "how long to run")
 	every := flag.Duration("every", 0, "how often to print; 0: a sixtieth of the time")
@@ -276,9 +77,214 @@ func soak() error {
 	return checkGrowth(rss)
 }
 
-func main() {
-	if err := soak(); err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
+// subject is a program with its inputs of several sizes and the hashes of the expected results.
+type subject struct {
+	name       string
+	program    *graphrun.Program
+	inputs     []tensors           // by size
+	wantHashes []map[string]uint64 // by size: the hash of each result
+}
+
+// subjects compiles the graphs and computes the wanted results for each shape.
+func subjects(ctx context.Context, threads int) ([]*subject, error) {
+	list, shapes := graphs()
+	var all []*subject
+	for i, g := range list {
+		program, err := graphrun.Compile(g, graphrun.Options{Threads: threads})
+		if err != nil {
+			return nil, err
+		}
+		s := &subject{name: g.Name, program: program}
+		for k, shape := range shapes[i] {
+			inputs := tensors{"x": randomTensor(rand.New(rand.NewPCG(uint64(i), uint64(k))), shape...)}
+			results, err := program.Run(ctx, inputs)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", g.Name, err)
+			}
+			hashes := map[string]uint64{}
+			for name, result := range results {
+				hashes[name] = hash(result)
+			}
+			s.inputs, s.wantHashes = append(s.inputs, inputs), append(s.wantHashes, hashes)
+		}
+		all = append(all, s)
 	}
+	return all, nil
+}
+
+// graphs returns graphs with an input x, and shapes of x for each graph. In graph "open" a size is a symbol. In graph
+// "decided" the data decides the size of a result.
+func graphs() (list []*graph.Graph, shapes [][][]int) {
+	add := func(name string, compute func(x *graph.Value) []*graph.Value, dims []graph.Dim, inputShapes ...[]int) {
+		g := graphrun.New(name)
+		for i, y := range compute(g.InputDims("x", tensor.Float32, tensor.NoFormat, dims...)) {
+			g.Output(fmt.Sprint("y", i), y)
+		}
+		list, shapes = append(list, g), append(shapes, inputShapes)
+	}
+	n := graph.Dim{Symbol: "N"}
+	add("pointwise", func(x *graph.Value) []*graph.Value {
+		exponentials := op.Exp(x)
+		return []*graph.Value{exponentials, op.Permute(exponentials, []int{1, 0}), op.Softmax(exponentials, 1)}
+	}, []graph.Dim{{Size: 512}, {Size: 1024}}, []int{512, 1024})
+	add("open", func(x *graph.Value) []*graph.Value {
+		return []*graph.Value{op.Contiguous(op.Permute(x, []int{0, 2, 1})), op.Add(x, x)}
+	}, []graph.Dim{n, {Size: 64}, {Size: 196}}, []int{1, 64, 196}, []int{3, 64, 196}, []int{8, 64, 196},
+		[]int{40, 64, 196})
+	add("decided", func(x *graph.Value) []*graph.Value {
+		return []*graph.Value{op.Nonzero(op.Relu(x)), op.Tanh(x), x}
+	}, []graph.Dim{n, {Size: 300}}, []int{7, 300}, []int{100, 300})
+	return list, shapes
+}
+
+// randomTensor returns a tensor of pseudo-random numbers from -1 to 1.
+func randomTensor(rng *rand.Rand, shape ...int) *tensor.Tensor {
+	data := make([]float32, tensor.Numel(shape))
+	for i := range data {
+		data[i] = 2*rng.Float32() - 1
+	}
+	return tensor.Must(tensor.FromSlice(data, shape...))
+}
+
+// hashSeed is the seed of all hashes.
+var hashSeed = maphash.MakeSeed()
+
+// hash returns a hash of the elements in logical order.
+func hash(t *tensor.Tensor) uint64 {
+	return maphash.Bytes(hashSeed, t.CopyTo(tensor.New(t.DType, t.Shape...)).Storage().Bytes())
+}
+
+// resultUses names what a worker does with results: drop them, release them, drop them but keep bytes of them, or run
+// the program again into other tensors.
+var resultUses = []string{"dropped", "released", "held", "into"}
+
+// worker runs programs until the context ends. It retains the bytes of some results after it has dropped their tensors,
+// to check that later runs do not change them.
+type worker struct {
+	rng      *rand.Rand
+	retained [8]retainedOutput
+	runs     []atomic.Int64 // by index of resultUses; shared by all workers
+}
+
+// retainedOutput has bytes of a dropped result.
+type retainedOutput struct {
+	bytes []byte
+	hash  uint64
+}
+
+// run runs random programs with random inputs. It returns the first error.
+func (w *worker) run(ctx context.Context, all []*subject) error {
+	for ctx.Err() == nil {
+		s, use := all[w.rng.IntN(len(all))], w.rng.IntN(len(resultUses))
+		inputIndex := w.rng.IntN(len(s.inputs))
+		if err := w.runOnce(ctx, s, inputIndex, use); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%s, input %v, %s: %w", s.name, s.inputs[inputIndex]["x"].Shape, resultUses[use], err)
+		}
+		w.runs[use].Add(1)
+	}
+	return nil
+}
+
+// runOnce runs the program of s with one of its inputs, and checks the results. use is an index of resultUses.
+func (w *worker) runOnce(ctx context.Context, s *subject, inputIndex, use int) error {
+	results, err := s.program.Run(ctx, s.inputs[inputIndex])
+	if err != nil {
+		return err
+	}
+	if resultUses[use] == "into" {
+		for name, result := range results {
+			meta := result.Meta
+			meta.Offset = w.rng.IntN(3)
+			results[name] = tensor.Empty(meta)
+		}
+		if err := s.program.RunInto(ctx, s.inputs[inputIndex], results); err != nil {
+			return err
+		}
+	}
+	for name, result := range results {
+		if w.rng.IntN(4) == 0 && hash(result) != s.wantHashes[inputIndex][name] {
+			return fmt.Errorf("%s has changed", name)
+		}
+	}
+	switch resultUses[use] {
+	case "released":
+		for _, result := range results {
+			if result.Storage().Releasable() { // false for views of the input and released results
+				if err := result.Release(); err != nil {
+					return err
+				}
+			}
+		}
+	case "held": // keep bytes of this result, in place of bytes that are checked
+		retained := &w.retained[w.rng.IntN(len(w.retained))]
+		if maphash.Bytes(hashSeed, retained.bytes) != retained.hash && retained.bytes != nil {
+			return fmt.Errorf("the bytes of a dropped result have changed")
+		}
+		bytes := results["y0"].Storage().Bytes()
+		retained.bytes = bytes[w.rng.IntN(len(bytes)):]
+		retained.hash = maphash.Bytes(hashSeed, retained.bytes)
+	}
+	return nil
+}
+
+// sampleMemory prints the memory of the process until the context ends. It returns the samples of resident bytes.
+func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64) (rss []int) {
+	fmt.Printf("%10s %10s %10s %10s %6s", "seconds", "RSS MiB", "heap MiB", "Go MiB", "GCs")
+	for _, use := range resultUses {
+		fmt.Printf(" %10s", use)
+	}
+	fmt.Println()
+	start := time.Now()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return rss
+		case <-tick.C:
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		rss = append(rss, residentBytes())
+		fmt.Printf("%10.0f %10.1f %10.1f %10.1f %6d", time.Since(start).Seconds(), mib(rss[len(rss)-1]),
+			mib(int(m.HeapAlloc)), mib(int(m.Sys-m.HeapReleased)), m.NumGC)
+		for i := range runs {
+			fmt.Printf(" %10d", runs[i].Load())
+		}
+		fmt.Println()
+	}
+}
+
+// residentBytes returns the resident memory of the process in bytes.
+func residentBytes() int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil {
+		for line := range strings.Lines(string(status)) {
+			var kib int
+			if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.Sys - m.HeapReleased)
+}
+
+func mib(n int) float64 { return float64(n) / (1 << 20) }
+
+// checkGrowth returns an error if the peak of the last third of the samples exceeds the peak of the second third by
+// more than a quarter plus 64 MiB. The first third, in which caches fill, is ignored. Fewer than 6 samples are not
+// judged.
+func checkGrowth(rss []int) error {
+	if len(rss) < 6 {
+		return nil
+	}
+	third := len(rss) / 3
+	before, after := slices.Max(rss[third:2*third]), slices.Max(rss[2*third:])
+	fmt.Printf("peak RSS of the second third %.1f MiB, of the last %.1f MiB\n", mib(before), mib(after))
+	if after > before+before/4+64<<20 {
+		return fmt.Errorf("memory grows")
+	}
+	return nil
 }

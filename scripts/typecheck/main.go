@@ -44,6 +44,7 @@ func main() {
 	}
 }
 
+// positions has the positions of all parsed files.
 var positions = token.NewFileSet()
 
 // check type-checks all packages for a platform. The files of earlier platforms are not parsed again.
@@ -54,6 +55,7 @@ func check(platform string, files map[string]*ast.File) error {
 	if sizes == nil {
 		return fmt.Errorf("%s: unknown processor", platform)
 	}
+	// -deps lists each package after the packages that it imports.
 	list := exec.Command("go", "list", "-deps", "-test", "-tags="+tags,
 		"-json=ImportPath,Dir,ForTest,GoFiles,ImportMap,Module", "./...")
 	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0")
@@ -67,11 +69,13 @@ func check(platform string, files map[string]*ast.File) error {
 	}
 	checked := map[string]*types.Package{"unsafe": types.Unsafe}
 	var errs []error
-	for dec := json.NewDecoder(out); ; {
+	for decoder := json.NewDecoder(out); ; {
 		var listed goPackage
-		if err := dec.Decode(&listed); errors.Is(err, io.EOF) {
+		err := decoder.Decode(&listed)
+		if errors.Is(err, io.EOF) {
 			break
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
 		if listed.ImportPath == "unsafe" || strings.HasSuffix(listed.ImportPath, ".test") {
@@ -83,21 +87,8 @@ func check(platform string, files map[string]*ast.File) error {
 }
 
 // check type-checks a package, after the packages that it imports. Functions of other modules are not checked.
-func (p *goPackage) check(sizes types.Sizes, checked map[string]*types.Package,
-	files map[string]*ast.File) (errs []error) {
-	var parsed []*ast.File
-	for _, name := range p.GoFiles {
-		path := filepath.Join(p.Dir, name)
-		if files[path] == nil {
-			f, err := parser.ParseFile(positions, path, nil, parser.SkipObjectResolution)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			files[path] = f
-		}
-		parsed = append(parsed, files[path])
-	}
+func (p *goPackage) check(sizes types.Sizes, checked map[string]*types.Package, files map[string]*ast.File) []error {
+	parsed, errs := p.parse(files)
 	path, _, _ := strings.Cut(p.ImportPath, " ")
 	// With -test, go list repeats some packages: a package that imports the package P and is imported by a test of P is
 	// compiled again for this test. ForTest is then P. The functions of such a package have been checked before.
@@ -122,6 +113,23 @@ func (p *goPackage) check(sizes types.Sizes, checked map[string]*types.Package,
 	}
 	checked[p.ImportPath] = pkg
 	return errs
+}
+
+// parse returns the syntax of the package's files. It parses the files that are not in files, and adds them.
+func (p *goPackage) parse(files map[string]*ast.File) (parsed []*ast.File, errs []error) {
+	for _, name := range p.GoFiles {
+		path := filepath.Join(p.Dir, name)
+		if files[path] == nil {
+			f, err := parser.ParseFile(positions, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			files[path] = f
+		}
+		parsed = append(parsed, files[path])
+	}
+	return parsed, errs
 }
 
 // importer is a function that returns imported packages.

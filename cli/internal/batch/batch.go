@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
+// flags has the values of the flags; help explains them.
 type flags struct {
 	inputs          []string
 	outputs         string
@@ -37,7 +38,7 @@ Formats of inputs:
   .npz         an array for each input of the model
   .npy         the only input
   .png .jpg    the only input, [N, C, H, W] or [N, H, W, C]; --resize, --crop, --mean and --deviation act in this order,
-               as the transforms of torchvision do (bilinear, with antialiasing; rounding differs)
+               as the transforms of torchvision do (bilinear, with antialiasing)
   .csv         each record is a row of the model's batch dimension; all rows of the file are one input. If the first
                line has names of inputs (x, or x.0, x.1, ... for several fields), it gives the order of the fields
   .jsonl       each line is such a row: an object with a value for each input, or the value of the only input
@@ -108,6 +109,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return f.shard.Parse()
 }
 
+// run runs the model on the inputs, or prints their status with --status.
 func run(cmd *cobra.Command, model string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
@@ -138,8 +140,8 @@ func run(cmd *cobra.Command, model string, f flags) error {
 	}
 	summary, err := batch.Run(cmd.Context(), model, inputs, f.outputs, options)
 	job.End()
-	// An error before the first input has its cause in the arguments.
-	if err != nil && summary.Done+summary.Skipped+summary.Failed+summary.Missing == 0 {
+	isBeforeFirstInput := summary.Done+summary.Skipped+summary.Failed+summary.Missing == 0
+	if err != nil && isBeforeFirstInput { // the arguments are the cause
 		return exit.InterruptErrorOr(cmd.Context(), exit.UsageError(err))
 	}
 	return report(cmd, summary, err)

@@ -33,24 +33,28 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// flags are the options of the command.
 type flags struct {
-	ext             *command.Extensions
-	sources         inputs.Sources
+	ext     *command.Extensions
+	sources inputs.Sources
+
+	// The measurement and its output.
+	runs          int
+	measureTime   time.Duration // the value of --for; 0 means that the number of runs limits the measurement
+	json, profile bool
+	trace, report string // paths of the files to write; empty for none
+
+	// The compilation of the graph.
 	strategy        string
 	slack           command.Slack // the value of --slack
-	json            bool
-	measureTime     time.Duration // the value of --for; 0 means that the number of runs limits the measurement
-	profile         bool
-	trace, report   string // paths of the files to write; empty for none
+	threads         int
 	noFusion, exact bool
 	device          string
-
-	runs, threads int
-	dims, pins    []string
-	hints         []map[string]int
-	costs         string
-	cache         command.Cache
-	costProfile   *machine.Profile // the costs in the file of --costs, or the stored costs of this machine
+	dims, pins      []string
+	hints           []map[string]int
+	cache           command.Cache
+	costs           string
+	costProfile     *machine.Profile // the costs in the file of --costs, or the stored costs of this machine
 }
 
 // check validates the flags.
@@ -163,6 +167,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 	return cmd
 }
 
+// run loads and compiles the graph at path, measures its runs, prints the times, and writes the report and the trace.
+// An interrupted measurement prints the times so far.
 func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
@@ -178,10 +184,11 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var workload inputs.Workload
-	if err := job.Do(progress.Loading, func() (err error) {
+	err = job.Do(progress.Loading, func() (err error) {
 		workload, err = inputs.LoadWorkload(job.Context, f.ext, path, f.dims, f.pins, f.hints, f.sources)
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	var benchmark *runner
@@ -200,18 +207,24 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return workload.Inputs.HintAtGeneratedValues(err)
 	}
-	interruptErr := exit.InterruptError(job.Context)
-	doc, err := benchmark.doc(workload.Graph, f, interruptErr != nil)
+	return benchmark.writeResults(cmd, path, workload.Graph, f, exit.InterruptError(job.Context))
+}
+
+// writeResults prints the times, and writes the report and the trace. interruptErr is the error of an interrupted
+// measurement, or nil.
+func (r *runner) writeResults(cmd *cobra.Command, path string, g *graph.Graph, f flags, interruptErr error) error {
+	doc, err := r.doc(g, f, interruptErr != nil)
 	if err != nil {
 		return err
 	}
-	if err := benchmark.printMeasurements(cmd, doc, f); err != nil {
+	if err := r.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
 	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too: hence the context without cancellation
-		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return benchmark.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
-		}); err != nil {
+		err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
+			return r.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -219,8 +232,33 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return interruptErr
 	}
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
-		return benchmark.trace.write(w, filepath.Base(path), opsByName(workload.Graph))
+		return r.trace.write(w, filepath.Base(path), opsByName(g))
 	})
+}
+
+// benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
+// run.
+func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner, error) {
+	created := &runner{strategy: f.strategy, in: workload.Inputs.Values}
+	// The inputs are in memory before the graph is compiled.
+	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
+		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
+		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option()}
+	if f.trace != "" || f.report != "" {
+		created.trace = &chromeTrace{}
+	}
+	if f.profile || f.report != "" {
+		created.profile = newProfile()
+		created.profile.costProfile = f.costProfile
+	}
+	if created.profile != nil || created.trace != nil {
+		options.Tracer = &created.observer
+	}
+	var err error
+	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
+		workload.DropConstants()
+	}
+	return created, err
 }
 
 // Document is the output of bench.
@@ -321,42 +359,18 @@ func (d *Document) writeTimes(w io.Writer, display term.Display) {
 		peak = format.Bytes(d.PeakBytes)
 	}
 	for method, spread := range [numMethods]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
-		if spread.Runs > 0 {
-			cells := []any{d.Strategy, callMethod(method).String(), spread.Runs}
-			for _, name := range symbols {
-				cells = append(cells, d.Dims[name])
-			}
-			cells = append(cells, d.Threads)
-			for _, ns := range []*float64{spread.Median, spread.Min, spread.P10, spread.P90, spread.Max} {
-				cells = append(cells, format.Nanoseconds(*ns))
-			}
-			table.Add(append(cells, peak)...)
+		if spread.Runs == 0 {
+			continue
 		}
+		cells := []any{d.Strategy, callMethod(method).String(), spread.Runs}
+		for _, name := range symbols {
+			cells = append(cells, d.Dims[name])
+		}
+		cells = append(cells, d.Threads)
+		for _, ns := range []*float64{spread.Median, spread.Min, spread.P10, spread.P90, spread.Max} {
+			cells = append(cells, format.Nanoseconds(*ns))
+		}
+		table.Add(append(cells, peak)...)
 	}
 	table.Write(w, display)
-}
-
-// benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
-// run.
-func benchRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runner, error) {
-	created := &runner{strategy: f.strategy, in: workload.Inputs.Values}
-	// The inputs are in memory before the graph is compiled.
-	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
-		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
-		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option()}
-	if f.trace != "" || f.report != "" {
-		created.trace = &chromeTrace{}
-	}
-	if f.profile || f.report != "" {
-		created.profile = newProfile()
-		created.profile.costProfile = f.costProfile
-	}
-	if created.profile != nil || created.trace != nil {
-		options.Tracer = &created.observer
-	}
-	var err error
-	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
-		workload.DropConstants()
-	}
-	return created, err
 }

@@ -67,13 +67,14 @@ type workerDoc struct {
 }
 
 // doc summarizes the profile. It returns nil if no run was profiled. ops maps the name of a node to its op.
+//
+// Times are means over the faster half of the profiled runs. They are computed in this order: by worker, by step (from
+// the times of each graph's steps), and by op (sums of the times of steps).
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	fasterHalf := p.fasterHalf() // indices of p.profiledRuns
 	if len(fasterHalf) == 0 {
 		return nil
 	}
-	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(fasterHalf))
-	var meanRunTime, meanBusy float64 // means over these runs: the time of a run, and of all workers in steps
 	workers := 0
 	allTimes := make([]float64, len(p.profiledRuns))
 	for i, sample := range p.profiledRuns {
@@ -82,6 +83,8 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	}
 	spread := experiment.SpreadOf(allTimes)
 	doc := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
+	var meanRunTime, meanBusy float64 // means over fasterHalf: the time of a run, and of all workers in steps
+	runs := float64(len(fasterHalf))
 	for _, i := range fasterHalf {
 		meanRunTime += float64(p.profiledRuns[i].runTime) / runs
 		for worker, busy := range p.profiledRuns[i].busy {
@@ -89,9 +92,11 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 			meanBusy += float64(busy) / runs
 		}
 	}
-	for worker := range doc.ByWorker {
-		doc.ByWorker[worker].Worker, doc.ByWorker[worker].Idle = worker, max(0, meanRunTime-doc.ByWorker[worker].Busy)
+	for i := range doc.ByWorker {
+		worker := &doc.ByWorker[i]
+		worker.Worker, worker.Idle = i, max(0, meanRunTime-worker.Busy)
 	}
+	costProfile := cmp.Or(p.costProfile, machine.SharedDefaultProfile())
 	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
 		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, meanRunTime*float64(workers))),
 		GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
@@ -249,7 +254,8 @@ func (d *ProfileDoc) summary() string {
 	if len(d.ByStep) == 0 {
 		return "no step was run"
 	}
-	op, slowest := &d.ByOp[0], slices.MaxFunc(d.ByStep, func(a, b stepDoc) int { return cmp.Compare(a.Time, b.Time) })
+	op := &d.ByOp[0]
+	slowest := slices.MaxFunc(d.ByStep, func(a, b stepDoc) int { return cmp.Compare(a.Time, b.Time) })
 	text := fmt.Sprintf("%s takes %s of the workers' time in steps; the slowest step is %s with %s, predicted %s on one "+
 		"core", op.Op, format.Percent(op.Share), slowest.Name, format.Nanoseconds(slowest.Time),
 		format.Nanoseconds(slowest.Predicted))

@@ -13,7 +13,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// writeReport writes the measurements as an HTML page, which shows the command line. path is the file of the graph.
+// writeReport writes the measurements as an HTML page. The page has a summary, the command line and these sections: the
+// time of a run, with a profile also predicted against measured times and the roofline, memory over time, and with a
+// profile tables of times by op and by step. path is the file of the graph.
 func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path string) error {
 	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
 	about, err := page.About(commandLine, []string{path}, &r.program.Report().Profile)
@@ -135,15 +137,15 @@ func (d *Document) predictionSection() page.Section {
 		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
 	for _, step := range d.ByStep {
 		data.Rows = append(data.Rows, []string{step.Name, step.Op, csvNumber(step.Predicted), csvNumber(step.Busy),
-			csvNumber(step.Time),
-			csvNumber(step.flops), csvNumber(step.bytes)})
+			csvNumber(step.Time), csvNumber(step.flops), csvNumber(step.bytes)})
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
 		Note: "Each point is a step, with its number in the table of steps. Steps above the line take longer than the " +
 			"cost model predicts."}
 }
 
-// rooflineSection shows the arithmetic speed of each step by its arithmetic intensity.
+// rooflineSection shows the arithmetic speed of each step (GFLOP/s) by its arithmetic intensity (operations per byte),
+// with the limits of the machine. A step of intensity i has a speed of at most min(i * bandwidth, peak).
 func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	chart := &page.Scatter{X: page.Axis{Title: "operations per byte", Log: true},
 		Y: page.Axis{Title: "GFLOP/s", Log: true}}
@@ -165,13 +167,13 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	}
 	workers := float64(d.Threads)
 	peakGFLOPs := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
-	// roof returns the line of the greatest possible speed at each intensity. Up to the ridge, memory with a bandwidth of
-	// coreGBs per core limits the speed; beyond the ridge, arithmetic does.
+	// roof returns the line of the limits for a bandwidth of coreGBs per core, over all intensities of the chart.
 	roof := func(name string, coreGBs float64) page.Line {
 		totalGBs := coreGBs * workers
 		ridge := peakGFLOPs / totalGBs // the intensity at which the limits of memory and arithmetic are equal
-		left, right := min(cmp.Or(least, 1), ridge), max(greatest, ridge)
-		return page.Line{Label: name, Points: [][2]float64{{left, left * totalGBs}, {ridge, peakGFLOPs}, {right, peakGFLOPs}}}
+		first, last := min(cmp.Or(least, 1), ridge), max(greatest, ridge)
+		return page.Line{Label: name,
+			Points: [][2]float64{{first, first * totalGBs}, {ridge, peakGFLOPs}, {last, peakGFLOPs}}}
 	}
 	l1GBs := machine.PSPerNS / costProfile.Memory.Dense.At(machine.L1Bytes) // At returns picoseconds per byte
 	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
@@ -192,8 +194,9 @@ func memorySection(memory []memoryAt) page.Section {
 	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
 	for _, sample := range memory {
 		elapsed := float64(sample.time - memory[0].time)
-		chart.Points = append(chart.Points, [2]float64{elapsed, float64(sample.memory.Arena + sample.memory.Outputs)})
-		if sample.memory.Arena+sample.memory.Outputs > 4<<20 {
+		total := sample.memory.Arena + sample.memory.Outputs
+		chart.Points = append(chart.Points, [2]float64{elapsed, float64(total)})
+		if total > 4<<20 {
 			chart.Y.Unit = 1 << 20 // grid lines at MiB instead of KiB
 		}
 		data.Rows = append(data.Rows, []string{csvNumber(elapsed), fmt.Sprint(sample.memory.Arena),

@@ -19,11 +19,32 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// chromeTrace records one run for Perfetto and the trace viewer of Chrome. Each worker has its own track. Nested runs
-// are on the track of worker 0, because worker 0 makes them.
+// chromeTrace records one run for Perfetto and the trace viewer of Chrome. It is an [exec.Tracer] during the run;
+// [chromeTrace.write] then writes the file. Each worker has its own track of nested spans, for example
+//
+//	worker 0:  |------------------- run -------------------|
+//	             |---- step 0 -----|   |---- step 1 ----|
+//	               |chunk 0|chunk 2|     |   chunk 0  |
+//	worker 1:    |---- step 0 ----|
+//	               |   chunk 1   |
+//
+// Nested runs are on the track of worker 0, because worker 0 makes them. A counter shows the memory in use.
 type chromeTrace struct {
 	start  time.Time // start of the run
 	tracks []track   // the track of each worker
+}
+
+// traceRun makes a traced run if --trace or --report is given and the context has not ended.
+func (r *runner) traceRun(ctx context.Context) error {
+	if r.trace == nil || ctx.Err() != nil {
+		return nil
+	}
+	return r.runTraced(ctx, methodRun, r.trace)
+}
+
+// checkTrace returns an error if the file of --trace cannot be written.
+func checkTrace(path string) error {
+	return outfile.CheckWritable("--trace", path, ".json")
 }
 
 // track has the spans of a worker.
@@ -39,8 +60,11 @@ type span struct {
 	run          *exec.Run
 	node         *graph.Node // nil for a run
 	step         int         // index of the step
-	phase, chunk int         // for a chunk: its phase in the step, and its index in the phase; phase is -1 for a step
+	phase, chunk int         // for a chunk: its phase in the step, and its index in the phase; phase is noPhase for a step
 }
+
+// noPhase is span.phase of a step.
+const noPhase = -1
 
 // push begins a span.
 func (t *track) push(now time.Duration) { t.openStarts = append(t.openStarts, now) }
@@ -76,7 +100,7 @@ func (c *chromeTrace) BeginStep(position exec.Position) {
 
 // EndStep records a worker's part of a step.
 func (c *chromeTrace) EndStep(position exec.Position, _ bool) {
-	c.endSpan(position, -1, 0)
+	c.endSpan(position, noPhase, 0)
 }
 
 // BeginChunk records the start of a chunk.
@@ -94,6 +118,34 @@ func (c *chromeTrace) endSpan(p exec.Position, phase, chunk int) {
 	c.tracks[p.Worker].pop(span{run: p.Run, node: p.Node, step: p.Step, phase: phase, chunk: chunk}, time.Since(c.start))
 }
 
+// write writes the trace, each event on its own line. ops maps the name of a node to its op.
+func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
+	separator := traceHead // the text before the next event
+	writeEvent := func(e traceEvent) error {
+		if _, err := io.WriteString(w, separator); err != nil {
+			return err
+		}
+		separator = ",\n"
+		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
+	}
+	descriptions := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
+	err := writeEvent(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
+	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
+		err = c.writeTrack(worker, descriptions, writeEvent)
+	}
+	for _, m := range c.memory() {
+		if err != nil {
+			break
+		}
+		err = writeEvent(traceEvent{Name: "memory", Phase: "C", TS: microseconds(m.time), PID: tracePID, TID: firstTID,
+			Args: m.memory})
+	}
+	if err == nil {
+		_, err = io.WriteString(w, traceTail)
+	}
+	return err
+}
+
 // Constants of the trace file. The thread ID of a worker is its number plus firstTID. With thread IDs from 0, two
 // workers would share a track. Perfetto merges thread 0 with the thread whose ID is the process ID.
 const (
@@ -106,6 +158,32 @@ const (
 	// after the last brace.
 	traceTail = "\n]}"
 )
+
+// writeTrack writes the name of a worker's track and its spans.
+func (c *chromeTrace) writeTrack(worker int, descriptions *stepDescriptions, writeEvent func(traceEvent) error) error {
+	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
+		Args: nameArgs{fmt.Sprint("worker ", worker)}}
+	sortIndex := name
+	sortIndex.Name, sortIndex.Args = "thread_sort_index", sortIndexArgs{worker}
+	for _, e := range []traceEvent{name, sortIndex} {
+		if err := writeEvent(e); err != nil {
+			return err
+		}
+	}
+	// If several spans begin at the same time, the enclosing spans must precede the spans inside them. Enclosing spans
+	// ended last.
+	spans := slices.Clone(c.tracks[worker].spans)
+	slices.Reverse(spans)
+	sorted.Func(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
+	})
+	for _, s := range spans {
+		if err := writeEvent(s.event(worker, descriptions)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
 type traceEvent struct {
@@ -209,66 +287,12 @@ func (s span) event(worker int, descriptions *stepDescriptions) traceEvent {
 	switch {
 	case s.node == nil:
 		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
-	case s.phase < 0:
+	case s.phase == noPhase:
 		e.Name, e.Cat, e.Args = s.node.Name, "step", descriptions.args(s)
 	default:
 		e.Name, e.Cat, e.Args = s.node.Name, "chunk", chunkArgs{descriptions.args(s), s.phase, s.chunk}
 	}
 	return e
-}
-
-// write writes the trace, each event on its own line. ops maps the name of a node to its op.
-func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
-	separator := traceHead // the text before the next event
-	writeEvent := func(e traceEvent) error {
-		if _, err := io.WriteString(w, separator); err != nil {
-			return err
-		}
-		separator = ",\n"
-		return json.MarshalWrite(w, e, jsontext.AllowInvalidUTF8(true))
-	}
-	descriptions := &stepDescriptions{ops, map[*graph.Graph][]*stepArgs{}}
-	err := writeEvent(traceEvent{Name: "process_name", Phase: "M", PID: tracePID, TID: firstTID, Args: nameArgs{title}})
-	for worker := 0; worker < len(c.tracks) && err == nil; worker++ {
-		err = c.writeTrack(worker, descriptions, writeEvent)
-	}
-	for _, m := range c.memory() {
-		if err != nil {
-			break
-		}
-		err = writeEvent(traceEvent{Name: "memory", Phase: "C", TS: microseconds(m.time), PID: tracePID, TID: firstTID,
-			Args: m.memory})
-	}
-	if err == nil {
-		_, err = io.WriteString(w, traceTail)
-	}
-	return err
-}
-
-// writeTrack writes the name of a worker's track and its spans.
-func (c *chromeTrace) writeTrack(worker int, descriptions *stepDescriptions, writeEvent func(traceEvent) error) error {
-	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
-		Args: nameArgs{fmt.Sprint("worker ", worker)}}
-	sortIndex := name
-	sortIndex.Name, sortIndex.Args = "thread_sort_index", sortIndexArgs{worker}
-	for _, e := range []traceEvent{name, sortIndex} {
-		if err := writeEvent(e); err != nil {
-			return err
-		}
-	}
-	// If several spans begin at the same time, the enclosing spans must precede the spans inside them. Enclosing spans
-	// ended last.
-	spans := slices.Clone(c.tracks[worker].spans)
-	slices.Reverse(spans)
-	sorted.Func(spans, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to))
-	})
-	for _, s := range spans {
-		if err := writeEvent(s.event(worker, descriptions)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // memoryAt is the memory in use at a time, or a change of it (negative for a release).
@@ -285,11 +309,11 @@ func (c *chromeTrace) memory() []memoryAt {
 		for _, s := range t.spans {
 			switch {
 			case s.run.Program == nil: // the lifetimes of values are unknown
-			case s.node != nil && s.phase >= 0: // a chunk
 			case s.node == nil:
 				runs = append(runs, s)
-			default:
+			case s.phase == noPhase:
 				steps[s.run] = append(steps[s.run], s)
+			default: // a chunk, which is inside its step
 			}
 		}
 	}
@@ -322,7 +346,8 @@ func memoryChanges(run span, steps []span) []memoryAt {
 		if !wasRun[s.step] || s.from < starts[s.step] {
 			starts[s.step] = s.from
 		}
-		wasRun[s.step], ends[s.step] = true, max(ends[s.step], s.to)
+		wasRun[s.step] = true
+		ends[s.step] = max(ends[s.step], s.to)
 	}
 	var list []memoryAt
 	for _, lifetime := range run.run.Program.Lifetimes() {
@@ -343,17 +368,4 @@ func memoryChanges(run span, steps []span) []memoryAt {
 		list = append(list, memoryAt{first, allocation}, memoryAt{last, release})
 	}
 	return list
-}
-
-// traceRun makes a traced run if --trace or --report is given and the context has not ended.
-func (r *runner) traceRun(ctx context.Context) error {
-	if r.trace == nil || ctx.Err() != nil {
-		return nil
-	}
-	return r.runTraced(ctx, methodRun, r.trace)
-}
-
-// checkTrace returns an error if the file of --trace cannot be written.
-func checkTrace(path string) error {
-	return outfile.CheckWritable("--trace", path, ".json")
 }

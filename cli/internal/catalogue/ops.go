@@ -20,6 +20,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
+// flags has the values of the flags; the help of [Command] explains them.
 type flags struct {
 	ext                *command.Extensions
 	json, onnx         bool
@@ -107,8 +108,9 @@ func (f flags) choose(args []string) (list []*graph.Op, showsPages bool, err err
 		return nil, false, err
 	}
 	list = slices.DeleteFunc(list, func(op *graph.Op) bool {
-		return f.kind != "" && op.Kind.String() != f.kind || !mentions(op, f.match) ||
-			dtypes != nil && !dtypesOf(op).mostGeneral().hasAll(dtypes)
+		hasKind := f.kind == "" || op.Kind.String() == f.kind
+		hasDTypes := dtypes == nil || dtypesOf(op).mostGeneral().hasAll(dtypes)
+		return !hasKind || !mentions(op, f.match) || !hasDTypes
 	})
 	if len(list) == 0 {
 		return nil, false, exit.UsageErrorf("no op matches; graphrun ops lists all of them")
@@ -225,8 +227,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) erro
 // showTable prints a table with a row for each op.
 func showTable(w io.Writer, display term.Display, list []*graph.Op) {
 	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
-		term.PhraseCol("takes", 20).OmitIfNarrow(),
-		term.PhraseCol("does", 30))
+		term.PhraseCol("takes", 20).OmitIfNarrow(), term.PhraseCol("does", 30))
 	for _, op := range list {
 		sentence, _, _ := strings.Cut(op.Doc, "\n")
 		sentence, _, _ = strings.Cut(sentence, ". ")

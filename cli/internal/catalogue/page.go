@@ -10,6 +10,32 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
+// showOp prints the page of an op: its signature, documentation and layout, its inputs, attributes, formulas,
+// implementations and outputs. For example, the signature of softmax is softmax(x, dim=..., dtype="").
+func showOp(w io.Writer, display term.Display, op *graph.Op) {
+	dtypes := dtypesOf(op)
+	width := display.ProseWidth()
+	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(display.Paint(term.Strong, op.Name)+signature(op), width),
+		format.Wrap(op.Doc, width))
+	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
+	if len(op.Params) > 0 {
+		showInputs(w, display, op, dtypes)
+	}
+	if len(op.Schema.Fields) > 0 {
+		showAttributes(w, display, op, dtypes)
+	}
+	showFormulas(w, display, op)
+	if len(op.Impls) > 1 {
+		showImpls(w, display, op)
+	}
+	switch {
+	case op.VariadicResults:
+		fmt.Fprintln(w, "\nOutputs: their number depends on attributes and shapes; name them under \"outputs\".")
+	case len(op.Outputs) > 1:
+		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(op.Outputs, ", "))
+	}
+}
+
 // signature returns the operands and attributes of an op as the arguments of a call.
 func signature(op *graph.Op) string {
 	var parts []string
@@ -43,47 +69,41 @@ func attrDefault(f graph.Field) string {
 	return f.Default
 }
 
-// showOp prints the page of an op.
-func showOp(w io.Writer, display term.Display, op *graph.Op) {
-	dtypes := dtypesOf(op)
-	width := display.ProseWidth()
-	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(display.Paint(term.Strong, op.Name)+signature(op), width),
-		format.Wrap(op.Doc, width))
-	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
-	if len(op.Params) > 0 {
-		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Inputs"))
-		table := term.NewTable(term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
-		for i, p := range op.Params {
-			table.Add("  "+p.Name, paramText(op, p), dtypes.operand(i))
-		}
-		table.Write(w, display)
+// phraseWidth is the least width of the columns for the kind of an input and the values of an attribute, in characters.
+const phraseWidth = 24
+
+// showInputs prints the table of the operands of an op.
+func showInputs(w io.Writer, display term.Display, op *graph.Op, dtypes supportedDTypes) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Inputs"))
+	table := term.NewTable(term.UntruncatedCol(""), term.PhraseCol("", phraseWidth), term.ProseCol(""))
+	for i, param := range op.Params {
+		table.Add("  "+param.Name, paramText(op, param), dtypes.operand(i))
 	}
-	if len(op.Schema.Fields) > 0 {
-		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Attributes"))
-		table := term.NewTable(term.UntruncatedCol(""), term.UntruncatedCol(""), term.PhraseCol("", 24), term.ProseCol(""))
-		for _, f := range op.Schema.Fields {
-			table.Add("  "+f.Name, f.Type, attrText(f), attrNote(f, dtypes))
-		}
-		if f := op.Schema.Additional; f != nil {
-			table.Add("  NAME", f.Type, "any other name", f.Doc)
-		}
-		table.Write(w, display)
+	table.Write(w, display)
+}
+
+// showAttributes prints the table of the attributes of an op.
+func showAttributes(w io.Writer, display term.Display, op *graph.Op, dtypes supportedDTypes) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Attributes"))
+	table := term.NewTable(term.UntruncatedCol(""), term.UntruncatedCol(""), term.PhraseCol("", phraseWidth),
+		term.ProseCol(""))
+	for _, field := range op.Schema.Fields {
+		table.Add("  "+field.Name, field.Type, attrText(field), attrNote(field, dtypes))
 	}
-	showFormulas(w, display, op)
-	if len(op.Impls) > 1 {
-		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Implementations"))
-		table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
-		for _, impl := range op.Impls {
-			table.Add("  "+impl.Name, impl.Doc)
-		}
-		table.Write(w, display)
+	if others := op.Schema.Additional; others != nil {
+		table.Add("  NAME", others.Type, "any other name", others.Doc)
 	}
-	switch {
-	case op.VariadicResults:
-		fmt.Fprintln(w, "\nOutputs: their number depends on attributes and shapes; name them under \"outputs\".")
-	case len(op.Outputs) > 1:
-		fmt.Fprintf(w, "\nOutputs: %s; name them under \"outputs\".\n", strings.Join(op.Outputs, ", "))
+	table.Write(w, display)
+}
+
+// showImpls prints the table of the implementations of an op.
+func showImpls(w io.Writer, display term.Display, op *graph.Op) {
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Implementations"))
+	table := term.NewTable(term.UntruncatedCol(""), term.ProseCol(""))
+	for _, impl := range op.Impls {
+		table.Add("  "+impl.Name, impl.Doc)
 	}
+	table.Write(w, display)
 }
 
 // layoutText describes which layouts the op reads and writes.

@@ -147,29 +147,39 @@ func (d *Document) write(w io.Writer, display term.Display, path string) {
 		return
 	}
 	if len(d.Missing) > 0 {
-		table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
-			term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
-		for _, missing := range d.Missing {
-			names := strings.Join(missing.Nodes[:min(maxListed, len(missing.Nodes))], ", ")
-			if len(missing.Nodes) > maxListed {
-				names += ", ..."
-			}
-			table.Add(missing.Op, missing.Domain, len(missing.Nodes), names, missing.DidYouMean)
-		}
-		fmt.Fprintln(w, "Operators that are not supported")
-		table.Write(w, display)
+		d.writeMissing(w, display)
+	}
+	if len(d.Missing) > 0 && len(d.Rejected) > 0 {
+		fmt.Fprintln(w)
 	}
 	if len(d.Rejected) > 0 {
-		if len(d.Missing) > 0 {
-			fmt.Fprintln(w)
+		d.writeRejected(w)
+	}
+}
+
+// writeMissing prints the table of unsupported operators.
+func (d *Document) writeMissing(w io.Writer, display term.Display) {
+	table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
+		term.PhraseCol("names", 10), term.NameCol("did you mean").OmitIfAll(""))
+	for _, missing := range d.Missing {
+		names := strings.Join(missing.Nodes[:min(maxListed, len(missing.Nodes))], ", ")
+		if len(missing.Nodes) > maxListed {
+			names += ", ..."
 		}
-		fmt.Fprintln(w, "Rejected")
-		for _, rejected := range d.Rejected {
-			place := ""
-			if rejected.Node != "" {
-				place = fmt.Sprintf("node %q (%s): ", rejected.Node, rejected.Op)
-			}
-			fmt.Fprintln(w, "  "+place+rejected.Message)
+		table.Add(missing.Op, missing.Domain, len(missing.Nodes), names, missing.DidYouMean)
+	}
+	fmt.Fprintln(w, "Operators that are not supported")
+	table.Write(w, display)
+}
+
+// writeRejected prints the rejected nodes, initializers, inputs and outputs.
+func (d *Document) writeRejected(w io.Writer) {
+	fmt.Fprintln(w, "Rejected")
+	for _, rejected := range d.Rejected {
+		place := ""
+		if rejected.Node != "" {
+			place = fmt.Sprintf("node %q (%s): ", rejected.Node, rejected.Op)
 		}
+		fmt.Fprintln(w, "  "+place+rejected.Message)
 	}
 }

@@ -34,23 +34,31 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// flags are the options of the command.
 type flags struct {
-	ext                    *command.Extensions
-	sources                inputs.Sources
-	strategies             []string
-	dims, pins             []string
-	threads                []int
-	runs, turnRuns         int     // turnRuns is the number of consecutive runs of a strategy in a round
-	untilText              string  // the value of --until, such as 1%
-	untilShare             float64 // the parsed value, such as 0.01; 0 without --until
-	costs                  string
-	costProfile            *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
-	noFusion, exact        bool
-	device                 string
-	solver                 command.SolveLimit
-	slack                  command.Slack
-	json                   bool
-	markdown               bool
+	ext     *command.Extensions
+	sources inputs.Sources
+
+	// What is measured: every strategy for every combination of a file, sizes and a number of threads.
+	strategies []string
+	dims, pins []string
+	threads    []int
+
+	// When the measurement ends.
+	runs, turnRuns int     // turnRuns is the number of consecutive runs of a strategy in a round
+	untilText      string  // the value of --until, such as 1%
+	untilShare     float64 // the parsed value, such as 0.01; 0 without --until
+
+	// The compilation of the graphs.
+	costs           string
+	costProfile     *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
+	noFusion, exact bool
+	device          string
+	solver          command.SolveLimit
+	slack           command.Slack
+
+	// The output.
+	json, markdown         bool
 	csv, benchstat, report string // paths of additional files; empty for none
 }
 
@@ -222,6 +230,8 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	return nil
 }
 
+// run measures all combinations, and prints the measurements. If the measurement fails or is interrupted, it prints the
+// measurements so far.
 func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
@@ -259,7 +269,11 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 }
 
 // comparison has the measurements so far. Rows with the same file, sizes and threads form a combination. The first row
-// of a combination is the base with which the other rows are compared.
+// of a combination is the base with which the other rows are compared. For example, two strategies and --dim N=1,8 give
+// four rows in two combinations:
+//
+//	model.onnx N=1, 2 threads: propagate (the base), channels_last
+//	model.onnx N=8, 2 threads: propagate (the base), channels_last
 type comparison struct {
 	flags       flags
 	files       map[string]string // the label of each file in results, by path
@@ -307,8 +321,8 @@ func (c *comparison) load(job *progress.Job, path string, dims []string) (worklo
 	if err != nil {
 		return inputs.Workload{}, err
 	}
-	err = command.RejectDynamic(workload.Graph, "the graph runs in segments, whose plans are not compared")
-	if err != nil {
+	if err := command.RejectDynamic(workload.Graph,
+		"the graph runs in segments, whose plans are not compared"); err != nil {
 		return inputs.Workload{}, program.WithFile(path, err)
 	}
 	return workload, nil
@@ -320,9 +334,8 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	var candidates []experiment.Candidate // a program for each strategy
 	var bound *float64
 	options := graphrun.Options{Threads: threads, InputsInMemory: true, NoFusion: c.flags.noFusion, Exact: c.flags.exact,
-		Device: c.flags.device,
-		Costs:  c.flags.costProfile, SolveLimit: c.flags.solver.Option(), Slack: c.flags.slack.Option(),
-		Progress: job.EnterPhaseBeforeRun}
+		Device: c.flags.device, Costs: c.flags.costProfile, SolveLimit: c.flags.solver.Option(),
+		Slack: c.flags.slack.Option(), Progress: job.EnterPhaseBeforeRun}
 	err := job.Do(progress.Planning, func() (err error) {
 		candidates, bound, err = c.compile(job.Context, workload.Graph, options)
 		return err
@@ -345,9 +358,9 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 }
 
 // compile compiles a graph with every strategy, and returns the programs and a lower bound on the cost of any plan.
-// Every program is compiled twice, so that the planning times of the second compilation can be compared. In the first
-// compilation, the first program includes the time of the folded constants, packed constants and machine code that all
-// programs share.
+// Every program is compiled twice, and the programs of the second compilation are returned, because their planning
+// times can be compared. In the first compilation, the time of the first program includes the folded constants, packed
+// constants and machine code that all programs share.
 func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 	options graphrun.Options) (list []experiment.Candidate, bound *float64, err error) {
 	var previous []experiment.Candidate
@@ -393,9 +406,12 @@ func (c *comparison) addCombination(path string, dims map[string]int, threads in
 // printNotes prints the notes about a file that were not printed yet, and adds notes of the graph to the document.
 func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs.Workload) {
 	for _, v := range c.Verdicts {
-		if noise := v.Noise; noise != "" && v.File == c.files[path] && !c.printed[v.Label()+noise] {
-			c.printed[v.Label()+noise] = true
-			term.PrintNote(cmd, "%s: disturbed measurement: %s", v.Label(), noise)
+		if v.Noise == "" || v.File != c.files[path] {
+			continue
+		}
+		if text := v.Label() + v.Noise; !c.printed[text] {
+			c.printed[text] = true
+			term.PrintNote(cmd, "%s: disturbed measurement: %s", v.Label(), v.Noise)
 		}
 	}
 	notes := report.NotesOf(workload.Graph)

@@ -28,17 +28,24 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// flags are the options of the command.
 type flags struct {
-	ext                   *command.Extensions
-	strategies            []string
-	dims, pins            []string
-	sizes                 [2][]string // the values of --dim for each plan
-	hasTwoSizes           bool        // whether --dim gives two sizes of a symbol
-	json, noFusion, exact bool
-	threads               int
-	costs, device         string
-	slackFlag             command.Slack
-	costProfile           *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
+	ext  *command.Extensions
+	json bool
+
+	// The differences between the plans.
+	strategies  []string
+	dims, pins  []string
+	sizes       [2][]string // the values of --dim for each plan
+	hasTwoSizes bool        // whether --dim gives two sizes of a symbol
+	slackFlag   command.Slack
+
+	// The options of both plans.
+	noFusion, exact bool
+	threads         int
+	device          string
+	costs           string
+	costProfile     *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
 }
 
 // Command returns the command diff.
@@ -97,34 +104,6 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	return cmd
 }
 
-// strategyPair returns the strategies of the two plans. files is the number of files in the command line.
-func (f *flags) strategyPair(cmd *cobra.Command, files int) (pair [2]string, err error) {
-	optionsDiffer := len(f.pins) > 0 || f.hasTwoSizes || cmd.Flags().Changed("slack")
-	for _, s := range f.strategies {
-		if err := f.ext.CheckStrategy(s); err != nil {
-			return pair, err
-		}
-	}
-	switch len(f.strategies) {
-	case 0:
-		pair = [2]string{command.DefaultStrategy, command.DefaultStrategy}
-		if files == 1 && !optionsDiffer {
-			pair[1] = graphrun.ChannelsLast.Name()
-		}
-	case 1:
-		pair = [2]string{f.strategies[0], f.strategies[0]}
-		if files == 1 && !optionsDiffer {
-			return pair, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second "+
-				"size of --dim to compare with", f.strategies[0])
-		}
-	case 2:
-		pair = [2]string(f.strategies)
-	default:
-		return pair, exit.UsageErrorf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
-	}
-	return pair, f.slackFlag.Check(cmd, pair[1])
-}
-
 // Document is the output of diff.
 type Document struct {
 	Files []string         `json:"files" doc:"The file of the first plan and the file of the second plan."`
@@ -133,6 +112,7 @@ type Document struct {
 	report.Notes
 }
 
+// run makes both plans and prints their differences.
 func run(cmd *cobra.Command, args []string, f flags) error {
 	var doc Document
 	if err := f.splitDims(len(args), &doc); err != nil {
@@ -190,23 +170,18 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// splitDims distributes the values of --dim to the two plans, and sets doc.Sizes. A single size of a symbol applies to
-// both plans. Of two sizes, the first applies to the first plan, and the second to the second plan. files is the number
-// of files in the command line.
+// splitDims distributes the values of --dim to the two plans: it sets f.sizes, f.hasTwoSizes and doc.Sizes. A single
+// size of a symbol applies to both plans. Of two sizes, the first applies to the first plan, and the second to the
+// second plan. For example, N=1,16 and C=3 give the sizes N=1 C=3 and N=16 C=3. files is the number of files in the
+// command line.
 func (f *flags) splitDims(files int, doc *Document) error {
+	single, err := singleSizes(f.dims)
+	if err != nil {
+		return err
+	}
 	indexOf := map[string]int{}      // the index of a symbol's value in f.sizes[1]
 	hasTwoSizes := map[string]bool{} // by symbol
-	var oneSized []string            // values with one size: N=1,16 gives N=1 and N=16
-	for _, dim := range f.dims {
-		name, sizes, equals := strings.Cut(dim, "=")
-		if !equals {
-			return exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", dim)
-		}
-		for size := range strings.SplitSeq(sizes, ",") {
-			oneSized = append(oneSized, name+"="+size)
-		}
-	}
-	for _, dim := range oneSized {
+	for _, dim := range single {
 		name, _, _ := strings.Cut(dim, "=")
 		i, exists := indexOf[name]
 		switch {
@@ -219,7 +194,8 @@ func (f *flags) splitDims(files int, doc *Document) error {
 		case files == 2:
 			return exit.UsageErrorf("--dim gives two sizes of %s: want one file, or one size", name)
 		}
-		hasTwoSizes[name], f.hasTwoSizes, f.sizes[1][i] = true, true, dim
+		hasTwoSizes[name], f.hasTwoSizes = true, true
+		f.sizes[1][i] = dim
 	}
 	for _, dims := range f.sizes {
 		sizes, err := command.ParseDims(dims)
@@ -231,6 +207,48 @@ func (f *flags) splitDims(files int, doc *Document) error {
 		}
 	}
 	return nil
+}
+
+// singleSizes splits values of --dim with several sizes: N=1,16 becomes N=1 and N=16.
+func singleSizes(dims []string) (single []string, err error) {
+	for _, dim := range dims {
+		name, sizes, ok := strings.Cut(dim, "=")
+		if !ok {
+			return nil, exit.UsageErrorf("--dim %s: want a symbol and its size, as in N=8", dim)
+		}
+		for size := range strings.SplitSeq(sizes, ",") {
+			single = append(single, name+"="+size)
+		}
+	}
+	return single, nil
+}
+
+// strategyPair returns the strategies of the two plans. files is the number of files in the command line.
+func (f *flags) strategyPair(cmd *cobra.Command, files int) (pair [2]string, err error) {
+	optionsDiffer := len(f.pins) > 0 || f.hasTwoSizes || cmd.Flags().Changed("slack")
+	for _, s := range f.strategies {
+		if err := f.ext.CheckStrategy(s); err != nil {
+			return pair, err
+		}
+	}
+	switch len(f.strategies) {
+	case 0:
+		pair = [2]string{command.DefaultStrategy, command.DefaultStrategy}
+		if files == 1 && !optionsDiffer {
+			pair[1] = graphrun.ChannelsLast.Name()
+		}
+	case 1:
+		pair = [2]string{f.strategies[0], f.strategies[0]}
+		if files == 1 && !optionsDiffer {
+			return pair, exit.UsageErrorf("--strategies %s: want a second strategy, a second file, --pin, --slack or a second "+
+				"size of --dim to compare with", f.strategies[0])
+		}
+	case 2:
+		pair = [2]string(f.strategies)
+	default:
+		return pair, exit.UsageErrorf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
+	}
+	return pair, f.slackFlag.Check(cmd, pair[1])
 }
 
 // planFile loads and plans the file of the plan with index 0 or 1. It returns the graph even if planning fails.
@@ -345,12 +363,24 @@ func writeTotals(w io.Writer, display term.Display, doc *Document, first, second
 	if firstTotals.BoundNS != nil || secondTotals.BoundNS != nil {
 		t.Add("lower bound", boundText(firstTotals.BoundNS), boundText(secondTotals.BoundNS), "")
 	}
-	type row struct {
-		name   string
-		total  func(*experiment.Totals) int
-		format func(float64) string
+	for _, row := range totalRows(firstTotals.Places) {
+		firstTotal, secondTotal := float64(row.total(firstTotals)), float64(row.total(secondTotals))
+		t.Add(row.name, row.format(firstTotal), row.format(secondTotal),
+			format.Difference(firstTotal, secondTotal, row.format))
 	}
-	rows := []row{
+	t.Write(w, display)
+}
+
+// totalRow is a row of the table of totals.
+type totalRow struct {
+	name   string
+	total  func(*experiment.Totals) int
+	format func(float64) string
+}
+
+// totalRows returns the rows with integers. places is nil without --device; otherwise both plans have the device.
+func totalRows(places *report.Places) []totalRow {
+	rows := []totalRow{
 		{"steps", func(p *experiment.Totals) int { return p.Steps }, integerText},
 		{"inserted copies", func(p *experiment.Totals) int { return p.Copies }, integerText},
 		{"copied", func(p *experiment.Totals) int { return p.CopiedBytes }, bytesText},
@@ -358,18 +388,14 @@ func writeTotals(w io.Writer, display term.Display, doc *Document, first, second
 		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
 		{"with weights", func(p *experiment.Totals) int { return p.PeakWithWeights }, bytesText},
 	}
-	if places := firstTotals.Places; places != nil { // both plans have the device of --device
-		rows = slices.Insert(rows, 2,
-			row{"steps on " + places.Device, func(p *experiment.Totals) int { return p.Places.Steps }, integerText},
-			row{"uploads", func(p *experiment.Totals) int { return p.Places.Uploads }, integerText},
-			row{"downloads", func(p *experiment.Totals) int { return p.Places.Downloads }, integerText})
+	if places != nil {
+		const afterCopies = 2
+		rows = slices.Insert(rows, afterCopies,
+			totalRow{"steps on " + places.Device, func(p *experiment.Totals) int { return p.Places.Steps }, integerText},
+			totalRow{"uploads", func(p *experiment.Totals) int { return p.Places.Uploads }, integerText},
+			totalRow{"downloads", func(p *experiment.Totals) int { return p.Places.Downloads }, integerText})
 	}
-	for _, row := range rows {
-		firstTotal, secondTotal := float64(row.total(firstTotals)), float64(row.total(secondTotals))
-		t.Add(row.name, row.format(firstTotal), row.format(secondTotal),
-			format.Difference(firstTotal, secondTotal, row.format))
-	}
-	t.Write(w, display)
+	return rows
 }
 
 // changedSymbols lists the symbols with different sizes in the two plans.

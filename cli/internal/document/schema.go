@@ -7,9 +7,15 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the
-// struct tag `of:"NAME"`, allowedStrings[NAME] returns the strings that the field may contain. The version of the
-// document is N if t has a field Version with the struct tag `const:"N"`, and otherwise [Version].
+// Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. For example, the field
+//
+//	Name string `json:"name" doc:"The name."`
+//
+// becomes the property "name": {"type": "string", "description": "The name."}, and "name" is required. Struct types
+// become definitions under "$defs".
+//
+// If a field has the struct tag `of:"NAME"`, allowedStrings[NAME] returns the strings that the field may contain. The
+// version of the document is N if t has a field Version with the struct tag `const:"N"`, and otherwise [Version].
 func Schema(t reflect.Type, title string, allowedStrings map[string]func() []string) map[string]any {
 	builder := schemaBuilder{defs: map[string]any{}, allowedStrings: allowedStrings}
 	root := builder.object(t)
@@ -27,7 +33,8 @@ func Schema(t reflect.Type, title string, allowedStrings map[string]func() []str
 	return root
 }
 
-// schemaBuilder collects the definitions of the structs in a document.
+// schemaBuilder collects the definitions of the structs in a document. Its methods call each other recursively: object
+// for a struct, property for a field of the struct, and value for the type of the field.
 type schemaBuilder struct {
 	defs           map[string]any
 	allowedStrings map[string]func() []string // by the name in the struct tag `of`
@@ -71,19 +78,6 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	return schema
 }
 
-// isInEmbeddedPointer reports whether a field of t is reached through an embedded pointer. index is the field's index
-// sequence of package reflect.
-func isInEmbeddedPointer(t reflect.Type, index []int) bool {
-	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
-		fieldType := t.Field(i).Type
-		if fieldType.Kind() == reflect.Pointer {
-			return true
-		}
-		t = fieldType // the next index is a field of this struct
-		return false
-	})
-}
-
 // property returns the schema of the value of a key.
 func (b schemaBuilder) property(key member) map[string]any {
 	t := key.field.Type
@@ -96,17 +90,6 @@ func (b schemaBuilder) property(key member) map[string]any {
 		schema = orNull(schema)
 	}
 	return schema
-}
-
-// definitionName returns the name of a struct type in schemas. For example, stepDoc and StepReport are both named step.
-func definitionName(t reflect.Type) string {
-	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
-	return strings.ToLower(name[:1]) + name[1:]
-}
-
-// orNull returns a schema that also allows null.
-func orNull(schema map[string]any) map[string]any {
-	return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 }
 
 // value returns the schema of a type. If only some strings are allowed, allowedKey is their key in allowedStrings;
@@ -147,4 +130,28 @@ func (b schemaBuilder) value(t reflect.Type, allowedKey string) map[string]any {
 		return map[string]any{} // anything
 	}
 	panic("graphrun: a document has a field of type " + t.String() + ", which has no JSON schema")
+}
+
+// isInEmbeddedPointer reports whether a field of t is reached through an embedded pointer. index is the field's index
+// sequence of package reflect.
+func isInEmbeddedPointer(t reflect.Type, index []int) bool {
+	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
+		fieldType := t.Field(i).Type
+		if fieldType.Kind() == reflect.Pointer {
+			return true
+		}
+		t = fieldType // the next index is a field of this struct
+		return false
+	})
+}
+
+// definitionName returns the name of a struct type in schemas. For example, stepDoc and StepReport are both named step.
+func definitionName(t reflect.Type) string {
+	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+// orNull returns a schema that also allows null.
+func orNull(schema map[string]any) map[string]any {
+	return map[string]any{"anyOf": []any{schema, map[string]any{"type": "null"}}}
 }

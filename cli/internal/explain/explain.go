@@ -32,6 +32,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// flags are the options of the command.
 type flags struct {
 	ext                   *command.Extensions
 	strategy, firstBreak  string
@@ -108,14 +109,9 @@ type Document struct {
 	report.Notes
 }
 
+// run loads a graph, compiles it, and explains the named value. With --first-break, the name is empty.
 func run(cmd *cobra.Command, path, value string, f flags) error {
-	if err := f.ext.CheckStrategy(f.strategy); err != nil {
-		return err
-	}
-	if err := f.solver.Check(); err != nil {
-		return err
-	}
-	if err := f.slack.Check(cmd, f.strategy); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	memoryFormat, err := formatOf(f.firstBreak)
@@ -136,12 +132,12 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	if err != nil {
 		return err
 	}
+	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: job.Enter, Costs: costProfile,
+		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(),
+		MemoryLimit: -1} // no limit: the plan may be made for another machine
 	var doc *Document
 	err = job.Do(progress.Planning, func() (err error) {
-		doc, err = f.explainValue(job.Context, g, path, value, memoryFormat, graphrun.Options{
-			Strategy: f.ext.Strategy(f.strategy), Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion,
-			Exact: f.exact, Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(),
-			MemoryLimit: -1}) // no limit: the plan may be made for another machine
+		doc, err = f.explainValue(job.Context, g, path, value, memoryFormat, options)
 		return err
 	})
 	job.End()
@@ -161,6 +157,17 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 		}
 		return out.Flush()
 	})
+}
+
+// check validates the flags.
+func (f *flags) check(cmd *cobra.Command) error {
+	if err := f.ext.CheckStrategy(f.strategy); err != nil {
+		return err
+	}
+	if err := f.solver.Check(); err != nil {
+		return err
+	}
+	return f.slack.Check(cmd, f.strategy)
 }
 
 // breakFormats are the memory formats of --first-break.
@@ -303,20 +310,26 @@ func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 	}
 	fmt.Fprintf(w, "\n\n%s\n%s\n", display.Paint(term.Strong, "Layout as written"),
 		format.Wrap(doc.Layout.Why, display.ProseWidth()))
-	term.WriteList(w, display, "Operands of the permutation rule", doc.Layout.Operands,
+	writePermutationRule(w, display, &doc.Layout)
+}
+
+// writePermutationRule prints the operands and the comparisons of PyTorch's rule for pointwise ops, if it gives the
+// layout.
+func writePermutationRule(w io.Writer, display term.Display, layout *inspect.Layout) {
+	term.WriteList(w, display, "Operands of the permutation rule", layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},
 		func(o inspect.Operand) []any { return []any{o.Name, o.Strides.String()} })
 	columns := []term.Column{term.UntruncatedCol("faster"), term.UntruncatedCol("slower"), term.NameCol("decided by"),
 		term.ProseCol("why"), term.UntruncatedCol("outcome")}
-	term.WriteList(w, display, "Comparisons of dimensions", doc.Layout.Sort, columns, func(c inspect.Comparison) []any {
+	term.WriteList(w, display, "Comparisons of dimensions", layout.Sort, columns, func(c inspect.Comparison) []any {
 		outcome := "stay"
 		if c.Exchanged {
 			outcome = "exchanged"
 		}
 		return []any{c.Faster, c.Slower, cmp.Or(c.By, "none"), c.Why, outcome}
 	})
-	if len(doc.Layout.Order) > 0 {
-		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", format.Ints(doc.Layout.Order))
+	if len(layout.Order) > 0 {
+		fmt.Fprintf(w, "order of the dimensions, the slowest first: %s\n", format.Ints(layout.Order))
 	}
 }
 
@@ -358,7 +371,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 		title = fmt.Sprintf("The %s of %s", reason.Transfer, reason.Value)
 	}
 	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, title))
-	// The phrases are padded to 21 columns: the longest one, and two blanks.
+	const lineFormat = "  %-21s%s\n" // the first column has the width of the longest phrase, and two blanks
 	for _, explained := range []struct {
 		phrase  string
 		reasons []string
@@ -368,7 +381,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 			if i == 0 {
 				phrase = explained.phrase
 			}
-			fmt.Fprintf(w, "  %-21s%s\n", phrase, step)
+			fmt.Fprintf(w, lineFormat, phrase, step)
 		}
 	}
 	if reason.WithoutNS == nil {
@@ -378,11 +391,11 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 	if *reason.WithoutNS == 0 {
 		phrase = "the same cost: one of the cheapest plans has no such copy"
 	}
-	fmt.Fprintf(w, "  %-21s%s\n", "without it", phrase)
+	fmt.Fprintf(w, lineFormat, "without it", phrase)
 	if reason.Instead == nil {
 		return
 	}
 	if change := reason.Instead.String(); change != "" {
-		fmt.Fprintf(w, "  %-21s%s\n", "", format.Printable(change))
+		fmt.Fprintf(w, lineFormat, "", format.Printable(change))
 	}
 }

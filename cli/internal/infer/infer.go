@@ -25,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// flags are the options of the command.
 type flags struct {
 	ext                      *command.Extensions
 	json, keepGoing, classes bool
@@ -72,32 +73,34 @@ column is the segment that computes a value.`,
 	return cmd
 }
 
+// inference is an inferred graph, and what is shown with it.
+type inference struct {
+	graph    *graph.Graph    // nil if the graph cannot be shown
+	errs     []*graph.Error  // the mistakes in the file
+	symbolic *graph.Symbolic // the types as expressions over symbols; may be nil: see SymbolicOf
+	raised   *RaisedMinimums // nil if no guard can be removed
+}
+
+// run infers a graph, prints the document, and then the notes and the mistakes.
 func run(cmd *cobra.Command, path string, f flags) error {
-	var g *graph.Graph
-	var symbolic *graph.Symbolic
-	var raised *RaisedMinimums
-	var errs []*graph.Error
+	var inferred inference
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	err := job.Do(progress.Loading, func() (err error) {
-		if g, errs, err = inferGraph(job.Context, path, f); err == nil {
-			if symbolic, err = SymbolicOf(g, errs, f.classes); err == nil {
-				raised = raisedMinimumsOf(g, symbolic, errs, f.classes)
-			}
-		}
+		inferred, err = inferFile(job.Context, path, f)
 		return err
 	})
 	job.End()
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
 	}
-	if g == nil && !f.json { // the JSON document has the mistakes of such a graph
+	if inferred.graph == nil && !f.json { // the JSON document has the mistakes of such a graph
 		return err
 	}
 	printErr := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-		doc := inferReportOf(g, symbolic, errs)
-		if doc.RaisedMinimums = raised; f.json {
+		doc := inferReportOf(inferred.graph, inferred.symbolic, inferred.errs)
+		if doc.RaisedMinimums = inferred.raised; f.json {
 			document.Write(out, doc)
 		} else {
 			writeInferTable(out, term.StdoutDisplay(cmd), doc)
@@ -107,27 +110,49 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if printErr != nil {
 		return printErr
 	}
-	switch {
-	case symbolic != nil:
-		command.PrintWarnings(cmd, path, g)
-		if raised != nil && !f.json {
-			term.PrintNote(cmd, "%v", raised)
-		}
-		if symbolic.IncompleteReason != nil {
-			term.PrintNote(cmd, "the table holds for one class of sizes: %v", symbolic.IncompleteReason)
-		}
-	case g != nil:
-		command.PrintNotes(cmd, path, g)
-	}
-	for _, e := range errs {
-		if !f.json {
-			term.PrintError(cmd, program.WithFile(path, e))
-		}
-	}
-	if err == nil && len(errs) > 0 {
+	inferred.printNotes(cmd, path, f.json)
+	if err == nil && len(inferred.errs) > 0 {
 		return &exit.Error{Code: exit.CodeFailed}
 	}
 	return err
+}
+
+// printNotes prints notes about the graph. If the output is not JSON, it also prints the mistakes and the symbols whose
+// minimums could be raised; the JSON document has them.
+func (inferred *inference) printNotes(cmd *cobra.Command, path string, json bool) {
+	switch {
+	case inferred.symbolic != nil:
+		command.PrintWarnings(cmd, path, inferred.graph)
+		if inferred.raised != nil && !json {
+			term.PrintNote(cmd, "%v", inferred.raised)
+		}
+		if reason := inferred.symbolic.IncompleteReason; reason != nil {
+			term.PrintNote(cmd, "the table holds for one class of sizes: %v", reason)
+		}
+	case inferred.graph != nil:
+		command.PrintNotes(cmd, path, inferred.graph)
+	}
+	if json {
+		return
+	}
+	for _, e := range inferred.errs {
+		term.PrintError(cmd, program.WithFile(path, e))
+	}
+}
+
+// inferFile loads and infers a graph, first with the given and assumed sizes, then with symbols. If it returns an
+// error, the fields that are known so far are set.
+func inferFile(ctx context.Context, path string, f flags) (inferred inference, err error) {
+	g, errs, err := inferGraph(ctx, path, f)
+	inferred.graph, inferred.errs = g, errs
+	if err != nil {
+		return inferred, err
+	}
+	if inferred.symbolic, err = SymbolicOf(g, errs, f.classes); err != nil {
+		return inferred, err
+	}
+	inferred.raised = raisedMinimumsOf(g, inferred.symbolic, errs, f.classes)
+	return inferred, nil
 }
 
 // inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the graph cannot be
@@ -177,22 +202,6 @@ func mistakes(err error) []*graph.Error {
 		return []*graph.Error{single}
 	}
 	return []*graph.Error{{Err: err}}
-}
-
-// eachInferred calls visit with every value whose type is known. errs are the errors of rejected nodes.
-func eachInferred(g *graph.Graph, errs []*graph.Error, visit func(*graph.Value)) {
-	if g == nil {
-		return
-	}
-	rejected := make(map[string]bool, len(errs))
-	for _, e := range errs {
-		rejected[e.Node] = true
-	}
-	g.Values(func(v *graph.Value) {
-		if v.Node == nil || !rejected[v.Node.Name] {
-			visit(v)
-		}
-	})
 }
 
 // Document is the output of infer.
@@ -247,19 +256,37 @@ func inferReportOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error
 		var doc ValueDoc
 		wantsMore := true
 		eachInferred(g, errs, func(v *graph.Value) {
-			if wantsMore {
-				switch doc = ValueDocOf(v, facts); {
-				case symbolic != nil:
-					SetSymbolicType(&doc, symbolic, v)
-				case v.Dynamic:
-					SetSymbolicType(&doc, facts.Unbacked(), v)
-				}
-				wantsMore = yield(&doc)
+			if !wantsMore {
+				return
 			}
+			doc = ValueDocOf(v, facts)
+			switch {
+			case symbolic != nil:
+				SetSymbolicType(&doc, symbolic, v)
+			case v.Dynamic:
+				SetSymbolicType(&doc, facts.Unbacked(), v)
+			}
+			wantsMore = yield(&doc)
 		})
 	}
 	return &Document{Values: values, Errors: document.Mistakes(errs), Guards: GuardsOf(symbolic), Notes: report.NotesOf(g),
 		segments: g != nil && g.Dynamic()}
+}
+
+// eachInferred calls visit with every value whose type is known. errs are the errors of rejected nodes.
+func eachInferred(g *graph.Graph, errs []*graph.Error, visit func(*graph.Value)) {
+	if g == nil {
+		return
+	}
+	rejected := make(map[string]bool, len(errs))
+	for _, e := range errs {
+		rejected[e.Node] = true
+	}
+	g.Values(func(v *graph.Value) {
+		if v.Node == nil || !rejected[v.Node.Name] {
+			visit(v)
+		}
+	})
 }
 
 // writeInferTable prints the values as a table, and the guards.
@@ -272,10 +299,11 @@ func writeInferTable(w io.Writer, display term.Display, doc *Document) {
 		table.Columns = append(table.Columns, term.UntruncatedCol("segment"))
 	}
 	for v := range doc.Values {
-		const stridesColumn = 4
-		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String(), "?", "?", "", ""}
+		row := []any{v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape.String()}
 		if v.Strides != nil {
-			copy(row[stridesColumn:], []any{v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf})
+			row = append(row, v.Strides.String(), v.Offset.String(), strings.Join(v.Flags, " "), v.AliasOf)
+		} else {
+			row = append(row, "?", "?", "", "")
 		}
 		switch {
 		case v.Segment != nil:

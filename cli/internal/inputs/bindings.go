@@ -14,7 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bindings are the sizes of symbols that --dim and the shapes of input arrays determine. All maps are by symbol.
+// bindings are the sizes of symbols that --dim and the shapes of input arrays determine. For example, an array of the
+// shape [8 3] for an input [N, 3] binds N to 8. A later array for an input [N, N] must then have the shape [8 8]. All
+// maps are by symbol.
 type bindings struct {
 	dims    map[string]int    // the size
 	inputOf map[string]string // the input whose array determined the size; absent for a size of --dim
@@ -53,6 +55,12 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 			}
 		}
 	}
+	a.rejectUnknownSizes(inputs, b)
+	return nil
+}
+
+// rejectUnknownSizes rejects all inputs with a symbol that only rejected arrays could have bound.
+func (a *Arrays) rejectUnknownSizes(inputs []*graph.Value, b bindings) {
 	for _, v := range inputs {
 		for _, d := range v.Dims {
 			if _, bound := b.dims[d.Symbol]; a.Unavailable[v.Name] != nil && d.Symbol != "" && !bound {
@@ -67,14 +75,17 @@ func (a *Arrays) bind(inputs []*graph.Value, b bindings) error {
 				v.Dims[i].Symbol)
 		}
 	}
-	return nil
 }
 
 // bind binds the symbols of input v to the sizes of array a. If it returns an error, it has bound no symbol.
 func (b *bindings) bind(v *graph.Value, a array) error {
 	meta, shape := a.meta, a.shape()
-	if !a.isText && !arrays.IsCompatible(meta.DType, v.Meta.DType) ||
-		v.Dims == nil && !slices.Equal(shape, v.Meta.Shape) || v.Dims != nil && len(shape) != len(v.Dims) {
+	fitsDType := a.isText || arrays.IsCompatible(meta.DType, v.Meta.DType)
+	fitsShape := len(shape) == len(v.Dims) // the sizes are compared below
+	if v.Dims == nil {
+		fitsShape = slices.Equal(shape, v.Meta.Shape)
+	}
+	if !fitsDType || !fitsShape {
 		return b.mismatchError(v, meta)
 	}
 	newSizes := map[string]int{}
@@ -87,9 +98,11 @@ func (b *bindings) bind(v *graph.Value, a array) error {
 		}
 		limits := b.bounds[d.Symbol]
 		switch {
-		case d.IsNumber() && size != d.Size, d.Symbol != "" && bound && size != want && boundBy == "":
+		case d.IsNumber() && size != d.Size:
 			return b.mismatchError(v, meta)
 		case d.Symbol == "":
+		case bound && size != want && boundBy == "":
+			return b.mismatchError(v, meta)
 		case bound && size != want:
 			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, size, want, boundBy)
 		case size < limits.Min || limits.Max > 0 && size > limits.Max:

@@ -82,7 +82,7 @@ func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
 }
 
 // checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to
-// given.Unavailable until the other inputs fit: first inputs without readers, then the largest inputs.
+// given.Unavailable until the other inputs fit.
 func checkMemory(g *graph.Graph, given *Arrays) error {
 	var need graphrun.Need
 	for _, v := range g.Inputs {
@@ -93,6 +93,13 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 	if given.Unavailable == nil || !errors.As(err, &memoryErr) {
 		return err
 	}
+	dropInputs(g, given, memoryErr.Need.Total()-memoryErr.Left, err)
+	return nil
+}
+
+// dropInputs adds inputs to given.Unavailable, with the error, until their size is at least excess, in bytes: first
+// inputs without readers, then the largest inputs.
+func dropInputs(g *graph.Graph, given *Arrays, excess int, err error) {
 	bytesOf := func(v *graph.Value) int {
 		var need graphrun.Need
 		need.AddInput(v)
@@ -103,11 +110,13 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 	sorted.Func(dropOrder, func(a, b *graph.Value) int {
 		return cmp.Or(min(counts[a], 1)-min(counts[b], 1), cmp.Compare(bytesOf(b), bytesOf(a)))
 	})
-	for excess := memoryErr.Need.Total() - memoryErr.Left; excess > 0 && len(dropOrder) > 0; dropOrder = dropOrder[1:] {
-		excess -= bytesOf(dropOrder[0])
-		given.Unavailable[dropOrder[0].Name] = err
+	for _, input := range dropOrder {
+		if excess <= 0 {
+			break
+		}
+		excess -= bytesOf(input)
+		given.Unavailable[input.Name] = err
 	}
-	return nil
 }
 
 // readerCounts returns, for each value, the number of operands and outputs that read the value.
@@ -151,10 +160,6 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 	hash := fnv.New64a()
 	hash.Write([]byte(name))
 	rng := rand.New(rand.NewPCG(seed, hash.Sum64()))
-	randomDType, partCount := tensor.Float64, 1 // the dtype of random elements, and its number of float64 parts
-	if meta.DType.IsComplex() {
-		randomDType, partCount = tensor.Complex128, 2
-	}
 	out := tensor.Empty(meta)
 	rowMajor := out
 	switch {
@@ -164,27 +169,37 @@ func generate(meta tensor.Meta, seed uint64, name string, integers []int64) *ten
 	default:
 		rowMajor = tensor.Empty(tensor.New(meta.DType, meta.Shape...))
 	}
-	// Elements are converted in blocks, because float64 takes eight times the memory of a byte.
-	n, elementSize := rowMajor.Numel(), meta.DType.Size()
+	fillRandom(rowMajor, rng, integers)
+	if rowMajor.Storage() != out.Storage() {
+		tensor.CopyElements(out, rowMajor)
+	}
+	return out
+}
+
+// fillRandom sets the elements of a contiguous tensor as [generate] specifies. It generates blocks of float64 numbers
+// and converts them to the dtype of the tensor; all numbers at once would take eight times the memory of a tensor of
+// bytes.
+func fillRandom(t *tensor.Tensor, rng *rand.Rand, integers []int64) {
+	randomDType, partCount := tensor.Float64, 1 // the dtype of random elements, and its number of float64 parts
+	if t.DType.IsComplex() {
+		randomDType, partCount = tensor.Complex128, 2
+	}
+	n, elementSize := t.Numel(), t.DType.Size()
 	buffer := make([]float64, partCount*min(n, 1<<12))
-	convert := tensor.Converter(meta.DType, randomDType)
+	convert := tensor.Converter(t.DType, randomDType)
 	for start := 0; start < n; start += len(buffer) / partCount {
 		block := buffer[:partCount*min(n-start, len(buffer)/partCount)]
 		for i := range block {
 			switch {
-			case meta.DType == tensor.Bool:
+			case t.DType == tensor.Bool:
 				block[i] = float64(rng.IntN(2))
-			case meta.DType.IsIntegral(false):
+			case t.DType.IsIntegral(false):
 				block[i] = float64(integers[rng.IntN(len(integers))])
 			default:
 				block[i] = 2*float64(rng.Float64()) - 1
 			}
 		}
-		dst := unsafe.Add(rowMajor.Pointer(), start*elementSize)
+		dst := unsafe.Add(t.Pointer(), start*elementSize)
 		convert(dst, unsafe.Pointer(&block[0]), elementSize, randomDType.Size(), len(block)/partCount)
 	}
-	if rowMajor.Storage() != out.Storage() {
-		tensor.CopyElements(out, rowMajor)
-	}
-	return out
 }

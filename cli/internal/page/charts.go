@@ -12,7 +12,11 @@ import (
 
 // Coordinates and distances in this file are in SVG units. Numbers without a name were chosen by eye.
 
-// Intervals shows a value for each row as a point, with its confidence interval as a line.
+// Intervals shows a value for each row as a point, with its confidence interval as a line:
+//
+//	   propagate |--o--| 1.2 ms
+//	channels_last       |----o----| 1.9 ms
+//	               1        2        ms
 type Intervals struct {
 	Axis Axis
 	Rows []Interval
@@ -29,6 +33,7 @@ type Interval struct {
 	Text             string // the value with its unit, drawn right of the interval
 }
 
+// draw returns the chart as an SVG element.
 func (c *Intervals) draw() string {
 	const rowHeight, top = 26, 24
 	labelWidth, textWidth := 0.0, 0.0
@@ -51,24 +56,29 @@ func (c *Intervals) draw() string {
 		y := top + rowHeight*(float64(i)+0.5)
 		picture.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, labelWidth+6, y+4,
 			Escape(shorten(row.Label, maxLabel)), Escape(row.Label))
-		pointX, ok := x.coordinate(row.Value)
-		if !ok {
-			continue
-		}
-		picture.add(`<g class="c0"><title>%s</title>`, Escape(row.Label+": "+row.Text))
-		low, knownLow := x.coordinate(row.Low)
-		high, knownHigh := x.coordinate(row.High)
-		if knownLow && knownHigh {
-			// a vertical bar at the low end, a line to the high end, and a vertical bar there
-			picture.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
-		}
-		picture.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
-		if knownHigh {
-			pointX = max(pointX, high)
-		}
-		picture.add(`<text x="%.1f" y="%.1f">%s</text>`, pointX+10, y+4, Escape(row.Text))
+		picture.drawInterval(&row, &x, y)
 	}
 	return picture.svg(bottom+44, c.Axis.Title)
+}
+
+// drawInterval draws the value, the interval and the text of a row whose middle is at y.
+func (d *drawing) drawInterval(row *Interval, x *scale, y float64) {
+	pointX, ok := x.coordinate(row.Value)
+	if !ok {
+		return
+	}
+	d.add(`<g class="c0"><title>%s</title>`, Escape(row.Label+": "+row.Text))
+	low, knownLow := x.coordinate(row.Low)
+	high, knownHigh := x.coordinate(row.High)
+	if knownLow && knownHigh {
+		// a vertical bar at the low end, a line to the high end, and a vertical bar there
+		d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
+	}
+	d.add(`<circle class="shape" cx="%.1f" cy="%.1f" r="4.5"/></g>`, pointX, y)
+	if knownHigh {
+		pointX = max(pointX, high)
+	}
+	d.add(`<text x="%.1f" y="%.1f">%s</text>`, pointX+10, y+4, Escape(row.Text))
 }
 
 // Scatter shows points and lines on two axes.
@@ -100,6 +110,8 @@ const (
 	maxLabel              = 34 // characters of the label of a row
 )
 
+// draw returns the chart as an SVG element. The labels of lines and the names of points are drawn last, so that no
+// point covers them.
 func (c *Scatter) draw() string {
 	var xs, ys []float64
 	for _, point := range c.Points {
@@ -143,31 +155,6 @@ func (c *Scatter) draw() string {
 	return picture.svg(chartHeight+picture.drawLegend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// drawPointName draws the name of a point next to it, slightly lower or higher if necessary. It omits a name that would
-// hide one of the taken positions or the labels of the y axis. It returns the taken positions, including the name's.
-func (d *drawing) drawPointName(point *Point, takenPositions [][2]float64) [][2]float64 {
-	width := charWidth * float64(utf8.RuneCountInString(point.Name))
-	leftEdges := []float64{point.X + 8, point.X - 8 - width}
-	if point.X > (plotLeft+plotRight)/2 {
-		slices.Reverse(leftEdges)
-	}
-	for _, y := range []float64{point.Y, point.Y + 6, point.Y - 6} {
-		for _, left := range leftEdges {
-			if left < plotLeft || left+width > chartWidth || slices.ContainsFunc(takenPositions, func(position [2]float64) bool {
-				return position[0] > left-5 && position[0] < left+width+5 && math.Abs(position[1]-y) < 11
-			}) {
-				continue
-			}
-			d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, y+4, Escape(point.Name))
-			for offset := 0.0; offset <= width; offset += charWidth {
-				takenPositions = append(takenPositions, [2]float64{left + offset, y})
-			}
-			return takenPositions
-		}
-	}
-	return takenPositions
-}
-
 // drawLine draws a polyline. It returns the text element of the line's label, whose position is the first point. The
 // caller draws the label after the points, so that points do not cover the label.
 func (d *drawing) drawLine(line *Line, x, y *scale) (label string) {
@@ -186,6 +173,33 @@ func (d *drawing) drawLine(line *Line, x, y *scale) (label string) {
 	}
 	d.add(`<g class="c1"><path class="guide" stroke-dasharray="6 4" d="%s"/></g>`, path)
 	return label
+}
+
+// drawPointName draws the name of a point next to it, slightly lower or higher if necessary. It omits a name that would
+// hide one of the taken positions or the labels of the y axis. It returns the taken positions, including the name's.
+func (d *drawing) drawPointName(point *Point, takenPositions [][2]float64) [][2]float64 {
+	width := charWidth * float64(utf8.RuneCountInString(point.Name))
+	leftEdges := []float64{point.X + 8, point.X - 8 - width}
+	if point.X > (plotLeft+plotRight)/2 {
+		slices.Reverse(leftEdges)
+	}
+	for _, y := range []float64{point.Y, point.Y + 6, point.Y - 6} {
+		for _, left := range leftEdges {
+			right := left + width
+			hidesPosition := func(taken [2]float64) bool {
+				return taken[0] > left-5 && taken[0] < right+5 && math.Abs(taken[1]-y) < 11
+			}
+			if left < plotLeft || right > chartWidth || slices.ContainsFunc(takenPositions, hidesPosition) {
+				continue
+			}
+			d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, y+4, Escape(point.Name))
+			for offset := 0.0; offset <= width; offset += charWidth {
+				takenPositions = append(takenPositions, [2]float64{left + offset, y})
+			}
+			return takenPositions
+		}
+	}
+	return takenPositions
 }
 
 // drawLegend draws the names of groups below a chart and returns the height that it needs.
@@ -209,6 +223,7 @@ type StepFunction struct {
 	Points [][2]float64 // each change: its time and the new value, in order of time
 }
 
+// draw returns the chart as an SVG element.
 func (c *StepFunction) draw() string {
 	var xs, ys []float64
 	for _, change := range c.Points {

@@ -107,7 +107,8 @@ func passRows(body string) []passRow {
 	return rows
 }
 
-// passWords divides a line at the names of values. names is the set of these names.
+// passWords divides a line at the names of values. For example, c: add(a, b) becomes the values c, a and b, and the
+// texts ": add(", ", " and ")" between them. names is the set of the names of values.
 func passWords(line string, names map[string]bool) []passWord {
 	var words []passWord
 	add := func(text string, isValue bool) { // joins text to the previous word unless one of them is a value
@@ -119,32 +120,47 @@ func passWords(line string, names map[string]bool) []passWord {
 		}
 	}
 	for line != "" {
-		end := strings.IndexAny(line, " (),:")
-		switch {
-		case end == 0:
+		if end := nameLength(line); end > 0 {
+			add(line[:end], names[line[:end]])
+			line = line[end:]
+		} else {
 			add(line[:1], false)
 			line = line[1:]
-			continue
-		case end < 0:
-			end = len(line)
 		}
-		for end < len(line)-1 && line[end] == ':' && line[end+1] != ' ' { // names such as onnx::Conv_497 have colons
-			separator := strings.IndexAny(line[end+1:], " (),:")
-			if end++; separator < 0 {
-				end = len(line)
-			} else {
-				end += separator
-			}
-		}
-		add(line[:end], names[line[:end]])
-		line = line[end:]
 	}
 	return words
 }
 
+// nameLength returns the length of the name with which a line begins; 0 if it begins with a separator.
+func nameLength(line string) int {
+	const separators = " (),:"
+	end := strings.IndexAny(line, separators)
+	switch {
+	case end == 0:
+		return 0
+	case end < 0:
+		return len(line)
+	}
+	for end < len(line)-1 && line[end] == ':' && line[end+1] != ' ' { // names such as onnx::Conv_497 have colons
+		separator := strings.IndexAny(line[end+1:], separators)
+		if separator < 0 {
+			return len(line)
+		}
+		end += 1 + separator
+	}
+	return end
+}
+
 // markDifferences marks the rows of a graph that differ from before, the rows of the previous graph. It inserts the
-// removed rows at their former positions. isUnchanged is true if the graphs do not differ. If isFirst is set, there is
-// no previous graph, and no row is marked.
+// removed rows at their former positions. For example:
+//
+//	before          rows            marked
+//	a: relu(x)      a: relu(x)        a: relu(x)
+//	b: neg(a)                       - b: neg(a)
+//	c: exp(b)       c: exp(a)       ~ c: exp(a)
+//	                d: abs(c)       + d: abs(c)
+//
+// isUnchanged is true if the graphs do not differ. If isFirst is set, there is no previous graph, and no row is marked.
 func markDifferences(before, rows []passRow, isFirst bool) (marked []passRow, summary string, isUnchanged bool) {
 	oldText, names := map[string]string{}, map[string]bool{}
 	for _, row := range before {
@@ -154,7 +170,8 @@ func markDifferences(before, rows []passRow, isFirst bool) (marked []passRow, su
 		names[row.name] = true
 	}
 	added, changed, removed := 0, 0, 0
-	next := 0 // index in before of the next row
+	next := 0 // the first index in before whose row is not yet compared
+	// insertRemoved appends the removed rows that precede the row with the given name in before.
 	insertRemoved := func(until string) {
 		for next < len(before) && before[next].name != until {
 			if row := before[next]; !names[row.name] {

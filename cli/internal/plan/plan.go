@@ -33,21 +33,31 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
+// flags are the options of the command.
 type flags struct {
-	extensions                         *command.Extensions // of the embedding program: strategies, ops, passes
-	strategy, code, costs, sweep       string
-	passes                             string
-	json, dump, check, noFusion, exact bool
-	device                             string
-	measure                            bool
-	threads                            int
-	dims, pins, strategies             []string
-	forAll                             []string
-	sizeCombinations                   []map[string]int // sizes to plan for, by flag --dim: see command.SplitHints
-	limits                             limits
-	solver                             command.SolveLimit
-	slack                              command.Slack
-	problem                            problemFlags
+	extensions *command.Extensions // of the embedding program: strategies, ops, passes
+
+	// The compilation of the graph.
+	strategy         string
+	dims, pins       []string
+	sizeCombinations []map[string]int // sizes to plan for, by flag --dim: see command.SplitHints
+	noFusion, exact  bool
+	device, costs    string
+	threads          int
+	slack            command.Slack
+	solver           command.SolveLimit
+	problem          problemFlags
+	limits           limits
+
+	// Several plans, instead of one.
+	sweep      string
+	strategies []string
+
+	// The output.
+	json, dump, check, measure bool
+	passes                     string // the path of the page; empty for none
+	code                       string // the step whose code is shown; empty for none
+	forAll                     []string
 }
 
 const help = `Plans a graph and shows the plan. The text begins with the results of the given flags, the estimated cost
@@ -206,6 +216,8 @@ func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	return command.CostProfile(cmd, f.costs)
 }
 
+// run makes one plan and prints it, or several plans for a range of sizes (sizes.go) or for several strategies
+// (strategies.go).
 func run(cmd *cobra.Command, path string, f flags) error {
 	costProfile, err := f.validate(cmd)
 	if err != nil {
@@ -226,7 +238,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var g *graph.Graph
-	if err := job.Do(progress.Loading, func() (err error) { g, err = f.load(job.Context, path); return err }); err != nil {
+	err = job.Do(progress.Loading, func() (err error) { g, err = f.load(job.Context, path); return err })
+	if err != nil {
 		return err
 	}
 	var compiled *graphrun.Program
@@ -275,13 +288,71 @@ func (f *flags) checkOneSize(cmd *cobra.Command) error {
 	return nil
 }
 
+// load reads the graph, binds it to the sizes of the first hint, and applies the pins.
+func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
+	if len(f.sizeCombinations) == 0 {
+		return f.extensions.LoadWithPins(ctx, path, f.dims, f.pins)
+	}
+	g, _, err := f.extensions.OpenGraph(ctx, path, f.dims, false)
+	if err == nil {
+		err = command.BindHints(path, g, f.sizeCombinations)
+	}
+	if err == nil {
+		err = command.Infer(ctx, g)
+	}
+	if err == nil {
+		err = command.ApplyPins(ctx, g, f.pins)
+	}
+	return g, err
+}
+
+// plan compiles the graph. The program satisfies --max-memory, unless limits.fitMemory finds no such plan. With
+// --measure, timer traces its runs. dump receives the graphs for --dump and --passes.
+func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
+	dump io.Writer) (*graphrun.Program, *Document, error) {
+	options := f.options(job, costProfile)
+	options.Strategy = f.problem.strategy(f.extensions, f.strategy)
+	options.Check, options.Hints = f.check, f.sizeCombinations
+	if f.dump || f.passes != "" {
+		options.Dump = dump
+	}
+	if f.measure {
+		options.Threads, options.Tracer = 1, timer
+	}
+	compiled, err := f.extensions.Compile(job.Context, g, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.limits.fitMemory(job.Context, f.extensions, compiled, g, options)
+}
+
+// options returns the options that apply to every plan.
+func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
+	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
+		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads,
+		MemoryLimit: -1} // the plan may be for another machine
+}
+
+// prove checks the properties of --for-all.
+func (f *flags) prove(compiled *graphrun.Program, doc *Document) error {
+	for _, property := range f.forAll {
+		proof, err := inspect.ForAll(compiled, property)
+		if err != nil {
+			return exit.UsageErrorf("--for-all: %w", err)
+		}
+		doc.ForAll = append(doc.ForAll, *proof)
+	}
+	return nil
+}
+
 // showPasses writes the page of --passes and prints the graphs of --dump. It is also called if planning failed.
 func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) error {
 	if f.passes != "" && dump.Len() > 0 {
 		title := command.FileLabel(path) + ", strategy " + f.strategy
-		if err := outfile.Write(cmd.Context(), f.passes, func(w io.Writer) error {
+		err := outfile.Write(cmd.Context(), f.passes, func(w io.Writer) error {
 			return writePasses(w, title, dump.String())
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -289,6 +360,14 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 		_, _ = dump.WriteTo(dumpWriter(cmd, f.json))
 	}
 	return nil
+}
+
+// dumpWriter returns the destination of --dump: stderr with --json, otherwise stdout.
+func dumpWriter(cmd *cobra.Command, asJSON bool) io.Writer {
+	if asJSON {
+		return cmd.ErrOrStderr()
+	}
+	return cmd.OutOrStdout()
 }
 
 // finish measures and prints a plan, and returns an error if the plan violates --max-memory, --max-copies or --for-all.
@@ -334,63 +413,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compi
 	return nil
 }
 
-// prove checks the properties of --for-all.
-func (f *flags) prove(compiled *graphrun.Program, doc *Document) error {
-	for _, property := range f.forAll {
-		proof, err := inspect.ForAll(compiled, property)
-		if err != nil {
-			return exit.UsageErrorf("--for-all: %w", err)
-		}
-		doc.ForAll = append(doc.ForAll, *proof)
-	}
-	return nil
-}
-
-// load reads the graph, binds it to the sizes of the first hint, and applies the pins.
-func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
-	if len(f.sizeCombinations) == 0 {
-		return f.extensions.LoadWithPins(ctx, path, f.dims, f.pins)
-	}
-	g, _, err := f.extensions.OpenGraph(ctx, path, f.dims, false)
-	if err == nil {
-		err = command.BindHints(path, g, f.sizeCombinations)
-	}
-	if err == nil {
-		err = command.Infer(ctx, g)
-	}
-	if err == nil {
-		err = command.ApplyPins(ctx, g, f.pins)
-	}
-	return g, err
-}
-
-// options returns the options that apply to every plan.
-func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
-	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads,
-		MemoryLimit: -1} // the plan may be for another machine
-}
-
-// plan compiles the graph. The program satisfies --max-memory, unless limits.fitMemory finds no such plan. With
-// --measure, timer traces its runs. dump receives the graphs for --dump and --passes.
-func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
-	dump io.Writer) (*graphrun.Program, *Document, error) {
-	options := f.options(job, costProfile)
-	options.Strategy = f.problem.strategy(f.extensions, f.strategy)
-	options.Check, options.Hints = f.check, f.sizeCombinations
-	if f.dump || f.passes != "" {
-		options.Dump = dump
-	}
-	if f.measure {
-		options.Threads, options.Tracer = 1, timer
-	}
-	compiled, err := f.extensions.Compile(job.Context, g, options)
-	if err != nil {
-		return nil, nil, err
-	}
-	return f.limits.fitMemory(job.Context, f.extensions, compiled, g, options)
-}
-
+// print prints a plan as JSON or text, or only the code of --code.
 func (f *flags) print(cmd *cobra.Command, job *progress.Job, compiled *graphrun.Program, doc *Document) error {
 	return job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
@@ -404,12 +427,4 @@ func (f *flags) print(cmd *cobra.Command, job *progress.Job, compiled *graphrun.
 		}
 		return out.Flush()
 	})
-}
-
-// dumpWriter returns the destination of --dump: stderr with --json, otherwise stdout.
-func dumpWriter(cmd *cobra.Command, asJSON bool) io.Writer {
-	if asJSON {
-		return cmd.ErrOrStderr()
-	}
-	return cmd.OutOrStdout()
 }

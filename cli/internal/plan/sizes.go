@@ -39,33 +39,8 @@ type SizesDocument struct {
 	report.Notes
 }
 
-// interval is a symbol and a range of its sizes.
-type interval struct {
-	symbol   string
-	from, to int // both inclusive
-}
-
-// parseInterval parses a range of sizes such as N=1..256. The values of --dim must not name its symbol.
-func parseInterval(text string, dims []string) (parsed interval, err error) {
-	name, sizes, ok := strings.Cut(text, "=")
-	from, to, hasDots := strings.Cut(sizes, "..")
-	parsed.symbol = name
-	var errs [2]error
-	parsed.from, errs[0] = strconv.Atoi(from)
-	parsed.to, errs[1] = strconv.Atoi(to)
-	if !ok || !hasDots || name == "" || errors.Join(errs[:]...) != nil || parsed.from < 0 || parsed.to < parsed.from {
-		return parsed, exit.UsageErrorf("--sweep %s: the value must be a symbol and its sizes in ascending order, as in "+
-			"N=1..256", text)
-	}
-	for _, dim := range dims {
-		if strings.HasPrefix(dim, name+"=") {
-			return parsed, exit.UsageErrorf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
-		}
-	}
-	return parsed, nil
-}
-
-// runSweep runs the command for a range of sizes.
+// runSweep runs the command for a range of sizes. It loads the graph once, binds a copy of it to each planned size, and
+// prints ranges of sizes with equal plans.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	swept, err := parseInterval(f.sweep, f.dims)
 	if err != nil {
@@ -84,10 +59,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if err != nil {
 		return err
 	}
-	graphAt := func(ctx context.Context, size int) (*graph.Graph, error) {
-		return f.bindSize(ctx, path, g, swept.symbol, size)
-	}
-	first, err := graphAt(job.Context, swept.from)
+	first, err := f.bindSize(job.Context, path, g, swept.symbol, swept.from)
 	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == swept.symbol {
 		return exit.UsageErrorf("--sweep %s: %s", f.sweep, unknown.Why)
 	}
@@ -99,15 +71,15 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	}
 	options := f.options(job, costProfile)
 	options.Strategy = f.extensions.Strategy(f.strategy)
+	compileSize := func(ctx context.Context, size int) (*graphrun.Program, error) {
+		bound, err := f.bindSize(ctx, path, g, swept.symbol, size)
+		if err != nil {
+			return nil, err
+		}
+		return f.extensions.Compile(ctx, bound, options)
+	}
 	err = job.Do(progress.Planning, func() error {
-		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans,
-			func(ctx context.Context, size int) (*graphrun.Program, error) {
-				g, err := graphAt(ctx, size)
-				if err != nil {
-					return nil, err
-				}
-				return f.extensions.Compile(ctx, g, options)
-			})
+		ranges, err := experiment.PlansBySize(job.Context, swept.from, swept.to, maxPlans, compileSize)
 		if ranges != nil {
 			doc.SizeRanges = *ranges
 		}
@@ -140,15 +112,31 @@ func (v interval) checkBounds(g *graph.Graph) error {
 	return exit.UsageErrorf("--sweep %s=%d..%d: the bounds of %s are %s", v.symbol, v.from, v.to, v.symbol, bounds)
 }
 
-// printSizes prints the document as JSON or text.
-func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	if f.json {
-		document.Write(out, doc)
-	} else {
-		writeSizes(out, term.StdoutDisplay(cmd), doc)
+// interval is a symbol and a range of its sizes.
+type interval struct {
+	symbol   string
+	from, to int // both inclusive
+}
+
+// parseInterval parses a range of sizes such as N=1..256. The values of --dim must not name its symbol.
+func parseInterval(text string, dims []string) (parsed interval, err error) {
+	name, sizes, ok := strings.Cut(text, "=")
+	from, to, hasDots := strings.Cut(sizes, "..")
+	parsed.symbol = name
+	var fromErr, toErr error
+	parsed.from, fromErr = strconv.Atoi(from)
+	parsed.to, toErr = strconv.Atoi(to)
+	hasForm := ok && hasDots && name != "" && fromErr == nil && toErr == nil
+	if !hasForm || parsed.from < 0 || parsed.to < parsed.from {
+		return parsed, exit.UsageErrorf("--sweep %s: the value must be a symbol and its sizes in ascending order, as in "+
+			"N=1..256", text)
 	}
-	return out.Flush()
+	for _, dim := range dims {
+		if strings.HasPrefix(dim, name+"=") {
+			return parsed, exit.UsageErrorf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
+		}
+	}
+	return parsed, nil
 }
 
 // bindSize returns a copy of the graph in which a symbol is bound to a size, after inference and --pin. If the graph
@@ -172,6 +160,17 @@ func (f *flags) bindSize(ctx context.Context, path string, g *graph.Graph, symbo
 	return bound, err
 }
 
+// printSizes prints the document as JSON or text.
+func (f *flags) printSizes(cmd *cobra.Command, doc *SizesDocument) error {
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	if f.json {
+		document.Write(out, doc)
+	} else {
+		writeSizes(out, term.StdoutDisplay(cmd), doc)
+	}
+	return out.Flush()
+}
+
 // summary returns the sentences above the table: the sizes at which the plan changes, and the changes at the first
 // maxExplainedSizes of these sizes.
 func (doc *SizesDocument) summary() []string {
@@ -190,8 +189,8 @@ func (doc *SizesDocument) summary() []string {
 	}
 	head := fmt.Sprintf("%s the plan of strategy %s changes at %s", span, doc.Strategy, format.JoinFirst(sizes))
 	if !doc.Complete {
-		head += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact size of the change is unknown",
-			maxPlans)
+		head += fmt.Sprintf("; the limit of %d plans is reached: between some ranges the exact size of the change is "+
+			"unknown", maxPlans)
 	}
 	if more := len(sizes) - maxExplainedSizes; more > 0 {
 		list = append(list, fmt.Sprintf("%s listed below", format.CountIrregular(more, "further change is",
@@ -209,9 +208,21 @@ func (doc *SizesDocument) changeText(i int) string {
 	if current.Rejected != "" {
 		return "there is no plan: " + current.Rejected
 	}
+	text := fmt.Sprintf("%s: %s", format.Count(len(current.Changes), "change"),
+		format.JoinFirst(countedKinds(current.Changes)))
+	if before.Rejected == "" && before.To > 0 {
+		text += fmt.Sprintf("; cost/%s %s instead of %s at %s=%d", doc.Symbol,
+			format.PerSize(current.CostNS, current.From), format.PerSize(before.CostToNS, before.To), doc.Symbol, before.To)
+	}
+	return text
+}
+
+// countedKinds lists the kinds of changes with their numbers, such as "3 x impl from nchw to im2col", the most frequent
+// first.
+func countedKinds(changes []experiment.PlanChange) []string {
 	var kinds []string
 	count := map[string]int{}
-	for _, change := range current.Changes {
+	for _, change := range changes {
 		kind := change.What
 		if change.Before != "" && change.After != "" {
 			kind = fmt.Sprintf("%s from %s to %s", change.What, change.Before, change.After)
@@ -221,15 +232,10 @@ func (doc *SizesDocument) changeText(i int) string {
 		}
 	}
 	slices.SortStableFunc(kinds, func(a, b string) int { return count[b] - count[a] })
-	for k, kind := range kinds {
-		kinds[k] = fmt.Sprintf("%d x %s", count[kind], kind)
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d x %s", count[kind], kind)
 	}
-	text := fmt.Sprintf("%s: %s", format.Count(len(current.Changes), "change"), format.JoinFirst(kinds))
-	if before.Rejected == "" && before.To > 0 {
-		text += fmt.Sprintf("; cost/%s %s instead of %s at %s=%d", doc.Symbol,
-			format.PerSize(current.CostNS, current.From), format.PerSize(before.CostToNS, before.To), doc.Symbol, before.To)
-	}
-	return text
+	return kinds
 }
 
 // writeSizes prints the ranges of sizes and the changes between them.
@@ -249,17 +255,18 @@ func writeSizes(w io.Writer, display term.Display, doc *SizesDocument) {
 	t.Write(w, display)
 	fmt.Fprintln(w, format.Wrap(format.CountIrregular(doc.Plans, "size was", "sizes were")+" planned; where two of them "+
 		"have the same plan, the sizes between them are assumed to have it too", display.ProseWidth()))
+	columns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("value or nodes"),
+		term.PhraseCol("before", 14), term.PhraseCol("after", 14)}
 	for i, r := range doc.Ranges[1:] {
 		before := doc.Ranges[i] // the range before r
 		title := fmt.Sprintf("From %s=%d to %s=%d", doc.Symbol, before.To, doc.Symbol, r.From)
-		term.WriteList(w, display, title, r.Changes, []term.Column{term.UntruncatedCol("differs"),
-			term.NameCol("value or nodes"),
-			term.PhraseCol("before", 14), term.PhraseCol("after", 14)}, func(c experiment.PlanChange) []any {
+		term.WriteList(w, display, title, r.Changes, columns, func(c experiment.PlanChange) []any {
 			return []any{c.What, c.Name, orDash(c.Before), orDash(c.After)}
 		})
 	}
 }
 
+// sizeRange formats a range of sizes.
 func sizeRange(from, to int) string {
 	if from == to {
 		return strconv.Itoa(from)
@@ -267,6 +274,7 @@ func sizeRange(from, to int) string {
 	return fmt.Sprintf("%d to %d", from, to)
 }
 
+// textRange formats the texts for both ends of a range.
 func textRange(from, to string) string {
 	if from == to {
 		return from
@@ -274,6 +282,7 @@ func textRange(from, to string) string {
 	return from + " to " + to
 }
 
+// orDash returns a dash for an empty text.
 func orDash(text string) string {
 	if text == "" {
 		return "-"

@@ -57,7 +57,8 @@ func (p *StrategyPlan) copiesKey() string {
 func (f *flags) checkSeveralPlans(cmd *cobra.Command) (err error) {
 	flag := "sweep" // the flag that asks for several plans
 	if cmd.Flags().Changed("strategies") {
-		if flag = "strategies"; cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
+		flag = "strategies"
+		if cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
 			return exit.UsageErrorf("--strategies excludes --strategy and --sweep")
 		}
 		if f.strategies, err = f.extensions.ExpandAndCheckStrategies(f.strategies); err != nil {
@@ -217,8 +218,7 @@ func (d *StrategiesDocument) write(w io.Writer, display term.Display) {
 	}
 	display.WriteSentences(w, answers...)
 	t := term.NewTable(term.UntruncatedCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"),
-		term.NumberCol("steps"),
-		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
+		term.NumberCol("steps"), term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
 	for _, p := range d.Plans {
 		gap := "-"
 		if d.LowerBoundNS != nil && *d.LowerBoundNS > 0 {

@@ -19,11 +19,7 @@ import (
 // Columns differ in how they are fitted to the terminal: see [term.Column].
 func writePlan(w io.Writer, display term.Display, answers []string, doc *Document, need graphrun.Need) {
 	display.WriteSentences(w, answers...)
-	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
-	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
-		"compiled in %s, including folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
-		format.Count(len(doc.Steps), "step"), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"),
-		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), display.ProseWidth()))
+	writeTotals(w, display, doc)
 	if doc.NoCode != "" {
 		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", doc.NoCode)
 	}
@@ -58,6 +54,15 @@ func writePlan(w io.Writer, display term.Display, answers []string, doc *Documen
 		func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
 }
 
+// writeTotals prints the numbers of steps and nodes, the peak memory, the compile time and the profile.
+func writeTotals(w io.Writer, display term.Display, doc *Document) {
+	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
+	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
+		"compiled in %s, including folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
+		format.Count(len(doc.Steps), "step"), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"),
+		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), display.ProseWidth()))
+}
+
 // writeFolded prints the folded nodes, with a row for each op and reason, and the number and size of packed weights.
 func writeFolded(w io.Writer, display term.Display, doc *Document) {
 	type row struct {
@@ -80,7 +85,8 @@ func writeFolded(w io.Writer, display term.Display, doc *Document) {
 		if i < 0 {
 			i, rows = len(rows), append(rows, &row{op: f.Op, why: why})
 		}
-		rows[i].bytes, rows[i].nodes = rows[i].bytes+f.Bytes, append(rows[i].nodes, f.Node)
+		rows[i].bytes += f.Bytes
+		rows[i].nodes = append(rows[i].nodes, f.Node)
 	}
 	term.WriteList(w, display, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.UntruncatedCol("nodes"),
 		term.UntruncatedCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
@@ -98,8 +104,8 @@ func writeSteps(w io.Writer, display term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Steps"))
 	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.UntruncatedCol("impl").OmitIfNarrow(),
 		term.ListCol("strides"), term.UntruncatedCol("buffer").OmitIfNarrow(), term.UntruncatedCol("cost"),
-		term.UntruncatedCol("measured"),
-		term.UntruncatedCol("fast set-up").OmitIfAll("none").OmitIfNarrow(), term.PhraseCol("loop", 24)}
+		term.UntruncatedCol("measured"), term.UntruncatedCol("fast set-up").OmitIfAll("none").OmitIfNarrow(),
+		term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(step report.Step) bool { return step.MeasuredNS != nil })
 	if !measured {

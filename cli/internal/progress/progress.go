@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
@@ -55,7 +54,7 @@ func Begin(cmd *cobra.Command, name string) *Job {
 		jobEnded, lineCleared := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(lineCleared)
-			j.showProgress(w, jobEnded)
+			j.showProgress(w, term.DisplayOf(cmd, w), jobEnded)
 		}()
 		j.finish = sync.OnceFunc(func() {
 			close(jobEnded)
@@ -159,47 +158,42 @@ func (j *Job) Do(phase string, f func() error) (err error) {
 }
 
 // showProgress shows the progress on a terminal until ended is closed.
-func (j *Job) showProgress(w io.Writer, ended <-chan struct{}) {
+func (j *Job) showProgress(w io.Writer, display term.Display, ended <-chan struct{}) {
 	start := time.Now()
 	select {
 	case <-ended:
 		return
 	case <-time.After(progressDelay):
 	}
-	container := mpb.New(mpb.WithOutput(w), mpb.WithWidth(20)) // draws one bar, after the phase and before the counts
-	style := mpb.BarStyle().Build()
-	bar := container.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
-		if j.total.Load() == 0 {
-			return nil // the total is unknown
-		}
-		return style.Fill(w, s)
-	}), mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
-			return fmt.Sprintf("%v %s ", j.phase.Load(), term.CutMiddle(format.Printable(j.name), 32))
-		})),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			counts := ""
-			if n := j.total.Load(); n > 0 {
-				counts = fmt.Sprintf("%d / %d ", j.done.Load(), n)
-			}
-			if remaining := j.RemainingTime(); remaining != "" {
-				counts += remaining + ", after "
-			}
-			return counts + time.Since(start).Round(100*time.Millisecond).String()
-		})))
+	const eraseLine = "\r\x1b[K"
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		fmt.Fprint(w, eraseLine, display.CutLine(j.line(time.Since(start))))
 		select {
 		case <-ended:
-			const clearLine = true
-			bar.Abort(clearLine)
-			container.Wait()
+			fmt.Fprint(w, eraseLine)
 			return
 		case <-tick.C:
-			const complete = false
-			bar.SetTotal(j.total.Load(), complete)
-			bar.SetCurrent(j.done.Load())
 		}
 	}
+}
+
+// line returns the progress, such as "running a.json [=====>              ] 3 / 12 about 5s left, after 1.7s".
+func (j *Job) line(elapsed time.Duration) string {
+	text := fmt.Sprintf("%v %s ", j.phase.Load(), term.CutMiddle(format.Printable(j.name), 32))
+	if done, total := j.done.Load(), j.total.Load(); total > 0 {
+		text += fmt.Sprintf("%s %d / %d ", bar(done, total), done, total)
+	}
+	if remaining := j.RemainingTime(); remaining != "" {
+		text += remaining + ", after "
+	}
+	return text + elapsed.Round(100*time.Millisecond).String()
+}
+
+// bar draws the finished share of a phase.
+func bar(done, total int64) string {
+	const width = 20
+	finished := strings.Repeat("=", int(width*min(done, total)/total))
+	return fmt.Sprintf("[%-*.*s]", width, width, finished+">")
 }

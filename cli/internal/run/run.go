@@ -34,22 +34,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// flags are the options of the command.
 type flags struct {
-	ext             *command.Extensions
-	sources         inputs.Sources
-	outputs         string
-	dims            []string
-	hints           []map[string]int
-	pins            []string
+	ext       *command.Extensions
+	sources   inputs.Sources
+	keepGoing bool
+	outputs   string // the path of the file to write; empty for none
+	json      bool
+
+	// The compilation of the graph.
 	strategy        string
 	slack           command.Slack
-	costs           string
+	dims, pins      []string
+	hints           []map[string]int // the sizes of --dim: see command.SplitHints
 	threads         int
-	cache           command.Cache
-	keepGoing       bool
 	noFusion, exact bool
-	device          string
-	json            bool
+	device, costs   string
+	cache           command.Cache
 }
 
 // Command returns the command run.
@@ -106,6 +107,7 @@ inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 	return cmd
 }
 
+// run loads a graph and its inputs, compiles and runs it, and prints and writes its outputs.
 func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
@@ -134,12 +136,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		work.inputs.Print(cmd)
 	})
 	defer printNotes()
+	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, Tracer: job,
+		InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
+		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option()}
 	var compiled *graphrun.Program
 	err = job.Do(progress.Planning, func() (err error) {
-		compiled, err = f.ext.Compile(job.Context, work.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Threads: f.threads, Tracer: job, InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing,
-			NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Progress: job.Enter, Hints: f.hints,
-			Slack: f.slack.Option(), Cache: f.cache.Option()})
+		compiled, err = f.ext.Compile(job.Context, work.runGraph, options)
 		return err
 	})
 	if err != nil {
@@ -255,34 +257,6 @@ func checkWriteMemory(out map[string]*tensor.Tensor) error {
 	return nil
 }
 
-// printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
-func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
-	missing incomplete) error {
-	buffer := bufio.NewWriter(w)
-	doc := runReportOf(g, out, f.keepGoing, missing)
-	if f.json {
-		document.Write(buffer, doc)
-		return buffer.Flush()
-	}
-	table := term.NewTable(term.NameCol(""), term.UntruncatedCol(""), term.ListCol(""), term.ListCol(""),
-		term.UntruncatedCol(""),
-		term.UntruncatedCol(""), term.UntruncatedCol(""))
-	for output := range doc.Outputs {
-		cells := []any{output.Name, output.DType, format.Ints(output.Shape), "strides " + format.Ints(output.Strides)}
-		switch {
-		case output.Strings != nil:
-			cells = append(cells, "strings "+firstOf(output.Strings, strconv.Quote))
-		case output.Maps != nil:
-			cells = append(cells, "maps "+firstOf(output.Maps, mapText))
-		default:
-			cells = append(cells, "min "+statistic(output.min), "max "+statistic(output.max), "mean "+statistic(output.mean))
-		}
-		table.Add(cells...)
-	}
-	table.Write(buffer, display)
-	return buffer.Flush()
-}
-
 // Document is the output of run.
 type Document struct {
 	Outputs        document.Stream[OutputDoc] `json:"outputs" doc:"The computed outputs, in the order of the graph."`
@@ -342,6 +316,33 @@ func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 			o.Maps[i][key] = finite(value)
 		}
 	}
+}
+
+// printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
+func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
+	missing incomplete) error {
+	buffer := bufio.NewWriter(w)
+	doc := runReportOf(g, out, f.keepGoing, missing)
+	if f.json {
+		document.Write(buffer, doc)
+		return buffer.Flush()
+	}
+	table := term.NewTable(term.NameCol(""), term.UntruncatedCol(""), term.ListCol(""), term.ListCol(""),
+		term.UntruncatedCol(""), term.UntruncatedCol(""), term.UntruncatedCol(""))
+	for output := range doc.Outputs {
+		cells := []any{output.Name, output.DType, format.Ints(output.Shape), "strides " + format.Ints(output.Strides)}
+		switch {
+		case output.Strings != nil:
+			cells = append(cells, "strings "+firstOf(output.Strings, strconv.Quote))
+		case output.Maps != nil:
+			cells = append(cells, "maps "+firstOf(output.Maps, mapText))
+		default:
+			cells = append(cells, "min "+statistic(output.min), "max "+statistic(output.max), "mean "+statistic(output.mean))
+		}
+		table.Add(cells...)
+	}
+	table.Write(buffer, display)
+	return buffer.Flush()
 }
 
 // firstOf formats the first elements of a list, and the number of the other elements.

@@ -53,7 +53,8 @@ const maxUnfused = 5
 func WriteUnfused(w io.Writer, display term.Display, list []report.Unfused) {
 	counts, shown := map[string]int{}, []report.Unfused{} // counts is the number of pairs by reason
 	for _, pair := range list {
-		if counts[pair.Why]++; counts[pair.Why] <= maxUnfused {
+		counts[pair.Why]++
+		if counts[pair.Why] <= maxUnfused {
 			shown = append(shown, pair)
 		}
 	}
@@ -62,7 +63,8 @@ func WriteUnfused(w io.Writer, display term.Display, list []report.Unfused) {
 	})
 	for i := range shown {
 		why := shown[i].Why
-		if last := i+1 == len(shown) || shown[i+1].Why != why; last && counts[why] > maxUnfused {
+		isLast := i+1 == len(shown) || shown[i+1].Why != why // of those with this reason
+		if isLast && counts[why] > maxUnfused {
 			shown[i].Why = fmt.Sprintf("%s; and %d more pairs", why, counts[why]-maxUnfused)
 		}
 	}
@@ -79,9 +81,9 @@ func BoundText(plan *report.Plan) string {
 	}
 	text := "proved: least cost among the forms considered, at the stated prices"
 	if !plan.Optimal {
-		text = fmt.Sprintf("proved lower bound %s, gap %s (%.2g%%)", format.Nanoseconds(*plan.LowerBoundNS),
-			format.Nanoseconds(plan.CostNS+plan.SavedNS-*plan.LowerBoundNS),
-			100*((plan.CostNS+plan.SavedNS)/max(*plan.LowerBoundNS, 1)-1))
+		boundNS, costNS := *plan.LowerBoundNS, plan.CostNS+plan.SavedNS
+		text = fmt.Sprintf("proved lower bound %s, gap %s (%.2g%%)", format.Nanoseconds(boundNS),
+			format.Nanoseconds(costNS-boundNS), 100*(costNS/max(boundNS, 1)-1))
 	}
 	if plan.SavedNS != 0 {
 		text += "; in-place results save another " + format.Nanoseconds(plan.SavedNS)

@@ -23,19 +23,24 @@ import (
 	"github.com/graphrun/graphrun/serve"
 )
 
+// flags are the options of the command.
 type flags struct {
-	listen                        string
-	maxRows                       int   // the value of --max-batch-size
-	preferredRows                 []int // the values of --preferred-batch-size
-	maxDelay, timeout, drainLimit time.Duration
-	reloadInterval                time.Duration
-	batching                      string
-	maxQueue                      int
-	maxBody                       int64
-	compile                       command.Compile
-	tokenFile                     string
-	tlsCert, tlsKey               string
-	logJSON                       bool
+	// The models and their batches.
+	compile       command.Compile
+	batching      string
+	maxRows       int           // the value of --max-batch-size
+	preferredRows []int         // the values of --preferred-batch-size
+	maxDelay      time.Duration // the value of --max-queue-delay
+
+	// The server and its limits.
+	listen              string
+	maxQueue            int
+	maxBody             int64
+	timeout, drainLimit time.Duration
+	reloadInterval      time.Duration
+	tokenFile           string
+	tlsCert, tlsKey     string
+	logJSON             bool
 }
 
 // batchings are the values of --batching.
@@ -126,28 +131,14 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return nil
 }
 
+// run loads the models, listens, and answers requests until the context ends.
 func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	options := serve.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(),
-		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
-		Queue: f.maxQueue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
-	if f.maxDelay == 0 {
-		options.MaxDelay = -1 // no delay; 0 would mean the default
-	}
-	if f.tokenFile != "" {
-		text, err := os.ReadFile(f.tokenFile)
-		if options.Token = strings.TrimSpace(string(text)); err == nil && options.Token == "" {
-			err = fmt.Errorf("%s: the token is empty", f.tokenFile)
-		}
-		if err != nil {
-			return exit.UsageErrorf("--token-file: %w", err)
-		}
-	}
-	options.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	if f.logJSON {
-		options.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+	options, err := f.options(cmd)
+	if err != nil {
+		return err
 	}
 	ctx := cmd.Context()
 	handler, err := serve.Open(ctx, paths, options)
@@ -161,13 +152,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(options.Log.Handler(), slog.LevelWarn)}
 	ended := make(chan error, 1)
-	go func() {
-		if f.tlsCert != "" {
-			ended <- server.ServeTLS(listener, f.tlsCert, f.tlsKey)
-		} else {
-			ended <- server.Serve(listener)
-		}
-	}()
+	go func() { ended <- f.serve(server, listener) }()
 	term.PrintNote(cmd, "listening on %s", listener.Addr())
 	if f.reloadInterval > 0 {
 		go reload(ctx, handler, f.reloadInterval, options.Log)
@@ -178,6 +163,38 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	case <-ctx.Done():
 	}
 	return shutDown(handler, server, f.drainLimit)
+}
+
+// options returns the options of the server. It reads the token.
+func (f *flags) options(cmd *cobra.Command) (serve.Options, error) {
+	options := serve.Options{Loader: f.compile.Loader(), Compile: f.compile.Options(),
+		Batching: serve.Batching(f.batching), MaxRows: f.maxRows, PreferredRows: f.preferredRows, MaxDelay: f.maxDelay,
+		Queue: f.maxQueue, MaxBody: f.maxBody, Timeout: f.timeout, Version: environment.Version()}
+	if f.maxDelay == 0 {
+		options.MaxDelay = -1 // no delay; 0 would mean the default
+	}
+	if f.tokenFile != "" {
+		text, err := os.ReadFile(f.tokenFile)
+		if options.Token = strings.TrimSpace(string(text)); err == nil && options.Token == "" {
+			err = fmt.Errorf("%s: the token is empty", f.tokenFile)
+		}
+		if err != nil {
+			return options, exit.UsageErrorf("--token-file: %w", err)
+		}
+	}
+	options.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	if f.logJSON {
+		options.Log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+	}
+	return options, nil
+}
+
+// serve answers requests, with TLS if a certificate is given.
+func (f *flags) serve(server *http.Server, listener net.Listener) error {
+	if f.tlsCert != "" {
+		return server.ServeTLS(listener, f.tlsCert, f.tlsKey)
+	}
+	return server.Serve(listener)
 }
 
 // reload looks for changed models until the context ends.

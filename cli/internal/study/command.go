@@ -23,12 +23,16 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
+// flags are the options of the command. Empty paths stand for no file.
 type flags struct {
-	ext                                    *command.Extensions
-	build                                  string // the output of graphrun version
-	models, results, problems, csv, report string
-	shard                                  command.Shard
-	resume, json, markdown                 bool
+	ext             *command.Extensions
+	build           string // the output of graphrun version
+	models, results string // paths of folders
+	problems        string // the folder of --problems, which writes problems instead of results
+	shard           command.Shard
+	resume          bool
+	json, markdown  bool
+	csv, report     string // paths of additional files
 }
 
 const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy: its cost
@@ -98,7 +102,8 @@ func (f *flags) check(path string) error {
 	if f.json && f.markdown {
 		return exit.UsageErrorf("--json and --markdown exclude each other")
 	}
-	if f.problems != "" && (f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard.IsSet()) {
+	concernsResults := f.resume || f.csv != "" || f.report != "" || f.json || f.markdown || f.shard.IsSet()
+	if f.problems != "" && concernsResults {
 		return exit.UsageErrorf("--problems writes problems only: omit --resume, --shard, --shards, --csv, --report, " +
 			"--json and --markdown")
 	}
@@ -110,6 +115,8 @@ func (f *flags) check(path string) error {
 	return cmp.Or(outfile.CheckWritable("--csv", f.csv), outfile.CheckWritable("--report", f.report, ".html"))
 }
 
+// run computes the missing results of a study, and prints the tables of all results. After an interruption or a failed
+// task, it prints the tables of the results so far.
 func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.check(path); err != nil {
 		return err
@@ -143,9 +150,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	if f.report != "" && len(doc.Results) > 0 {
-		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
+		err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
 			return doc.writeHTML(w, s.runner.commandLine, path)
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -156,31 +164,6 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		term.PrintNote(cmd, "%v", failedErr)
 	}
 	return interruptErr
-}
-
-// failureError returns an error that lists the reasons of failures, each with its tasks; nil without failures.
-func failureError(failures []Failure) error {
-	if len(failures) == 0 {
-		return nil
-	}
-	byReason := map[string][]string{}
-	var reasons []string
-	for _, f := range failures {
-		if byReason[f.Message] == nil {
-			reasons = append(reasons, f.Message)
-		}
-		byReason[f.Message] = append(byReason[f.Message], f.Task)
-	}
-	text := format.Count(len(failures), "task") + " failed; --resume makes the missing results"
-	for _, reason := range reasons {
-		tasks := byReason[reason]
-		text += "\n  " + tasks[0]
-		if n := len(tasks) - 1; n > 0 {
-			text += " and " + format.Count(n, "other task")
-		}
-		text += ": " + strings.ReplaceAll(reason, "\n", "\n  ")
-	}
-	return errors.New(text)
 }
 
 // session runs the tasks of a study.
@@ -264,4 +247,29 @@ func (f *flags) print(cmd *cobra.Command, doc *Document) error {
 		return nil
 	}
 	return outfile.Write(context.WithoutCancel(cmd.Context()), f.csv, doc.writeCSV)
+}
+
+// failureError returns an error that lists the reasons of failures, each with its tasks; nil without failures.
+func failureError(failures []Failure) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	byReason := map[string][]string{}
+	var reasons []string
+	for _, f := range failures {
+		if byReason[f.Message] == nil {
+			reasons = append(reasons, f.Message)
+		}
+		byReason[f.Message] = append(byReason[f.Message], f.Task)
+	}
+	text := format.Count(len(failures), "task") + " failed; --resume makes the missing results"
+	for _, reason := range reasons {
+		tasks := byReason[reason]
+		text += "\n  " + tasks[0]
+		if n := len(tasks) - 1; n > 0 {
+			text += " and " + format.Count(n, "other task")
+		}
+		text += ": " + strings.ReplaceAll(reason, "\n", "\n  ")
+	}
+	return errors.New(text)
 }

@@ -110,26 +110,12 @@ func summaryOf(g group, strategyIndex int, name string, list []*Result) Summary 
 		plan := &result.Plans[strategyIndex]
 		logGaps += math.Log1p(plan.Gap)
 		gaps = append(gaps, plan.Gap)
-		if plan.Gap <= gapTolerance {
-			summary.OptimalOn++
-		}
-		if plan.Gap > gapTolerance && (summary.WorstOn == "" || plan.Gap > summary.WorstGap) {
-			summary.WorstGap, summary.WorstOn = plan.Gap, result.Task.graph()
-		}
-		fastest := result.fastest()
-		if plan.Median == nil || fastest == 0 {
-			continue
-		}
-		ratio := *plan.Median / fastest
-		logRatios += math.Log(ratio)
-		measuredGraphs++
-		if ratio == 1 {
-			summary.FastestOn++
-		}
-		if summary.WorstRatio == nil || ratio > *summary.WorstRatio {
-			if summary.WorstRatio = new(ratio); ratio > 1 {
-				summary.SlowestOn = result.Task.graph()
-			}
+		summary.addGap(plan.Gap, result.Task.graph())
+		if fastest := result.fastest(); plan.Median != nil && fastest != 0 {
+			ratio := *plan.Median / fastest
+			logRatios += math.Log(ratio)
+			measuredGraphs++
+			summary.addRatio(ratio, result.Task.graph())
 		}
 	}
 	if len(list) > 0 {
@@ -140,6 +126,31 @@ func summaryOf(g group, strategyIndex int, name string, list []*Result) Summary 
 		summary.MeanRatio = new(math.Exp(logRatios / float64(measuredGraphs)))
 	}
 	return summary
+}
+
+// addGap counts the gap of a plan of a graph.
+func (summary *Summary) addGap(gap float64, graph string) {
+	if gap <= gapTolerance {
+		summary.OptimalOn++
+		return
+	}
+	if summary.WorstOn == "" || gap > summary.WorstGap {
+		summary.WorstGap, summary.WorstOn = gap, graph
+	}
+}
+
+// addRatio counts the ratio of a plan's time to the time of the fastest plan of a graph.
+func (summary *Summary) addRatio(ratio float64, graph string) {
+	if ratio == 1 {
+		summary.FastestOn++
+	}
+	if summary.WorstRatio != nil && ratio <= *summary.WorstRatio {
+		return
+	}
+	summary.WorstRatio = new(ratio)
+	if ratio > 1 {
+		summary.SlowestOn = graph
+	}
 }
 
 // fastest returns the least median time of the plans, in nanoseconds; 0 if nothing was measured.
@@ -160,13 +171,7 @@ const minDifference = 0.05
 func orderOf(g group, list []*Result) Order {
 	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, result := range list {
-		var plans []*Plan
-		for i := range result.Plans {
-			plan := &result.Plans[i]
-			if !slices.ContainsFunc(plans, func(other *Plan) bool { return other.Plan == plan.Plan }) && plan.Median != nil {
-				plans = append(plans, plan)
-			}
-		}
+		plans := result.measuredPlans()
 		for i, a := range plans {
 			for _, b := range plans[:i] {
 				// Ratio is the median time of b divided by the median time of a.
@@ -174,7 +179,8 @@ func orderOf(g group, list []*Result) Order {
 				if versus.Ratio == nil || !versus.Significant || max(*versus.Ratio, 1 / *versus.Ratio) <= 1+minDifference {
 					continue
 				}
-				if order.Different++; (*versus.Ratio > 1) != (b.CostNS > a.CostNS) {
+				order.Different++
+				if bIsSlower, bCostsMore := *versus.Ratio > 1, b.CostNS > a.CostNS; bIsSlower != bCostsMore {
 					order.Misordered = append(order.Misordered, result.Task.graph()+": "+b.Strategy+", "+a.Strategy)
 				}
 			}
@@ -183,15 +189,16 @@ func orderOf(g group, list []*Result) Order {
 	return order
 }
 
-// symbols lists the symbols of all results.
-func (d *Document) symbols() []string {
-	names := map[string]bool{}
-	for _, r := range d.Results {
-		for name := range r.Task.Dims {
-			names[name] = true
+// measuredPlans returns the distinct plans that were measured.
+func (r *Result) measuredPlans() (plans []*Plan) {
+	for i := range r.Plans {
+		plan := &r.Plans[i]
+		isRepeated := slices.ContainsFunc(plans, func(other *Plan) bool { return other.Plan == plan.Plan })
+		if plan.Median != nil && !isRepeated {
+			plans = append(plans, plan)
 		}
 	}
-	return sorted.Keys(names)
+	return plans
 }
 
 // writeCSV writes the records as CSV.
@@ -226,4 +233,15 @@ func (d *Document) records() [][]string {
 		}
 	}
 	return list
+}
+
+// symbols lists the symbols of all results.
+func (d *Document) symbols() []string {
+	names := map[string]bool{}
+	for _, r := range d.Results {
+		for name := range r.Task.Dims {
+			names[name] = true
+		}
+	}
+	return sorted.Keys(names)
 }

@@ -12,26 +12,32 @@ import (
 // in row-major layout. The planner chooses the cheaper of the two. The twin has no kernel: plans with twins are
 // compared by cost and never run. A walk is the order of an implementation's loops with the orders of its results.
 //
+// For example, the twin of an implementation that only reads and writes channels-last images only reads and writes
+// row-major images, for the same price.
+//
 // Below, the other layout (order, walk, call) is channels-last for row-major, and row-major for channels-last.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
-	Needs: graph.Typed, Run: func(p *passes.Plan) error {
-		twins := map[*graph.Op]*graph.Op{}
-		for _, n := range p.Graph.Nodes {
-			if n.Op.ImageRole != graph.ImageOp || len(n.Op.Impls) == 0 {
-				continue
-			}
-			op := twins[n.Op]
-			if op == nil {
-				var err error
-				if op, err = withTwins(n.Op); err != nil {
-					return p.Graph.NodeError(n, err)
-				}
-				twins[n.Op] = op
-			}
-			n.Op = op
+	Needs: graph.Typed, Run: addTwins}
+
+// addTwins replaces the ops on images by ops with twins.
+func addTwins(p *passes.Plan) error {
+	extended := map[*graph.Op]*graph.Op{}
+	for _, n := range p.Graph.Nodes {
+		if n.Op.ImageRole != graph.ImageOp || len(n.Op.Impls) == 0 {
+			continue
 		}
-		return nil
-	}}
+		op := extended[n.Op]
+		if op == nil {
+			var err error
+			if op, err = withTwins(n.Op); err != nil {
+				return p.Graph.NodeError(n, err)
+			}
+			extended[n.Op] = op
+		}
+		n.Op = op
+	}
+	return nil
+}
 
 // withTwins returns a copy of an op with a twin of each implementation.
 func withTwins(op *graph.Op) (*graph.Op, error) {
@@ -54,8 +60,7 @@ func twinOf(original *graph.Impl) graph.Impl {
 				others = append(others, otherOrder(order))
 			}
 			for _, walk := range original.Walks(otherCall(call), others) {
-				if len(walk.ResultOrders) > 0 && walk.ResultOrders[0] != "" &&
-					otherOrder(walk.ResultOrders[0]) != walk.ResultOrders[0] {
+				if hasOtherOrder(walk) {
 					list = append(list, otherWalk(walk))
 				}
 			}
@@ -77,6 +82,14 @@ func twinOf(original *graph.Impl) graph.Impl {
 		}
 	}
 	return twin
+}
+
+// hasOtherOrder reports whether the first result of a walk has row-major or channels-last order.
+func hasOtherOrder(walk graph.Walk) bool {
+	if len(walk.ResultOrders) == 0 || walk.ResultOrders[0] == "" {
+		return false
+	}
+	return otherOrder(walk.ResultOrders[0]) != walk.ResultOrders[0]
 }
 
 // otherCall returns a call whose results have the other layout. Prices do not depend on the layouts of operands.
@@ -116,8 +129,9 @@ func otherOrder(order tensor.Order) tensor.Order {
 	return order
 }
 
-// otherMeta returns the channels-last layout for a row-major layout of images or volumes, and the reverse. The image
-// may be a slice of the channels of a larger image. Other layouts are returned unchanged.
+// otherMeta returns the channels-last layout for a row-major layout of images or volumes, and the reverse. For example,
+// the shape [2 3 4 5] with the strides [60 20 5 1] gets the strides [60 1 15 3]. The image may be a slice of the
+// channels of a larger image. Other layouts are returned unchanged.
 func otherMeta(meta tensor.Meta) tensor.Meta {
 	if meta.Rank() != 4 && meta.Rank() != 5 {
 		return meta

@@ -33,22 +33,9 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 	optima.WriteString("problem,variables,factors,optimum_ps,lower_bound_ps\n")
 	for _, t := range list {
 		progress()
-		w, err := r.workload(ctx, t)
+		problem, err := r.problem(ctx, t)
 		if err != nil {
 			return err
-		}
-		options, err := r.options(t)
-		if err != nil {
-			return err
-		}
-		options.Strategy = graphrun.Propagate // the layout problem is the same for each strategy
-		compiled, err := graphrun.CompileContext(ctx, w.Graph, options)
-		if err != nil {
-			return fmt.Errorf("%v: %w", t, err)
-		}
-		problem, err := experiment.Problem(compiled)
-		if err != nil {
-			return fmt.Errorf("%v: %w", t, err)
 		}
 		start := time.Now()
 		solution, err := solve(ctx, problem, t.solverLimit)
@@ -71,6 +58,28 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 	return nil
 }
 
+// problem returns the layout problem of a task.
+func (r *runner) problem(ctx context.Context, t *Task) (*wcsp.Problem, error) {
+	w, err := r.workload(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	options, err := r.options(t)
+	if err != nil {
+		return nil, err
+	}
+	options.Strategy = graphrun.Propagate // the layout problem is the same for each strategy
+	compiled, err := graphrun.CompileContext(ctx, w.Graph, options)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", t, err)
+	}
+	problem, err := experiment.Problem(compiled)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", t, err)
+	}
+	return problem, nil
+}
+
 // problemName returns the base name of the files of the task's layout problem.
 func (t *Task) problemName() string {
 	words := strings.FieldsFunc(t.graph()+" "+t.Condition, func(r rune) bool {
@@ -82,32 +91,35 @@ func (t *Task) problemName() string {
 // writeProblem writes the files of one problem and adds their digests to sums.
 func writeProblem(ctx context.Context, folder string, t *Task, problem *wcsp.Problem, solution *wcsp.Solution,
 	sums io.Writer) error {
-	withoutProof := *solution
 	// Proofs are larger than problems. Readers can compute a proof again and check it by verify.Solution.
+	withoutProof := *solution
 	withoutProof.Proof = nil
 	name := t.problemName()
+	writeCFN := func(w io.Writer) error { return problem.WriteCFN(w, name) }
 	for _, file := range []struct {
-		name  string
-		write func(w io.Writer) error
-	}{{name + ".json", problem.Write}, {name + ".cfn", func(w io.Writer) error { return problem.WriteCFN(w, name) }},
-		{name + ".solution.json", withoutProof.Write}} {
-		digest := sha256.New()
-		path, compressed := filepath.Join(folder, file.name), !strings.HasSuffix(file.name, ".solution.json")
-		if compressed {
+		name       string
+		compressed bool
+		write      func(w io.Writer) error
+	}{
+		{name + ".json", true, problem.Write},
+		{name + ".cfn", true, writeCFN},
+		{name + ".solution.json", false, withoutProof.Write},
+	} {
+		digest := sha256.New() // of the uncompressed file
+		path := filepath.Join(folder, file.name)
+		write := func(w io.Writer) error { return file.write(io.MultiWriter(w, digest)) }
+		if file.compressed {
 			path += ".gz"
-		}
-		write := func(w io.Writer) error {
-			if !compressed {
-				return file.write(io.MultiWriter(w, digest))
+			write = func(w io.Writer) error {
+				compressor, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+				if err != nil {
+					return err
+				}
+				if err := file.write(io.MultiWriter(compressor, digest)); err != nil {
+					return err
+				}
+				return compressor.Close()
 			}
-			compressor, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-			if err != nil {
-				return err
-			}
-			if err := file.write(io.MultiWriter(compressor, digest)); err != nil {
-				return err
-			}
-			return compressor.Close()
 		}
 		if err := outfile.Write(ctx, path, write); err != nil {
 			return err

@@ -31,54 +31,9 @@ type runner struct {
 	lastWorkload inputs.Workload // the graph and the inputs of the last task
 }
 
-// workload returns the graph and the inputs of a task.
-func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error) {
-	if r.lastTask != nil && r.lastTask.file == t.file && r.lastTask.Seed == t.Seed && r.lastTask.graph() == t.graph() {
-		return r.lastWorkload, nil
-	}
-	if t.unreadable != nil {
-		return inputs.Workload{}, t.unreadable
-	}
-	var dims []string
-	for name, n := range t.Dims {
-		dims = append(dims, fmt.Sprintf("%s=%d", name, n))
-	}
-	r.lastTask, r.lastWorkload = nil, inputs.Workload{}
-	w, err := inputs.LoadWorkload(ctx, r.ext, t.file, dims, nil, nil, inputs.Sources{Seed: uint64(t.Seed)})
-	if err != nil {
-		return w, err
-	}
-	if err := command.RejectDynamic(w.Graph, "therefore there is no single layout problem"); err != nil {
-		return w, err
-	}
-	r.lastTask, r.lastWorkload = t, w
-	return w, nil
-}
-
-// options returns the options with which a task plans its graph.
-func (r *runner) options(t *Task) (graphrun.Options, error) {
-	planOptions := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
-		SolveLimit: t.solverLimit, InputsInMemory: true, Passes: r.ext.Passes}
-	if t.Threads == 0 {
-		planOptions.MemoryLimit = -1 // no limit, because nothing runs
-	}
-	if t.solverLimit == 0 {
-		planOptions.SolveLimit = -1 // no search; 0 would mean the default limit
-	}
-	if t.EqualLayouts {
-		list := planOptions.Passes
-		if list == nil {
-			list = passes.Passes()
-		}
-		var err error
-		if planOptions.Passes, err = passes.Before(list, "layout", equalize); err != nil {
-			return planOptions, err
-		}
-	}
-	return planOptions, nil
-}
-
-// run computes the result of a task. A panic that package interrupt raises at the end of ctx becomes its error.
+// run computes the result of a task: it loads the graph, plans it with each strategy, solves its layout problem for the
+// lower bound, and measures the distinct plans if the task has threads. A panic that package interrupt raises at the
+// end of ctx becomes its error.
 func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	defer interrupt.Catch(&err)
 	start := time.Now()
@@ -100,6 +55,31 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	result.Date = time.Now().UTC().Format(time.RFC3339)
 	result.TookMS = float64(time.Since(start).Microseconds()) / 1000
 	return result, nil
+}
+
+// workload returns the graph and the inputs of a task.
+func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error) {
+	last := r.lastTask
+	if last != nil && last.file == t.file && last.Seed == t.Seed && last.graph() == t.graph() {
+		return r.lastWorkload, nil
+	}
+	if t.unreadable != nil {
+		return inputs.Workload{}, t.unreadable
+	}
+	var dims []string
+	for name, n := range t.Dims {
+		dims = append(dims, fmt.Sprintf("%s=%d", name, n))
+	}
+	r.lastTask, r.lastWorkload = nil, inputs.Workload{}
+	w, err := inputs.LoadWorkload(ctx, r.ext, t.file, dims, nil, nil, inputs.Sources{Seed: uint64(t.Seed)})
+	if err != nil {
+		return w, err
+	}
+	if err := command.RejectDynamic(w.Graph, "therefore there is no single layout problem"); err != nil {
+		return w, err
+	}
+	r.lastTask, r.lastWorkload = t, w
+	return w, nil
 }
 
 // plan compiles the graph with every strategy, and adds the plans and the lower bound to the result. It returns one
@@ -126,8 +106,8 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Resu
 			}
 		}
 		isRepeated := slices.ContainsFunc(result.Plans, func(other Plan) bool { return other.Plan == added.Plan })
-		// The bound is the same for all strategies.
-		if result.Plans = append(result.Plans, added); len(result.Plans) == 1 {
+		result.Plans = append(result.Plans, added)
+		if len(result.Plans) == 1 { // the bound is the same for all strategies
 			if err := result.setBound(ctx, compiled, t.solverLimit); err != nil {
 				return nil, err
 			}
@@ -138,6 +118,29 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Resu
 	}
 	result.setGaps()
 	return list, nil
+}
+
+// options returns the options with which a task plans its graph.
+func (r *runner) options(t *Task) (graphrun.Options, error) {
+	planOptions := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
+		SolveLimit: t.solverLimit, InputsInMemory: true, Passes: r.ext.Passes}
+	if t.Threads == 0 {
+		planOptions.MemoryLimit = -1 // no limit, because nothing runs
+	}
+	if t.solverLimit == 0 {
+		planOptions.SolveLimit = -1 // no search; 0 would mean the default limit
+	}
+	if t.EqualLayouts {
+		list := planOptions.Passes
+		if list == nil {
+			list = passes.Passes()
+		}
+		var err error
+		if planOptions.Passes, err = passes.Before(list, "layout", equalize); err != nil {
+			return planOptions, err
+		}
+	}
+	return planOptions, nil
 }
 
 // digestOfPlan returns the sha256 of the steps of a plan. Plans with equal digests run the same code.

@@ -110,16 +110,8 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 	if s.Runs == 0 {
 		s.Runs = 20
 	}
-	if s.Strategies == nil {
-		s.Strategies = ext.StrategyNames()
-	}
-	for i, name := range s.Strategies {
-		if err := ext.CheckStrategy(name); err != nil {
-			return fmt.Errorf("strategies[%d]: %w", i, err)
-		}
-		if slices.Contains(s.Strategies[:i], name) {
-			return fmt.Errorf("strategies[%d]: %q is listed twice", i, name)
-		}
+	if err := s.checkStrategies(ext); err != nil {
+		return err
 	}
 	if s.solverLimit = layout.SolveLimit; s.SolverTimeLimit != "" {
 		var err error
@@ -130,16 +122,21 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 	if err := s.checkModels(); err != nil {
 		return err
 	}
-	names := map[string]bool{}
-	for i := range s.Conditions {
-		c := &s.Conditions[i]
-		if err := c.check(folder); err != nil {
-			return fmt.Errorf("conditions[%d]: %w", i, err)
+	return s.checkConditions(folder)
+}
+
+// checkStrategies validates the strategies. By default, the study has all strategies.
+func (s *Study) checkStrategies(ext *command.Extensions) error {
+	if s.Strategies == nil {
+		s.Strategies = ext.StrategyNames()
+	}
+	for i, name := range s.Strategies {
+		if err := ext.CheckStrategy(name); err != nil {
+			return fmt.Errorf("strategies[%d]: %w", i, err)
 		}
-		if names[c.Name] {
-			return fmt.Errorf("conditions[%d]: two conditions are named %q", i, c.Name)
+		if slices.Contains(s.Strategies[:i], name) {
+			return fmt.Errorf("strategies[%d]: %q is listed twice", i, name)
 		}
-		names[c.Name] = true
 	}
 	return nil
 }
@@ -183,8 +180,24 @@ func nameOf(path string) string {
 	return strings.TrimSuffix(label, filepath.Ext(label))
 }
 
+// checkConditions validates the conditions and reads their cost profiles. folder is the folder of the study file.
+func (s *Study) checkConditions(folder string) error {
+	names := map[string]bool{}
+	for i := range s.Conditions {
+		c := &s.Conditions[i]
+		if err := c.check(folder); err != nil {
+			return fmt.Errorf("conditions[%d]: %w", i, err)
+		}
+		if names[c.Name] {
+			return fmt.Errorf("conditions[%d]: two conditions are named %q", i, c.Name)
+		}
+		names[c.Name] = true
+	}
+	return nil
+}
+
 // check validates a condition and reads its cost profile. folder is the folder of the study file.
-func (c *Condition) check(folder string) (err error) {
+func (c *Condition) check(folder string) error {
 	switch {
 	case c.Name == "":
 		return errors.New("name: the name is empty")
@@ -198,26 +211,37 @@ func (c *Condition) check(folder string) (err error) {
 			return fmt.Errorf("threads[%d]: %d: want positive numbers, each once", i, n)
 		}
 	}
-	switch shipped := machine.ShippedProfiles(); {
-	case c.Profile == "":
-		c.profile = machine.DefaultProfile()
-	case slices.Contains(shipped, c.Profile):
-		c.profile = machine.ShippedProfile(c.Profile)
-	case !filepath.IsLocal(filepath.FromSlash(c.Profile)):
-		return fmt.Errorf("profile: %q: want one of %s, or a path within the folder of the study", c.Profile,
-			strings.Join(shipped, ", "))
-	default:
-		path := filepath.Join(folder, filepath.FromSlash(c.Profile))
-		if c.profile, err = machine.ReadProfile(path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("profile: %q: there is no such file: want %s, or a file in the folder of the study",
-				c.Profile, strings.Join(shipped, ", "))
-		} else if err != nil {
-			return fmt.Errorf("profile: %w", files.WithPath(path, err))
-		}
-	}
 	if c.Copies == 0 {
 		c.Copies = 1
 	}
-	c.profile = c.profile.ScaleCopies(c.Copies)
+	profile, err := readProfile(c.Profile, folder)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	c.profile = profile.ScaleCopies(c.Copies)
 	return c.profile.Check()
+}
+
+// readProfile returns the cost profile for the value of [Condition.Profile].
+func readProfile(name, folder string) (*machine.Profile, error) {
+	shipped := machine.ShippedProfiles()
+	switch {
+	case name == "":
+		return machine.DefaultProfile(), nil
+	case slices.Contains(shipped, name):
+		return machine.ShippedProfile(name), nil
+	case !filepath.IsLocal(filepath.FromSlash(name)):
+		return nil, fmt.Errorf("%q: want one of %s, or a path within the folder of the study", name,
+			strings.Join(shipped, ", "))
+	}
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	profile, err := machine.ReadProfile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%q: there is no such file: want %s, or a file in the folder of the study", name,
+			strings.Join(shipped, ", "))
+	case err != nil:
+		return nil, files.WithPath(path, err)
+	}
+	return profile, nil
 }

@@ -19,21 +19,8 @@ type printer struct {
 	markdown bool
 }
 
-// printTable prints a table with a title.
-func (p *printer) printTable(title string, t *term.Table) {
-	if len(t.Rows) == 0 {
-		return
-	}
-	if p.markdown {
-		fmt.Fprintf(p.w, "\n**%s**\n\n", title)
-		t.WriteMarkdown(p.w)
-		return
-	}
-	fmt.Fprintln(p.w, "\n"+p.display.Paint(term.Strong, title))
-	t.Write(p.w, p.display)
-}
-
-// write prints the document.
+// write prints the document: a summary, the tables of gaps and of times over all graphs, and then the tables with a row
+// for each graph.
 func (d *Document) write(p *printer) {
 	if text := d.summary(); text != "" {
 		p.display.WriteSentences(p.w, text)
@@ -47,16 +34,21 @@ func (d *Document) write(p *printer) {
 		p.printTable("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
 		p.printTable("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
-	order, byGroup := d.groups()
-	for i, g := range order {
+	groups, resultsOf := d.groups()
+	for i, group := range groups {
 		if i == 0 {
-			p.printTable("Graphs: "+d.firstCondition(), graphTable(d.Strategies, byGroup[g]))
+			p.printTable("Graphs: "+d.firstCondition(), graphTable(d.Strategies, resultsOf[group]))
 		}
-		if g.threads > 0 {
-			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
-				timeTable(d.Strategies, byGroup[g]))
+		if group.threads > 0 {
+			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", group.condition, format.Count(group.threads, "thread")),
+				timeTable(d.Strategies, resultsOf[group]))
 		}
 	}
+	d.writeOrders(p)
+}
+
+// writeOrders prints, for each measured condition, in how many pairs of plans the costs predict the faster plan.
+func (d *Document) writeOrders(p *printer) {
 	for _, o := range d.Orders {
 		fmt.Fprintf(p.w, "\n%s, %s: costs predict the faster plan in %d of %s whose times differ\n", o.Condition,
 			format.Count(o.Threads, "thread"), o.Different-len(o.Misordered), format.Count(o.Different, "pair"))
@@ -64,6 +56,20 @@ func (d *Document) write(p *printer) {
 			fmt.Fprintln(p.w, "misordered: "+pair)
 		}
 	}
+}
+
+// printTable prints a table with a title.
+func (p *printer) printTable(title string, t *term.Table) {
+	if len(t.Rows) == 0 {
+		return
+	}
+	if p.markdown {
+		fmt.Fprintf(p.w, "\n**%s**\n\n", title)
+		t.WriteMarkdown(p.w)
+		return
+	}
+	fmt.Fprintln(p.w, "\n"+p.display.Paint(term.Strong, title))
+	t.Write(p.w, p.display)
 }
 
 // firstCondition names the condition of tables that show one condition only.
@@ -130,15 +136,6 @@ func (d *Document) caption() string {
 	return text
 }
 
-// percent formats a ratio in percent. A number that rounds to 0 has no minus sign.
-func percent(fraction float64, digits int) string {
-	text := strconv.FormatFloat(100*fraction, 'f', digits, 64)
-	if strings.Trim(text, "-0.") == "" {
-		return strings.TrimPrefix(text, "-")
-	}
-	return text
-}
-
 // summaryTable has a row for each strategy, for the first condition.
 func (d *Document) summaryTable() *term.Table {
 	number := term.NumberCol
@@ -197,13 +194,17 @@ func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 	for _, name := range d.Strategies {
 		t.Columns = append(t.Columns, term.NumberCol(name))
 	}
-	for from := 0; from < len(d.Summaries); from += len(d.Strategies) { // for each group
-		cells := []any{d.Summaries[from].Condition}
-		if from > 0 && d.Summaries[from-1].Condition == d.Summaries[from].Condition {
-			continue // a summary of the same plans with another number of threads
+	// A group has a summary for each strategy. Adjacent groups with the same condition differ in the number of threads;
+	// their plans are the same.
+	for from := 0; from < len(d.Summaries); from += len(d.Strategies) {
+		group := d.Summaries[from : from+len(d.Strategies)]
+		condition := group[0].Condition
+		if from > 0 && d.Summaries[from-1].Condition == condition {
+			continue
 		}
-		for i := range d.Strategies {
-			cells = append(cells, cell(&d.Summaries[from+i]))
+		cells := []any{condition}
+		for i := range group {
+			cells = append(cells, cell(&group[i]))
 		}
 		t.Add(cells...)
 	}
@@ -253,4 +254,13 @@ func timeTable(strategies []string, list []*Result) *term.Table {
 		t.Add(cells...)
 	}
 	return t
+}
+
+// percent formats a ratio in percent. A number that rounds to 0 has no minus sign.
+func percent(fraction float64, digits int) string {
+	text := strconv.FormatFloat(100*fraction, 'f', digits, 64)
+	if strings.Trim(text, "-0.") == "" {
+		return strings.TrimPrefix(text, "-")
+	}
+	return text
 }

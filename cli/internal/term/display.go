@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/vbauerster/mpb/v8/cwriter"
+	"golang.org/x/term"
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
@@ -39,28 +39,36 @@ func (d Display) WriteSentences(w io.Writer, sentences ...string) {
 	fmt.Fprintln(w)
 }
 
-// displayOf describes w, an output of cmd. Pipes and files have unlimited width. The environment variable COLUMNS
+// CutLine cuts the end of a line that the display would wrap.
+func (d Display) CutLine(line string) string {
+	if d.width > 0 {
+		return CutEnd(line, d.width-1)
+	}
+	return line
+}
+
+// DisplayOf describes w, an output of cmd. Pipes and files have unlimited width. The environment variable COLUMNS
 // overrides the width of a terminal.
-func displayOf(cmd *cobra.Command, w io.Writer) Display {
+func DisplayOf(cmd *cobra.Command, w io.Writer) Display {
 	display := Display{color: colored(ColorMode(cmd), w)}
 	if !IsTerminal(w) {
 		return display
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		display.width = n
-	} else if n, _, err := cwriter.GetSize(int(w.(*os.File).Fd())); err == nil && n > 0 {
+	} else if n, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && n > 0 {
 		display.width = n
 	}
 	return display
 }
 
 // StdoutDisplay describes the standard output of a command.
-func StdoutDisplay(cmd *cobra.Command) Display { return displayOf(cmd, cmd.OutOrStdout()) }
+func StdoutDisplay(cmd *cobra.Command) Display { return DisplayOf(cmd, cmd.OutOrStdout()) }
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && cwriter.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // The values of --color.

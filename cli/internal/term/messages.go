@@ -16,7 +16,7 @@ import (
 // editors recognize the place. Other messages are printed after the name of the program.
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
-	display := displayOf(cmd, w)
+	display := DisplayOf(cmd, w)
 	text := strings.TrimSuffix(exit.Message(err), "\n")
 	var located *graph.Error
 	if !errors.As(err, &located) || located.File == "" || placeLength(text, located.File) == 0 {
@@ -46,5 +46,5 @@ func placeLength(line, file string) int {
 func PrintNote(cmd *cobra.Command, message string, args ...any) {
 	w := cmd.ErrOrStderr()
 	text := format.Printable(fmt.Sprintf(message, args...))
-	fmt.Fprintf(w, "graphrun: %s %s\n", displayOf(cmd, w).Paint(noteStyle, "note:"), text)
+	fmt.Fprintf(w, "graphrun: %s %s\n", DisplayOf(cmd, w).Paint(noteStyle, "note:"), text)
 }

@@ -72,7 +72,12 @@ func (c Column) OmitIfNarrow() Column {
 }
 
 // Table is a table in text output. Two blanks separate columns, so that awk can read a table. On a terminal the table
-// is at most as wide as the terminal.
+// is at most as wide as the terminal: columns are omitted ([Column.OmitIfAll], [Column.OmitIfNarrow]), and then the
+// cells of the widest columns are shortened. For example:
+//
+//	name                    shape     why
+//	layer1.…conv2.weight    [64,…,3]  a convolution of the
+//	                                  library reads it
 type Table struct {
 	Columns []Column
 	Rows    [][]string
@@ -193,16 +198,6 @@ func (t *Table) omitOptional(widths []int, limit int) {
 	}
 }
 
-// lastIndex returns the last index of list for which accept returns true, or -1.
-func lastIndex[T any](list []T, accept func(i int) bool) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if accept(i) {
-			return i
-		}
-	}
-	return -1
-}
-
 // total returns the width of a line, gaps included.
 func total(widths []int) int {
 	n := -columnGap
@@ -214,21 +209,20 @@ func total(widths []int) int {
 	return n
 }
 
+// lastIndex returns the last index of list for which accept returns true, or -1.
+func lastIndex[T any](list []T, accept func(i int) bool) int {
+	for i := len(list) - 1; i >= 0; i-- {
+		if accept(i) {
+			return i
+		}
+	}
+	return -1
+}
+
 // shrink narrows the widest columns until the line fits, or all columns have reached their least widths.
 func (t *Table) shrink(widths []int, limit, round int) {
 	for excess := total(widths) - limit; excess > 0; {
-		widest, next := -1, 0 // the index of the widest column, and the width of the second widest
-		for i, width := range widths {
-			switch {
-			case width <= t.minWidth(i, round): // the column cannot be shrunk
-			case widest < 0:
-				widest = i
-			case width > widths[widest]:
-				widest, next = i, widths[widest]
-			default:
-				next = max(next, width)
-			}
-		}
+		widest, next := t.widestColumns(widths, round)
 		if widest < 0 {
 			return
 		}
@@ -240,6 +234,24 @@ func (t *Table) shrink(widths []int, limit, round int) {
 	}
 }
 
+// widestColumns returns the index of the widest column that can still be shrunk in a round, or -1, and the width of the
+// second widest.
+func (t *Table) widestColumns(widths []int, round int) (widest, next int) {
+	widest = -1
+	for i, width := range widths {
+		switch {
+		case width <= t.minWidth(i, round): // the column cannot be shrunk
+		case widest < 0:
+			widest = i
+		case width > widths[widest]:
+			widest, next = i, widths[widest]
+		default:
+			next = max(next, width)
+		}
+	}
+	return widest, next
+}
+
 // minWidth returns the least width of a column in a round.
 func (t *Table) minWidth(i, round int) int {
 	if t.Columns[i].Cut == nil {
@@ -248,7 +260,8 @@ func (t *Table) minWidth(i, round int) int {
 	return max(t.Columns[i].minWidths[round], Width(t.Columns[i].Head))
 }
 
-// lines returns the lines of a row. A row has several lines if its prose is long.
+// lines returns the lines of a row. A row has several lines if its prose is long. widths are the widths of the columns,
+// and limit is the width of the display.
 func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var b strings.Builder
 	var further []string // lines after the first
@@ -258,21 +271,21 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 			continue
 		}
 		pad(&b, &start)
-		cellWidth := Width(cell)
-		if cellWidth > widths[i] {
-			if c := t.Columns[i]; c.wraps {
-				parts := strings.Split(format.Wrap(cell, widths[i]), "\n")
-				cell, further = parts[0], parts[1:]
-				for k := range further {
-					further[k] = strings.Repeat(" ", start) + further[k]
-				}
-			} else {
-				cell = c.Cut(cell, widths[i])
+		column := &t.Columns[i]
+		switch {
+		case Width(cell) <= widths[i]:
+		case column.wraps:
+			wrapped := strings.Split(format.Wrap(cell, widths[i]), "\n")
+			cell, further = wrapped[0], wrapped[1:]
+			for k := range further {
+				further[k] = strings.Repeat(" ", start) + further[k]
 			}
-			cellWidth = Width(cell)
+		default:
+			cell = column.Cut(cell, widths[i])
 		}
+		cellWidth := Width(cell)
 		blanks := strings.Repeat(" ", max(0, widths[i]-cellWidth))
-		if t.Columns[i].Right {
+		if column.Right {
 			cell, blanks = blanks+cell, ""
 		}
 		b.WriteString(cell)
@@ -342,11 +355,12 @@ func cutList(list string, width int) string {
 		return CutEnd(list, width)
 	}
 	items := strings.Split(inner, ",")
-	best := ""                                                // the longest text that fits
-	for keptItems := 1; keptItems < len(items); keptItems++ { // the number of items that remain
-		first := (keptItems + 1) / 2 // the number of them before the ellipsis
-		parts := slices.Concat(items[:first], []string{Ellipsis}, items[len(items)-(keptItems-first):])
-		text := head + "[" + strings.Join(parts, ",") + "]"
+	best := "" // the longest text that fits
+	for kept := 1; kept < len(items); kept++ {
+		keptBefore := (kept + 1) / 2 // the number of kept items before the ellipsis
+		keptAfter := kept - keptBefore
+		shortened := slices.Concat(items[:keptBefore], []string{Ellipsis}, items[len(items)-keptAfter:])
+		text := head + "[" + strings.Join(shortened, ",") + "]"
 		if Width(text) > width {
 			break
 		}

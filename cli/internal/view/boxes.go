@@ -10,7 +10,15 @@ import (
 	"github.com/graphrun/graphrun/internal/graphdraw"
 )
 
-// svgBox is a box whose text is broken into lines and cut to the width of a box.
+// svgBox is a box whose text is broken into lines and cut to the width of a box:
+//
+//	+--------------------+
+//	| conv2d            \|  heads; the corner is marked if there are marks
+//	| layer1.0.conv1     |  lines
+//	| slower than before |  marks
+//	| ====------         |  bar of the predicted time
+//	| ======----         |  bar of the measured time
+//	+--------------------+
 type svgBox struct {
 	*pictureBox
 	heads, lines []string // the lines of pictureBox.head, and of name, pictureBox.lines and why
@@ -83,42 +91,50 @@ func (b *svgBox) markup() string {
 		radius = 12
 	}
 	width, height := formatTenth(b.size.Width), formatTenth(b.size.Height)
-	if b.kind == groupBox { // a stack of boxes
+	if b.kind == groupBox { // a second box behind the first
 		fmt.Fprintf(&w, `<path class="box" d="M5 0v-4h%sv%sh-5"/>`, width, height)
 	}
 	fmt.Fprintf(&w, `<rect class="box" width="%s" height="%s" rx="%d"/>`, width, height, radius)
 	if b.layout >= 0 && !isTerminal { // a strip at the left edge in the color of the layout
 		fmt.Fprintf(&w, `<rect class="f%d" x="0" y="3" width="4" height="%s"/>`, b.layout, formatTenth(b.size.Height-6))
 	}
-	y := 2.0
-	text := func(class, line string) {
-		y += lineHeight
-		fmt.Fprintf(&w, `<text%s x="%g" y="%s">%s</text>`, class, boxPadding+2, formatTenth(y), escapeXML(line))
-	}
-	for _, line := range b.heads {
-		text(` class="head"`, line)
-	}
-	for _, line := range b.lines {
-		text(` class="dim"`, line)
-	}
-	for _, line := range b.marks {
-		text(` class="mark"`, line)
-	}
+	y := b.writeText(&w)
 	if len(b.marks) > 0 { // a triangle in the upper right corner
 		fmt.Fprintf(&w, `<path class="flag" d="M%s 0h-14l14 14z"/>`, width)
 	}
-	bar := func(class string, share float64) {
-		fullWidth := b.size.Width - 2*boxPadding - 2
-		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="%s" x="%g" y="%s" width="%s" `+
-			`height="4"/>`, boxPadding+2, formatTenth(y+barHeight), formatTenth(fullWidth), class, boxPadding+2,
-			formatTenth(y+barHeight), formatTenth(share*fullWidth))
-		y += barHeight
-	}
 	if b.predictedBar > 0 {
-		bar("part", b.predictedBar)
+		y += barHeight
+		b.writeBar(&w, "part", y, b.predictedBar)
 	}
 	if b.measured > 0 {
-		bar("part measured", b.measuredBar)
+		y += barHeight
+		b.writeBar(&w, "part measured", y, b.measuredBar)
 	}
 	return w.String()
+}
+
+// writeText writes the lines of text from top to bottom. It returns the y coordinate of the last line.
+func (b *svgBox) writeText(w *strings.Builder) (y float64) {
+	y = 2
+	text := func(class string, lines []string) {
+		for _, line := range lines {
+			y += lineHeight
+			fmt.Fprintf(w, `<text class="%s" x="%g" y="%s">%s</text>`, class, boxPadding+2, formatTenth(y), escapeXML(line))
+		}
+	}
+	text("head", b.heads)
+	text("dim", b.lines)
+	text("mark", b.marks)
+	return y
+}
+
+// writeBar writes a bar at height y, of which a share from 0 to 1 is filled in the style of class.
+func (b *svgBox) writeBar(w *strings.Builder, class string, y, share float64) {
+	fullWidth := b.size.Width - 2*boxPadding - 2
+	bar := func(class string, width float64) {
+		fmt.Fprintf(w, `<rect class="%s" x="%g" y="%s" width="%s" height="4"/>`, class, boxPadding+2, formatTenth(y),
+			formatTenth(width))
+	}
+	bar("bar", fullWidth)
+	bar(class, share*fullWidth)
 }

@@ -8,8 +8,22 @@ import (
 )
 
 // item is a node of the tree of groups: a box of the picture (a leaf), or a group of items. A folded group is drawn as
-// one box. The boxes of a group are consecutive in groupBuilder.order, which is topological. Therefore no path leaves a
-// folded group and returns to it.
+// one box. For example, a network of three equal blocks, whose nodes have names from layer1/layer1.0/conv to
+// layer1/layer1.2/relu, has the tree
+//
+//	root
+//	  x                  an input
+//	  layer1 × 3         a sequence of equal blocks
+//	    layer1.0         a block: a group of boxes with the same scope
+//	      conv norm relu
+//	    layer1.1
+//	      conv norm relu
+//	    layer1.2
+//	      conv norm relu
+//	  y                  an output
+//
+// The boxes of a group are consecutive in groupBuilder.order, which is topological. Therefore no path leaves a folded
+// group and returns to it.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
 	label string
@@ -51,51 +65,21 @@ func (p *picture) fold() *item {
 	for i, b := range builder.order {
 		builder.position[b] = i
 	}
-	first := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind != inputBox })
-	last := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind == outputBox })
-	if first < 0 {
-		first = len(builder.order)
+	// The order has the inputs first and the outputs last.
+	count := len(builder.order)
+	steps := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind != inputBox })
+	outputs := slices.IndexFunc(builder.order, func(b int) bool { return p.boxes[b].kind == outputBox })
+	if steps < 0 {
+		steps = count
 	}
-	if last < 0 {
-		last = len(builder.order)
+	if outputs < 0 {
+		outputs = count
 	}
-	root := &item{box: -1, label: p.title, upTo: len(builder.order), isOpen: true}
-	root.items = slices.Concat(builder.terminals(0, first, "inputs"),
-		builder.drawableItems(builder.groupRepeats(builder.groupScopes(first, last, 0))),
-		builder.terminals(last, len(builder.order), "outputs"))
+	root := &item{box: -1, label: p.title, upTo: count, isOpen: true}
+	root.items = slices.Concat(builder.terminals(0, steps, "inputs"),
+		builder.drawableItems(builder.groupRepeats(builder.groupScopes(steps, outputs, 0))),
+		builder.terminals(outputs, count, "outputs"))
 	return root
-}
-
-// terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
-func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
-	list := builder.leaves(from, upTo)
-	if len(list) <= sectionItems/2 {
-		return list
-	}
-	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: builder.drawableItems(list), from: from,
-		upTo: upTo}}
-}
-
-// leaves returns an item for each box in a range of order.
-func (builder *groupBuilder) leaves(from, upTo int) []*item {
-	var list []*item
-	for i := from; i < upTo; i++ {
-		b := &builder.boxes[builder.order[i]]
-		list = append(list, &item{box: builder.order[i], label: b.name, scope: strings.Join(b.scope, "/"), from: i,
-			upTo: i + 1})
-	}
-	return list
-}
-
-// rank orders inputs before steps, and steps before outputs.
-func (b *pictureBox) rank() int {
-	switch b.kind {
-	case inputBox:
-		return 0
-	case outputBox:
-		return 2
-	}
-	return 1
 }
 
 // sort sets builder.order, a topological order that keeps boxes of one scope together. The next box is chosen among the
@@ -151,6 +135,17 @@ func (builder *groupBuilder) sort() {
 	}
 }
 
+// rank orders inputs before steps, and steps before outputs.
+func (b *pictureBox) rank() int {
+	switch b.kind {
+	case inputBox:
+		return 0
+	case outputBox:
+		return 2
+	}
+	return 1
+}
+
 // popPreferred tries the heaps with the preferred keys from last to first. It removes and returns the least box of the
 // first heap that has one. It discards boxes that are already in the order, which remain in the heaps of other
 // prefixes.
@@ -179,6 +174,27 @@ func (h *indexHeap) Pop() any {
 	return x
 }
 
+// terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
+func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
+	list := builder.leaves(from, upTo)
+	if len(list) <= sectionItems/2 {
+		return list
+	}
+	return []*item{{box: -1, label: fmt.Sprintf("%d %s", len(list), name), items: builder.drawableItems(list), from: from,
+		upTo: upTo}}
+}
+
+// leaves returns an item for each box in a range of order.
+func (builder *groupBuilder) leaves(from, upTo int) []*item {
+	var list []*item
+	for i := from; i < upTo; i++ {
+		b := &builder.boxes[builder.order[i]]
+		list = append(list, &item{box: builder.order[i], label: b.name, scope: strings.Join(b.scope, "/"), from: i,
+			upTo: i + 1})
+	}
+	return list
+}
+
 // groupScopes returns the items of a range of boxes. At least minGroup consecutive boxes whose scopes have the same
 // component at index depth form a group. The group is divided in the same way by the next component. If this gives a
 // single item, the item takes the place of the group.
@@ -194,10 +210,7 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 			continue
 		}
 		end := from + 1
-		for end < upTo {
-			if s := builder.boxes[builder.order[end]].scope; len(s) <= depth || s[depth] != scope[depth] {
-				break
-			}
+		for end < upTo && builder.hasComponent(end, depth, scope[depth]) {
 			end++
 		}
 		items := builder.groupRepeats(builder.groupScopes(from, end, depth+1))
@@ -220,6 +233,12 @@ func (builder *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 		from = end
 	}
 	return list
+}
+
+// hasComponent reports whether the scope of the box at a position of order has a component at index depth.
+func (builder *groupBuilder) hasComponent(position, depth int, component string) bool {
+	scope := builder.boxes[builder.order[position]].scope
+	return len(scope) > depth && scope[depth] == component
 }
 
 // drawableItems returns items, divided into groups if they are too many for one drawing. It first divides each sequence
@@ -247,27 +266,17 @@ func (builder *groupBuilder) drawableItems(items []*item) []*item {
 	return list
 }
 
-// divide divides items into sections of about equal size. The end of a section may move by a quarter of the size, to
-// the position that the fewest values cross: see crossings.
+// divide divides items into sections of about equal size. The end of a section may move by about a quarter of the size,
+// to a position that fewer values cross: see crossings.
 func (builder *groupBuilder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
 	}
-	crossing := builder.crossings(items)
+	crossings := builder.crossings(items)
 	size := max(sectionItems, (len(items)+maxVisible/2-1)/(maxVisible/2)) // at most about maxVisible/2 sections
 	var list []*item
 	for from := 0; from < len(items); {
-		end := min(from+size, len(items))
-		if len(items)-end < size/4 { // too few for a section of their own
-			end = len(items)
-		}
-		if end < len(items) {
-			for k := end - size/4; k <= min(end+size/4, len(items)-1); k++ {
-				if crossing[k] < crossing[end] {
-					end = k
-				}
-			}
-		}
+		end := sectionEnd(from+size, size/4, crossings)
 		section := items[from:end]
 		group := &item{box: -1, from: section[0].from, upTo: section[len(section)-1].upTo}
 		group.label = fmt.Sprintf("boxes %d to %d", group.from+1, group.upTo)
@@ -278,6 +287,23 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 		from = end
 	}
 	return list
+}
+
+// sectionEnd returns the end of a section that usually ends at the item with the index usual. It moves the end to a
+// nearby item with fewer crossings, about slack items away at most. If fewer than slack items would follow, the section
+// has them, too.
+func sectionEnd(usual, slack int, crossings []int) int {
+	count := len(crossings)
+	if count-usual < slack {
+		return count
+	}
+	end := usual
+	for k := end - slack; k <= min(end+slack, count-1); k++ {
+		if crossings[k] < crossings[end] {
+			end = k
+		}
+	}
+	return end
 }
 
 // crossings returns, for each item, the number of values that are computed before the item and read by the item or

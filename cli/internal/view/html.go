@@ -123,20 +123,9 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 		content.Legend = append(content.Legend, pageLayout{layout.name, layout.count, color, dash})
 	}
 	for i := range s.boxes {
-		b := &s.boxes[i]
-		box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []detail{}, Explain: []string{},
-			Marks: b.marks}
-		if len(explainers) > 1 && b.peer >= 0 {
-			box.Peer = &b.peer
-		}
-		for _, f := range b.details {
-			box.Facts = append(box.Facts, detail{f.Name, format.Printable(f.Text)})
-		}
-		for _, name := range b.sourceNames {
-			if err := exit.InterruptError(ctx); err != nil {
-				return nil, err
-			}
-			box.Explain = append(box.Explain, explainers[b.planIndex].texts(name)...)
+		box, err := pageBoxOf(ctx, &s.boxes[i], explainers)
+		if err != nil {
+			return nil, err
 		}
 		content.Boxes = append(content.Boxes, box)
 	}
@@ -152,6 +141,25 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 	}
 	return []byte(page.FillTemplate(pageText, "Title", page.Escape(s.title), "Style", s.layoutStyle(), "Data",
 		string(data), "Layout", layoutScript, "Script", viewScript)), nil
+}
+
+// pageBoxOf returns the data of a box without its size and SVG, which addGroup sets.
+func pageBoxOf(ctx context.Context, b *pictureBox, explainers []*explainer) (pageBox, error) {
+	box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []detail{}, Explain: []string{},
+		Marks: b.marks}
+	if len(explainers) > 1 && b.peer >= 0 {
+		box.Peer = &b.peer
+	}
+	for _, f := range b.details {
+		box.Facts = append(box.Facts, detail{f.Name, format.Printable(f.Text)})
+	}
+	for _, name := range b.sourceNames {
+		if err := exit.InterruptError(ctx); err != nil {
+			return box, err
+		}
+		box.Explain = append(box.Explain, explainers[b.planIndex].texts(name)...)
+	}
+	return box, nil
 }
 
 // addGroup adds a group and all groups in it to content.Groups. It returns the group's element of pageGroup.Items.
@@ -181,8 +189,7 @@ func (b *svgBox) page() pageMarkup { return pageMarkup{b.size.Width, b.size.Heig
 // drawingOf returns a level as JSON data.
 func drawingOf(drawn *level) pageDrawing {
 	created := pageDrawing{Width: drawn.Width, At: [][2]float64{}, Sizes: [][2]float64{}, Ranks: drawn.Ranks,
-		Layers: [][2]float64{},
-		Ports:  [][2]any{}, Lines: []pageLine{}}
+		Layers: [][2]float64{}, Ports: [][2]any{}, Lines: []pageLine{}}
 	for i, b := range drawn.sizes {
 		created.At = append(created.At, [2]float64{drawn.Corners[i].X, drawn.Corners[i].Y})
 		created.Sizes = append(created.Sizes, [2]float64{b.Width, b.Height})
@@ -195,8 +202,8 @@ func drawingOf(drawn *level) pageDrawing {
 	}
 	for i, line := range drawn.lines {
 		route := drawn.Routes[i]
-		created.Lines = append(created.Lines, pageLine{line.values, line.layout, line.from, line.to, route.LeaveX,
-			append([]float64{}, route.CrossX...), route.ArriveX})
+		created.Lines = append(created.Lines, pageLine{Values: line.values, Layout: line.layout, From: line.from,
+			To: line.to, Leave: route.LeaveX, Cross: append([]float64{}, route.CrossX...), Arrive: route.ArriveX})
 	}
 	return created
 }

@@ -13,6 +13,19 @@ import (
 
 // level is the drawing of one group: the positions of its items and the lines between the items. y increases from
 // operands to results. For a horizontal picture, x and y are exchanged when the level is drawn.
+//
+// Each open group inside a level has a level of its own, drawn in a frame. A line that enters or leaves the group ends
+// at the frame, and continues inside it at a port:
+//
+//	      item 0
+//	        |            line 0 of the outer level
+//	+-------o-------+    port {line: 0}
+//	|       |       |    line 0 of the inner level
+//	|     item 0    |
+//	|       |       |    line 1 of the inner level
+//	+-------o-------+    port {line: 1, out: true}
+//	        |            line 1 of the outer level
+//	      item 2
 type level struct {
 	*graphdraw.Drawing
 	sizes []graphdraw.Box // sizes of the items, then of the ports
@@ -104,6 +117,109 @@ func (s *scene) drawLevel(group *item, scope string, values []int, outerLine map
 	return drawn, err
 }
 
+// names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.
+func (s *scene) names(it *item, scope string) []string {
+	list := make([]string, len(it.items))
+	for i, child := range it.items {
+		if child.box < 0 {
+			continue
+		}
+		list[i] = format.Printable(s.boxes[child.box].name)
+		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
+			if suffix, found := strings.CutPrefix(list[i], prefix); found && scope != "" && suffix != "" {
+				list[i] = suffix
+				break
+			}
+		}
+	}
+	return distinct(list, boxColumns) // cuts long names so that different names stay different
+}
+
+// itemBox returns the text of an item. name is the displayed name of a box, unused for a group.
+func (s *scene) itemBox(it *item, name string) *svgBox {
+	if it.box >= 0 {
+		return newSVGBox(&s.boxes[it.box], name)
+	}
+	sums := s.sumBoxes(it)
+	group := &pictureBox{kind: groupBox, head: it.label, layout: -1, share: sums.share}
+	boxesText := format.CountIrregular(sums.boxes, "box", "boxes")
+	if it.repeats > 0 {
+		group.head += fmt.Sprintf(" × %d", it.repeats)
+		boxesText = fmt.Sprintf("%d equal blocks, %s", it.repeats, boxesText)
+	}
+	group.lines = []string{boxesText, term.CutEnd(strings.Join(sums.countedOps(), ", "), boxColumns)}
+	if sums.copies > 0 {
+		group.lines = append(group.lines, format.CountIrregular(sums.copies, "inserted copy", "inserted copies"))
+	}
+	if sums.marked > 0 {
+		group.marks = []string{"≠ " + format.CountIrregular(sums.marked, "box differs", "boxes differ")}
+	}
+	if sums.share > 0 {
+		group.lines = append(group.lines, format.Percent(sums.share)+" of the cost")
+	}
+	if sums.measured > 0 {
+		group.lines = append(group.lines, "measured "+measuredText(sums.measured, sums.predicted))
+	}
+	box := newSVGBox(group, "")
+	box.frameLabel = format.Printable(group.head)
+	return box
+}
+
+// groupSums has sums over the boxes of a group.
+type groupSums struct {
+	boxes, copies       int            // numbers of boxes and of inserted copies
+	marked              int            // number of boxes that differ from the other plan
+	opNames             []string       // in the order of first use
+	opCounts            map[string]int // the number of boxes of each op
+	share               float64        // of the cost
+	measured, predicted float64        // the times of the boxes with a measured time, in nanoseconds
+}
+
+// sumBoxes returns the sums over the boxes of a group.
+func (s *scene) sumBoxes(it *item) *groupSums {
+	sums := &groupSums{opCounts: map[string]int{}}
+	s.eachBox(it, func(box *pictureBox) {
+		sums.boxes++
+		sums.share += box.share
+		if box.measured > 0 {
+			sums.measured += box.measured
+			sums.predicted += box.predicted
+		}
+		if box.kind == copyBox {
+			sums.copies++
+		}
+		if len(box.marks) > 0 {
+			sums.marked++
+		}
+		if sums.opCounts[box.head]++; sums.opCounts[box.head] == 1 {
+			sums.opNames = append(sums.opNames, box.head)
+		}
+	})
+	return sums
+}
+
+// eachBox calls visit with each box of an item.
+func (s *scene) eachBox(it *item, visit func(*pictureBox)) {
+	if it.box >= 0 {
+		visit(&s.boxes[it.box])
+	}
+	for _, child := range it.items {
+		s.eachBox(child, visit)
+	}
+}
+
+// countedOps lists the ops with their numbers, such as "conv2d ×3", the most frequent op first.
+func (sums *groupSums) countedOps() []string {
+	list := slices.Clone(sums.opNames)
+	sorted.Func(list, func(a, b string) int { return sums.opCounts[b] - sums.opCounts[a] })
+	for i, op := range list {
+		if count := sums.opCounts[op]; count > 1 {
+			list[i] = fmt.Sprintf("%s ×%d", op, count)
+		}
+	}
+	return list
+}
+
 // orientBox swaps width and height if the picture is horizontal.
 func (s *scene) orientBox(b graphdraw.Box) graphdraw.Box {
 	if s.horizontal {
@@ -147,16 +263,16 @@ func (s *scene) connect(it *item, drawn *level, values []int,
 	outerLine map[int]int) (innerValues [][]int, lineOf map[int]int) {
 	innerValues, lineOf = make([][]int, len(it.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(it), map[string]int{}, map[port]int{}
+	portIndex := func(wanted port) int {
+		if _, exists := ports[wanted]; !exists {
+			ports[wanted] = len(it.items) + len(drawn.ports)
+			drawn.ports = append(drawn.ports, wanted)
+		}
+		return ports[wanted]
+	}
 	for _, valueIndex := range values {
 		value := &s.values[valueIndex]
-		var readers []int
-		readOutside := false
-		for _, b := range value.to {
-			index, inside := itemOf[b]
-			if readOutside = readOutside || !inside; inside && !slices.Contains(readers, index) {
-				readers = append(readers, index)
-			}
-		}
+		readers, isReadOutside := readingItems(value, itemOf)
 		from, inside := itemOf[value.from]
 		if !inside {
 			from = -1
@@ -166,27 +282,36 @@ func (s *scene) connect(it *item, drawn *level, values []int,
 				innerValues[i] = append(innerValues[i], valueIndex)
 			}
 		}
-		portAt := func(out bool) int {
-			wanted := port{outerLine[valueIndex], out}
-			if _, exists := ports[wanted]; !exists {
-				ports[wanted] = len(it.items) + len(drawn.ports)
-				drawn.ports = append(drawn.ports, wanted)
-			}
-			return ports[wanted]
-		}
 		// Readers in the item that computes the value have a line on the level of that item. A value from outside the
 		// group enters at a port. A value of the group that is also read outside leaves at a port.
-		switch readers = slices.DeleteFunc(readers, func(i int) bool { return i == from }); {
+		readers = slices.DeleteFunc(readers, func(i int) bool { return i == from })
+		switch {
 		case !inside:
-			from = portAt(false)
-		case readOutside:
-			readers = append(readers, portAt(true))
+			from = portIndex(port{line: outerLine[valueIndex]})
+		case isReadOutside:
+			readers = append(readers, portIndex(port{line: outerLine[valueIndex], out: true}))
 		}
 		if len(readers) > 0 {
-			lineOf[valueIndex] = s.addLine(it, drawn, lines, line{[]int{valueIndex}, from, readers, value.layout})
+			lineOf[valueIndex] = s.addLine(it, drawn, lines,
+				line{values: []int{valueIndex}, from: from, to: readers, layout: value.layout})
 		}
 	}
 	return innerValues, lineOf
+}
+
+// readingItems returns the items whose boxes read a value, each once, and whether boxes outside these items read it.
+// itemOf maps boxes to items.
+func readingItems(value *pictureValue, itemOf map[int]int) (readers []int, isReadOutside bool) {
+	for _, b := range value.to {
+		index, inside := itemOf[b]
+		switch {
+		case !inside:
+			isReadOutside = true
+		case !slices.Contains(readers, index):
+			readers = append(readers, index)
+		}
+	}
+	return readers, isReadOutside
 }
 
 // addLine adds a line to a level. If such a line between the same items exists, and one of the items is a group or a
@@ -208,88 +333,4 @@ func (s *scene) addLine(it *item, drawn *level, lines map[string]int, added line
 		existing.layout = -1
 	}
 	return index
-}
-
-// itemBox returns the text of an item. name is the displayed name of a box, unused for a group.
-func (s *scene) itemBox(it *item, name string) *svgBox {
-	if it.box >= 0 {
-		return newSVGBox(&s.boxes[it.box], name)
-	}
-	group := &pictureBox{kind: groupBox, head: it.label, layout: -1}
-	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
-	measured, predicted := 0.0, 0.0
-	var opNames []string
-	s.eachBox(it, func(box *pictureBox) {
-		boxes++
-		group.share += box.share
-		if box.measured > 0 {
-			measured, predicted = measured+box.measured, predicted+box.predicted
-		}
-		if box.kind == copyBox {
-			copies++
-		}
-		if len(box.marks) > 0 {
-			marked++
-		}
-		if ops[box.head]++; ops[box.head] == 1 {
-			opNames = append(opNames, box.head)
-		}
-	})
-	sorted.Func(opNames, func(a, b string) int { return ops[b] - ops[a] }) // the most frequent op first
-	for i, op := range opNames {
-		if ops[op] > 1 {
-			opNames[i] = fmt.Sprintf("%s ×%d", op, ops[op])
-		}
-	}
-	if it.repeats > 0 {
-		group.head += fmt.Sprintf(" × %d", it.repeats)
-		group.lines = append(group.lines, fmt.Sprintf("%d equal blocks, %s", it.repeats,
-			format.CountIrregular(boxes, "box", "boxes")))
-	} else {
-		group.lines = append(group.lines, format.CountIrregular(boxes, "box", "boxes"))
-	}
-	group.lines = append(group.lines, term.CutEnd(strings.Join(opNames, ", "), boxColumns))
-	if copies > 0 {
-		group.lines = append(group.lines, format.CountIrregular(copies, "inserted copy", "inserted copies"))
-	}
-	if marked > 0 {
-		group.marks = []string{"≠ " + format.CountIrregular(marked, "box differs", "boxes differ")}
-	}
-	if group.share > 0 {
-		group.lines = append(group.lines, format.Percent(group.share)+" of the cost")
-	}
-	if measured > 0 {
-		group.lines = append(group.lines, "measured "+measuredText(measured, predicted))
-	}
-	box := newSVGBox(group, "")
-	box.frameLabel = format.Printable(group.head)
-	return box
-}
-
-// names returns the names of the boxes of a group, relative to the scope around them and short enough for a box.
-func (s *scene) names(it *item, scope string) []string {
-	list := make([]string, len(it.items))
-	for i, child := range it.items {
-		if child.box < 0 {
-			continue
-		}
-		list[i] = format.Printable(s.boxes[child.box].name)
-		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
-			if suffix, found := strings.CutPrefix(list[i], prefix); found && scope != "" && suffix != "" {
-				list[i] = suffix
-				break
-			}
-		}
-	}
-	return distinct(list, boxColumns) // cuts long names so that different names stay different
-}
-
-// eachBox calls visit with each box of an item.
-func (s *scene) eachBox(it *item, visit func(*pictureBox)) {
-	if it.box >= 0 {
-		visit(&s.boxes[it.box])
-	}
-	for _, child := range it.items {
-		s.eachBox(child, visit)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ func (f *flags) checkPair() error {
 }
 
 // renderPair returns the content of the output file and its picture: the plans of two strategies, with marked
-// differences.
+// differences. The picture has the boxes of both plans. The tree of groups has one group for each plan.
 func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
 	costProfile *machine.Profile) ([]byte, *picture, error) {
 	var programs [2]*graphrun.Program
@@ -94,20 +93,12 @@ func differenceText(difference *experiment.Difference) string {
 		format.CountIrregular(len(difference.OnlyFirst)+len(difference.OnlySecond), "copy", "copies"))
 }
 
-// signedTime formats a time with its sign.
-func signedTime(ns float64) string {
-	if ns < 0 {
-		return "-" + format.Nanoseconds(-ns)
-	}
-	return "+" + format.Nanoseconds(ns)
-}
-
-// markDifferences adds the differences of two plans to the boxes of their pictures.
+// markDifferences adds the differences of two plans to the boxes of their pictures. A mark of one picture describes the
+// other plan, such as "≠ implementation, optimal: nhwc, 12 us".
 func markDifferences(pictures [2]*picture, difference *experiment.Difference) {
-	var stepMarks, valueMarks [2]map[string]string
-	for i := range pictures {
-		stepMarks[i], valueMarks[i] = map[string]string{}, map[string]string{}
-	}
+	// The marks for each picture, by the name of a step or a value.
+	stepMarks := [2]map[string]string{{}, {}}
+	valueMarks := [2]map[string]string{{}, {}}
 	names := [2]string{difference.First.Strategy, difference.Second.Strategy}
 	for _, s := range difference.Steps {
 		stepsOf := [2][]experiment.StepSummary{s.First, s.Second}
@@ -125,21 +116,26 @@ func markDifferences(pictures [2]*picture, difference *experiment.Difference) {
 	}
 	for i, p := range pictures {
 		for k := range p.boxes {
-			box := &p.boxes[k]
-			if text := stepMarks[i][box.name]; text != "" && (box.kind == stepBox || box.kind == copyBox) {
-				box.marks = append(box.marks, text)
-			}
-			for _, v := range box.values {
-				if text := valueMarks[i][v]; text != "" {
-					box.marks = append(box.marks, "≠ layout, "+text)
-				}
-			}
-			for _, m := range box.marks {
-				box.details = append(box.details, detail{"difference", m})
-			}
-			box.signature += strings.Join(box.marks, ";")
+			p.boxes[k].addMarks(stepMarks[i], valueMarks[i])
 		}
 	}
+}
+
+// addMarks adds the marks of the box's step and results. stepMarks are by the name of a step, and valueMarks by the
+// name of a value.
+func (b *pictureBox) addMarks(stepMarks, valueMarks map[string]string) {
+	if text := stepMarks[b.name]; text != "" && (b.kind == stepBox || b.kind == copyBox) {
+		b.marks = append(b.marks, text)
+	}
+	for _, v := range b.values {
+		if text := valueMarks[v]; text != "" {
+			b.marks = append(b.marks, "≠ layout, "+text)
+		}
+	}
+	for _, mark := range b.marks {
+		b.details = append(b.details, detail{"difference", mark})
+	}
+	b.signature += strings.Join(b.marks, ";")
 }
 
 // stepDifferenceText describes how a step differs from the corresponding steps of the other plan. what is
@@ -156,10 +152,18 @@ func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns f
 	return fmt.Sprintf("≠ cost, %s: %s", other, format.Nanoseconds(ns))
 }
 
+// signedTime formats a time with its sign.
+func signedTime(ns float64) string {
+	if ns < 0 {
+		return "-" + format.Nanoseconds(-ns)
+	}
+	return "+" + format.Nanoseconds(ns)
+}
+
 // addPicture adds the boxes, values and layouts of the picture of one plan to p, and renumbers the boxes of tree.
 // planIndex is 0 or 1.
 func (p *picture) addPicture(added *picture, tree *item, planIndex int) {
-	first := len(p.boxes)
+	firstBox := len(p.boxes)
 	layouts := make([]int, len(added.legend)) // for each layout of added, its index in p.legend
 	for i, l := range added.legend {
 		layouts[i] = slices.IndexFunc(p.legend, func(other pictureLayout) bool { return other.name == l.name })
@@ -180,13 +184,13 @@ func (p *picture) addPicture(added *picture, tree *item, planIndex int) {
 		p.boxes = append(p.boxes, b)
 	}
 	for _, value := range added.values {
-		value.from, value.to, value.layout = value.from+first, slices.Clone(value.to), layoutIn(value.layout)
+		value.from, value.to, value.layout = value.from+firstBox, slices.Clone(value.to), layoutIn(value.layout)
 		for i := range value.to {
-			value.to[i] += first
+			value.to[i] += firstBox
 		}
 		p.values = append(p.values, value)
 	}
-	tree.shiftBoxes(first)
+	tree.shiftBoxes(firstBox)
 }
 
 // shiftBoxes adds offset to the indices of the boxes of an item.
@@ -195,17 +199,14 @@ func (it *item) shiftBoxes(offset int) {
 	if it.box >= 0 {
 		it.box += offset
 	}
-	for _, it := range it.items {
-		it.shiftBoxes(offset)
+	for _, child := range it.items {
+		child.shiftBoxes(offset)
 	}
 }
 
-// linkPeers sets pictureBox.peer: it links the boxes of the two sides for the same node, input or output.
+// linkPeers sets pictureBox.peer: it links the boxes of the two plans for the same node, input or output.
 func (p *picture) linkPeers() {
-	var boxNamed [2]map[string]int // for each side
-	for i := range boxNamed {
-		boxNamed[i] = map[string]int{}
-	}
+	boxNamed := [2]map[string]int{{}, {}} // the boxes of each plan, by key
 	// A node, an input and an output may have the same name. A copy may have the name of a node.
 	key := func(b *pictureBox) string {
 		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
@@ -215,7 +216,7 @@ func (p *picture) linkPeers() {
 		box.peer = -1
 		boxNamed[box.planIndex][key(box)] = i
 	}
-	for name, i := range maps.All(boxNamed[0]) {
+	for name, i := range boxNamed[0] {
 		if k, found := boxNamed[1][name]; found {
 			p.boxes[i].peer, p.boxes[k].peer = k, i
 		}

@@ -28,7 +28,12 @@ const (
 )
 
 // picture has the boxes and lines of a drawing, without positions. It shows a graph as written, a plan, or two plans
-// side by side.
+// side by side. For example, the graph y = relu(x) has three boxes and two values:
+//
+//	boxes:  0: inputBox x    1: stepBox relu    2: outputBox y
+//	values: {from: 0, to: [1]}, {from: 1, to: [2]}
+//
+// The legend has a color for each layout of the values.
 type picture struct {
 	title   string
 	graph   *graph.Graph // the graph that is drawn; nil for an excerpt or two plans
@@ -40,29 +45,32 @@ type picture struct {
 
 // pictureBox is an input, a step, a view, an inserted copy, or an output.
 type pictureBox struct {
-	kind  boxKind
-	name  string   // name of the node, input or output
-	scope []string // the scopes of the name, outermost first
+	kind        boxKind
+	name        string   // name of the node, input or output
+	scope       []string // the scopes of the name, outermost first
+	sourceNames []string // names of the nodes and inputs of the graph as written that the box represents
+	values      []string // names of the results
 	// signature is the same string for boxes with equal ops, attributes, implementations, types and layouts.
 	signature string
-	head      string   // the text in bold: the op, or the name of an input or output
-	lines     []string // the text below the head
-	why       string   // the reason for a copy
+
+	head    string   // the text in bold: the op, or the name of an input or output
+	lines   []string // the text below the head
+	details []detail
+	layout  int    // layout of the first result, as an index of the legend; -1 for none
+	why     string // the reason for a copy
+	omitted int    // for an omittedBox: the number of omitted operands or readers
+
 	// share is the cost of the step divided by the total cost. predictedBar is the length of the bar of the predicted
 	// time, from 0 to 1. It is the cost of the step divided by the longest predicted or measured time of a step.
 	share, predictedBar float64
 	// predicted (the cost) and measured are the times of a step in nanoseconds; measured is 0 without --profile.
 	// measuredBar is the length of the bar of the measured time, from 0 to 1.
 	predicted, measured, measuredBar float64
-	layout                           int // layout of the first result, as an index of the legend; -1 for none
-	details                          []detail
-	// names of the nodes and inputs of the graph as written that the box represents
-	sourceNames []string
-	values      []string // names of the results
-	omitted     int      // for an omittedBox: the number of omitted operands or readers
-	marks       []string // differences from the other plan
-	planIndex   int      // 0 for the first plan of a picture of two plans, 1 for the second plan
-	peer        int      // index of the box for the same node, input or output in the other plan; -1 for none
+
+	// Fields for a picture of two plans.
+	planIndex int      // 0 for the first plan, 1 for the second plan
+	marks     []string // differences from the other plan
+	peer      int      // index of the box for the same node, input or output in the other plan; -1 for none
 }
 
 // detail is a line in the details of a box.
@@ -177,26 +185,28 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 	return index
 }
 
-// nodeBox returns the box of a node.
+// nodeBox returns the box of a node: an inserted copy, a view, or a step.
 func (p *painter) nodeBox(n *graph.Node) pictureBox {
 	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, sourceNames: fusedNames(n)}
-	b.scope = scopeOf(b.sourceNames)
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
 	}
 	step := p.steps[n.Name]
+	isView := step == nil // in a plan, a view is a node without a step
+	if p.report == nil {
+		isView = len(n.Out) > 0 && n.Out[0].Alias != nil
+	}
 	copied := p.copyOf(n)
 	switch {
-	case copied != nil || n.Why != "": // a pass inserted the node: other nodes have no reason
+	case copied != nil:
+		b.kind, b.head, b.why = copyBox, "copy of "+copied.Value, copied.Why
+		b.sourceNames = []string{copied.Value}
+	case n.Why != "": // a pass inserted the node: other nodes have no reason
 		b.kind, b.why = copyBox, n.Why
-		if copied != nil {
-			b.head, b.why = "copy of "+copied.Value, copied.Why
-			b.sourceNames = []string{copied.Value}
-			b.scope = scopeOf(b.sourceNames)
-		}
-	case p.report != nil && step == nil, p.report == nil && len(n.Out) > 0 && n.Out[0].Alias != nil:
+	case isView:
 		b.kind = viewBox
 	}
+	b.scope = scopeOf(b.sourceNames)
 	b.details = append(b.details, detail{string(b.kind), n.Name}, detail{"op", opsOf(n)})
 	if len(b.sourceNames) > 1 {
 		b.details = append(b.details, detail{"computes", strings.Join(b.sourceNames, ", ")})
@@ -213,25 +223,33 @@ func (p *painter) nodeBox(n *graph.Node) pictureBox {
 		b.details = append(b.details, detail{"why", b.why})
 	}
 	b.signature = signatureOf(n, &b)
-	for i, v := range n.Out {
+	for _, v := range n.Out {
 		b.values = append(b.values, v.Name)
+	}
+	b.details = append(b.details, operandDetails(n)...)
+	return b
+}
+
+// operandDetails returns the details of the results and operands of a node.
+func operandDetails(n *graph.Node) (list []detail) {
+	for i, v := range n.Out {
 		name := "makes"
 		if len(n.Out) > 1 {
 			name = fmt.Sprintf("makes %d", i)
 		}
-		b.details = append(b.details, valueDetails(name, v)...)
+		list = append(list, valueDetails(name, v)...)
 	}
 	for _, arg := range n.In {
 		switch {
 		case arg.Kind == graph.TensorArg && arg.Value.Const != nil:
-			b.details = append(b.details, valueDetails("constant", arg.Value)...)
+			list = append(list, valueDetails("constant", arg.Value)...)
 		case arg.Kind == graph.TensorArg:
-			b.details = append(b.details, valueDetails("reads", arg.Value)...)
+			list = append(list, valueDetails("reads", arg.Value)...)
 		case arg.Kind == graph.NumberArg:
-			b.details = append(b.details, detail{"number", arg.Number.String()})
+			list = append(list, detail{"number", arg.Number.String()})
 		}
 	}
-	return b
+	return list
 }
 
 // scopeOf returns the common scope of names. The scope of a name is the list of its parts except the last part. Parts

@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // This file groups repeats of equal blocks in a picture. An item is a box, or a group of boxes. A block is a sequence
-// of adjacent items.
+// of adjacent items. For example, the boxes
+//
+//	conv relu add relu  conv relu add relu  conv relu add relu  mean
+//
+// are three equal blocks with a period of four items, and a further item.
 
 // minRepeated is the least number of boxes of a group of equal blocks.
 const minRepeated = 6
@@ -33,29 +38,33 @@ func (builder *groupBuilder) groupRepeats(items []*item) []*item {
 	for i, it := range items {
 		hashes[i] = builder.hash(it)
 	}
+	hasEnoughBoxes := func(t tandem) bool { return items[t.upTo()-1].upTo-items[t.from].from >= minRepeated }
 	var list []*item
-	next := 0
-	for _, found := range tandems(hashes, func(found tandem) bool {
-		return items[found.upTo()-1].upTo-items[found.from].from >= minRepeated
-	}) {
+	next := 0 // the index of the first item that is not yet in list
+	for _, found := range tandems(hashes, hasEnoughBoxes) {
 		list = append(list, items[next:found.from]...)
-		blocks := make([]*item, found.count)
-		for k := range blocks {
-			block := items[found.from+k*found.period : found.from+(k+1)*found.period]
-			if found.period == 1 {
-				blocks[k] = block[0]
-				continue
-			}
-			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1),
-				items: builder.drawableItems(builder.groupRepeats(block)),
-				from:  block[0].from, upTo: block[found.period-1].upTo}
-		}
+		blocks := builder.blocks(items[found.from:found.upTo()], found.period)
 		last := blocks[found.count-1]
 		list = append(list, &item{box: -1, label: builder.repeatLabel(blocks[0], last, found.period), repeats: found.count,
 			items: builder.drawableItems(blocks), from: blocks[0].from, upTo: last.upTo})
 		next = found.upTo()
 	}
 	return append(list, items[next:]...)
+}
+
+// blocks divides items into blocks of `period` items. A block of one item is this item; other blocks are groups, in
+// which repeats are grouped again.
+func (builder *groupBuilder) blocks(items []*item, period int) []*item {
+	if period == 1 {
+		return slices.Clone(items)
+	}
+	var list []*item
+	for block := range slices.Chunk(items, period) {
+		list = append(list, &item{box: -1, label: fmt.Sprintf("block %d", len(list)+1),
+			items: builder.drawableItems(builder.groupRepeats(block)),
+			from:  block[0].from, upTo: block[period-1].upTo})
+	}
+	return list
 }
 
 // repeatLabel returns the label of a sequence of equal blocks with the given first and last block.
@@ -83,8 +92,11 @@ func (builder *groupBuilder) hash(it *item) uint64 {
 		digest.WriteString(builder.boxes[b].signature)
 		for _, operand := range builder.operands[b] {
 			distance := i - builder.position[operand]
-			if it.box < 0 && builder.position[operand] < it.from || distance > maxDistance && it.box >= 0 ||
-				builder.boxes[operand].kind == inputBox {
+			isFar := distance > maxDistance
+			if it.box < 0 {
+				isFar = builder.position[operand] < it.from
+			}
+			if isFar || builder.boxes[operand].kind == inputBox {
 				distance = 0
 			}
 			fmt.Fprintf(&digest, " %d", distance)

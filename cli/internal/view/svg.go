@@ -48,23 +48,8 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
 
-// escapeXML escapes a text for XML. It replaces control characters by Go escapes, and other characters that XML does
-// not allow by the replacement character.
-func escapeXML(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = format.Printable(line)
-	}
-	return html.EscapeString(replaceInvalid.Replace(strings.ToValidUTF8(strings.Join(lines, "\n"), "\ufffd")))
-}
-
-// replaceInvalid replaces the noncharacters that XML does not allow.
-var replaceInvalid = strings.NewReplacer("\ufffe", "\ufffd", "\uffff", "\ufffd")
-
-// formatTenth formats a coordinate, rounded to tenths.
-func formatTenth(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
-
-// svgWriter writes a scene as SVG.
+// svgWriter writes a scene as SVG: the title, the remarks and the legend, and below them the levels of all open groups,
+// each inside the frame of its group.
 type svgWriter struct {
 	bytes.Buffer
 	*scene
@@ -133,37 +118,52 @@ func (w *svgWriter) layOutHeader() string {
 	}
 	x := left
 	y += lineHeight + 6
-	addEntry := func(text string, mark func(x, y float64)) { // an entry of the legend: a mark and its meaning
-		width := columnWidth*float64(term.Width(text)) + 50 // 32 for the mark, 18 between entries
+	for _, entry := range w.legendEntries() {
+		width := columnWidth*float64(term.Width(entry.text)) + 50 // 32 for the mark, 18 between entries
 		if x > left && x+width > w.width-right {
 			x, y = left, y+lineHeight+4
 		}
-		mark(x, y-4)
-		fmt.Fprintf(&b, `<text class="dim" x="%g" y="%g">%s</text>`+"\n", x+32, y, escapeXML(text))
+		b.WriteString(entry.mark(x, y-4))
+		fmt.Fprintf(&b, `<text class="dim" x="%g" y="%g">%s</text>`+"\n", x+32, y, escapeXML(entry.text))
 		x += width
 	}
-	for i, layout := range w.legend {
-		addEntry(fmt.Sprintf("%s (%s)", layout.name, format.Count(layout.count, "value")), func(x, y float64) {
-			fmt.Fprintf(&b, `<path class="net l%d" d="M%g %gh26"/>`, i, x, y)
-		})
+	w.top = y + 12
+	return b.String()
+}
+
+// legendEntry is a mark of the legend and its meaning.
+type legendEntry struct {
+	text string
+	mark func(x, y float64) string // the mark as SVG; y is its middle
+}
+
+// legendEntries returns the entries of the legend: the layouts, and the kinds of boxes that the picture has.
+func (s *scene) legendEntries() []legendEntry {
+	var list []legendEntry
+	for i, layout := range s.legend {
+		text := fmt.Sprintf("%s (%s)", layout.name, format.Count(layout.count, "value"))
+		list = append(list, legendEntry{text, func(x, y float64) string {
+			return fmt.Sprintf(`<path class="net l%d" d="M%g %gh26"/>`, i, x, y)
+		}})
 	}
-	kinds := map[boxKind]bool{}
-	for _, text := range w.texts {
-		kinds[text.kind] = true
+	hasKind := map[boxKind]bool{}
+	for _, text := range s.texts {
+		hasKind[text.kind] = true
 	}
-	for _, entry := range []struct {
+	for _, meaning := range []struct {
 		kind boxKind
 		text string
 	}{{inputBox, "input"}, {outputBox, "output"}, {constantBox, "constant"}, {viewBox, "view: nothing runs"},
 		{copyBox, "copy that was inserted"}, {groupBox, "group of steps"}} {
-		if kinds[entry.kind] {
-			addEntry(entry.text, func(x, y float64) {
-				fmt.Fprintf(&b, `<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`, entry.kind, x, y-6)
-			})
+		if !hasKind[meaning.kind] {
+			continue
 		}
+		list = append(list, legendEntry{meaning.text, func(x, y float64) string {
+			return fmt.Sprintf(`<g class="%s"><rect class="box" x="%g" y="%g" width="26" height="12" rx="3"/></g>`,
+				meaning.kind, x, y-6)
+		}})
 	}
-	w.top = y + 12
-	return b.String()
+	return list
 }
 
 // writeGroup draws the items of an open group and the lines between the items. origin is the upper left corner of the
@@ -174,29 +174,44 @@ func (w *svgWriter) writeGroup(it *item, origin graphdraw.Point) {
 		w.writeLine(it, drawing, i, origin)
 	}
 	for i, child := range it.items {
-		text, corner := w.texts[child], drawing.Corners[i]
-		corner = graphdraw.Point{X: corner.X + origin.X, Y: corner.Y + origin.Y}
-		oriented := w.orientPoint(corner)
+		corner := addPoints(drawing.Corners[i], origin)
 		if !child.isOpen {
-			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, text.kind, formatTenth(oriented.X),
-				formatTenth(oriented.Y))
-			if tip := text.tooltip(); tip != "" {
-				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
-			}
-			w.WriteString(text.markup() + "</g>\n")
+			w.writeBox(w.texts[child], corner)
 			continue
 		}
 		// A group in this group: its frame and label, then its own drawing, centered in the frame.
 		inner, size := w.levels[child], w.orientBox(drawing.sizes[i])
-		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
-			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y),
-			formatTenth(size.Width), formatTenth(size.Height), escapeXML(text.frameLabel))
+		w.writeFrame(w.texts[child].frameLabel, corner, size)
 		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
 		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
-		innerOrigin := graphdraw.Point{X: corner.X + shift.X, Y: corner.Y + shift.Y}
+		innerOrigin := addPoints(corner, shift)
 		w.connectPorts(drawing, i, len(child.items), inner, origin, innerOrigin)
 		w.writeGroup(child, innerOrigin)
 	}
+}
+
+// writeBox draws a box, or a folded group. corner is its upper left corner.
+func (w *svgWriter) writeBox(text *svgBox, corner graphdraw.Point) {
+	oriented := w.orientPoint(corner)
+	fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, text.kind, formatTenth(oriented.X),
+		formatTenth(oriented.Y))
+	if tip := text.tooltip(); tip != "" {
+		fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
+	}
+	w.WriteString(text.markup() + "</g>\n")
+}
+
+// writeFrame draws the frame of an open group. corner is its upper left corner.
+func (w *svgWriter) writeFrame(label string, corner graphdraw.Point, size graphdraw.Box) {
+	oriented := w.orientPoint(corner)
+	fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
+		`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(oriented.X), formatTenth(oriented.Y),
+		formatTenth(size.Width), formatTenth(size.Height), escapeXML(label))
+}
+
+// addPoints returns the sum of two points.
+func addPoints(a, b graphdraw.Point) graphdraw.Point {
+	return graphdraw.Point{X: a.X + b.X, Y: a.Y + b.Y}
 }
 
 // orientPoint swaps x and y if the picture is horizontal.
@@ -261,8 +276,7 @@ func (w *svgWriter) writeLine(it *item, l *level, i int, origin graphdraw.Point)
 		lineClass("net", "l", drawn.layout))
 	last := graphdraw.Point{X: -1} // end of the previous segment; no segment begins at a negative x
 	for _, segment := range l.Nets[i] {
-		from := graphdraw.Point{X: segment.From.X + origin.X, Y: segment.From.Y + origin.Y}
-		to := graphdraw.Point{X: segment.To.X + origin.X, Y: segment.To.Y + origin.Y}
+		from, to := addPoints(segment.From, origin), addPoints(segment.To, origin)
 		if segment.From != last {
 			w.WriteString(w.point("M", from))
 		}
@@ -303,3 +317,19 @@ func (s *scene) lineTip(l *line) string {
 	}
 	return strings.Join(list, "\n")
 }
+
+// escapeXML escapes a text for XML. It replaces control characters by Go escapes, and other characters that XML does
+// not allow by the replacement character.
+func escapeXML(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = format.Printable(line)
+	}
+	return html.EscapeString(replaceInvalid.Replace(strings.ToValidUTF8(strings.Join(lines, "\n"), "\ufffd")))
+}
+
+// replaceInvalid replaces the noncharacters that XML does not allow.
+var replaceInvalid = strings.NewReplacer("\ufffe", "\ufffd", "\uffff", "\ufffd")
+
+// formatTenth formats a coordinate, rounded to tenths.
+func formatTenth(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }

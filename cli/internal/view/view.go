@@ -33,17 +33,26 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// flags are the options of the command.
 type flags struct {
-	ext                  *command.Extensions
-	out, strategy, costs string
-	slack                command.Slack
-	exact, noFusion      bool
-	device               string
-	dims, pins           []string
-	open, strategies     []string
-	depth, hops          int
-	around, direction    string
-	profile              string
+	ext *command.Extensions
+
+	// The graph and its plan. Without strategies, the graph is drawn as written.
+	strategy        string
+	strategies      []string // of two plans
+	slack           command.Slack
+	exact, noFusion bool
+	device, costs   string
+	dims, pins      []string
+
+	// The drawing.
+	out       string
+	open      []string // scopes of the groups to open
+	depth     int      // the number of levels of groups to open
+	around    string
+	hops      int
+	direction string
+	profile   string // the path of a file with measured times
 }
 
 // Command returns the command view.
@@ -118,21 +127,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.checkPair(); err != nil {
 		return nil, err
 	}
-	if f.strategy == "" && len(f.strategies) == 0 {
-		for _, flag := range []string{"costs", "device", "exact", "no-fusion", "profile", "slack"} {
-			if cmd.Flags().Changed(flag) {
-				return nil, exit.UsageErrorf("--%s concerns plans, but without --strategy the graph is drawn as written: "+
-					"add --strategy", flag)
-			}
-		}
-	} else if len(f.strategies) == 0 {
-		if err := f.ext.CheckStrategy(f.strategy); err != nil {
-			return nil, err
-		}
-		if err := f.slack.Check(cmd, f.strategy); err != nil {
-			return nil, err
-		}
-	} else if err := f.slack.Check(cmd, f.strategies...); err != nil {
+	if err := f.checkStrategy(cmd); err != nil {
 		return nil, err
 	}
 	if err := outfile.CheckWritable("-o", f.out); err != nil {
@@ -141,6 +136,27 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	return command.CostProfile(cmd, f.costs)
 }
 
+// checkStrategy validates --strategy and the flags that require a plan.
+func (f *flags) checkStrategy(cmd *cobra.Command) error {
+	switch {
+	case len(f.strategies) > 0:
+		return f.slack.Check(cmd, f.strategies...)
+	case f.strategy != "":
+		if err := f.ext.CheckStrategy(f.strategy); err != nil {
+			return err
+		}
+		return f.slack.Check(cmd, f.strategy)
+	}
+	for _, flag := range []string{"costs", "device", "exact", "no-fusion", "profile", "slack"} {
+		if cmd.Flags().Changed(flag) {
+			return exit.UsageErrorf("--%s concerns plans, but without --strategy the graph is drawn as written: "+
+				"add --strategy", flag)
+		}
+	}
+	return nil
+}
+
+// run loads a graph, plans it if a strategy is given, and writes its drawing.
 func run(cmd *cobra.Command, path string, f flags) error {
 	costProfile, err := f.check(cmd)
 	if err != nil {
@@ -171,10 +187,11 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return program.WithFile(path, err)
 	}
 	job.Enter(progress.Writing)
-	if err := outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {
+	err = outfile.Write(cmd.Context(), f.out, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	term.StdoutDisplay(cmd).WriteSentences(cmd.OutOrStdout(), drawing.answers(f.out)...)
@@ -234,8 +251,7 @@ func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
 		return nil, err
 	}
 	return f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device,
-		Costs:  costProfile, Slack: f.slack.Option(),
+		Device: f.device, Costs: costProfile, Slack: f.slack.Option(),
 		MemoryLimit: -1}) // unlimited: the plan may be for another machine
 }
 

@@ -7,6 +7,64 @@ import (
 
 // Circular functions of float64. The functions of package math lose most digits near multiples of pi/2, and its inverse
 // functions lose most digits near 1.
+//
+// An angle is x = q*pi/2 + r + low, with |r| at most about pi/4 (reduceAngle). Its sine and cosine are polynomials of r
+// (sinOf, cosOf), exchanged if q is odd, with signs that depend on q modulo 4. An inverse function is a polynomial of a
+// small operand: arcsin of a number up to 1/2 (arcsinParts), or arctan of a number up to tan(pi/8) after a rotation by
+// a multiple of an eighth of a turn (arctan).
+
+// sin returns the sine of x.
+func sin(x float64) float64 {
+	q, r, low := reduceAngle(x)
+	return sineInQuadrant(q, r, low)
+}
+
+// cos returns the cosine of x: the sine of x plus a quarter turn.
+func cos(x float64) float64 {
+	q, r, low := reduceAngle(x)
+	return sineInQuadrant(q+1, r, low)
+}
+
+// sineInQuadrant returns the sine of q quarter turns plus r + low.
+func sineInQuadrant(q int, r, low float64) float64 {
+	var y float64
+	if q&1 == 0 {
+		y = sinOf(r, low)
+	} else {
+		y = cosOf(r, low)
+	}
+	if q&2 != 0 {
+		return -y
+	}
+	return y
+}
+
+// SinCos returns the sine and the cosine of x.
+func SinCos(x float64) (sin, cos float64) {
+	q, r, low := reduceAngle(x)
+	sinBits, cosBits := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	first, second := sinBits, cosBits
+	if q&1 != 0 { // a conditional move instead of a branch
+		first, second = cosBits, sinBits
+	}
+	turn := uint64(q)
+	return math.Float64frombits(first ^ turn<<62&signBit), math.Float64frombits(second ^ (turn+1)<<62&signBit)
+}
+
+// signBit is the sign bit of a float64.
+const signBit = 1 << 63
+
+// tan is sin/cos, or -cos/sin. Like the inverse functions below, it selects by conditional moves of bits, because a
+// branch would be unpredictable.
+func tan(x float64) float64 {
+	q, r, low := reduceAngle(x)
+	sinBits, cosBits := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
+	numerator, denominator := sinBits, cosBits
+	if q&1 != 0 {
+		numerator, denominator = cosBits, sinBits
+	}
+	return math.Float64frombits(numerator^uint64(q)<<63) / math.Float64frombits(denominator)
+}
 
 // quarterTurn + quarterTurnRest is pi/2. quarterTurn has 33 bits, so that its products with integers below 2^20 are
 // exact.
@@ -85,8 +143,8 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 	return q, r, low
 }
 
-// sinOf and cosOf are the sine and the cosine of r + low. With the coefficients c of their polynomials, sin(r) is about
-// r + r^3 (c[0] + c[1] r^2 + c[2] r^4 + ...), and cos(r) is about 1 - r^2/2 + r^4 (c[0] + c[1] r^2 + ...).
+// sinOf returns the sine of r + low. With the coefficients c, sin(r) is about r + r^3 (c[0] + c[1] r^2 + c[2] r^4 +
+// ...).
 func sinOf(r, low float64) float64 {
 	c := (*[6]float64)(SinPoly.F64)
 	r2 := r * r
@@ -95,6 +153,8 @@ func sinOf(r, low float64) float64 {
 	return r - ((float64(r2*(float64(0.5*low)-float64(cube*tail))) - low) - float64(cube*c[0]))
 }
 
+// cosOf returns the cosine of r + low. With the coefficients c, cos(r) is about 1 - r^2/2 + r^4 (c[0] + c[1] r^2 +
+// ...).
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(CosPoly.F64)
 	r2 := r * r
@@ -104,57 +164,6 @@ func cosOf(r, low float64) float64 {
 	tail := r2 * (c[0] + float64(r2*(c[1]+float64(r2*(c[2]+float64(r2*(c[3]+float64(r2*(c[4]+float64(r2*c[5]))))))))))
 	return oneMinusHalf + (((1 - oneMinusHalf) - half) +
 		(float64(r2*tail) - (float64(r*low) + float64(0.5*squareError))))
-}
-
-func sin(x float64) float64 {
-	q, r, low := reduceAngle(x)
-	return sineInQuadrant(q, r, low)
-}
-
-func cos(x float64) float64 {
-	q, r, low := reduceAngle(x)
-	return sineInQuadrant(q+1, r, low)
-}
-
-// sineInQuadrant returns the sine of q quarter turns plus r + low.
-func sineInQuadrant(q int, r, low float64) float64 {
-	var y float64
-	if q&1 == 0 {
-		y = sinOf(r, low)
-	} else {
-		y = cosOf(r, low)
-	}
-	if q&2 != 0 {
-		return -y
-	}
-	return y
-}
-
-// SinCos returns the sine and the cosine of x.
-func SinCos(x float64) (sin, cos float64) {
-	q, r, low := reduceAngle(x)
-	sinBits, cosBits := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
-	first, second := sinBits, cosBits
-	if q&1 != 0 { // a conditional move instead of a branch
-		first, second = cosBits, sinBits
-	}
-	turn := uint64(q)
-	return math.Float64frombits(first ^ turn<<62&signBit), math.Float64frombits(second ^ (turn+1)<<62&signBit)
-}
-
-// signBit is the sign bit of a float64.
-const signBit = 1 << 63
-
-// tan is sin/cos, or -cos/sin. Like the inverse functions below, it selects by conditional moves of bits, because a
-// branch would be unpredictable.
-func tan(x float64) float64 {
-	q, r, low := reduceAngle(x)
-	sinBits, cosBits := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
-	numerator, denominator := sinBits, cosBits
-	if q&1 != 0 {
-		numerator, denominator = cosBits, sinBits
-	}
-	return math.Float64frombits(numerator^uint64(q)<<63) / math.Float64frombits(denominator)
 }
 
 // arcsinParts returns s + t = asin(a) for 0 <= a <= 1/2. For greater a, s + t is asin(sqrt((1-a)/2)), which is half of
@@ -179,6 +188,8 @@ func arcsinParts(a float64) (s, t float64) {
 // halfPiRest is pi/2 minus its float64 value.
 const halfPiRest = 6.123233995736766e-17
 
+// asin returns the arcsine of x. With a = |x|, it is asin(a), or pi/2 - 2 asin(sqrt((1-a)/2)) for a > 1/2, with the
+// sign of x.
 func asin(x float64) float64 {
 	magnitude := math.Abs(x)
 	if !(magnitude <= 1) {
@@ -193,6 +204,8 @@ func asin(x float64) float64 {
 	return math.Float64frombits(resultBits | math.Float64bits(x)&signBit)
 }
 
+// acos returns the arccosine of x: pi/2 - asin(x), or 2 asin(sqrt((1-x)/2)) for x > 1/2, or pi - 2 asin(sqrt((1+x)/2))
+// for x < -1/2.
 func acos(x float64) float64 {
 	magnitude := math.Abs(x)
 	if !(magnitude <= 1) {

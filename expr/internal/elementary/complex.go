@@ -6,7 +6,28 @@ import (
 )
 
 // Functions of a complex number, by the formulas of math/cmplx with the real functions of this package. They are twice
-// as fast as math/cmplx. For infinite and NaN operands they call math/cmplx.
+// as fast as math/cmplx. For infinite and NaN operands they call math/cmplx. For z = x + iy:
+//
+//	sin(z)  = sin(x) cosh(y) + i cos(x) sinh(y)
+//	cos(z)  = cos(x) cosh(y) - i sin(x) sinh(y)
+//	tan(z)  = (sin(x) cos(x) + i sinh(y) cosh(y)) / (cos(x)^2 + sinh(y)^2)
+//	sinh(z) = cos(y) sinh(x) + i sin(y) cosh(x)
+//	cosh(z) = cos(y) cosh(x) + i sin(y) sinh(x)
+//	tanh(z) = -i tan(iz)
+
+// Bounds on the magnitude of a part.
+const (
+	squareLimit = 1e150 // the square of a smaller number does not overflow
+	powerLimit  = 300   // the exponential of a smaller number does not overflow
+)
+
+// inBounds reports whether the magnitudes of the parts are below bounds.
+func inBounds(z complex128, re, im float64) bool {
+	return math.Abs(real(z)) < re && math.Abs(imag(z)) < im
+}
+
+// isFinite reports whether both parts are finite.
+func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
 
 // complexSqrt is cmplx.Sqrt without unpredictable branches. Imaginary parts keep their sign even if they are
 // negligible. The magnitudes of the two parts of the result are r = sqrt((|z|+|a|)/2) and |b|/(2r), for z = a + bi.
@@ -16,7 +37,7 @@ func complexSqrt(z complex128) complex128 {
 		return cmplx.Sqrt(z)
 	}
 	scale, magnitude := 1.0, hypotenuse(a, b)
-	if magnitude == 0 { // squares overflow or underflow
+	if magnitude == 0 { // squares overflow or underflow: scale z by factor, and the root by scale, 1/sqrt(factor)
 		factor := 0x1p54
 		if scale = 0x1p-27; math.Abs(a) > 4 || math.Abs(b) > 4 {
 			factor, scale = 0.25, 2
@@ -45,20 +66,6 @@ func hypotenuse(a, b float64) float64 {
 	}
 	return 0
 }
-
-// Bounds on the magnitude of a part.
-const (
-	squareLimit = 1e150 // the square of a smaller number does not overflow
-	powerLimit  = 300   // the exponential of a smaller number does not overflow
-)
-
-// inBounds reports whether the magnitudes of the parts are below bounds.
-func inBounds(z complex128, re, im float64) bool {
-	return math.Abs(real(z)) < re && math.Abs(imag(z)) < im
-}
-
-// isFinite reports whether both parts are finite.
-func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
 
 // sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerLimit. For |x| <= 1, the sine is a polynomial, x +
 // x^3 P(x^2) with the coefficients sinhPoly, and the cosine is sqrt(1 + sinh(x)^2).
@@ -90,6 +97,7 @@ func hyperbolicProducts(sin, cos, y float64) (coshSin, sinhCos float64) {
 	return sin * (0.5 * root) * root, cos * math.Copysign(0.5*root, y) * root
 }
 
+// complexSin returns the sine of z.
 func complexSin(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Sin(z)
@@ -99,6 +107,7 @@ func complexSin(z complex128) complex128 {
 	return complex(re, im)
 }
 
+// complexCos returns the cosine of z.
 func complexCos(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Cos(z)
@@ -108,6 +117,7 @@ func complexCos(z complex128) complex128 {
 	return complex(re, im)
 }
 
+// complexSinh returns the hyperbolic sine of z.
 func complexSinh(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Sinh(z)
@@ -117,6 +127,7 @@ func complexSinh(z complex128) complex128 {
 	return complex(re, im)
 }
 
+// complexCosh returns the hyperbolic cosine of z.
 func complexCosh(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Cosh(z)
@@ -126,8 +137,9 @@ func complexCosh(z complex128) complex128 {
 	return complex(re, im)
 }
 
-// complexTan divides by cos(x)^2 + sinh(y)^2, because cancellation may occur in the equal divisor (cos(2x) +
-// cosh(2y))/2. If |y| is tanFar or more, squaring sinh would lose accuracy, and sinh(y)^2 is computed as exp(2|y|)/4.
+// complexTan returns the tangent of z. It divides by cos(x)^2 + sinh(y)^2, because cancellation may occur in the equal
+// divisor (cos(2x) + cosh(2y))/2. If |y| is tanFar or more, squaring sinh would lose accuracy, and sinh(y)^2 is
+// computed as exp(2|y|)/4.
 func complexTan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tan(z)
@@ -142,6 +154,7 @@ func complexTan(z complex128) complex128 {
 	return complex(sin*cos/divisor, sinh*cosh/divisor)
 }
 
+// complexTanh returns the hyperbolic tangent of z.
 func complexTanh(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Tanh(z)

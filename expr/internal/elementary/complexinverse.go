@@ -10,10 +10,11 @@ import (
 // large numbers. The functions of math/cmplx lose digits by cancellation, and return infinities for some numbers of
 // magnitude 1e8 or more. The sign of a zero selects the side of a branch cut. In each function, z = a + bi, and p and q
 // are the two roots. The square of a part does not overflow if both parts are in bounds, below squareLimit.
+//
+// The real part of acosh(z), for example, is asinh(Re(conj(p) q)) with p = sqrt(z-1) and q = sqrt(z+1), and the
+// imaginary part is 2 atan2(Im(p), Re(q)). For a part beyond squareLimit, z+1 and z-1 are z, and acosh(z) is log(2z).
 
-// logOfTwice returns log(2|a + bi|) for a large complex number.
-func logOfTwice(a, b float64) float64 { return Log(Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
-
+// complexAsinh returns the inverse hyperbolic sine of z, by p = sqrt(1-iz) and q = sqrt(1+iz).
 func complexAsinh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
@@ -27,6 +28,7 @@ func complexAsinh(z complex128) complex128 {
 	return complex(asinh(sinhRe), atan2(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
 }
 
+// complexAsin returns the arcsine of z: -i asinh(iz).
 func complexAsin(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Asin(z)
@@ -35,6 +37,7 @@ func complexAsin(z complex128) complex128 {
 	return complex(imag(w), -real(w))
 }
 
+// complexAcos returns the arccosine of z, by p = sqrt(1-z) and q = sqrt(1+z).
 func complexAcos(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
@@ -47,6 +50,7 @@ func complexAcos(z complex128) complex128 {
 	return complex(2*atan2(real(p), real(q)), asinh(float64(real(q)*imag(p))-float64(imag(q)*real(p))))
 }
 
+// complexAcosh returns the inverse hyperbolic cosine of z, by p = sqrt(z-1) and q = sqrt(z+1).
 func complexAcosh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
@@ -59,6 +63,9 @@ func complexAcosh(z complex128) complex128 {
 	return complex(asinh(float64(real(p)*real(q))+float64(imag(p)*imag(q))), 2*atan2(imag(p), real(q)))
 }
 
+// complexAtanh returns the inverse hyperbolic tangent of z. The real part is log(|1+z|/|1-z|)/2, and the imaginary part
+// is the angle of (1+z) conj(1-z), divided by 2. For large z, the real part is that of 1/z, and the imaginary part pi/2
+// with the sign of b.
 func complexAtanh(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Atanh(z)
@@ -83,6 +90,7 @@ func complexAtanh(z complex128) complex128 {
 	return complex(sign*re, sign*im)
 }
 
+// complexAtan returns the arctangent of z: -i atanh(iz).
 func complexAtan(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Atan(z)
@@ -90,3 +98,6 @@ func complexAtan(z complex128) complex128 {
 	w := complexAtanh(complex(-imag(z), real(z)))
 	return complex(imag(w), -real(w))
 }
+
+// logOfTwice returns log(2|a + bi|) for a large complex number.
+func logOfTwice(a, b float64) float64 { return Log(Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }

@@ -2,32 +2,16 @@ package elementary
 
 import "math"
 
-// erfcMiddlePoly is the polynomial (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61.
-// erfcAtCenter is erfc(c) as a sum of two numbers.
-var (
-	erfcMiddlePoly = [...]float64{-0.7184682397495465, 0.4827208485817266, 0.02327069982261717, -0.16872445024892546,
-		0.038363486057586146, 0.03640136434089683, -0.016121925244829534, -0.00509231344176992, 0.003895128711382522,
-		0.00038193245368279454, -0.0006839987318702408, 1.7638159650155007e-05, 9.35098844787295e-05}
-	erfcAtCenter = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
-)
+// Error functions of float64. The operand selects one of three formulas:
+//
+//	|x| <= 1/2          erf(x) = x + x*erfPoly(x^2)
+//	1/2 < x < 0.84375   erfc(x) = erfc(43/64) plus a polynomial times x - 43/64
+//	0.84375 <= x        erfc(x) = exp(-x^2) times a polynomial, divided by 1+2x (erfcTail)
+//
+// The other results are 1 - erf(x) or 1 - erfc(x). The inverse, Erfinv, is a rational function of x or of
+// sqrt(-log(1-|x|)).
 
-// erfPoly is (erf(x)-x)/x in x^2 for |x| <= 1/2: the Taylor series, exact to 2^-63.
-var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.11283791670955126, -0.026866170645131252,
-	0.005223977625442188, -0.0008548327023450853, 0.00012055332981789664, -1.492565035840625e-05,
-	1.6462114365889248e-06, -1.6365844691234924e-07, 1.4807192815879218e-08, -1.2290555301717928e-09,
-	9.422759064650411e-11}
-
-// erfMinusX returns erf(x) - x for |x| <= 1/2: x*erfPoly(x^2). Even and odd coefficients are summed separately.
-func erfMinusX(x float64) float64 {
-	c, x2 := &erfPoly, x*x
-	x4 := x2 * x2
-	x8 := x4 * x4
-	even := (c[8] + float64(x4*c[10])) + float64(x8*c[12])
-	even = (c[0] + float64(x4*c[2])) + float64(x8*((c[4]+float64(x4*c[6]))+float64(x8*even)))
-	odd := (c[1] + float64(x4*c[3])) + float64(x8*((c[5]+float64(x4*c[7]))+float64(x8*(c[9]+float64(x4*c[11])))))
-	return float64(x * (even + float64(x2*odd)))
-}
-
+// erf returns the error function of x.
 func erf(x float64) float64 {
 	switch magnitude := math.Abs(x); {
 	case magnitude <= 0.5:
@@ -41,6 +25,16 @@ func erf(x float64) float64 {
 	}
 }
 
+// erfcMiddlePoly is the polynomial (erfc(x)-erfc(c))/(x-c) in x-c, where c is 43/64 and |x-c| < 0.172, exact to 2^-61.
+// erfcAtCenter is erfc(c) as a sum of two numbers.
+var (
+	erfcMiddlePoly = [...]float64{-0.7184682397495465, 0.4827208485817266, 0.02327069982261717, -0.16872445024892546,
+		0.038363486057586146, 0.03640136434089683, -0.016121925244829534, -0.00509231344176992, 0.003895128711382522,
+		0.00038193245368279454, -0.0006839987318702408, 1.7638159650155007e-05, 9.35098844787295e-05}
+	erfcAtCenter = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
+)
+
+// erfc returns 1 - erf(x) without cancellation.
 func erfc(x float64) float64 {
 	switch {
 	case x >= 28: // the result underflows
@@ -59,6 +53,23 @@ func erfc(x float64) float64 {
 		return 0.5 - ((x - 0.5) + erfMinusX(x))
 	}
 	return 1 - erf(x)
+}
+
+// erfPoly is (erf(x)-x)/x in x^2 for |x| <= 1/2: the Taylor series, exact to 2^-63.
+var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.11283791670955126, -0.026866170645131252,
+	0.005223977625442188, -0.0008548327023450853, 0.00012055332981789664, -1.492565035840625e-05,
+	1.6462114365889248e-06, -1.6365844691234924e-07, 1.4807192815879218e-08, -1.2290555301717928e-09,
+	9.422759064650411e-11}
+
+// erfMinusX returns erf(x) - x for |x| <= 1/2: x*erfPoly(x^2). Even and odd coefficients are summed separately.
+func erfMinusX(x float64) float64 {
+	c, x2 := &erfPoly, x*x
+	x4 := x2 * x2
+	x8 := x4 * x4
+	even := (c[8] + float64(x4*c[10])) + float64(x8*c[12])
+	even = (c[0] + float64(x4*c[2])) + float64(x8*((c[4]+float64(x4*c[6]))+float64(x8*even)))
+	odd := (c[1] + float64(x4*c[3])) + float64(x8*((c[5]+float64(x4*c[7]))+float64(x8*(c[9]+float64(x4*c[11])))))
+	return float64(x * (even + float64(x2*odd)))
 }
 
 // erfcTail returns erfc(a) as exp(-a^2) * v / (1+2a), where v is ErfcPoly at s = (a-4)/(a+4), and exp(-a^2) is

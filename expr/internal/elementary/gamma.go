@@ -2,18 +2,14 @@ package elementary
 
 import "math"
 
-// lgammaPoly is log(Gamma(2+f))/f for |f| <= 1/2. Its relative error is below 2^-55.
-var lgammaPoly = [...]float64{0.42278433509846713, 0.3224670334241132, -0.06735230105319809, 0.020580808427784546,
-	-0.0073855510286741114, 0.0028905103307415836, -0.0011927539116954181, 0.0005096695247392805,
-	-0.00022315475870367355, 9.945751290176889e-05, -4.492623209360517e-05, 2.05072105479096e-05,
-	-9.439541921024715e-06, 4.374892520636031e-06, -2.0388192484564222e-06, 9.549510392959532e-07,
-	-4.511181191016309e-07, 2.129692727315228e-07, -9.501416425423385e-08, 4.509983567521808e-08,
-	-3.1314285360886705e-08, 1.4963573191192003e-08}
-
-// stirling are the coefficients of the asymptotic series of log(Gamma(x)) in 1/x^2 (Abramowitz and Stegun 6.1.41).
-var stirling = [...]float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360, 1. / 156}
-
-const halfLogTwoPi = 0.4189385332046727 // log(2*pi)/2
+// The logarithm of the Gamma function and its derivative. Three rules move the operand to a range with a formula:
+//
+//	Gamma(x+1) = x*Gamma(x)                      the recurrence, for x below 10
+//	Gamma(x)*Gamma(-x) = -pi/(x*sin(pi*x))       the reflection formula, for negative x
+//	log(Gamma(x)) = (x-1/2)*(log(x)-1) + (log(2*pi)-1)/2 + 1/(12x) - ...
+//	                                             the asymptotic series, for x >= 10
+//
+// Lgamma moves operands below 10 to the range from 1.5 to 2.5, and Digamma to 10 or more.
 
 // Lgamma returns the logarithm of the absolute value of the Gamma function. It applies the reflection formula to
 // negative numbers and the recurrence to numbers below 10. As in C, the result for negative infinity is infinity.
@@ -50,8 +46,22 @@ func Lgamma(x float64) float64 {
 	for k := len(stirling) - 1; k >= 0; k-- {
 		series = stirling[k] + float64(inverseSquare*series)
 	}
-	return float64((x-0.5)*(Log(x)-1)) + (halfLogTwoPi + series/x)
+	return float64((x-0.5)*(Log(x)-1)) + (stirlingConstant + series/x)
 }
+
+// stirling are the coefficients of the asymptotic series of log(Gamma(x)) in 1/x^2 (Abramowitz and Stegun 6.1.41).
+var stirling = [...]float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360, 1. / 156}
+
+// stirlingConstant is the constant term of the asymptotic series, (log(2*pi)-1)/2.
+const stirlingConstant = 0.4189385332046727
+
+// lgammaPoly is log(Gamma(2+f))/f for |f| <= 1/2. Its relative error is below 2^-55.
+var lgammaPoly = [...]float64{0.42278433509846713, 0.3224670334241132, -0.06735230105319809, 0.020580808427784546,
+	-0.0073855510286741114, 0.0028905103307415836, -0.0011927539116954181, 0.0005096695247392805,
+	-0.00022315475870367355, 9.945751290176889e-05, -4.492623209360517e-05, 2.05072105479096e-05,
+	-9.439541921024715e-06, 4.374892520636031e-06, -2.0388192484564222e-06, 9.549510392959532e-07,
+	-4.511181191016309e-07, 2.129692727315228e-07, -9.501416425423385e-08, 4.509983567521808e-08,
+	-3.1314285360886705e-08, 1.4963573191192003e-08}
 
 // lgammaAt2 returns Lgamma(2+f) for |f| <= 1/2.
 func lgammaAt2(f float64) float64 {

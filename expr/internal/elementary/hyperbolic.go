@@ -2,6 +2,10 @@ package elementary
 
 import "math"
 
+// Hyperbolic functions of float64 and their inverses, by exponentials and logarithms: sinh(x) is (e^x - e^-x)/2,
+// cosh(x) is (e^x + e^-x)/2, and so on. Where such a difference would cancel, for small x, a function uses a
+// polynomial, expm1 or log1p instead. Where e^-x is negligible, for large x, a function omits it.
+
 // overflowThreshold is slightly below the least x for which e^x overflows. sinh and cosh overflow for greater numbers.
 const overflowThreshold = 709
 
@@ -15,6 +19,7 @@ const halfESquared = math.E * math.E / 2
 var sinhPoly = [...]float64{0.16666666666666666, 0.008333333333333333, 0.00019841269841269773, 2.755731922404034e-06,
 	2.505210836405804e-08, 1.6059048396350562e-10, 7.646625361656657e-13, 2.8445264169895285e-15}
 
+// sinh returns the hyperbolic sine of x.
 func sinh(x float64) float64 {
 	switch magnitude := math.Abs(x); {
 	case magnitude <= 1:
@@ -37,6 +42,7 @@ func sinh(x float64) float64 {
 	}
 }
 
+// cosh returns the hyperbolic cosine of x.
 func cosh(x float64) float64 {
 	switch magnitude := math.Abs(x); {
 	case magnitude <= negligibleExp:

@@ -4,64 +4,10 @@ import "math"
 
 // Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 lose digits near 1, and logarithms of
 // subnormal numbers are wrong on some processors. Powers multiply the error of the logarithm.
-
-// logSpecial returns the logarithm of infinities, NaN, 0 and negative numbers.
-func logSpecial(x float64) float64 {
-	switch {
-	case x > 0: // infinite
-		return x
-	case x == 0:
-		return math.Inf(-1)
-	}
-	return math.NaN()
-}
-
-// mantissaOf returns n and m from 2/3 to 4/3 such that a positive finite x is m*2^n.
-func mantissaOf(x float64) (n, m float64) {
-	shift := 0.0
-	if x < 0x1p-1022 {
-		x, shift = x*0x1p54, 54
-	}
-	origin := math.Float64bits(TwoThirds)
-	biasedBits := math.Float64bits(x) - origin
-	return float64(int64(biasedBits)>>52) - shift, math.Float64frombits(biasedBits&(1<<52-1) + origin)
-}
-
-// logTerms returns f, f^2/2 and rest = log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3. With the coefficients c
-// of AtanhPoly and the ratio s = f/(2+f), log(1+f) = 2 atanh(s) is about 2 s + s^3 (2/3 + c[0] s^2 + c[1] s^4 + ...).
-// even has the terms of c[0], c[2], ..., and odd the other terms.
-func logTerms(m float64) (f, halfSquare, rest float64) {
-	f = m - 1
-	ratio := f / (2 + f)
-	square := ratio * ratio
-	fourth := square * square
-	c := (*[8]float64)(AtanhPoly)
-	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
-	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
-	tail := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
-	halfSquare = float64(0.5 * f * f)
-	return f, halfSquare, ratio * (halfSquare + tail)
-}
-
-// logParts returns log(m) as a sum of two numbers. The first number has 21 bits.
-func logParts(m float64) (high, low float64) {
-	f, halfSquare, rest := logTerms(m)
-	high = math.Float64frombits(math.Float64bits(f-halfSquare) &^ (1<<32 - 1))
-	return high, ((f - high) - halfSquare) + rest
-}
-
-// log(2), log2(e) and log10(2) as sums of two parts. The first parts have few bits, so that their products with the
-// first part of a logarithm, or with an exponent, are exact.
-const (
-	ln2First  = 0x1.62e42fefp-1
-	ln2Rest   = 0x1.473de6af278edp-34
-	log2E     = 0x1.71547p+0
-	log2ERest = 0x1.94ae0bf85ddf4p-22
-
-	Log2ERounding = 2.0355273740931033e-17 // the rounding error of math.Log2E
-	log10Two      = 0x1.34413509p-2
-	log10Rest     = 0x1.ef3fde623e256p-35
-)
+//
+// A positive x is m*2^n with m from 2/3 to 4/3 (mantissaOf), and log(x) is n*log(2) + log(m). For example, log(6) is
+// 3*log(2) + log(0.75). With f = m-1 and s = f/(2+f), log(m) = 2 atanh(s) is a polynomial of s. A power x^y is
+// 2^(y*log2(x)), with the logarithm as a sum of two numbers (log2Sum, powerOfSum).
 
 // Log returns the natural logarithm, n*log(2) + f - (f^2/2 - ...). It adds the smallest terms first.
 func Log(x float64) float64 {
@@ -135,6 +81,64 @@ func log10(x float64) float64 {
 	low := float64(((f-high)-halfSquare+rest)*math.Log10E) + float64(n*log10Rest)
 	return float64(n*log10Two) + (float64(high*math.Log10E) + low)
 }
+
+// logSpecial returns the logarithm of infinities, NaN, 0 and negative numbers.
+func logSpecial(x float64) float64 {
+	switch {
+	case x > 0: // infinite
+		return x
+	case x == 0:
+		return math.Inf(-1)
+	}
+	return math.NaN()
+}
+
+// mantissaOf returns n and m from 2/3 to 4/3 such that a positive finite x is m*2^n.
+func mantissaOf(x float64) (n, m float64) {
+	shift := 0.0
+	if x < 0x1p-1022 {
+		x, shift = x*0x1p54, 54
+	}
+	origin := math.Float64bits(TwoThirds)
+	biasedBits := math.Float64bits(x) - origin
+	return float64(int64(biasedBits)>>52) - shift, math.Float64frombits(biasedBits&(1<<52-1) + origin)
+}
+
+// logTerms returns f, f^2/2 and rest = log(m) - (f - f^2/2), where m = 1+f is from 2/3 to 4/3. With the coefficients c
+// of AtanhPoly and the ratio s = f/(2+f), log(1+f) = 2 atanh(s) is about 2 s + s^3 (2/3 + c[0] s^2 + c[1] s^4 + ...).
+// even has the terms of c[0], c[2], ..., and odd the other terms.
+func logTerms(m float64) (f, halfSquare, rest float64) {
+	f = m - 1
+	ratio := f / (2 + f)
+	square := ratio * ratio
+	fourth := square * square
+	c := (*[8]float64)(AtanhPoly)
+	even := c[0] + float64(fourth*(c[2]+float64(fourth*(c[4]+float64(fourth*c[6])))))
+	odd := c[1] + float64(fourth*(c[3]+float64(fourth*(c[5]+float64(fourth*c[7])))))
+	tail := float64(square * ((2.0/3 + float64(fourth*odd)) + float64(square*even)))
+	halfSquare = float64(0.5 * f * f)
+	return f, halfSquare, ratio * (halfSquare + tail)
+}
+
+// logParts returns log(m) as a sum of two numbers. The first number has 21 bits.
+func logParts(m float64) (high, low float64) {
+	f, halfSquare, rest := logTerms(m)
+	high = math.Float64frombits(math.Float64bits(f-halfSquare) &^ (1<<32 - 1))
+	return high, ((f - high) - halfSquare) + rest
+}
+
+// log(2), log2(e) and log10(2) as sums of two parts. The first parts have few bits, so that their products with the
+// first part of a logarithm, or with an exponent, are exact.
+const (
+	ln2First  = 0x1.62e42fefp-1
+	ln2Rest   = 0x1.473de6af278edp-34
+	log2E     = 0x1.71547p+0
+	log2ERest = 0x1.94ae0bf85ddf4p-22
+
+	Log2ERounding = 2.0355273740931033e-17 // the rounding error of math.Log2E
+	log10Two      = 0x1.34413509p-2
+	log10Rest     = 0x1.ef3fde623e256p-35
+)
 
 // Pow returns x^y. For special operands it calls math.Pow.
 func Pow(x, y float64) float64 {

@@ -115,11 +115,28 @@ func (d *dev) Info() device.Info { return d.info }
 // maxParams is the maximum number of parameters of a kernel. PTX would allow 512: 4 KB of parameters of 8 bytes.
 const maxParams = 64
 
-// open opens the device with an index in the driver's list, and tests which operations the device computes exactly.
+// open opens the device with an index in the driver's list, creates its stream, and tests which operations the device
+// computes exactly.
 func (d *dev) open(index int32) error {
 	if err := call(d.api.DeviceGet, uintptr(ptr(&d.ordinal)), uintptr(index)); err != nil {
 		return err
 	}
+	if err := d.retainContext(); err != nil {
+		return err
+	}
+	const nonBlocking = 1 // CU_STREAM_NON_BLOCKING
+	err := d.inContext(func() error { return call(d.api.StreamCreate, uintptr(ptr(&d.stream)), nonBlocking) })
+	if err != nil {
+		return err
+	}
+	const hasFloat64 = true
+	// A promise lists the operations that the device computes exactly.
+	d.info.Promise, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
+	return err
+}
+
+// retainContext retains the primary context of the device, and sets d.info without its promise, and d.processor.
+func (d *dev) retainContext() error {
 	name := make([]byte, 256)
 	var major, minor, integrated int32
 	var memory uint64
@@ -145,15 +162,7 @@ func (d *dev) open(index int32) error {
 	if major > 8 || major == 8 && minor > 0 {
 		d.processor = "sm_80" // the latest target of PTX 7.0; drivers compile it for later processors
 	}
-	const nonBlocking = 1 // CU_STREAM_NON_BLOCKING
-	err := d.inContext(func() error { return call(d.api.StreamCreate, uintptr(ptr(&d.stream)), nonBlocking) })
-	if err != nil {
-		return err
-	}
-	const hasFloat64 = true
-	// A promise lists the operations that the device computes exactly.
-	d.info.Promise, err = conform.Probe(hasFloat64, maxParams, device.RunOn(d))
-	return err
+	return nil
 }
 
 // inContext calls f on a thread of the operating system, with the context of the device as the thread's current CUDA

@@ -21,112 +21,18 @@ import (
 func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 	t.Helper()
 	step := testsize.Of(24, 1) // short tests run every 24th expression
-	devices, err := open()
-	if len(devices) == 0 {
-		t.Skipf("no device: %v", err)
-	}
-	for _, d := range devices {
-		defer d.Close()
+	eachDevice(t, open, func(d device.Device) {
 		info := d.Info()
 		t.Logf("%s: %+v", info.Name, info.Promise)
 		if !info.Promise.Exact32 {
-			continue
+			return
 		}
 		compare(t, d, "the constant 0", conform.Zeros())
 		compare(t, d, "primitive operations", every(conform.Primitives(), step))
 		compare(t, d, "functions", every(conform.Functions(tensor.Float32, tensor.Float64, tensor.Int32, tensor.BFloat16,
 			tensor.Complex64), step))
 		compare(t, d, "catalogue", every(conform.Catalogue(kernels.All(), tensor.DTypes()...), step*testsize.Of(4, 1)))
-	}
-}
-
-// Calls runs examples of ops of the catalogue on all devices, and compares the results with the references of the ops.
-// Results may differ by a tolerance for their dtype.
-func Calls(t *testing.T, open func() ([]device.Device, error)) {
-	t.Helper()
-	devices, err := open()
-	if len(devices) == 0 {
-		t.Skipf("no device: %v", err)
-	}
-	for _, d := range devices {
-		defer d.Close()
-		var counts conform.Counts
-		rng := rand.New(rand.NewPCG(1, 2))
-		var calls []*conform.Call
-		for i, op := range kernels.All() {
-			if i%testsize.Of(5, 1) != 0 {
-				continue
-			}
-			calls = append(calls, conform.Examples(op, rng)...)
-		}
-		for i, shape := range conform.Shapes() {
-			if i%testsize.Of(4, 1) != 0 {
-				continue
-			}
-			call, err := conform.NewCall(kernels.Lookup(shape.Op), shape.Attrs, shape.In, rng)
-			if err != nil {
-				t.Fatal(shape.Op, err)
-			}
-			calls = append(calls, call)
-		}
-		fused, err := conform.Fused(kernels.Lookup, rng)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, call := range append(calls, fused...) {
-			if err := counts.Check(call, d.Info().Promise.Target, device.RunOn(d)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		t.Logf("%s: %s", d.Info().Name, counts.String())
-		if counts.Differing > 0 || counts.Equal == 0 {
-			t.Error(counts.First)
-		}
-	}
-}
-
-// Copies tests copies from one buffer to another by way of a buffer that the host cannot access.
-func Copies(t *testing.T, open func() ([]device.Device, error)) {
-	t.Helper()
-	devices, err := open()
-	if len(devices) == 0 {
-		t.Skipf("no device: %v", err)
-	}
-	for _, d := range devices {
-		defer d.Close()
-		const size = 1000
-		var buffers [3]*device.Buffer
-		for i := range buffers {
-			hostAccess := i != 1
-			if buffers[i], err = d.Alloc(size, hostAccess); err != nil {
-				t.Fatal(err)
-			}
-			defer buffers[i].Free()
-		}
-		for i := range size {
-			buffers[0].Bytes[i] = byte(i)
-		}
-		if err := d.Run([]device.Step{{To: buffers[1], From: buffers[0], Bytes: size},
-			{To: buffers[2], From: buffers[1], Bytes: size}}); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(buffers[0].Bytes, buffers[2].Bytes) {
-			t.Errorf("%s: the copy differs", d.Info().Name)
-		}
-		for _, invalid := range []device.Step{{To: buffers[0], From: buffers[1], Bytes: size + 1}, {To: buffers[0]}} {
-			if d.Run([]device.Step{invalid}) == nil {
-				t.Errorf("%s: an invalid copy was run", d.Info().Name)
-			}
-		}
-	}
-}
-
-// every returns the expressions with the indices 0, step, 2*step, ...
-func every(codes []conform.Code, step int) (selected []conform.Code) {
-	for index := 0; index < len(codes); index += step {
-		selected = append(selected, codes[index])
-	}
-	return selected
+	})
 }
 
 // compare compares the results of expressions on a device with expr.Code.Eval. Each expression runs with all
@@ -162,5 +68,107 @@ func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 		resultCount, equalCount, differingCount, unsupportedCount)
 	if equalCount == 0 {
 		t.Error("nothing was compared")
+	}
+}
+
+// every returns the expressions with the indices 0, step, 2*step, ...
+func every(codes []conform.Code, step int) (selected []conform.Code) {
+	for index := 0; index < len(codes); index += step {
+		selected = append(selected, codes[index])
+	}
+	return selected
+}
+
+// Calls runs examples of ops of the catalogue on all devices, and compares the results with the references of the ops.
+// Results may differ by a tolerance for their dtype.
+func Calls(t *testing.T, open func() ([]device.Device, error)) {
+	t.Helper()
+	eachDevice(t, open, func(d device.Device) {
+		var counts conform.Counts
+		for _, call := range selectedCalls(t) {
+			if err := counts.Check(call, d.Info().Promise.Target, device.RunOn(d)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s: %s", d.Info().Name, counts.String())
+		if counts.Differing > 0 || counts.Equal == 0 {
+			t.Error(counts.First)
+		}
+	})
+}
+
+// selectedCalls returns the calls that [Calls] runs, on random operands: the examples of ops, further shapes, and fused
+// nodes. In short tests it omits most ops and shapes.
+func selectedCalls(t *testing.T) (calls []*conform.Call) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i, op := range kernels.All() {
+		if i%testsize.Of(5, 1) == 0 {
+			calls = append(calls, conform.Examples(op, rng)...)
+		}
+	}
+	for i, shape := range conform.Shapes() {
+		if i%testsize.Of(4, 1) != 0 {
+			continue
+		}
+		call, err := conform.NewCall(kernels.Lookup(shape.Op), shape.Attrs, shape.In, rng)
+		if err != nil {
+			t.Fatal(shape.Op, err)
+		}
+		calls = append(calls, call)
+	}
+	fused, err := conform.Fused(kernels.Lookup, rng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(calls, fused...)
+}
+
+// Copies tests copies from one buffer to another by way of a buffer that the host cannot access.
+func Copies(t *testing.T, open func() ([]device.Device, error)) {
+	t.Helper()
+	eachDevice(t, open, func(d device.Device) { testCopies(t, d) })
+}
+
+// testCopies runs [Copies] on one device: a host buffer is copied to a device buffer, and this one to a host buffer.
+func testCopies(t *testing.T, d device.Device) {
+	t.Helper()
+	const size = 1000
+	var buffers [3]*device.Buffer
+	for i := range buffers {
+		var err error
+		hostAccess := i != 1
+		if buffers[i], err = d.Alloc(size, hostAccess); err != nil {
+			t.Fatal(err)
+		}
+		defer buffers[i].Free()
+	}
+	for i := range size {
+		buffers[0].Bytes[i] = byte(i)
+	}
+	if err := d.Run([]device.Step{{To: buffers[1], From: buffers[0], Bytes: size},
+		{To: buffers[2], From: buffers[1], Bytes: size}}); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(buffers[0].Bytes, buffers[2].Bytes) {
+		t.Errorf("%s: the copy differs", d.Info().Name)
+	}
+	for _, invalid := range []device.Step{{To: buffers[0], From: buffers[1], Bytes: size + 1}, {To: buffers[0]}} {
+		if d.Run([]device.Step{invalid}) == nil {
+			t.Errorf("%s: an invalid copy was run", d.Info().Name)
+		}
+	}
+}
+
+// eachDevice calls test for each device, and then closes all devices. It skips the test if there are no devices.
+func eachDevice(t *testing.T, open func() ([]device.Device, error), test func(device.Device)) {
+	t.Helper()
+	devices, err := open()
+	if len(devices) == 0 {
+		t.Skipf("no device: %v", err)
+	}
+	for _, d := range devices {
+		defer d.Close()
+		test(d)
 	}
 }

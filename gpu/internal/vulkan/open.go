@@ -144,8 +144,8 @@ func (d *dev) open() error {
 	return err
 }
 
-// readProperties sets d.info, d.options, d.maxPushBytes and d.memoryTypes. The options are the device's rules for
-// floats (rounding, subnormal numbers). It returns the latest version of Vulkan that the device supports.
+// readProperties sets d.info, d.options, d.maxPushBytes and d.memoryTypes. It returns the latest version of Vulkan that
+// the device supports.
 func (d *dev) readProperties() uint32 {
 	floats := physicalDeviceVulkan12Props{SType: sPhysicalDeviceVulkan12Props}
 	properties := physicalDeviceProperties2{SType: sPhysicalDeviceProperties2, PNext: chain(&floats)}
@@ -156,7 +156,22 @@ func (d *dev) readProperties() uint32 {
 		d.info.Kind = kind
 	}
 	d.maxPushBytes = int(properties.Properties.Limits.MaxPushConstantsSize)
-	d.options = spirv.Options{
+	d.options = floatOptions(&floats)
+	var memory memoryProperties
+	purego.SyscallN(d.instance.api.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
+	d.memoryTypes = append(d.memoryTypes, memory.MemoryTypes[:memory.MemoryTypeCount]...)
+	for _, heap := range memory.MemoryHeaps[:memory.MemoryHeapCount] {
+		const deviceLocal = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
+		if heap.Flags&deviceLocal != 0 {
+			d.info.Memory += int(heap.Size)
+		}
+	}
+	return properties.Properties.ApiVersion
+}
+
+// floatOptions returns the rules for floats (rounding, subnormal numbers) that modules may demand of a device.
+func floatOptions(floats *physicalDeviceVulkan12Props) spirv.Options {
+	options := spirv.Options{
 		Float32: spirv.Floats{DenormPreserve: floats.ShaderDenormPreserveFloat32 != 0,
 			SignedZeroInfNan:    floats.ShaderSignedZeroInfNanPreserveFloat32 != 0,
 			RoundingNearestEven: floats.ShaderRoundingModeRTEFloat32 != 0},
@@ -168,22 +183,13 @@ func (d *dev) readProperties() uint32 {
 	// only together with the same rule for float32.
 	const independent = 1 // VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL
 	if floats.DenormBehaviorIndependence != independent {
-		d.options.Float64.DenormPreserve = d.options.Float64.DenormPreserve && d.options.Float32.DenormPreserve
+		options.Float64.DenormPreserve = options.Float64.DenormPreserve && options.Float32.DenormPreserve
 	}
 	if floats.RoundingModeIndependence != independent {
-		both := d.options.Float64.RoundingNearestEven && d.options.Float32.RoundingNearestEven
-		d.options.Float64.RoundingNearestEven = both
+		both := options.Float64.RoundingNearestEven && options.Float32.RoundingNearestEven
+		options.Float64.RoundingNearestEven = both
 	}
-	var memory memoryProperties
-	purego.SyscallN(d.instance.api.GetPhysicalDeviceMemoryProperties, d.physical, uintptr(ptr(&memory)))
-	d.memoryTypes = append(d.memoryTypes, memory.MemoryTypes[:memory.MemoryTypeCount]...)
-	for _, heap := range memory.MemoryHeaps[:memory.MemoryHeapCount] {
-		const deviceLocal = 1 // VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
-		if heap.Flags&deviceLocal != 0 {
-			d.info.Memory += int(heap.Size)
-		}
-	}
-	return properties.Properties.ApiVersion
+	return options
 }
 
 // enabledFeatures returns the features to enable, a list of three structs, and sets d.info.Float16. It returns an error

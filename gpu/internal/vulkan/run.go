@@ -15,6 +15,15 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 )
 
+// This file implements device.Device after open has created the device: Alloc makes buffers, Compile makes a pipeline
+// of a kernel, and Run executes steps. A buffer is passed to kernels by its address. For a kernel of two addresses, Run
+// records these commands:
+//
+//	bind the pipeline; push 16 bytes of constants, the two addresses; dispatch the groups
+//	barrier
+//
+// Vulkan functions are called by purego with the arguments of the C functions, in the same order.
+
 // createObjects creates the command buffer and the semaphore. family is the index of the queue family.
 func (d *dev) createObjects(family uint32) error {
 	poolInfo := commandPoolCreateInfo{SType: sCommandPoolCreateInfo, Flags: poolReset, QueueFamilyIndex: family}
@@ -70,15 +79,7 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (_ *device.Buffer, err error) {
 	if err := call(d.api.CreateBuffer, d.handle, uintptr(ptr(&bufferInfo)), 0, uintptr(ptr(&buffer))); err != nil {
 		return nil, err
 	}
-	var requirements memoryRequirements
-	purego.SyscallN(d.api.GetBufferMemoryRequirements, d.handle, uintptr(buffer), uintptr(ptr(&requirements)))
-	addressFlag := memoryAllocateFlagsInfo{SType: sMemoryAllocateFlagsInfo, Flags: allocateAddress}
-	memoryInfo := memoryAllocateInfo{SType: sMemoryAllocateInfo, PNext: chain(&addressFlag),
-		AllocationSize: requirements.Size}
-	if memoryInfo.MemoryTypeIndex, err = d.memoryType(requirements.MemoryTypeBits, hostAccess); err != nil {
-		return nil, err
-	}
-	if err := call(d.api.AllocateMemory, d.handle, uintptr(ptr(&memoryInfo)), 0, uintptr(ptr(&memory))); err != nil {
+	if memory, err = d.allocateMemory(buffer, hostAccess); err != nil {
 		return nil, err
 	}
 	if err := call(d.api.BindBufferMemory, d.handle, uintptr(buffer), uintptr(memory), 0); err != nil {
@@ -97,6 +98,19 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (_ *device.Buffer, err error) {
 	}
 	d.buffers[buffer] = created
 	return created, nil
+}
+
+// allocateMemory allocates the memory of a buffer.
+func (d *dev) allocateMemory(buffer uint64, hostAccess bool) (memory uint64, err error) {
+	var requirements memoryRequirements
+	purego.SyscallN(d.api.GetBufferMemoryRequirements, d.handle, uintptr(buffer), uintptr(ptr(&requirements)))
+	addressFlag := memoryAllocateFlagsInfo{SType: sMemoryAllocateFlagsInfo, Flags: allocateAddress}
+	memoryInfo := memoryAllocateInfo{SType: sMemoryAllocateInfo, PNext: chain(&addressFlag),
+		AllocationSize: requirements.Size}
+	if memoryInfo.MemoryTypeIndex, err = d.memoryType(requirements.MemoryTypeBits, hostAccess); err != nil {
+		return 0, err
+	}
+	return memory, call(d.api.AllocateMemory, d.handle, uintptr(ptr(&memoryInfo)), 0, uintptr(ptr(&memory)))
 }
 
 // memoryType returns the index of the first allowed type of memory with the required property. If hostAccess is true,
@@ -209,8 +223,9 @@ func (d *dev) Run(steps []device.Step) error {
 func (d *dev) barrier(access, stages uint32) {
 	barrierInfo := memoryBarrier{SType: sMemoryBarrier, SrcAccessMask: accessShaderWrite | accessTransferWrite,
 		DstAccessMask: access}
-	purego.SyscallN(d.api.CmdPipelineBarrier, d.commands, pipelineCompute|pipelineTransfer, uintptr(stages), 0, 1,
-		uintptr(ptr(&barrierInfo)), 0, 0, 0, 0)
+	const flags, memoryBarriers, bufferBarriers, imageBarriers = 0, 1, 0, 0
+	purego.SyscallN(d.api.CmdPipelineBarrier, d.commands, pipelineCompute|pipelineTransfer, uintptr(stages), flags,
+		memoryBarriers, uintptr(ptr(&barrierInfo)), bufferBarriers, 0, imageBarriers, 0)
 }
 
 // record adds a step to the command buffer, which Run submits.

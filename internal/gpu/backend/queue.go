@@ -23,7 +23,13 @@ func (d *Device) NewQueue() graph.Queue {
 // staging memory are in use.
 //
 // Staging memory is memory that the host and the device access. An upload first copies its bytes from the host to
-// staging memory, and collects a copy from there to the target. A download does the reverse.
+// staging memory, and collects a copy from there to the target. A download does the reverse. For example, an upload of
+// 20 MiB, a launch and a download of 4 bytes collect these steps:
+//
+//	copy 16 MiB     from staging memory to the device
+//	copy 4 MiB      from staging memory to the device
+//	launch          a kernel
+//	copy 4 bytes    from the device to staging memory; then the driver runs all four
 type queue struct {
 	owner   *Device
 	mu      sync.Mutex
@@ -223,25 +229,32 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 		s.offset += (bytes + stagingAlign - 1) &^ (stagingAlign - 1)
 		return s.used[count-1], start, nil
 	}
-	smallest := -1
-	for index, buffer := range s.free {
-		if buffer.Size >= bytes && (smallest < 0 || buffer.Size < s.free[smallest].Size) {
-			smallest = index
-		}
-	}
-	var buffer *device.Buffer
-	if smallest >= 0 {
-		buffer = s.free[smallest]
-		s.free = append(s.free[:smallest], s.free[smallest+1:]...)
-	} else {
+	buffer := s.takeFree(bytes)
+	if buffer == nil {
 		var err error
-		if buffer, err = s.owner.alloc(max(bytes, pageBytes), true); err != nil {
+		if buffer, err = s.owner.alloc(max(bytes, pageBytes), true /* host access */); err != nil {
 			return nil, 0, err
 		}
 	}
 	s.used, s.bytes = append(s.used, buffer), s.bytes+buffer.Size
 	s.offset = (bytes + stagingAlign - 1) &^ (stagingAlign - 1)
 	return buffer, 0, nil
+}
+
+// takeFree removes the smallest buffer of at least the given size from the free ones. It returns nil if there is none.
+func (s *staging) takeFree(bytes int) *device.Buffer {
+	smallest := -1
+	for index, buffer := range s.free {
+		if buffer.Size >= bytes && (smallest < 0 || buffer.Size < s.free[smallest].Size) {
+			smallest = index
+		}
+	}
+	if smallest < 0 {
+		return nil
+	}
+	buffer := s.free[smallest]
+	s.free = append(s.free[:smallest], s.free[smallest+1:]...)
+	return buffer
 }
 
 // retain keeps a program reachable until the collected steps have run: its kernels are freed when it is unreachable.

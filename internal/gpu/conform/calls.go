@@ -14,6 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file checks programs of whole ops. [Examples] and [Shapes] list calls, and [NewCall] gives a call random
+// operands. [Counts.Check] compiles the call, runs the program, and compares its results with the op's reference
+// implementation.
+
 // Call is a call of an op with the values of its operands.
 type Call struct {
 	Op *graph.Op
@@ -187,20 +191,8 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
-	var results []*tensor.Tensor
-	var mem [][]byte
-	for _, meta := range call.Out {
-		result := tensor.Empty(meta)
-		results, mem = append(results, result), append(mem, result.Storage().Bytes())
-	}
-	for _, operand := range call.Operands {
-		if operand == nil {
-			mem = append(mem, nil)
-		} else {
-			mem = append(mem, operand.Storage().Bytes())
-		}
-	}
-	if err := run(program, mem); err != nil {
+	results, err := call.run(program, run)
+	if err != nil {
 		return fmt.Errorf("%s: %w", call.Op.Name, err)
 	}
 	want, err := call.Op.Ref(call.Call, call.Operands)
@@ -226,31 +218,55 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 	return nil
 }
 
+// run runs a program of the call, and returns its results.
+func (c *Call) run(program *lower.Program, run Run) (results []*tensor.Tensor, err error) {
+	var mem [][]byte // of the results, and then of the operands
+	for _, meta := range c.Out {
+		result := tensor.Empty(meta)
+		results, mem = append(results, result), append(mem, result.Storage().Bytes())
+	}
+	for _, operand := range c.Operands {
+		if operand == nil {
+			mem = append(mem, nil)
+		} else {
+			mem = append(mem, operand.Storage().Bytes())
+		}
+	}
+	return results, run(program, mem)
+}
+
 // distance returns the greatest difference of two elements of want and got, divided by max(1, the greatest finite
 // magnitude in want). It is infinite if only one of two elements is finite, if both are infinities of different sign,
 // or if only one is a NaN.
 func distance(want, got *tensor.Tensor) float64 {
 	magnitude, maxDifference := 0.0, 0.0
+	compare := func(wanted, actual float64) {
+		maxDifference = max(maxDifference, difference(wanted, actual))
+		if !math.IsInf(wanted, 0) && !math.IsNaN(wanted) {
+			magnitude = max(magnitude, math.Abs(wanted))
+		}
+	}
 	index := make([]int, want.Rank())
 	for range want.Numel() {
 		wanted, actual := want.At(index...).Complex(), got.At(index...).Complex()
-		for _, pair := range [][2]float64{{real(wanted), real(actual)}, {imag(wanted), imag(actual)}} {
-			difference := math.Abs(pair[0] - pair[1])
-			switch {
-			case pair[0] == pair[1] || math.IsNaN(pair[0]) && math.IsNaN(pair[1]):
-				difference = 0
-			case math.IsNaN(difference):
-				difference = math.Inf(1)
-			}
-			maxDifference = max(maxDifference, difference)
-			if finite := math.Abs(pair[0]); finite < math.Inf(1) {
-				magnitude = max(magnitude, finite)
-			}
-		}
+		compare(real(wanted), real(actual))
+		compare(imag(wanted), imag(actual))
 		advance(index, want.Shape)
 	}
 	if maxDifference == 0 {
 		return 0
 	}
 	return maxDifference / max(magnitude, 1)
+}
+
+// difference returns the magnitude of the difference of two numbers. It is 0 for equal infinities and for two NaN, and
+// infinite for other pairs with an infinity or a NaN.
+func difference(a, b float64) float64 {
+	if a == b || math.IsNaN(a) && math.IsNaN(b) {
+		return 0
+	}
+	if result := math.Abs(a - b); !math.IsNaN(result) {
+		return result
+	}
+	return math.Inf(1)
 }

@@ -29,7 +29,12 @@ type checker struct {
 
 // Check returns an error if the kernel is invalid. In a valid kernel, each operation is one that kernels may contain,
 // with the right number and dtypes of operands. Values are used after their instruction, and only in its block and the
-// blocks inside. Blocks are nested, and all of them end.
+// blocks inside. Blocks are nested, and all of them end. For example, v3 below is visible in v4 only:
+//
+//	v2 = If v1
+//	v3 = Add v0, v0
+//	v4 = WriteVar v9, v3
+//	v5 = End
 func (k *Kernel) Check() error {
 	state := &checker{Kernel: k, visible: make([]bool, len(k.Insts))}
 	if k.GroupSize < 1 || k.Params < 0 {
@@ -109,7 +114,9 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 		return fmt.Errorf("kernels do not support operation %v of %v", op, inst.DType)
 	}
 	if op == lane.Const {
-		if bits := 8 * inst.DType.Size(); bits < 64 && inst.Imm>>bits != 0 || inst.DType == tensor.Bool && inst.Imm > 1 {
+		bits := 8 * inst.DType.Size()
+		isTooLarge := bits < 64 && inst.Imm>>bits != 0 || inst.DType == tensor.Bool && inst.Imm > 1
+		if isTooLarge {
 			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.DType)
 		}
 		return c.checkTypes(inst)
@@ -118,24 +125,25 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 	if len(uses) != lane.Ops[op].Args {
 		return fmt.Errorf("%d operands instead of %d", len(uses), lane.Ops[op].Args)
 	}
-	operandDType := c.Type(uses[len(uses)-1]) // the dtype of the operation: the first operand of a Select is a bool
-	ok := lane.Ops[op].OperandDTypes.Has(operandDType)
+	if op == lane.Select {
+		return c.checkTypes(inst, tensor.Bool, inst.DType, inst.DType)
+	}
+	operandDType := c.Type(uses[len(uses)-1])
+	isLegal := lane.Ops[op].OperandDTypes.Has(operandDType)
 	switch {
 	case op == lane.Convert:
-		ok = ok && c.isLegalConversion(inst.DType, operandDType)
+		isLegal = isLegal && isLegalConversion(inst.DType, operandDType)
 	case op == lane.Bits:
-		ok = ok && operandDType.Size() == inst.DType.Size() && inst.DType != tensor.Bool
+		isLegal = isLegal && operandDType.Size() == inst.DType.Size() && inst.DType != tensor.Bool
 	case op.Compares():
-		ok = ok && inst.DType == tensor.Bool
-	case op == lane.Select:
-		return c.checkTypes(inst, tensor.Bool, inst.DType, inst.DType)
+		isLegal = isLegal && inst.DType == tensor.Bool
 	default:
-		ok = ok && operandDType == inst.DType && (op != lane.Lookup || inst.Table != nil)
+		isLegal = isLegal && operandDType == inst.DType && (op != lane.Lookup || inst.Table != nil)
 	}
 	for _, operand := range uses {
-		ok = ok && c.Type(operand) == operandDType
+		isLegal = isLegal && c.Type(operand) == operandDType
 	}
-	if !ok {
+	if !isLegal {
 		return fmt.Errorf("%v of %v cannot give %v", op, operandDType, inst.DType)
 	}
 	return nil
@@ -143,7 +151,7 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 
 // isLegalConversion reports whether kernels support a conversion. Floats can be converted to other floats, int32 and
 // int64. Integers can be converted to floats, and to integers of another size and the same signedness.
-func (c *checker) isLegalConversion(to, from tensor.DType) bool {
+func isLegalConversion(to, from tensor.DType) bool {
 	switch {
 	case to == tensor.Bool || from == tensor.Bool:
 		return false
@@ -159,26 +167,23 @@ func (c *checker) isLegalConversion(to, from tensor.DType) bool {
 // that end blocks.
 func (c *checker) checkDeviceOp(inst *Inst) error {
 	uses := inst.Operands()
-	wordTypes := map[tensor.DType]bool{tensor.Uint8: true, tensor.Uint16: true, tensor.Uint32: true, tensor.Uint64: true}
 	switch inst.Op {
 	case Param:
 		if inst.Imm >= uint64(c.Params) || inst.DType != tensor.Uint64 {
 			return fmt.Errorf("there is no address %d", inst.Imm)
 		}
 	case Load:
-		if !wordTypes[inst.DType] || inst.Imm != 1 && inst.Imm != 2 && inst.Imm != MaxWords ||
-			inst.Imm > 1 && inst.DType.Size() < 4 {
+		if !isLegalAccess(inst.DType, inst.Imm) {
 			return fmt.Errorf("a Load of %d words of %v is not supported", inst.Imm, inst.DType)
 		}
 		return c.checkTypes(inst, tensor.Uint64)
 	case Extract:
-		if len(uses) != 1 || c.Insts[uses[0]].Op != Load || inst.Imm >= c.Insts[uses[0]].Imm ||
-			inst.DType != c.Type(uses[0]) {
+		if len(uses) != 1 || !c.isWordOf(uses[0], inst) {
 			return errors.New("the operand is not a Load with this word")
 		}
 	case Store:
 		words := len(uses) - 1
-		if !wordTypes[inst.DType] || words != 1 && words != 2 && words != MaxWords || words > 1 && inst.DType.Size() < 4 {
+		if words < 0 || !isLegalAccess(inst.DType, uint64(words)) {
 			return fmt.Errorf("a Store of %d words of %v is not supported", words, inst.DType)
 		}
 		want := []tensor.DType{tensor.Uint64}
@@ -193,21 +198,44 @@ func (c *checker) checkDeviceOp(inst *Inst) error {
 	case Var:
 		return c.checkTypes(inst, inst.DType)
 	case ReadVar, WriteVar:
-		if len(uses) < 1 || c.Insts[uses[0]].Op != Var {
-			return errors.New("there is no variable")
-		}
-		dtype := c.Insts[uses[0]].DType
-		if inst.Op == WriteVar {
-			return c.checkTypes(inst, dtype, dtype)
-		}
-		if inst.DType != dtype {
-			return fmt.Errorf("the result is %v, but the variable is %v", inst.DType, dtype)
-		}
-		return c.checkTypes(inst, dtype)
+		return c.checkVarAccess(inst)
 	case LoadShared, StoreShared:
 		return c.checkSharedAccess(inst)
 	}
 	return nil
+}
+
+// isLegalAccess reports whether a Load or a Store may access a number of words of a dtype at once.
+func isLegalAccess(dtype tensor.DType, words uint64) bool {
+	switch dtype {
+	case tensor.Uint8, tensor.Uint16:
+		return words == 1
+	case tensor.Uint32, tensor.Uint64:
+		return words == 1 || words == 2 || words == MaxWords
+	}
+	return false
+}
+
+// isWordOf reports whether an Extract takes a word of the given value, which must be a Load.
+func (c *checker) isWordOf(value Value, extract *Inst) bool {
+	load := &c.Insts[value]
+	return load.Op == Load && extract.Imm < load.Imm && extract.DType == c.Type(value)
+}
+
+// checkVarAccess checks a ReadVar or a WriteVar.
+func (c *checker) checkVarAccess(inst *Inst) error {
+	uses := inst.Operands()
+	if len(uses) < 1 || c.Insts[uses[0]].Op != Var {
+		return errors.New("there is no variable")
+	}
+	dtype := c.Insts[uses[0]].DType
+	if inst.Op == WriteVar {
+		return c.checkTypes(inst, dtype, dtype)
+	}
+	if inst.DType != dtype {
+		return fmt.Errorf("the result is %v, but the variable is %v", inst.DType, dtype)
+	}
+	return c.checkTypes(inst, dtype)
 }
 
 // checkSharedAccess checks a LoadShared or a StoreShared.

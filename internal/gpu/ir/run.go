@@ -70,6 +70,8 @@ type cell struct {
 }
 
 // run is the state of [Kernel.Run]. All words of memory and all values have 64 bits: shorter ones are zero-extended.
+// For example, values[5][3] is the value of instruction 5 in thread 3. A block of a Loop or an If is executed with a
+// mask of the threads that take part in it (runBlock).
 type run struct {
 	*Kernel
 	operands []Operand
@@ -96,9 +98,6 @@ func (k *Kernel) ends() map[int]int {
 	return ends
 }
 
-// maxIterations bounds the iterations of a loop. Run returns an error for more.
-const maxIterations = 1 << 20
-
 // runBlock executes the instructions first to end-1 in the threads whose element of mask is true. A Break sets the
 // elements of threads that leave the loop to false.
 func (r *run) runBlock(first, end int, mask []bool) error {
@@ -106,14 +105,8 @@ func (r *run) runBlock(first, end int, mask []bool) error {
 		inst := &r.Insts[index]
 		switch inst.Op {
 		case Loop:
-			active := slices.Clone(mask)
-			for iterations := 0; slices.Contains(active, true); iterations++ {
-				if iterations == maxIterations {
-					return fmt.Errorf("ir: the loop v%d does not end", index)
-				}
-				if err := r.runBlock(index+1, r.ends[index], active); err != nil {
-					return err
-				}
+			if err := r.runLoop(index, mask); err != nil {
+				return err
 			}
 			index = r.ends[index]
 		case If:
@@ -140,6 +133,23 @@ func (r *run) runBlock(first, end int, mask []bool) error {
 					}
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// maxIterations bounds the iterations of a loop. Run returns an error for more.
+const maxIterations = 1 << 20
+
+// runLoop executes the Loop with the given index in the threads of mask, until all of them have left it.
+func (r *run) runLoop(index int, mask []bool) error {
+	active := slices.Clone(mask)
+	for iterations := 0; slices.Contains(active, true); iterations++ {
+		if iterations == maxIterations {
+			return fmt.Errorf("ir: the loop v%d does not end", index)
+		}
+		if err := r.runBlock(index+1, r.ends[index], active); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -245,22 +255,24 @@ func (r *run) accessShared(result *uint64, inst *Inst, thread int, args [3]uint6
 		return fmt.Errorf("the index is %d, but the array has %d elements", args[0], len(r.shared[inst.Imm]))
 	}
 	element := &r.shared[inst.Imm][args[0]]
-	if element.writeEpoch == r.epoch && element.writer != thread+1 {
+	writtenByOther := element.writeEpoch == r.epoch && element.writer != thread+1
+	readByOther := element.readEpoch == r.epoch && (element.severalReaders || element.reader != thread+1)
+	switch {
+	case writtenByOther:
 		return errRace
-	}
-	if inst.Op == LoadShared {
+	case inst.Op == LoadShared:
 		if !element.isWritten {
 			return errors.New("no thread has written the element")
 		}
-		element.severalReaders = element.readEpoch == r.epoch &&
-			(element.severalReaders || element.reader != thread+1)
-		element.reader, element.readEpoch, *result = thread+1, r.epoch, element.bits
-		return nil
-	}
-	if element.readEpoch == r.epoch && (element.severalReaders || element.reader != thread+1) {
+		element.severalReaders = readByOther
+		element.reader, element.readEpoch = thread+1, r.epoch
+		*result = element.bits
+	case readByOther:
 		return errRace
+	default:
+		element.writer, element.writeEpoch = thread+1, r.epoch
+		element.bits, element.isWritten = args[1], true
 	}
-	element.writer, element.writeEpoch, element.bits, element.isWritten = thread+1, r.epoch, args[1], true
 	return nil
 }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file adds operations on floats that some devices lack or round differently, by operations that all devices have.
+// For example, a float32 FMA becomes a product and a sum of float64 (fma), and fmod a loop of integer divisions (mod).
+
 // correctlyRounded adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly in
 // float64 only, float32 is computed in float64.
 func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
@@ -43,41 +46,41 @@ func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Val
 		return s.op(op, dtype, x)
 	}
 	const f64 = tensor.Float64
-	isLess := func(a, b ir.Value) ir.Value { return s.op(lane.Lt, tensor.Bool, a, b) }
+	double := s.in(f64)
 	magnitude, one, limit := s.sign(lane.Abs, f64, x), s.float(f64, 1), s.float(f64, 1<<52)
-	nearest := s.op(lane.Sub, f64, s.op(lane.Add, f64, magnitude, limit), limit)
+	nearest := double.sub(double.add(magnitude, limit), limit)
 	rounded := s.withSign(f64, nearest, x)
 	switch op {
 	case lane.Trunc:
-		rounded = s.selectValue(f64, isLess(magnitude, nearest), s.op(lane.Sub, f64, nearest, one), nearest)
+		rounded = double.choose(s.less(magnitude, nearest), double.sub(nearest, one), nearest)
 	case lane.Floor:
-		rounded = s.selectValue(f64, isLess(x, rounded), s.op(lane.Sub, f64, rounded, one), rounded)
+		rounded = double.choose(s.less(x, rounded), double.sub(rounded, one), rounded)
 	case lane.Ceil:
-		rounded = s.selectValue(f64, isLess(rounded, x), s.op(lane.Add, f64, rounded, one), rounded)
+		rounded = double.choose(s.less(rounded, x), double.add(rounded, one), rounded)
 	}
-	rounded = s.withSign(f64, s.sign(lane.Abs, f64, rounded), x)    // 0 has the sign of x
-	return s.selectValue(f64, isLess(magnitude, limit), rounded, x) // larger numbers are integers
+	rounded = s.withSign(f64, s.sign(lane.Abs, f64, rounded), x) // 0 has the sign of x
+	return double.choose(s.less(magnitude, limit), rounded, x)   // larger numbers are integers
 }
 
 // fma computes an FMA of float32 in float64. The product is exact. The sum is rounded to odd: if it is not exact, its
 // last bit is 1. The conversion to float32 then rounds as if the sum were exact.
 func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	const f64, u64 = tensor.Float64, tensor.Uint64
+	double, word := s.in(f64), s.in(u64)
 	widened := func(v ir.Value) ir.Value { return s.op(lane.Convert, f64, v) }
-	product, addend := s.op(lane.Mul, f64, widened(a), widened(b)), widened(c)
-	sum := s.op(lane.Add, f64, product, addend)
+	product, addend := double.mul(widened(a), widened(b)), widened(c)
+	sum := double.add(product, addend)
 	// The rounding error of the sum (exact sum - sum), by Knuth's TwoSum.
-	virtualAddend := s.op(lane.Sub, f64, sum, product)
-	roundingError := s.op(lane.Add, f64, s.op(lane.Sub, f64, product, s.op(lane.Sub, f64, sum, virtualAddend)),
-		s.op(lane.Sub, f64, addend, virtualAddend))
-	bits, zero, one := s.bits(u64, sum), s.float(f64, 0), s.Const(u64, 1)
-	isOdd := s.op(lane.Ne, tensor.Bool, s.op(lane.And, u64, bits, one), s.Const(u64, 0))
+	virtualAddend := double.sub(sum, product)
+	roundingError := double.add(double.sub(product, double.sub(sum, virtualAddend)), double.sub(addend, virtualAddend))
+	bits, zero, one := s.bits(u64, sum), s.float(f64, 0), word.number(1)
+	isOdd := s.differ(word.and(bits, one), word.number(0))
 	// If the error and the sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not
 	// exact moves to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
-	direction := s.op(lane.Mul, f64, roundingError, sum)
-	incrementUp := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, zero, direction), one, s.Const(u64, 0))
-	increment := s.selectValue(u64, s.op(lane.Lt, tensor.Bool, direction, zero), s.Const(u64, math.MaxUint64), incrementUp)
-	roundedToOdd := s.selectValue(u64, isOdd, bits, s.op(lane.Add, u64, bits, increment))
+	direction := double.mul(roundingError, sum)
+	incrementUp := word.choose(s.less(zero, direction), one, word.number(0))
+	increment := word.choose(s.less(direction, zero), word.number(-1), incrementUp)
+	roundedToOdd := word.choose(isOdd, bits, word.add(bits, increment))
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, roundedToOdd))
 }
 
@@ -86,38 +89,38 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 // power. Only the last product rounds: if the result is subnormal, the earlier products are normal numbers. If the
 // power is NaN, the result is NaN.
 func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
-	const i32 = tensor.Int32
+	float, integer := s.in(dtype), s.in(tensor.Int32)
 	bias, mantissaBits := 127, 23
 	if dtype == tensor.Float64 {
 		bias, mantissaBits = 1023, 52
 	}
-	limit := float64(4 * bias) // beyond it every result is 0 or infinite
+	// Clamp the power. Beyond the limit, every result is 0 or infinite.
+	limit := float64(4 * bias)
 	clamped := s.round(lane.Floor, dtype, power)
 	upper := s.float(dtype, limit)
-	clamped = s.selectValue(dtype, s.op(lane.Lt, tensor.Bool, clamped, upper), clamped, upper)
+	clamped = float.choose(s.less(clamped, upper), clamped, upper)
 	lower := s.float(dtype, -limit)
-	clamped = s.selectValue(dtype, s.op(lane.Lt, tensor.Bool, lower, clamped), clamped, lower)
-	isNaN := s.op(lane.Ne, tensor.Bool, power, power)
-	remaining := s.op(lane.Convert, i32, clamped)
-	constant := func(x int) ir.Value { return s.Const(i32, uint64(uint32(x))) }
-	minExponent, down := 1-bias, bias-2-mantissaBits // minExponent is the exponent of the least normal number
+	clamped = float.choose(s.less(lower, clamped), clamped, lower)
+	isNaN := s.differ(power, power)
+	remaining := s.op(lane.Convert, tensor.Int32, clamped)
+	minExponent := 1 - bias // the exponent of the least normal number
+	down := bias - 2 - mantissaBits
 	for range 2 {
-		isLarge := s.op(lane.Lt, tensor.Bool, constant(bias), remaining)
-		value = s.selectValue(dtype, isLarge, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, bias))), value)
-		remaining = s.selectValue(i32, isLarge, s.op(lane.Sub, i32, remaining, constant(bias)), remaining)
+		isLarge := s.less(integer.number(bias), remaining)
+		value = float.choose(isLarge, float.mul(value, s.float(dtype, math.Ldexp(1, bias))), value)
+		remaining = integer.choose(isLarge, integer.sub(remaining, integer.number(bias)), remaining)
 	}
 	for range 2 {
-		isSmall := s.op(lane.Lt, tensor.Bool, remaining, constant(minExponent))
-		value = s.selectValue(dtype, isSmall, s.op(lane.Mul, dtype, value, s.float(dtype, math.Ldexp(1, -down))), value)
-		remaining = s.selectValue(i32, isSmall, s.op(lane.Add, i32, remaining, constant(down)), remaining)
+		isSmall := s.less(remaining, integer.number(minExponent))
+		value = float.choose(isSmall, float.mul(value, s.float(dtype, math.Ldexp(1, -down))), value)
+		remaining = integer.choose(isSmall, integer.add(remaining, integer.number(down)), remaining)
 	}
 	// The factor has the exponent field remaining + bias. It must be a normal number.
-	remaining = s.extreme(lane.Max, i32, []ir.Value{s.extreme(lane.Min, i32, []ir.Value{remaining, constant(bias)}),
-		constant(minExponent)})
+	remaining = integer.max(integer.min(remaining, integer.number(bias)), integer.number(minExponent))
 	bitType := unsigned(dtype)
-	exponent := s.convertInteger(bitType, s.bits(tensor.Uint32, s.op(lane.Add, i32, remaining, constant(bias))))
+	exponent := s.convertInteger(bitType, s.bits(tensor.Uint32, integer.add(remaining, integer.number(bias))))
 	factor := s.bits(dtype, s.op(lane.Shl, bitType, exponent, s.Const(bitType, uint64(mantissaBits))))
-	return s.selectValue(dtype, isNaN, power, s.op(lane.Mul, dtype, value, factor))
+	return float.choose(isNaN, power, float.mul(value, factor))
 }
 
 // mod computes the C function fmod(a, b). With a = mantissaA*2^exponentA and b = mantissaB*2^exponentB (up to a common
@@ -125,43 +128,43 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 // loop shifts by as many bits at a time as fit into 64 bits, and reduces.
 func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
+	float, word := s.in(dtype), s.in(u64)
 	format := floatFormat{scalarBuilder: s, dtype: dtype, mantissaBits: 23, maxExponent: 255}
 	if dtype == tensor.Float64 {
 		format.mantissaBits, format.maxExponent = 52, 2047
 	}
 	absA, absB := s.sign(lane.Abs, dtype, a), s.sign(lane.Abs, dtype, b)
 	infinity := s.float(dtype, math.Inf(1))
-	isValid := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, absA, infinity),
-		s.op(lane.Lt, tensor.Bool, s.float(dtype, 0), absB))
-	needsReduction := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Le, tensor.Bool, absB, absA))
+	isValid := s.and(s.less(absA, infinity), s.less(s.float(dtype, 0), absB))
+	needsReduction := s.and(isValid, s.op(lane.Le, tensor.Bool, absB, absA))
 	mantissaA, exponentA := format.mantissaAndExponent(absA)
 	mantissaB, exponentB := format.mantissaAndExponent(absB)
-	zero := s.Const(u64, 0)
-	divisor := s.selectValue(u64, needsReduction, mantissaB, s.Const(u64, 1)) // not 0
+	zero := word.number(0)
+	divisor := word.choose(needsReduction, mantissaB, word.number(1)) // not 0
 	remainderVar := s.Emit(ir.Var, u64, s.remainder(mantissaA, divisor))
-	bitsVar := s.Emit(ir.Var, u64, s.selectValue(u64, needsReduction, s.op(lane.Sub, u64, exponentA, exponentB), zero))
+	bitsVar := s.Emit(ir.Var, u64, word.choose(needsReduction, word.sub(exponentA, exponentB), zero))
 	// The variable remainderVar has mantissaBits+1 bits, so a shift by at most maxShift fits into 64 bits. bitsVar is the
 	// number of bits by which it must still be shifted.
-	maxShift := s.Const(u64, uint64(63-format.mantissaBits))
+	maxShift := word.number(63 - format.mantissaBits)
 	s.While(func() ir.Value {
 		remainingBits := s.Emit(ir.ReadVar, u64, bitsVar)
-		shift := s.extreme(lane.Min, u64, []ir.Value{remainingBits, maxShift})
-		shifted := s.op(lane.Shl, u64, s.Emit(ir.ReadVar, u64, remainderVar), shift)
+		shift := word.min(remainingBits, maxShift)
+		shifted := word.shl(s.Emit(ir.ReadVar, u64, remainderVar), shift)
 		s.Emit(ir.WriteVar, tensor.Invalid, remainderVar, s.remainder(shifted, divisor))
-		remainingBits = s.op(lane.Sub, u64, remainingBits, shift)
+		remainingBits = word.sub(remainingBits, shift)
 		s.Emit(ir.WriteVar, tensor.Invalid, bitsVar, remainingBits)
-		return s.op(lane.Eq, tensor.Bool, remainingBits, zero)
+		return s.equal(remainingBits, zero)
 	})
 	result := s.withSign(dtype, format.join(s.Emit(ir.ReadVar, u64, remainderVar), exponentB), a)
-	result = s.selectValue(dtype, needsReduction, result, a)
-	isDefined := s.op(lane.And, tensor.Bool, isValid, s.op(lane.Eq, tensor.Bool, b, b))
-	return s.selectValue(dtype, isDefined, result, s.float(dtype, math.NaN()))
+	result = float.choose(needsReduction, result, a)
+	isDefined := s.and(isValid, s.equal(b, b)) // b equals itself unless it is NaN
+	return float.choose(isDefined, result, s.float(dtype, math.NaN()))
 }
 
 // remainder returns a modulo b for uint64 values. b is not 0.
 func (s *scalarBuilder) remainder(a, b ir.Value) ir.Value {
-	const u64 = tensor.Uint64
-	return s.op(lane.Sub, u64, a, s.op(lane.Mul, u64, s.op(lane.Div, u64, a, b), b))
+	word := s.in(tensor.Uint64)
+	return word.sub(a, word.mul(word.div(a, b), b))
 }
 
 // floatFormat is the format of the operands of mod.
@@ -176,31 +179,78 @@ type floatFormat struct {
 // includes the leading 1 of a normal number. The exponent of a subnormal number is 1, not 0.
 func (m *floatFormat) mantissaAndExponent(x ir.Value) (mantissa, exponent ir.Value) {
 	const u64 = tensor.Uint64
+	word := m.in(u64)
 	bits := m.convertInteger(u64, m.bits(unsigned(m.dtype), x))
-	field := m.op(lane.Shr, u64, bits, m.Const(u64, uint64(m.mantissaBits)))
-	isNormal := m.op(lane.Ne, tensor.Bool, field, m.Const(u64, 0))
-	fraction := m.op(lane.And, u64, bits, m.Const(u64, 1<<m.mantissaBits-1))
-	leading := m.op(lane.Or, u64, fraction, m.Const(u64, 1<<m.mantissaBits))
-	return m.selectValue(u64, isNormal, leading, fraction), m.selectValue(u64, isNormal, field, m.Const(u64, 1))
+	field := word.shr(bits, word.number(m.mantissaBits))
+	isNormal := m.differ(field, word.number(0))
+	fraction := word.and(bits, m.Const(u64, 1<<m.mantissaBits-1))
+	leading := word.or(fraction, m.Const(u64, 1<<m.mantissaBits))
+	return word.choose(isNormal, leading, fraction), word.choose(isNormal, field, word.number(1))
 }
 
 // join is the inverse of mantissaAndExponent. The mantissa is below 2^(m.mantissaBits+1), and need not have a leading
 // 1.
 func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	const u64 = tensor.Uint64
-	constant := func(x int) ir.Value { return m.Const(u64, uint64(x)) }
+	word := m.in(u64)
 	bitType := unsigned(m.dtype)
 	// The conversion is exact. Its exponent field has m.mantissaBits + bias for a mantissa with its leading 1.
 	converted := m.convertInteger(u64, m.bits(bitType, m.op(lane.Convert, m.dtype, mantissa)))
-	offset := constant(m.maxExponent/2 + m.mantissaBits)
-	field := m.op(lane.Add, u64, m.op(lane.Shr, u64, converted, constant(m.mantissaBits)), exponent)
-	isNormal := m.op(lane.Lt, tensor.Bool, offset, field)
+	offset := word.number(m.maxExponent/2 + m.mantissaBits)
+	field := word.add(word.shr(converted, word.number(m.mantissaBits)), exponent)
+	isNormal := m.less(offset, field)
 	// The bits of a subnormal result are the mantissa, shifted to exponent 1. The bits of a normal result are the bits
 	// of converted, with the exponent changed by delta.
-	shift := m.op(lane.Sub, u64, exponent, constant(1))
-	subnormal := m.op(lane.Shl, u64, mantissa, m.extreme(lane.Min, u64, []ir.Value{shift, constant(63)}))
-	delta := m.op(lane.Shl, u64, m.op(lane.Sub, u64, exponent, offset), constant(m.mantissaBits))
-	bits := m.selectValue(u64, isNormal, m.op(lane.Add, u64, converted, delta), subnormal)
-	bits = m.selectValue(u64, m.op(lane.Eq, tensor.Bool, mantissa, constant(0)), constant(0), bits)
+	shift := word.sub(exponent, word.number(1))
+	subnormal := word.shl(mantissa, word.min(shift, word.number(63)))
+	delta := word.shl(word.sub(exponent, offset), word.number(m.mantissaBits))
+	bits := word.choose(isNormal, word.add(converted, delta), subnormal)
+	bits = word.choose(m.equal(mantissa, word.number(0)), word.number(0), bits)
 	return m.bits(m.dtype, m.convertInteger(bitType, bits))
 }
+
+// typedBuilder adds operations on values of one dtype, so that the code above reads as arithmetic: double.add(a, b) is
+// the float64 a + b.
+type typedBuilder struct {
+	s     *scalarBuilder
+	dtype tensor.DType // a dtype of 32 or 64 bits
+}
+
+// in returns the builder of operations on values of a dtype.
+func (s *scalarBuilder) in(dtype tensor.DType) typedBuilder { return typedBuilder{s: s, dtype: dtype} }
+
+func (b typedBuilder) add(x, y ir.Value) ir.Value { return b.s.op(lane.Add, b.dtype, x, y) }
+func (b typedBuilder) sub(x, y ir.Value) ir.Value { return b.s.op(lane.Sub, b.dtype, x, y) }
+func (b typedBuilder) mul(x, y ir.Value) ir.Value { return b.s.op(lane.Mul, b.dtype, x, y) }
+func (b typedBuilder) div(x, y ir.Value) ir.Value { return b.s.op(lane.Div, b.dtype, x, y) }
+func (b typedBuilder) and(x, y ir.Value) ir.Value { return b.s.op(lane.And, b.dtype, x, y) }
+func (b typedBuilder) or(x, y ir.Value) ir.Value  { return b.s.op(lane.Or, b.dtype, x, y) }
+
+func (b typedBuilder) shl(x, count ir.Value) ir.Value { return b.s.op(lane.Shl, b.dtype, x, count) }
+func (b typedBuilder) shr(x, count ir.Value) ir.Value { return b.s.op(lane.Shr, b.dtype, x, count) }
+
+func (b typedBuilder) min(x, y ir.Value) ir.Value {
+	return b.s.extreme(lane.Min, b.dtype, []ir.Value{x, y})
+}
+
+func (b typedBuilder) max(x, y ir.Value) ir.Value {
+	return b.s.extreme(lane.Max, b.dtype, []ir.Value{x, y})
+}
+
+// choose returns yes where condition is true, else no.
+func (b typedBuilder) choose(condition, yes, no ir.Value) ir.Value {
+	return b.s.selectValue(b.dtype, condition, yes, no)
+}
+
+// number returns the integer constant x of 32 or 64 bits.
+func (b typedBuilder) number(x int) ir.Value {
+	if b.dtype.Size() == 4 {
+		return b.s.Const(b.dtype, uint64(uint32(x)))
+	}
+	return b.s.Const(b.dtype, uint64(x))
+}
+
+// less, equal and differ compare values of the same dtype: a < b, a == b and a != b.
+func (s *scalarBuilder) less(a, b ir.Value) ir.Value   { return s.op(lane.Lt, tensor.Bool, a, b) }
+func (s *scalarBuilder) equal(a, b ir.Value) ir.Value  { return s.op(lane.Eq, tensor.Bool, a, b) }
+func (s *scalarBuilder) differ(a, b ir.Value) ir.Value { return s.op(lane.Ne, tensor.Bool, a, b) }

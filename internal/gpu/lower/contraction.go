@@ -16,10 +16,19 @@ import (
 //
 // A contraction is a batch of matrix products. A loop that changes only the offset in A is a loop over the rows of a
 // product. A loop that changes only the offset in B is a loop over the columns. Summed loops are loops over the terms
-// of a sum. All other loops are loops over the batch. A group computes a tile of rows and columns. The sum is cut into
-// slices of consecutive terms. For each slice, the group copies the elements of A and B to its memory. Each thread then
-// adds the products for several rows and columns in registers. Elements outside of the windows of a convolution are
-// copied as zeros, so the windows need not be materialized in memory (no im2col).
+// of a sum. All other loops are loops over the batch. For example, a batched product C[b,i,j] += A[b,i,k]·B[b,k,j] has
+// the loop i over rows, j over columns, k over terms and b over the batch.
+//
+// A group computes a tile of rows and columns:
+//
+//	sums = 0                                       for several rows and columns of each thread, in registers
+//	for each slice of consecutive terms            (see buildTile)
+//		copy the elements of A and B to group memory (loader)
+//		sums += A·B                                  (multiply)
+//	store the sums                                 (storeResults)
+//
+// Elements outside of the windows of a convolution are copied as zeros, so the windows need not be materialized in
+// memory (no im2col).
 //
 // A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
 // size of tiles does not affect bits. A thread applies the epilogue to its results in registers.
@@ -67,11 +76,12 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	if source.HasAdd {
 		params++
 	}
-	if sumDType := generator.sumDType; sumDType != tensor.Float32 && sumDType != tensor.Float64 ||
-		source.A.DType != source.Out.DType || source.B.DType != source.Out.DType ||
-		source.HasAdd && source.Add.DType != source.Out.DType {
+	dtype := source.Out.DType
+	isOneDType := source.A.DType == dtype && source.B.DType == dtype && (!source.HasAdd || source.Add.DType == dtype)
+	isFloat := generator.sumDType == tensor.Float32 || generator.sumDType == tensor.Float64
+	if !isFloat || !isOneDType {
 		return nil, fmt.Errorf("gpu: a product of %v and %v with a result of %v is %w", source.A.DType, source.B.DType,
-			source.Out.DType, ErrUnsupported)
+			dtype, ErrUnsupported)
 	}
 	if err := generator.setLoops(); err != nil {
 		return nil, err
@@ -89,10 +99,11 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	}
 	generator.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(generator.buffers), groupSize), target: target}
 	generator.setTile(size(generator.rows), size(generator.cols), size(generator.batch))
-	if generator.epilogue != nil &&
-		generator.perThread*generator.perThread*len(generator.epilogue.code.Insts) > maxEpilogue {
-		return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", len(generator.epilogue.code.Insts),
-			ErrUnsupported)
+	if generator.epilogue != nil {
+		insts := len(generator.epilogue.code.Insts)
+		if generator.perThread*generator.perThread*insts > maxEpilogue {
+			return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", insts, ErrUnsupported)
+		}
 	}
 	return generator, nil
 }
@@ -131,11 +142,9 @@ func (c *contraction) setLoops() error {
 	}
 	add := func(list *[]graph.ContractionLoop, indices *[]int, i int) {
 		loop := c.Loops[i]
-		if end := len(*list) - 1; end >= 0 && !inWindow[i] && !inWindow[(*indices)[end]] {
-			last := (*list)[end] // the next faster loop; one loop replaces both if this loop continues its strides
-			if loop.Out == last.Size*last.Out && loop.A == last.Size*last.A && loop.B == last.Size*last.B &&
-				loop.Add == last.Size*last.Add {
-				(*list)[end].Size *= loop.Size
+		if last := len(*list) - 1; last >= 0 && !inWindow[i] && !inWindow[(*indices)[last]] {
+			if faster := &(*list)[last]; continues(loop, *faster) {
+				faster.Size *= loop.Size
 				return
 			}
 		}
@@ -163,6 +172,12 @@ func (c *contraction) setLoops() error {
 		}
 	}
 	return nil
+}
+
+// continues reports whether a loop continues the strides of the next faster loop, so that one loop can replace both.
+func continues(loop, faster graph.ContractionLoop) bool {
+	return loop.Out == faster.Size*faster.Out && loop.A == faster.Size*faster.A && loop.B == faster.Size*faster.B &&
+		loop.Add == faster.Size*faster.Add
 }
 
 // setTile chooses the largest size of tiles that satisfies two conditions. Each processor of the device gets a group,
@@ -206,7 +221,7 @@ func (c *contraction) offsets(list []graph.ContractionLoop, index []ir.Value,
 	if sum := c.offset(index, shape, strides); sum != ir.None {
 		return sum
 	}
-	return c.Const(tensor.Uint32, 0)
+	return c.u32(0)
 }
 
 func strideA(loop graph.ContractionLoop) int   { return loop.A }
@@ -223,26 +238,6 @@ func (c *contraction) splitLoops(index ir.Value, list []graph.ContractionLoop) [
 	return c.indexInShape(index, shape)
 }
 
-// add32 returns a + b for uint32 values.
-func (s *scalarBuilder) add32(a, b ir.Value) ir.Value { return s.op(lane.Add, tensor.Uint32, a, b) }
-
-// u32 returns the uint32 constant x modulo 2^32.
-func (s *scalarBuilder) u32(x int) ir.Value { return s.Const(tensor.Uint32, uint64(uint32(x))) }
-
-// isLess returns a < limit for a uint32 value.
-func (s *scalarBuilder) isLess(a ir.Value, limit int) ir.Value {
-	return s.op(lane.Lt, tensor.Bool, a, s.u32(limit))
-}
-
-// and returns the conjunction of bools.
-func (s *scalarBuilder) and(list ...ir.Value) ir.Value {
-	conjunction := list[0]
-	for _, condition := range list[1:] {
-		conjunction = s.op(lane.And, tensor.Bool, conjunction, condition)
-	}
-	return conjunction
-}
-
 // buildTile adds the code of a group: a tile of a product. tileRow and tileCol are the indices of the tile, and
 // batchIndex is the index of the product in the batch.
 func (c *contraction) buildTile(tileRow, tileCol, batchIndex ir.Value) {
@@ -257,7 +252,7 @@ func (c *contraction) buildTile(tileRow, tileCol, batchIndex ir.Value) {
 	if c.rowsFirst {
 		threadRow, threadCol = fast, slow
 	}
-	firstRow, firstCol := c.op(lane.Mul, u32, tileRow, c.u32(c.tile)), c.op(lane.Mul, u32, tileCol, c.u32(c.tile))
+	firstRow, firstCol := c.mul32(tileRow, c.tile), c.mul32(tileCol, c.tile)
 	batch := c.splitLoops(batchIndex, c.batch)
 	zero := c.float(c.sumDType, 0)
 	sums := make([]ir.Value, c.perThread*c.perThread)
@@ -313,17 +308,9 @@ func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, a
 	}
 }
 
-// storeResults stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. The result is
-// parameter 0, and the addend parameter 3. firstRow and firstCol are the thread's first row and column. Rows and
-// columns beyond the product are skipped.
+// storeResults stores the results of a thread: alpha*sum + beta*addend, or the epilogue of this value. firstRow and
+// firstCol are the thread's first row and column. Rows and columns beyond the product are skipped.
 func (c *contraction) storeResults(sums []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
-	const u64 = tensor.Uint64
-	dtype := c.Out.DType
-	address := func(param int, offset ir.Value) ir.Value {
-		bytes := c.op(lane.Mul, u64, c.op(lane.Convert, u64, offset), c.Const(u64, uint64(dtype.Size())))
-		return c.op(lane.Add, u64, c.EmitImm(ir.Param, u64, uint64(param)), bytes)
-	}
-	element := oneElement(dtype)
 	// An offset is the sum of the offsets of the batch, the row and the column. The columns' offsets are computed once.
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	var cols, valid, outCols, addCols []ir.Value
@@ -344,28 +331,41 @@ func (c *contraction) storeResults(sums []ir.Value, firstRow, firstCol ir.Value,
 			for j := range cols {
 				c.If(valid[j], func() {
 					value := c.Emit(ir.ReadVar, c.sumDType, sums[i*c.perThread+j])
-					if c.Alpha != 1 {
-						value = c.op(lane.Mul, c.sumDType, value, c.float(c.sumDType, c.Alpha))
-					}
-					if c.HasAdd && c.Beta != 0 {
-						addend := c.convert(c.sumDType, dtype,
-							c.scalarBuilder.load(element, address(3, c.add32(addRow, addCols[j])))[0])
-						if c.Beta != 1 {
-							addend = c.op(lane.Mul, c.sumDType, addend, c.float(c.sumDType, c.Beta))
-						}
-						value = c.op(lane.Add, c.sumDType, value, addend)
-					}
-					value = c.convert(dtype, c.sumDType, value)
-					offset := c.add32(outRow, outCols[j])
-					if c.epilogue != nil {
-						c.epilogue.storeOutputs(&c.scalarBuilder, value, offset)
-						return
-					}
-					c.scalarBuilder.store(element, address(0, offset), []ir.Value{value})
+					value = c.scaleAndAdd(value, addRow, addCols[j])
+					value = c.convert(c.Out.DType, c.sumDType, value)
+					c.storeResult(value, c.add32(outRow, outCols[j]))
 				})
 			}
 		})
 	}
+}
+
+// scaleAndAdd returns alpha*sum + beta*addend, where the addend is at offset addRow + addCol.
+func (c *contraction) scaleAndAdd(sum, addRow, addCol ir.Value) ir.Value {
+	const addendParam = 3
+	if c.Alpha != 1 {
+		sum = c.op(lane.Mul, c.sumDType, sum, c.float(c.sumDType, c.Alpha))
+	}
+	if !c.HasAdd || c.Beta == 0 {
+		return sum
+	}
+	address := c.elementAddress(addendParam, c.add32(addRow, addCol), c.Out.DType.Size())
+	addend := c.convert(c.sumDType, c.Out.DType, c.scalarBuilder.load(oneElement(c.Out.DType), address)[0])
+	if c.Beta != 1 {
+		addend = c.op(lane.Mul, c.sumDType, addend, c.float(c.sumDType, c.Beta))
+	}
+	return c.op(lane.Add, c.sumDType, sum, addend)
+}
+
+// storeResult stores a value, or its epilogue, at an element offset of the result.
+func (c *contraction) storeResult(value, offset ir.Value) {
+	const resultParam = 0
+	if c.epilogue != nil {
+		c.epilogue.storeOutputs(&c.scalarBuilder, value, offset)
+		return
+	}
+	dtype := c.Out.DType
+	c.scalarBuilder.store(oneElement(dtype), c.elementAddress(resultParam, offset, dtype.Size()), []ir.Value{value})
 }
 
 // loader copies the elements of A or B for a slice of the sum to an array in the memory of the group. For each term it
@@ -422,7 +422,6 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 // load loads the elements of the slice whose first term is `first`. Elements outside of windows or of the product are
 // 0.
 func (l *loader) load(first ir.Value) (values []ir.Value) {
-	const u64 = tensor.Uint64
 	param, dtype, stride := 2, l.B.DType, strideB // the parameters are the result, A, B and the addend
 	if l.isA {
 		param, dtype, stride = 1, l.A.DType, strideA
@@ -433,30 +432,34 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 		index := l.splitLoops(term, l.sum)
 		valid := l.and(l.valid[j], l.isLess(term, size(l.sum)))
 		if l.isA {
-			for _, window := range l.Windows { // position = result*stride + tap*dilation - before
-				start := l.op(lane.Mul, tensor.Uint32, l.index[j][slices.Index(l.rowLoops, window.Result)],
-					l.u32(window.Stride))
-				tap := l.op(lane.Mul, tensor.Uint32, index[slices.Index(l.sumLoops, window.Tap)],
-					l.u32(window.Dilation))
-				position := l.add32(l.add32(start, tap), l.u32(-window.Before))
-				// A negative position is a large number modulo 2^32, so it is invalid as well.
-				valid = l.and(valid, l.isLess(position, window.Size))
-			}
+			valid = l.isInWindows(valid, l.index[j], index)
 		}
 		offset := l.add32(l.starts[j], l.contraction.offsets(l.sum, index, stride))
 		offset = l.selectValue(tensor.Uint32, valid, offset, l.u32(0)) // element 0 can always be loaded
-		bytes := l.op(lane.Mul, u64, l.op(lane.Convert, u64, offset), l.Const(u64, uint64(dtype.Size())))
-		start := l.op(lane.Add, u64, l.EmitImm(ir.Param, u64, uint64(param)), bytes)
-		value := l.convert(l.sumDType, dtype, l.scalarBuilder.load(oneElement(dtype), start)[0])
+		address := l.elementAddress(param, offset, dtype.Size())
+		value := l.convert(l.sumDType, dtype, l.scalarBuilder.load(oneElement(dtype), address)[0])
 		values = append(values, l.selectValue(l.sumDType, valid, value, zero))
 	}
 	return values
 }
 
+// isInWindows returns whether valid holds and an element of A is within all windows. rowIndex and termIndex are the
+// indices of its row and its term in each loop.
+func (l *loader) isInWindows(valid ir.Value, rowIndex, termIndex []ir.Value) ir.Value {
+	for _, window := range l.Windows { // position = result*stride + tap*dilation - before
+		start := l.mul32(rowIndex[slices.Index(l.rowLoops, window.Result)], window.Stride)
+		tap := l.mul32(termIndex[slices.Index(l.sumLoops, window.Tap)], window.Dilation)
+		position := l.add32(l.add32(start, tap), l.u32(-window.Before))
+		// A negative position is a large number modulo 2^32, so it is invalid as well.
+		valid = l.and(valid, l.isLess(position, window.Size))
+	}
+	return valid
+}
+
 // store stores loaded elements in the memory of the group.
 func (l *loader) store(values []ir.Value) {
 	for j, value := range values {
-		index := l.add32(l.op(lane.Mul, tensor.Uint32, l.terms[j], l.u32(l.tile)), l.positions[j])
+		index := l.add32(l.mul32(l.terms[j], l.tile), l.positions[j])
 		l.EmitImm(ir.StoreShared, tensor.Invalid, l.array, index, value)
 	}
 }

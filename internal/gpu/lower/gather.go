@@ -12,11 +12,12 @@ import (
 )
 
 // Gather returns the program of a gather. Its buffers are the operands of the gather: the output, the table from which
-// elements are copied, and tensors of indices. align has, by operand, a number of bytes that divides the address of the
-// first element. A thread copies one element, or a vector of adjacent elements with the same indices (setVector). If an
-// index is out of bounds, it writes 1 to the fault word instead.
+// elements are copied, and tensors of indices. For example, an embedding copies output[i, j] = table[index[i], j].
+// align has, by operand, a number of bytes that divides the address of the first element.
+//
+// A thread copies one element, or a vector of adjacent elements with the same indices (setVector). If an index is out
+// of bounds, it writes 1 to the fault word instead.
 func Gather(source *graph.Gather, align []int, target Target) (*Program, error) {
-	const u32, u64 = tensor.Uint32, tensor.Uint64
 	params := len(source.Operands) + 1
 	if params > target.MaxParams {
 		return nil, fmt.Errorf("gpu: a gather with %d operands is %w", len(source.Operands), ErrUnsupported)
@@ -33,22 +34,7 @@ func Gather(source *graph.Gather, align []int, target Target) (*Program, error) 
 	g.setVector()
 	threads /= g.vector
 	thread := g.threadIndex()
-	g.If(g.op(lane.Lt, tensor.Bool, thread, g.Const(u32, uint64(threads))), func() {
-		shape := slices.Clone(g.shape)
-		shape[0] /= g.vector
-		index := g.indexInShape(thread, shape)
-		index[0] = g.op(lane.Mul, u32, index[0], g.Const(u32, uint64(g.vector)))
-		offset, isValid := g.lookUp(index)
-		g.If(g.op(lane.Not, tensor.Bool, isValid), func() {
-			faultWord := g.EmitImm(ir.Param, u64, uint64(params-1)) // the last parameter
-			g.Emit(ir.Store, u32, faultWord, g.Const(u32, 1))
-		})
-		g.If(isValid, func() {
-			from := g.op(lane.Add, u64, g.address(table, index), offset)
-			numbers := g.load(g.access(table, align), from)
-			g.store(g.access(output, align), g.address(output, index), numbers)
-		})
-	})
+	g.If(g.isLess(thread, threads), func() { g.copyVector(thread, align) })
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -115,13 +101,35 @@ func (g *gather) setLoops() error {
 // contiguous and all its elements have the same indices. Otherwise it copies one element.
 func (g *gather) setVector() {
 	for i, strides := range g.strides {
-		if i < firstIndices && strides[0] != g.Size || i >= firstIndices && strides[0] != 0 {
+		wanted := g.Size // output and table are contiguous
+		if i >= firstIndices {
+			wanted = 0 // the elements have the same indices
+		}
+		if strides[0] != wanted {
 			return
 		}
 	}
 	for g.vector*g.Size < 16 && g.shape[0]%(2*g.vector) == 0 {
 		g.vector *= 2
 	}
+}
+
+// copyVector adds the code of the thread with the given index.
+func (g *gather) copyVector(thread ir.Value, align []int) {
+	shape := slices.Clone(g.shape)
+	shape[0] /= g.vector
+	index := g.indexInShape(thread, shape)
+	index[0] = g.mul32(index[0], g.vector)
+	offset, isValid := g.lookUp(index)
+	g.If(g.op(lane.Not, tensor.Bool, isValid), func() {
+		faultWord := g.EmitImm(ir.Param, tensor.Uint64, uint64(g.Params-1)) // the last parameter
+		g.Emit(ir.Store, tensor.Uint32, faultWord, g.u32(1))
+	})
+	g.If(isValid, func() {
+		source := g.op(lane.Add, tensor.Uint64, g.address(table, index), offset)
+		numbers := g.load(g.access(table, align), source)
+		g.store(g.access(output, align), g.address(output, index), numbers)
+	})
 }
 
 // access returns the access of a thread to operand i, the output or the table. The dtype does not matter for a copy.

@@ -2,13 +2,11 @@ package lower
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/internal/gpu/ir"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,6 +18,10 @@ const groupSize = 256
 // iteration, outputs first. The expression gives their dtypes. align has, by operand, a number of bytes that divides
 // the address of the operand. An output may overlap an input only if both have the same address and strides, and
 // elements of the same size.
+//
+// Each thread computes a vector of elements of the fastest dimension. For example, a sum of contiguous float32 tensors
+// of shape [100, 64] has vectors of 4 elements (16 bytes), and thus 1600 threads: 7 groups of 256 threads. The threads
+// beyond the last element do nothing.
 func Pointwise(source *expr.Code, iteration *iter.Iterator, align []int, target Target) (*Program, error) {
 	code, err := expandFunctions(source, target)
 	if err != nil {
@@ -63,23 +65,22 @@ const minSplitTail = 1 << 14
 // vector.
 func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
 	kernel := newPointwise(code, iteration, align, target)
-	if elements := iteration.Numel(); len(kernel.shape) == 1 && elements >= minSplitTail &&
-		kernel.vector < kernel.maxVector() {
+	elements := iteration.Numel()
+	if len(kernel.shape) == 1 && elements >= minSplitTail && kernel.vector < kernel.maxVector() {
+		var launches []Launch
 		tail := elements % kernel.maxVector()
-		first, err := iteration.Narrow(0, 0, elements-tail)
-		if err != nil {
-			return nil, err
+		for _, elementRange := range [][2]int{{0, elements - tail}, {elements - tail, tail}} { // start and length
+			narrowed, err := iteration.Narrow(0, elementRange[0], elementRange[1])
+			if err != nil {
+				return nil, err
+			}
+			added, err := pointwiseLaunches(code, narrowed, align, target)
+			if err != nil {
+				return nil, err
+			}
+			launches = append(launches, added...)
 		}
-		last, err := iteration.Narrow(0, elements-tail, tail)
-		if err != nil {
-			return nil, err
-		}
-		launches, err := pointwiseLaunches(code, first, align, target)
-		if err != nil {
-			return nil, err
-		}
-		tailLaunches, err := pointwiseLaunches(code, last, align, target)
-		return append(launches, tailLaunches...), err
+		return launches, nil
 	}
 	if tiled := newTile(kernel); tiled != nil {
 		return tiled.launch()
@@ -219,12 +220,6 @@ func (p *pointwise) checkedLaunch(groups int) ([]Launch, error) {
 	return []Launch{launch}, nil
 }
 
-// threadIndex returns the index of the thread among all threads of the launch.
-func (s *scalarBuilder) threadIndex() ir.Value {
-	const u32 = tensor.Uint32
-	return s.op(lane.Add, u32, s.op(lane.Mul, u32, s.Emit(ir.Group, u32), s.Const(u32, groupSize)), s.Emit(ir.Thread, u32))
-}
-
 // addElements adds the code that computes the vector of elements of a thread. index is the index of the first one.
 // staged has, by operand, numbers that are in registers already, so that the thread need not load them.
 func (p *pointwise) addElements(index []ir.Value, staged map[int][]ir.Value) {
@@ -265,65 +260,9 @@ func (p *pointwise) indices(index ir.Value) []ir.Value {
 	shape[0] /= p.vector
 	list := p.indexInShape(index, shape)
 	if p.vector > 1 {
-		list[0] = p.op(lane.Mul, tensor.Uint32, list[0], p.Const(tensor.Uint32, uint64(p.vector)))
+		list[0] = p.mul32(list[0], p.vector)
 	}
 	return list
-}
-
-// quotient returns floor(x/n) for a uint32 x below 2^31. If n is not a power of 2, let 2^(l-1) < n < 2^l and
-// m = floor(2^(31+l)/n) + 1. The quotient is x*m >> (31+l), because x*m exceeds x*2^(31+l)/n by less than 2^(31+l)/n
-// (Granlund and Montgomery, 1994).
-func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
-	const u32 = tensor.Uint32
-	log := bits.Len(uint(n - 1))
-	if n&(n-1) == 0 {
-		return s.op(lane.Shr, u32, x, s.Const(u32, uint64(log)))
-	}
-	multiplier := uint64(1)<<(31+log)/uint64(n) + 1
-	// MulHigh has already shifted by 32 of the 31+log bits.
-	return s.op(lane.Shr, u32, s.Emit(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.Const(u32, uint64(log-1)))
-}
-
-// indexInShape returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the
-// fastest.
-func (s *scalarBuilder) indexInShape(index ir.Value, shape []int) (list []ir.Value) {
-	const u32 = tensor.Uint32
-	for dim, size := range shape {
-		indexInDim := index
-		if dim < len(shape)-1 {
-			quotient := s.quotient(index, size)
-			indexInDim = s.op(lane.Sub, u32, index, s.op(lane.Mul, u32, quotient, s.Const(u32, uint64(size))))
-			index = quotient
-		}
-		list = append(list, indexInDim)
-	}
-	return list
-}
-
-// offset returns the sum of the products of indices and strides, which is below 2^32. It returns ir.None if the sum is
-// always 0.
-func (s *scalarBuilder) offset(index []ir.Value, shape, strides []int) ir.Value {
-	const u32 = tensor.Uint32
-	sum := ir.None
-	for dim, stride := range strides {
-		if stride == 0 || shape[dim] == 1 {
-			continue
-		}
-		term := s.op(lane.Mul, u32, index[dim], s.Const(u32, uint64(stride)))
-		if sum != ir.None {
-			term = s.op(lane.Add, u32, sum, term)
-		}
-		sum = term
-	}
-	return sum
-}
-
-// addOffset returns an address plus an offset in bytes that [scalarBuilder.offset] returned: ir.None is 0.
-func (s *scalarBuilder) addOffset(address, offset ir.Value) ir.Value {
-	if offset == ir.None {
-		return address
-	}
-	return s.op(lane.Add, tensor.Uint64, address, s.op(lane.Convert, tensor.Uint64, offset))
 }
 
 // address returns the address of operand i's element at an index.

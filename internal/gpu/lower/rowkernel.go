@@ -13,22 +13,29 @@ import (
 // rowKernel generates the kernel of one launch. A launch computes units. A unit is a row or, in the first launch of a
 // pass over cut rows, a piece of a row. Several threads of a group compute a unit: the lanes of the unit. For each fold
 // of the pass, they combine the elements of the unit into one number.
+//
+// For example, the sum of rows of 1024 float32 elements has vectors of 4 elements and 256 lanes for each row. Lane 3
+// adds elements 12 to 15 (addPass). The lanes then combine their sums in group memory (combineLanes), and the first
+// lane stores the sum of the row (addPerRow).
 type rowKernel struct {
-	scalarBuilder                  // builds the kernel: see scalar.go
-	*rows                          // the layouts and the division into pieces, for all launches of the program
-	units         int              // number of rows or pieces
-	lanes         int              // number of lanes of a unit
-	laneStride    int              // difference between the thread indices of two adjacent lanes
-	lane          ir.Value         // index of the thread among the lanes of its unit
-	thread        ir.Value         // index of the thread in the group
-	isValid       ir.Value         // whether the unit exists: the last group may have more lanes than its units need
-	row           ir.Value         // index of the row
-	piece         ir.Value         // index of the piece in the row; ir.None if the unit is a row
-	base          []ir.Value       // by output and operand: the address of the first element of the row
-	numbers       map[int]ir.Value // by index in RowProgram.Numbers: a number that is computed once for the row
-	// by operand with one element for each row: the element, or its real and imaginary part
-	uniforms    map[int][]ir.Value
+	scalarBuilder // builds the kernel: see scalar.go
+	*rows         // the layouts and the division into pieces, for all launches of the program
+
+	units       int  // number of rows or pieces
+	lanes       int  // number of lanes of a unit
+	laneStride  int  // difference between the thread indices of two adjacent lanes
 	joinsPieces bool // whether the kernel combines the results of pieces; its units are rows
+
+	// The following fields are values in the generated code.
+
+	thread   ir.Value           // index of the thread in the group
+	lane     ir.Value           // index of the thread among the lanes of its unit
+	isValid  ir.Value           // whether the unit exists: the last group may have more lanes than its units need
+	row      ir.Value           // index of the row
+	piece    ir.Value           // index of the piece in the row; ir.None if the unit is a row
+	base     []ir.Value         // by output and operand: the address of the first element of the row
+	numbers  map[int]ir.Value   // by index in RowProgram.Numbers: a number that is computed once for the row
+	uniforms map[int][]ir.Value // by operand with one element for each row: the numbers of the element
 }
 
 // addLaunch adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The
@@ -43,7 +50,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	if params+1 > r.target.MaxParams {
 		return fmt.Errorf("gpu: a kernel with %d outputs and operands is %w", params, ErrUnsupported)
 	}
-	kernel.setThread()
+	kernel.setUnits()
 	body(kernel)
 	sharedBytes := 0
 	for _, array := range kernel.Shared {
@@ -58,8 +65,8 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	if err := kernel.Check(); err != nil {
 		return err
 	}
-	perGroup := groupSize / kernel.lanes
-	launch := Launch{Kernel: &kernel.Kernel, Groups: (units + perGroup - 1) / perGroup}
+	unitsPerGroup := groupSize / kernel.lanes
+	launch := Launch{Kernel: &kernel.Kernel, Groups: (units + unitsPerGroup - 1) / unitsPerGroup}
 	for i := range params {
 		launch.Args = append(launch.Args, Arg{Buffer: i})
 	}
@@ -71,10 +78,10 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 	return nil
 }
 
-// setThread sets joinsPieces and lanes. It adds the code that computes the row, the piece and the lane of a thread, and
+// setUnits sets joinsPieces and lanes. It adds the code that computes the row, the piece and the lane of a thread, and
 // the addresses of the row. Threads whose unit does not exist compute the last unit but store nothing, because all
 // threads must reach the barriers.
-func (k *rowKernel) setThread() {
+func (k *rowKernel) setUnits() {
 	const u32 = tensor.Uint32
 	rows, units := k.rows, k.units
 	k.joinsPieces = rows.pieces > 1 && units == rows.rowCount
@@ -82,34 +89,38 @@ func (k *rowKernel) setThread() {
 	if k.joinsPieces {
 		k.lanes = lanesOf(rows.pieces, 1)
 	}
-	perGroup := groupSize / k.lanes
+	unitsPerGroup := groupSize / k.lanes
 	k.thread = k.Emit(ir.Thread, u32)
-	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*perGroup + unit. lanes and
-	// perGroup are powers of two.
-	slow, fast := k.quotient(k.thread, k.lanes), k.op(lane.And, u32, k.thread, k.Const(u32, uint64(k.lanes-1)))
-	unit := slow // the index of the unit: first in the group, below in the launch
-	k.lane, k.laneStride = fast, 1
+	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*unitsPerGroup + unit. lanes
+	// and unitsPerGroup are powers of two.
+	unitInGroup := k.quotient(k.thread, k.lanes)
+	k.lane, k.laneStride = k.op(lane.And, u32, k.thread, k.u32(k.lanes-1)), 1
 	if rows.threadsSpanRows && rows.pieces == 1 {
-		unit = k.op(lane.And, u32, k.thread, k.Const(u32, uint64(perGroup-1)))
-		k.lane, k.laneStride = k.quotient(k.thread, perGroup), perGroup
+		unitInGroup = k.op(lane.And, u32, k.thread, k.u32(unitsPerGroup-1))
+		k.lane, k.laneStride = k.quotient(k.thread, unitsPerGroup), unitsPerGroup
 	}
-	unit = k.op(lane.Add, u32, k.op(lane.Mul, u32, k.Emit(ir.Group, u32), k.Const(u32, uint64(perGroup))), unit)
-	k.isValid = k.op(lane.Lt, tensor.Bool, unit, k.Const(u32, uint64(units)))
-	unit = k.selectValue(u32, k.isValid, unit, k.Const(u32, uint64(units-1)))
+	unit := k.add32(k.mul32(k.Emit(ir.Group, u32), unitsPerGroup), unitInGroup)
+	k.isValid = k.isLess(unit, units)
+	unit = k.selectValue(u32, k.isValid, unit, k.u32(units-1))
 	k.row, k.piece = unit, ir.None
 	if units != rows.rowCount { // unit = row*pieces + piece
 		k.row = k.quotient(unit, rows.pieces)
-		k.piece = k.op(lane.Sub, u32, unit, k.op(lane.Mul, u32, k.row, k.Const(u32, uint64(rows.pieces))))
+		k.piece = k.sub32(unit, k.mul32(k.row, rows.pieces))
 	}
-	var shape []int
-	for _, dim := range rows.keptAxes {
-		shape = append(shape, dim.size)
-	}
+	shape := sizesOf(rows.keptAxes)
 	index := k.indexInShape(k.row, shape)
 	for i := range k.Params - 1 { // the last parameter is the scratch memory
 		param := k.EmitImm(ir.Param, tensor.Uint64, uint64(i))
 		k.base = append(k.base, k.addOffset(param, k.offset(index, shape, stridesOf(rows.keptAxes, i))))
 	}
+}
+
+// sizesOf returns the sizes of axes.
+func sizesOf(list []axis) (sizes []int) {
+	for _, dim := range list {
+		sizes = append(sizes, dim.size)
+	}
+	return sizes
 }
 
 // stridesOf returns the strides of rows.metas[i] along axes, in bytes.
@@ -188,21 +199,14 @@ func (k *rowKernel) addPass(i int) {
 		accumulators = append(accumulators, k.Emit(ir.Var, registerDType(dtype), k.elementBits(dtype, neutral)))
 	}
 	// A thread computes the vectors of elements that begin at first, first+step, ..., below limit.
-	first := k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.vector)))
-	limit := k.Const(u32, uint64(k.rowLen))
-	if k.piece != ir.None {
-		begin := k.op(lane.Mul, u32, k.piece, k.Const(u32, uint64(k.pieceLen)))
-		end := k.op(lane.Add, u32, begin, k.Const(u32, uint64(k.pieceLen)))
-		first = k.op(lane.Add, u32, first, begin)
-		limit = k.selectValue(u32, k.op(lane.Lt, tensor.Bool, end, limit), end, limit)
-	}
+	first, limit := k.elementRange()
 	step := k.lanes * k.vector
 	loop := func() {
 		position := k.Emit(ir.Var, u32, first)
 		k.While(func() ir.Value {
 			element := k.Emit(ir.ReadVar, u32, position)
 			k.addElements(&pass, element, accumulators)
-			next := k.op(lane.Add, u32, element, k.Const(u32, uint64(step)))
+			next := k.add32(element, k.u32(step))
 			k.Emit(ir.WriteVar, tensor.Invalid, position, next)
 			return k.op(lane.Le, tensor.Bool, limit, next)
 		})
@@ -211,13 +215,26 @@ func (k *rowKernel) addPass(i int) {
 	// most rowLen. The last piece may be shorter, so some of its lanes need none.
 	switch {
 	case k.piece != ir.None:
-		k.If(k.op(lane.Lt, tensor.Bool, first, limit), loop)
+		k.If(k.less(first, limit), loop)
 	case step >= k.rowLen:
 		k.addElements(&pass, first, accumulators)
 	default:
 		loop()
 	}
 	k.combineFolds(&pass, accumulators, i)
+}
+
+// elementRange returns the first element of the thread, and the end of the elements of its unit.
+func (k *rowKernel) elementRange() (first, limit ir.Value) {
+	first = k.mul32(k.lane, k.vector)
+	limit = k.u32(k.rowLen)
+	if k.piece != ir.None {
+		begin := k.mul32(k.piece, k.pieceLen)
+		end := k.add32(begin, k.u32(k.pieceLen))
+		first = k.add32(first, begin)
+		limit = k.selectValue(tensor.Uint32, k.less(end, limit), end, limit)
+	}
+	return first, limit
 }
 
 // elementBits returns an element with the given bits. Unlike constant, it accepts bools.
@@ -254,8 +271,7 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []ir.Value, i 
 
 // isFirst reports whether the thread is the first of an existing unit.
 func (k *rowKernel) isFirst() ir.Value {
-	zero := k.Const(tensor.Uint32, 0)
-	return k.op(lane.And, tensor.Bool, k.isValid, k.op(lane.Eq, tensor.Bool, k.lane, zero))
+	return k.and(k.isValid, k.equal(k.lane, k.u32(0)))
 }
 
 // fold combines two partial results of a fold by its operation.
@@ -274,8 +290,8 @@ func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value)
 	k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
 	for half := k.lanes / 2; half > 0; half /= 2 {
 		k.Emit(ir.Barrier, tensor.Invalid)
-		k.If(k.op(lane.Lt, tensor.Bool, k.lane, k.Const(u32, uint64(half))), func() {
-			other := k.op(lane.Add, u32, k.thread, k.Const(u32, uint64(half*k.laneStride)))
+		k.If(k.isLess(k.lane, half), func() {
+			other := k.add32(k.thread, k.u32(half*k.laneStride))
 			lower := k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, k.thread))
 			upper := k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, other))
 			folded := k.fold(op, dtype, lower, upper)
@@ -283,7 +299,7 @@ func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value)
 		})
 	}
 	k.Emit(ir.Barrier, tensor.Invalid)
-	first := k.op(lane.Sub, u32, k.thread, k.op(lane.Mul, u32, k.lane, k.Const(u32, uint64(k.laneStride))))
+	first := k.sub32(k.thread, k.mul32(k.lane, k.laneStride))
 	return k.fromShared(dtype, k.EmitImm(ir.LoadShared, stored, array, first))
 }
 
@@ -299,8 +315,8 @@ func (k *rowKernel) joinPieces(i int) {
 		}
 		accumulator := k.Emit(ir.Var, registerDType(dtype), partial(k.lane))
 		// Lane l combines pieces l and l+lanes, if piece l+lanes exists. There are fewer than 2*lanes pieces.
-		if second := k.op(lane.Add, u32, k.lane, k.Const(u32, uint64(k.lanes))); k.lanes < k.pieces {
-			k.If(k.op(lane.Lt, tensor.Bool, second, k.Const(u32, uint64(k.pieces))), func() {
+		if second := k.add32(k.lane, k.u32(k.lanes)); k.lanes < k.pieces {
+			k.If(k.isLess(second, k.pieces), func() {
 				folded := k.fold(fold.Op, dtype, k.Emit(ir.ReadVar, registerDType(dtype), accumulator), partial(second))
 				k.Emit(ir.WriteVar, tensor.Invalid, accumulator, folded)
 			})
@@ -361,15 +377,9 @@ func (k *rowKernel) addPerRow(i int) {
 // addressOf returns the access of a thread to elements of a dtype in the memory of output or operand i, and the address
 // of the first element. index is the index of that element along each reduced axis.
 func (k *rowKernel) addressOf(i int, dtype tensor.DType, index []ir.Value) (access, ir.Value) {
-	var shape []int
-	for _, dim := range k.reducedAxes {
-		shape = append(shape, dim.size)
-	}
-	strides := stridesOf(k.reducedAxes, i)
-	allStrides, allSizes := slices.Clone(strides), slices.Clone(shape)
-	for _, dim := range k.keptAxes {
-		allStrides, allSizes = append(allStrides, dim.strides[i]), append(allSizes, dim.size)
-	}
+	shape, strides := sizesOf(k.reducedAxes), stridesOf(k.reducedAxes, i)
+	allSizes := slices.Concat(shape, sizesOf(k.keptAxes))
+	allStrides := slices.Concat(strides, stridesOf(k.keptAxes, i))
 	elementAccess := access{dtype: dtype, stride: strides[0], vector: k.vector,
 		align: alignOf(dtype, k.align[i], allSizes, allStrides, k.vector)}
 	return elementAccess, k.addOffset(k.base[i], k.offset(index, shape, strides))
@@ -408,7 +418,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 			loaded[operand] = k.uniform(place.N)
 		case k.hasPositions && k.outputCount+place.N == len(k.metas)-1:
 			for offset := range k.vector {
-				position := k.op(lane.Add, tensor.Uint32, element, k.Const(tensor.Uint32, uint64(offset)))
+				position := k.add32(element, k.u32(offset))
 				loaded[operand] = append(loaded[operand], k.bits(tensor.Int32, position))
 			}
 		default:
@@ -422,11 +432,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 // addElements adds the code that computes the vector of elements that begins at an element of the row. The code loads
 // the inputs of the pass, adds to the accumulators, and stores the outputs.
 func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulators []ir.Value) {
-	var shape []int
-	for _, dim := range k.reducedAxes {
-		shape = append(shape, dim.size)
-	}
-	index := k.indexInShape(element, shape)
+	index := k.indexInShape(element, sizesOf(k.reducedAxes))
 	loaded := k.loadElements(pass.In, element, index)
 	stored := make([][]ir.Value, len(pass.Out))
 	for offset := range k.vector {
@@ -451,19 +457,22 @@ func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulato
 			k.Emit(ir.WriteVar, tensor.Invalid, accumulators[i], folded)
 		}
 	}
-	if !slices.ContainsFunc(pass.Out, func(place expr.Place) bool { return place.Kind != expr.Nowhere }) {
-		return
+	if slices.ContainsFunc(pass.Out, func(place expr.Place) bool { return place.Kind != expr.Nowhere }) {
+		k.If(k.isValid, func() { k.storeElements(pass.Out, stored, element, index) })
 	}
-	k.If(k.isValid, func() {
-		for output, place := range pass.Out {
-			switch place.Kind {
-			case expr.AtOutput:
-				elementAccess, address := k.addressOf(place.N, k.metas[place.N].DType, index)
-				k.store(elementAccess, address, stored[output])
-			case expr.AtRow:
-				elementAccess, address := k.storedRow(place.N, element, index)
-				k.store(elementAccess, address, stored[output])
-			}
+}
+
+// storeElements stores the vector of elements that begins at an element of the row. stored has the numbers of each
+// output of a pass, and index is the index of the first element along each reduced axis.
+func (k *rowKernel) storeElements(out []expr.Place, stored [][]ir.Value, element ir.Value, index []ir.Value) {
+	for output, place := range out {
+		switch place.Kind {
+		case expr.AtOutput:
+			elementAccess, address := k.addressOf(place.N, k.metas[place.N].DType, index)
+			k.store(elementAccess, address, stored[output])
+		case expr.AtRow:
+			elementAccess, address := k.storedRow(place.N, element, index)
+			k.store(elementAccess, address, stored[output])
 		}
-	})
+	}
 }

@@ -28,11 +28,14 @@ const maxGroupMemory = 16 << 10
 // outputs, then operands.
 //
 // A row is computed in the passes of expr.RowProgram. A pass reads all elements of the row and folds values. From the
-// results, it computes numbers of the row, which later passes read. One group computes one row or, if rows are short,
-// several. If rows are cut, a pass has up to two launches. The first folds pieces. The second combines the results of
-// the pieces of each row, and computes the numbers of the row. A row is divided into vectors of adjacent elements.
-// Thread t of n threads folds vectors t, t+n, t+2*n and so on, in order. A balanced tree combines the results of
-// threads, and then the results of pieces. The tree depends only on the shape and the expression.
+// results, it computes numbers of the row, which later passes read. For example, a softmax has three passes: the
+// maximum, the sum of exp(x - maximum), and the quotients. One group computes one row or, if rows are short, several.
+// If rows are cut, a pass has up to two launches. The first folds pieces. The second combines the results of the pieces
+// of each row, and computes the numbers of the row.
+//
+// A row is divided into vectors of adjacent elements. Thread t of n threads folds vectors t, t+n, t+2*n and so on, in
+// order. A balanced tree combines the results of threads, and then the results of pieces. The tree depends only on the
+// shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
 	if _, err := expandFunctions(source, target); err != nil { // only the error: expandPasses expands the code
 		return nil, err
@@ -45,22 +48,8 @@ func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, 
 	if lowering.rowCount == 0 {
 		return new(Program), nil
 	}
-	// uniform marks operands with one element for each row. perElement marks outputs with all elements of a row.
-	uniform, perElement := make([]bool, len(source.In)), make([]bool, len(outs))
-	for i := range lowering.metas {
-		varies := slices.ContainsFunc(lowering.reducedAxes, func(dim axis) bool { return dim.strides[i] != 0 })
-		if i < len(outs) {
-			perElement[i] = varies
-		} else {
-			uniform[i-len(outs)] = !varies
-		}
-	}
-	var err error
-	if lowering.program, err = source.RowProgram(uniform, perElement); err != nil {
-		return nil, fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
-	}
-	if lowering.program.Scans() || lowering.rowLen == 0 {
-		return nil, fmt.Errorf("gpu: a scan, or an empty row, is %w", ErrUnsupported)
+	if err := lowering.setProgram(source); err != nil {
+		return nil, err
 	}
 	if err := lowering.expandPasses(); err != nil {
 		return nil, err
@@ -94,6 +83,27 @@ func (r *rows) addLaunches(program *Program) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// setProgram divides the expression into passes.
+func (r *rows) setProgram(source *expr.Code) (err error) {
+	// uniform marks operands with one element for each row. perElement marks outputs with all elements of a row.
+	uniform, perElement := make([]bool, len(source.In)), make([]bool, r.outputCount)
+	for i := range r.metas {
+		varies := slices.ContainsFunc(r.reducedAxes, func(dim axis) bool { return dim.strides[i] != 0 })
+		if i < r.outputCount {
+			perElement[i] = varies
+		} else {
+			uniform[i-r.outputCount] = !varies
+		}
+	}
+	if r.program, err = source.RowProgram(uniform, perElement); err != nil {
+		return fmt.Errorf("gpu: %w: %w", ErrUnsupported, err)
+	}
+	if r.program.Scans() || r.rowLen == 0 {
+		return fmt.Errorf("gpu: a scan, or an empty row, is %w", ErrUnsupported)
 	}
 	return nil
 }
@@ -148,14 +158,7 @@ func (r *rows) setAxes(mask []bool) error {
 		if size == 1 {
 			continue
 		}
-		added := axis{size: size}
-		for _, meta := range r.metas {
-			stride := meta.Strides[dim] * meta.DType.Size()
-			if meta.Shape[dim] == 1 { // broadcast
-				stride = 0
-			}
-			added.strides = append(added.strides, stride)
-		}
+		added := axis{size: size, strides: r.stridesAlong(dim)}
 		if !mask[dim] {
 			r.keptAxes = append(r.keptAxes, added)
 			continue
@@ -182,6 +185,18 @@ func (r *rows) setAxes(mask []bool) error {
 	rowStride := r.keptAxes[0].strides[firstOperand]
 	r.threadsSpanRows = rowStride != 0 && rowStride < r.reducedAxes[0].strides[firstOperand]
 	return nil
+}
+
+// stridesAlong returns the stride of each output and operand along a dimension, in bytes.
+func (r *rows) stridesAlong(dim int) (strides []int) {
+	for _, meta := range r.metas {
+		stride := meta.Strides[dim] * meta.DType.Size()
+		if meta.Shape[dim] == 1 { // broadcast
+			stride = 0
+		}
+		strides = append(strides, stride)
+	}
+	return strides
 }
 
 // setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. Positions

@@ -12,7 +12,10 @@ import (
 
 // scalarBuilder builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalarBuilder
 // expresses the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an
-// int32 or a uint32 of the same value. It represents a float16 or bfloat16 by a uint32 of its bits. Most methods add
+// int32 or a uint32 of the same value. It represents a float16 or bfloat16 by a uint32 of its bits. For example, a sum
+// of int8 is a sum of int32, whose low 8 bits are then sign-extended (wrapInteger).
+//
+// [scalarBuilder.eval] adds a whole expression, and [scalarBuilder.addInst] one instruction of it. Most methods add
 // instructions to the kernel and return the value of the last one.
 type scalarBuilder struct {
 	*ir.Builder
@@ -122,7 +125,8 @@ func (s *scalarBuilder) selectValue(dtype tensor.DType, condition, yes, no ir.Va
 // operand.
 func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
 	dtype, computed := source.DType, registerDType(source.DType)
-	if (dtype == tensor.Float32 || dtype == tensor.Float64) && !s.target.KeepsConstantZeros {
+	isFloat := dtype == tensor.Float32 || dtype == tensor.Float64
+	if isFloat && !s.target.KeepsConstantZeros {
 		operands = s.hideZeros(lane.Op(source.Op), dtype, operands)
 	}
 	switch op := lane.Op(source.Op); op {

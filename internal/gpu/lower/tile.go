@@ -14,8 +14,12 @@ const minTiled = 16
 
 // tile generates the kernel of a pointwise expression with transposed inputs: the fastest dimensions of an input and
 // of the output differ. A group computes a square tile of elements along both dimensions. Adjacent threads
-// first read adjacent elements of a transposed input, and store them in the memory of the group. After a barrier,
-// adjacent threads compute adjacent elements of the output.
+// first read adjacent elements of a transposed input, and store them in the memory of the group (fill). After a
+// barrier, adjacent threads compute adjacent elements of the output (compute).
+//
+// For example, let out[i, j] = x[j, i] have float32 elements and tiles of 32x32 elements. The threads of a row of the
+// tile read x[j, i] for 32 adjacent i, and later write out[i, j] for 32 adjacent j. Without the tile, they would write
+// 32 adjacent elements but read elements that are a row of x apart.
 type tile struct {
 	*pointwise
 	dim            int        // the fastest dimension of transposed inputs
@@ -112,7 +116,7 @@ func (t *tile) launch() ([]Launch, error) {
 	}
 	t.firstIndex = t.indexInShape(t.Emit(ir.Group, u32), counts)
 	for _, dim := range []int{0, t.dim} {
-		t.firstIndex[dim] = t.op(lane.Mul, u32, t.firstIndex[dim], t.u32(t.side))
+		t.firstIndex[dim] = t.mul32(t.firstIndex[dim], t.side)
 	}
 	thread := t.Emit(ir.Thread, u32)
 	// A thread accesses vectors at the positions threadLane*vector along the fastest dimension, and row,
@@ -137,7 +141,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 		}
 		t.arrays = append(t.arrays, arrays)
 		for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
-			index, valid := t.indexAt(t.add32(row, t.u32(step)), t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)))
+			index, valid := t.indexAt(t.add32(row, t.u32(step)), t.mul32(threadLane, t.vector))
 			offset := t.offset(index, t.shape, t.strides[i])
 			if valid != ir.None {
 				offset = t.selectValue(tensor.Uint32, valid, offset, t.u32(0))
@@ -151,7 +155,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 		for step := 0; step < t.side; step += groupSize / t.threadsPerSide {
 			for k, number := range loaded[0] {
 				element, part := k/t.numbersPerElement(i), k%t.numbersPerElement(i)
-				y := t.add32(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), t.u32(element))
+				y := t.add32(t.mul32(threadLane, t.vector), t.u32(element))
 				cell := t.cell(t.interleaved(t.add32(row, t.u32(step))), y, t.interleavedVector(threadLane, element))
 				t.EmitImm(ir.StoreShared, tensor.Invalid, t.arrays[position][part], cell, t.toShared(dtype, number))
 			}
@@ -162,7 +166,7 @@ func (t *tile) fill(threadLane, row ir.Value) {
 
 // compute adds the code for the vector of elements at threadLane*vector along dimension 0 and y along dim.
 func (t *tile) compute(threadLane, y ir.Value) {
-	index, valid := t.indexAt(t.op(lane.Mul, tensor.Uint32, threadLane, t.u32(t.vector)), y)
+	index, valid := t.indexAt(t.mul32(threadLane, t.vector), y)
 	body := func() {
 		staged := map[int][]ir.Value{}
 		for position, i := range t.inputs {
@@ -206,7 +210,7 @@ func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 // x and y interleaved. Threads of a warp, which access cells of one row or of one column, thus access different banks.
 func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
 	const u32 = tensor.Uint32
-	return t.add32(t.op(lane.Mul, u32, y, t.u32(t.side)), t.op(lane.Xor, u32, interleavedX, interleavedY))
+	return t.add32(t.mul32(y, t.side), t.op(lane.Xor, u32, interleavedX, interleavedY))
 }
 
 // interleaved returns (x mod vector)*threadsPerSide + x/vector for a position x along a side. Elements that the threads
@@ -218,7 +222,7 @@ func (t *tile) interleaved(x ir.Value) ir.Value {
 	}
 	const u32 = tensor.Uint32
 	remainder := t.op(lane.And, u32, x, t.u32(t.vector-1))
-	return t.add32(t.op(lane.Mul, u32, remainder, t.u32(t.threadsPerSide)), t.quotient(x, t.vector))
+	return t.add32(t.mul32(remainder, t.threadsPerSide), t.quotient(x, t.vector))
 }
 
 // interleavedVector is interleaved for the position threadLane*vector + element.

@@ -88,7 +88,13 @@ func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address string) {
 }
 
 // emitControl adds the branches and labels of a Loop, Break, If, Else or End. The labels of a block have the index of
-// the instruction that began it. label else is the target if the condition of an If is false.
+// the instruction that began it. label else is the target if the condition of an If is false. For example, a loop
+// becomes
+//
+//	$loop5:                v5 = Loop
+//		@%p0 bra $end5;    v7 = Break v6
+//		bra $loop5;        v9 = End
+//	$end5:
 func (p *printer) emitControl(index int, op ir.Op, args []string) {
 	label := func(name string, number int) { fmt.Fprintf(&p.body, "$%s%d:\n", name, number) }
 	last := len(p.open) - 1

@@ -4,6 +4,10 @@
 // index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups than the kernel
 // needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this. Arithmetic on
 // floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
+//
+// Each value of a kernel has a register. For example, the float32 sum v2 = Add v0, v1 becomes
+//
+//	add.rn.f32 %f2, %f0, %f1;
 package ptx
 
 import (
@@ -27,25 +31,36 @@ func Module(kernel *ir.Kernel, target string) (string, error) {
 			return "", fmt.Errorf("ptx: v%d: %w", index, err)
 		}
 	}
+	return p.header(target) + p.declarations() + p.body.String() + "\tret;\n}\n", nil
+}
+
+// header returns the text up to the start of the body of main: the target, the tables, and the parameters of main.
+func (p *printer) header(target string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, ".version 7.0\n.target %s\n.address_size 64\n\n%s.visible .entry main(", target,
 		&p.constants)
-	for param := range kernel.Params {
+	for param := range p.Params {
 		if param > 0 {
 			text.WriteString(", ")
 		}
 		fmt.Fprintf(&text, ".param .u64 p%d", param)
 	}
-	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", kernel.GroupSize)
+	fmt.Fprintf(&text, ")\n.maxntid %d, 1, 1\n{\n", p.GroupSize)
+	return text.String()
+}
+
+// declarations returns the declarations of the registers and of the memory of a group.
+func (p *printer) declarations() string {
+	var text strings.Builder
 	for class, name := range []string{"pred", "b32", "b64", "f32", "f64"} {
 		if count := p.registers[class]; count > 0 {
 			fmt.Fprintf(&text, "\t.reg .%s %%%s<%d>;\n", name, registerPrefixes[class], count)
 		}
 	}
-	for index, array := range kernel.Shared {
+	for index, array := range p.Shared {
 		fmt.Fprintf(&text, "\t.shared .align 8 .b8 s%d[%d];\n", index, array.Length*array.DType.Size())
 	}
-	return text.String() + p.body.String() + "\tret;\n}\n", nil
+	return text.String()
 }
 
 // Classes of registers: their types in PTX.
@@ -162,18 +177,13 @@ func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error 
 		p.emitLookup(inst.Table, result, args[0])
 		return nil
 	}
-	column := 0
-	if operandDType.IsFloat() {
-		column = 1
-	} else if operandDType == tensor.Bool {
-		column = 2
-	}
-	opcode := opcodes[op][column]
+	opcode := opcodes[op][opcodeColumn(operandDType)]
 	if opcode == "" {
 		return fmt.Errorf("%v of %v has no instruction", op, operandDType)
 	}
 	suffix := "." + typeSuffix(operandDType)
-	if op == lane.Shl || op == lane.Select || lane.And <= op && op <= lane.Not { // And, Or, Xor and Not
+	isBitwise := lane.And <= op && op <= lane.Not // And, Or, Xor and Not
+	if isBitwise || op == lane.Shl || op == lane.Select {
 		suffix = "." + bitsSuffix(operandDType)
 	}
 	switch {
@@ -190,6 +200,17 @@ func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error 
 	}
 	p.emit(opcode+suffix, append([]string{result}, args...)...)
 	return nil
+}
+
+// opcodeColumn returns the column of opcodes for a dtype.
+func opcodeColumn(dtype tensor.DType) int {
+	switch {
+	case dtype.IsFloat():
+		return 1
+	case dtype == tensor.Bool:
+		return 2
+	}
+	return 0
 }
 
 // constant returns the literal of a constant with the given bits.

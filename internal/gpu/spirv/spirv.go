@@ -47,7 +47,9 @@ func Module(kernel *ir.Kernel, options Options) ([]uint32, error) {
 }
 
 // printer builds the module of a kernel. In SPIR-V, types, constants, variables, labels and results of instructions all
-// have ids, which are numbers from 1. An id has the type uint32 here, like the words of instructions.
+// have ids, which are numbers from 1. An id has the type uint32 here, like the words of instructions. For example, the
+// float32 sum v2 = Add v0, v1 becomes OpFAdd with four ids: the type, a new id for the result, and the results of v0
+// and v1.
 type printer struct {
 	module
 	*ir.Kernel
@@ -109,8 +111,8 @@ func (p *printer) declareInputs() {
 		emit(&p.decorations, opDecorate, variable, decorationBuiltIn, builtIn)
 		return variable
 	}
-	localIndex, group, count := input(u32, builtInLocalIndex), input(vector, builtInWorkgroupID),
-		input(vector, builtInNumWorkgroups)
+	localIndex := input(u32, builtInLocalIndex)
+	group, count := input(vector, builtInWorkgroupID), input(vector, builtInNumWorkgroups)
 	p.thread = p.emitResult(opLoad, u32, localIndex)
 	groupID, groupCount := p.emitResult(opLoad, vector, group), p.emitResult(opLoad, vector, count)
 	// The index of the group is y*(number of groups in x) + x. Both vectors have the components x, y and z.
@@ -239,11 +241,7 @@ func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error
 			return fmt.Errorf("%v of %v has no instruction", op, operandDType)
 		}
 		if opcode > glslBase {
-			operands := append([]uint32{p.glslSet, opcode - glslBase}, args...)
-			p.resultIDs[value] = p.emitResult(opExtInst, p.typeOf(inst.DType), operands...)
-			if op.Rounds() && inst.DType == tensor.Float64 {
-				p.resultIDs[value] = p.withSign(p.resultIDs[value], args[0])
-			}
+			p.resultIDs[value] = p.emitGLSL(opcode-glslBase, op, inst.DType, args)
 			return nil
 		}
 		p.resultIDs[value] = p.emitResult(opcode, p.typeOf(inst.DType), args...)
@@ -252,6 +250,16 @@ func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error
 		}
 	}
 	return nil
+}
+
+// emitGLSL adds an instruction of GLSL.std.450 that computes op, and returns the id of its result.
+func (p *printer) emitGLSL(instruction uint32, op lane.Op, dtype tensor.DType, args []uint32) uint32 {
+	operands := append([]uint32{p.glslSet, instruction}, args...)
+	result := p.emitResult(opExtInst, p.typeOf(dtype), operands...)
+	if op.Rounds() && dtype == tensor.Float64 {
+		return p.withSign(result, args[0])
+	}
+	return result
 }
 
 // withSign returns `rounded`, the result of rounding the float64 `operand` to an integer, with the sign of `operand`.

@@ -8,7 +8,9 @@ import (
 )
 
 // allocator assigns registers to a list of instructions without jumps, in order. If no register is free, it evicts the
-// value whose next use is farthest (Belady's rule).
+// value whose next use is farthest (Belady's rule). For example, let values 1 and 2 be in the only two registers, and
+// let their next uses be instructions 7 and 4. If instruction 3 needs a register for its result, value 1 is evicted. If
+// no load can restore it, a Save stores it in a slot first, and a Load restores it before instruction 7.
 type allocator struct {
 	Result
 	Policy
@@ -273,7 +275,7 @@ func (a *allocator) fail(err error) {
 // allocateRegister returns a free register of a class. If no register is free, it evicts the value whose next use is
 // farthest. The value is spilled if it is used again and no load can restore it.
 func (a *allocator) allocateRegister(class Class) int8 {
-	var evicted, farthest = int8(-1), int32(-1) // the register to evict, and the next use of its value
+	evicted, farthest := int8(-1), int32(-1) // the register to evict, and the next use of its value
 	for candidates := a.registerFile.Pool[class] &^ a.pinned[class]; candidates != 0; candidates &= candidates - 1 {
 		reg := int8(bits.TrailingZeros32(candidates))
 		owner := a.owner[class][reg]

@@ -5,8 +5,10 @@ import (
 	"math/bits"
 )
 
-// This file assigns registers to one instruction. Its sources get registers, or one of them becomes a memory operand,
-// and its destination gets a register.
+// This file assigns registers to one instruction. Its sources get registers, or one of them becomes a memory operand
+// (fold), and its destination gets a register (allocateDestination). For example, let v3 = Add v1, v2 be the last use
+// of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction reads v2
+// from the slot, and v3 gets the register of v1.
 
 // memoryCost is the estimated additional cost, in instructions, of a memory operand compared with a register, and of a
 // load compared with a copy.
@@ -32,7 +34,7 @@ func (a *allocator) allocateInst(inst *Inst) {
 // allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
 func (a *allocator) allocateMove(inst *Inst) {
 	virt := inst.Src[0].Virt
-	isOnlyInMemory := a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
+	isOnlyInMemory := a.isOnlyInMemory(virt)
 	isToAccumulator := a.values[inst.Dst].Acc != nil
 	switch {
 	case isOnlyInMemory && isToAccumulator:
@@ -114,27 +116,28 @@ func (a *allocator) fold(inst *Inst) ([]Arg, Operand) {
 // foldable returns a source as a memory operand. It returns false if the instruction cannot or should not read the
 // source from memory. broadcastBytes is [Inst].BroadcastBytes.
 func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
-	if source.Virt == 0 || source.Bytes != 0 || a.values[source.Virt].Acc != nil ||
-		a.currentRegister(source.Virt) >= 0 {
+	isImmediate := source.Virt == 0
+	if isImmediate || source.Bytes != 0 || !a.isOnlyInMemory(source.Virt) {
 		return Operand{}, false
 	}
 	reload := a.reloadOf(source.Virt)
 	if reload == nil || !reload.Foldable {
 		return Operand{}, false
 	}
-	space, isUsedLater := reload.Mem.Space, a.nextUseOf(source.Virt) < math.MaxInt32
+	value, isElement := &a.values[source.Virt], reload.Mem.Space.advancesPerIteration()
+	variesAlongRow := isElement || reload.Mem.Space == Slot && !value.Invariant
+	isUsedLater := a.nextUseOf(source.Virt) < math.MaxInt32
 	switch {
-	case space.advancesPerIteration() && a.Masked: // a memory operand would be read without a mask
+	case isElement && a.Masked: // a memory operand would be read without a mask
 		return Operand{}, false
 	// If a register is free, one load serves this use and later uses.
-	case isUsedLater && a.EvictReloadableFirst && a.hasFree(a.values[source.Virt].Class):
+	case isUsedLater && a.EvictReloadableFirst && a.hasFree(value.Class):
 		return Operand{}, false
 	// One load serves all uses of an element, or of a spilled value that varies along the row. A row constant is read
 	// from memory at each use.
-	case isUsedLater && !a.EvictReloadableFirst && (space.advancesPerIteration() || space == Slot &&
-		!a.values[source.Virt].Invariant):
+	case isUsedLater && !a.EvictReloadableFirst && variesAlongRow:
 		return Operand{}, false
-	case !space.advancesPerIteration(): // with more registers, the value would be in one
+	case !isElement: // with more registers, the value would be in one
 		a.Cost += memoryCost
 	}
 	switch reload.BroadcastBytes {
@@ -144,6 +147,11 @@ func (a *allocator) foldable(source Arg, broadcastBytes uint8) (Operand, bool) {
 		return Operand{Kind: Element, Mem: &reload.Mem}, true
 	}
 	return Operand{}, false
+}
+
+// isOnlyInMemory reports whether a value is neither in a register nor an accumulator.
+func (a *allocator) isOnlyInMemory(virt Virt) bool {
+	return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil
 }
 
 // hasFree reports whether a register of a class is free.
@@ -177,11 +185,10 @@ func (a *allocator) chooseForm(inst *Inst) (Form, Operand) {
 	isLastUse := func(virt Virt) bool {
 		return a.registerOf[virt] >= 0 && a.nextUseOf(virt) == math.MaxInt32 && a.registerFile.Permanent[inst.Dst] < 0
 	}
-	isOnlyInMemory := func(virt Virt) bool { return a.currentRegister(virt) < 0 && a.values[virt].Acc == nil }
 	isDst := func(virt Virt) bool { return virt == inst.Dst } // true only for accumulators
 	tied := inst.Forms[0].Tied
 	if !a.chooseTied(inst, &tied, isDst) && !a.chooseTied(inst, &tied, isLastUse) {
-		a.chooseTied(inst, &tied, isOnlyInMemory)
+		a.chooseTied(inst, &tied, a.isOnlyInMemory)
 	}
 	var chosen *Form
 	for k := range inst.Forms {
@@ -223,18 +230,24 @@ func (a *allocator) chooseTied(inst *Inst, tied *int8, isSuitable func(Virt) boo
 // before it writes, the destination may be the register of a source without further uses.
 func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	writesEarly := inst.EarlyClobber || inst.TempCounts != [numClasses]uint8{}
-	if a.values[inst.Dst].Acc != nil {
+	switch {
+	case a.values[inst.Dst].Acc != nil:
 		return a.accumulatorDestination(inst, tied, writesEarly)
+	case tied != 0:
+		return a.tiedDestination(inst, tied, writesEarly)
 	}
-	if tied == 0 {
-		if !writesEarly {
-			for _, source := range inst.Src {
-				a.release(source.Virt)
-			}
-			a.release(inst.Mask)
+	if !writesEarly {
+		for _, source := range inst.Src {
+			a.release(source.Virt)
 		}
-		return a.newRegister(inst.Dst)
+		a.release(inst.Mask)
 	}
+	return a.newRegister(inst.Dst)
+}
+
+// tiedDestination is allocateDestination for a destination that must hold the value tied before the instruction.
+// writesEarly means that the instruction may write the destination before it has read all sources.
+func (a *allocator) tiedDestination(inst *Inst, tied Virt, writesEarly bool) Operand {
 	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
 	for _, source := range inst.Src { // writesEarly: this source would be overwritten before it is read
 		mustCopyTied = mustCopyTied || writesEarly && source.Virt == tied
@@ -244,7 +257,7 @@ func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 		a.setOwner(inst.Dst, reg)
 		return a.registerOperand(inst.Dst, reg, 0)
 	}
-	if a.values[tied].Acc == nil && a.currentRegister(tied) < 0 { // a load replaces the copy
+	if a.isOnlyInMemory(tied) { // a load replaces the copy
 		reload := a.reloadOf(tied)
 		dst := a.newRegister(inst.Dst)
 		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {

@@ -11,7 +11,8 @@ import (
 var Verify bool
 
 // Check simulates which value each register, slot and accumulator holds, and returns an error if the result of [Run] is
-// wrong. It is independent of the allocator. It requires that
+// wrong. It is independent of the allocator. For example, after a Save of register 3 to slot 0, slot 0 holds the value
+// of register 3, until another value is saved to the slot. Check requires that
 //
 //   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
 //   - temporaries and destinations differ from other operands where they must;
@@ -108,7 +109,8 @@ func (c *checker) setInitialState() {
 		}
 		if register >= 0 && value.Acc == nil {
 			c.writable[value.Class] |= 1 << register
-			if !c.policy.OncePerRow || value.Constant && value.Reload != nil {
+			isLoadedConstant := value.Constant && value.Reload != nil
+			if !c.policy.OncePerRow || isLoadedConstant {
 				c.registers[value.Class][register] = c.canonical[virt]
 			}
 		}
@@ -131,8 +133,9 @@ func getOrAdd[K comparable](known map[K]Virt, key K, virt Virt) Virt {
 func (c *checker) checkFinalState() error {
 	for virt := range c.values {
 		value := &c.values[virt]
-		if register := c.registerFile.Permanent[virt]; register >= 0 && value.Acc == nil &&
-			c.registers[value.Class][register] != c.canonical[virt] {
+		register := c.registerFile.Permanent[virt]
+		isPermanent := register >= 0 && value.Acc == nil
+		if isPermanent && c.registers[value.Class][register] != c.canonical[virt] {
 			return fmt.Errorf("value %d is not in its register %d after the list", virt, register)
 		}
 		if slot := c.registerFile.PermanentSlot[virt]; slot >= 0 && c.slots[slot] != c.canonical[virt] {
@@ -148,22 +151,24 @@ func (c *checker) check(allocated *Allocated) error {
 	if allocated.Kind == Plain {
 		return c.checkPlain(allocated)
 	}
-	from, to := &allocated.Args[0], &allocated.Args[1]
-	var virt Virt
+	from, to := &allocated.Args[0], &allocated.Args[1] // of a Load, Save or Copy
+	var virt Virt                                      // the value that is moved
 	var err error
 	if allocated.Kind == Load {
 		virt, err = c.loadedValue(allocated.Name, from.Mem, to)
 	} else {
 		virt, err = c.contents(from)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case virt == 0:
+	}
+	if virt == 0 {
 		return errors.New("the source operand holds no value")
-	case allocated.From >= 0 && (c.inst.Name != Move || virt != c.canonical[c.inst.Src[0].Virt]):
-		return fmt.Errorf("the instruction moves value %d instead of value %d", virt, c.inst.Src[0].Virt)
-	case allocated.From >= 0:
+	}
+	if allocated.From >= 0 { // it replaces a Move of the list
+		if c.inst.Name != Move || virt != c.canonical[c.inst.Src[0].Virt] {
+			return fmt.Errorf("the instruction moves value %d instead of value %d", virt, c.inst.Src[0].Virt)
+		}
 		virt = c.inst.Dst
 	}
 	return c.set(to, virt)

@@ -6,7 +6,9 @@ import (
 )
 
 // This file checks one allocated instruction: its operands hold the values that the instruction on virtual registers
-// reads, and its registers do not conflict.
+// reads, and its registers do not conflict. For example, v3 = Add v1, v2 may become Add r5, r6, r5 if register 5 holds
+// v1 and register 6 holds v2. Register 5 holds v3 afterwards. The operands of an allocated instruction are its sources,
+// its temporaries, its mask if it has one, and its destination.
 
 // checkPlain checks an allocated instruction of kind [Plain]. It must be c.inst, the current instruction of the list,
 // and its operands must hold the values of c.inst's sources.
@@ -16,31 +18,44 @@ func (c *checker) checkPlain(allocated *Allocated) error {
 	if want := c.operandCount(inst); count != want {
 		return fmt.Errorf("the instruction has %d operands instead of %d", count, want)
 	}
-	var err error
-	if inst.Forms == nil {
-		if allocated.Name != inst.Name || allocated.NonTemporal != inst.NonTemporal {
-			return fmt.Errorf("the name is %q instead of %q", allocated.Name, inst.Name)
-		}
-		err = c.checkSources(allocated, inst.Src, int(inst.FoldableSource), inst.Tied)
-		if err != nil && inst.Commutative && inst.FoldableSource >= 0 {
-			src := append([]Arg(nil), inst.Src...)
-			src[inst.FoldableSource], src[inst.FoldableSource+1] = src[inst.FoldableSource+1], src[inst.FoldableSource]
-			err = c.checkSources(allocated, src, int(inst.FoldableSource), inst.Tied)
-		}
-	} else {
-		err = errors.New("no form has this name")
-		for k := 0; k < len(inst.Forms) && err != nil; k++ {
-			if form := &inst.Forms[k]; form.Name == allocated.Name {
-				// The first source of a form may be in memory if FoldableSource is not negative.
-				src := []Arg{inst.Src[form.Order[0]], inst.Src[form.Order[1]]}
-				err = c.checkSources(allocated, src, min(0, int(inst.FoldableSource)), inst.Src[form.Tied].Virt)
-			}
-		}
+	checkOperands := c.checkNamed
+	if inst.Forms != nil {
+		checkOperands = c.checkForms
 	}
-	if err != nil {
+	if err := checkOperands(allocated); err != nil {
 		return err
 	}
 	return c.checkResults(allocated)
+}
+
+// checkNamed checks the name and the sources of an instruction without Forms. If it is commutative, two of its sources
+// may be exchanged.
+func (c *checker) checkNamed(allocated *Allocated) error {
+	inst, foldable := c.inst, int(c.inst.FoldableSource)
+	if allocated.Name != inst.Name || allocated.NonTemporal != inst.NonTemporal {
+		return fmt.Errorf("the name is %q instead of %q", allocated.Name, inst.Name)
+	}
+	err := c.checkSources(allocated, inst.Src, foldable, inst.Tied)
+	if err != nil && inst.Commutative && foldable >= 0 {
+		src := append([]Arg(nil), inst.Src...)
+		src[foldable], src[foldable+1] = src[foldable+1], src[foldable]
+		return c.checkSources(allocated, src, foldable, inst.Tied)
+	}
+	return err
+}
+
+// checkForms checks that an instruction is one of its Forms, with the sources in the order of the form.
+func (c *checker) checkForms(allocated *Allocated) error {
+	inst := c.inst
+	err := errors.New("no form has this name")
+	for k := 0; k < len(inst.Forms) && err != nil; k++ {
+		if form := &inst.Forms[k]; form.Name == allocated.Name {
+			// The first source of a form may be in memory if FoldableSource is not negative.
+			src := []Arg{inst.Src[form.Order[0]], inst.Src[form.Order[1]]}
+			err = c.checkSources(allocated, src, min(0, int(inst.FoldableSource)), inst.Src[form.Tied].Virt)
+		}
+	}
+	return err
 }
 
 // operandCount returns the number of operands of an instruction without its destination.
@@ -95,7 +110,8 @@ func (c *checker) checkSource(operand *Operand, source Arg, inMemoryAllowed bool
 	if operand.Kind == Memory || operand.Kind == Element {
 		return c.checkMemoryOperand(operand, source, inMemoryAllowed)
 	}
-	if (value.Acc != nil) != (operand.Kind == Accumulator) || operand.Kind == Immediate {
+	isAccumulator := operand.Kind == Accumulator
+	if isAccumulator != (value.Acc != nil) || operand.Kind == Immediate {
 		return errors.New("the operand has another kind than in the list")
 	}
 	bytes := source.Bytes

@@ -19,9 +19,16 @@ func (s *Spec) checkDistances() error {
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
 	weightRowBytes := min(s.Window[1], maxDistance) * s.VectorBytes
-	return checkFit([]spacing{{rows, s.InStride[0]}, {s.Dilation[0], s.InStride[0]}, {cols, s.InStride[1]},
-		{s.Tile[0], s.OutStride[0]},
-		{s.Tile[1], s.OutStride[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0], weightRowBytes}})
+	return checkFit([]spacing{
+		{rows, s.InStride[0]},          // the input rows of a tile
+		{s.Dilation[0], s.InStride[0]}, // the input from one window row to the next
+		{cols, s.InStride[1]},          // the input columns of a tile
+		{s.Tile[0], s.OutStride[0]},    // the results of a tile
+		{s.Tile[1], s.OutStride[1]},
+		{1, s.InTileStep}, // from one tile to the next
+		{1, s.OutTileStep},
+		{s.Window[0], weightRowBytes}, // the weights
+	})
 }
 
 // checkDistances is [Spec.checkDistances] for a [ByteSpec].
@@ -31,14 +38,20 @@ func (s *ByteSpec) checkDistances() error {
 	// longest vectors.
 	const weightVectors = 4
 	weightRowBytes := min(s.Window[1], maxDistance) * weightVectors * ByteChannels(machine.AVX512)
-	return checkFit([]spacing{{window.windowsExtent(0), s.InStride[0]}, {s.Stride[0], s.InStride[0]},
-		{window.windowsExtent(1), s.InStride[1]},
-		{s.Tile * min(s.Stride[1], maxDistance), s.InStride[1]}, {1, s.OutStride[0]}, {s.Tile, s.OutStride[1]},
-		{s.RowGroups(), weightRowBytes}})
+	return checkFit([]spacing{
+		{window.windowsExtent(0), s.InStride[0]},                // the input rows of a tile
+		{s.Stride[0], s.InStride[0]},                            // the input from one row of results to the next
+		{window.windowsExtent(1), s.InStride[1]},                // the input columns of a tile
+		{s.Tile * min(s.Stride[1], maxDistance), s.InStride[1]}, // the input from one tile to the next
+		{1, s.OutStride[0]},                                     // from one row of results to the next
+		{s.Tile, s.OutStride[1]},                                // the results of a tile
+		{s.RowGroups(), weightRowBytes},                         // the weights
+	})
 }
 
 // windowsExtent returns the number of input rows (axis 0) or columns (axis 1) between the ends of a tile's windows:
-// from the first row of the first window to the last row of the last window.
+// from the first row of the first window to the last row of the last window. For example, 4 windows of 3 rows with a
+// stride of 2 span (4-1)*2 + (3-1)*1 + 1 = 9 rows.
 func (s *Spec) windowsExtent(axis int) int {
 	const limit = maxDistance // limits each factor, so that products do not overflow 64 bits
 	return (s.Tile[axis]-1)*min(s.Stride[axis], limit) + (min(s.Window[axis], limit)-1)*min(s.Dilation[axis], limit) + 1

@@ -40,7 +40,17 @@ const channelsRemaining = jit.MaxOperands - FirstEpilogueOperand
 // let loads overlap with multiplications.
 const minInputRegs = 4
 
-// gen generates the code of a [Spec].
+// gen generates the code of a [Spec]:
+//
+//	for each tile                                  (emit)
+//		for each vector of channels
+//			sums = bias                              (initSums)
+//			for each channel of a group              (sumChannelsOfGroup)
+//				sums += windows * weights              (sumWindows)
+//			apply the epilogue and store the sums    (storeResults)
+//
+// All sums of a tile are in registers. For example, with AVX-512, a tile of 1x4 results and a window of 3x3, 4 of the
+// 32 vector registers hold sums, 9 hold weights and 19 hold inputs.
 type gen struct {
 	target.Writer
 	spec *Spec
@@ -121,6 +131,7 @@ func (g *gen) emit() {
 	g.declare()
 	g.loadConstants()
 	eachTile, eachVector, tileDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
+
 	g.Align(32)
 	g.Bind(eachTile)
 	g.Move(inTileReg, inReg)
@@ -128,6 +139,7 @@ func (g *gen) emit() {
 	target.LoadAddress(g, Weights, weightsReg)
 	g.Move(target.Imm(0), channelReg)
 	g.Move(vectorCount, vectorsRemaining)
+
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
@@ -146,6 +158,7 @@ func (g *gen) emit() {
 		g.Sub(overlapReg, reg)
 	}
 	g.Jump(eachVector)
+
 	g.Bind(tileDone)
 	g.Add(target.Imm(g.spec.InTileStep), inTileReg)
 	g.Add(target.Imm(g.spec.OutTileStep), outTileReg)
@@ -246,12 +259,17 @@ func (g *gen) sumWindows() {
 		return
 	}
 	if !spec.RowsFromCall {
-		for k := range spec.Window[0] {
-			g.sumWindowRow(k, inReg, weightsReg, spec.First[0], spec.End[0])
+		for windowRow := range spec.Window[0] {
+			g.sumWindowRow(windowRow, inReg, weightsReg, spec.First[0], spec.End[0])
 		}
 		return
 	}
-	// a loop over the window rows that the call passes
+	g.sumRowsFromCall()
+}
+
+// sumRowsFromCall adds up the products of the window rows that the call passes, in a loop over these rows.
+func (g *gen) sumRowsFromCall() {
+	spec := g.spec
 	top, end := g.NewLabel(), g.NewLabel()
 	g.Move(target.ArgsStep(WindowRows), rowsRemaining)
 	g.AddJump(0, rowsRemaining, target.LE, end)
@@ -278,9 +296,7 @@ func (g *gen) sumByInputRow() {
 		for col := spec.First[1]; col < spec.End[1]; col++ {
 			var uses []weightUse
 			for row := range spec.Tile[0] {
-				fromStart := inputRow - row*spec.Stride[0] // rows after the start of the result's window
-				windowRow := fromStart / spec.Dilation[0]
-				if fromStart >= 0 && fromStart%spec.Dilation[0] == 0 && windowRow < spec.Window[0] {
+				if windowRow, ok := spec.indexInWindow(0, inputRow, row); ok {
 					uses = g.usesOfColumn(uses, row, col, windowRow*spec.Window[1])
 				}
 			}
@@ -328,23 +344,31 @@ type weightUse struct {
 func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
 	spec := g.spec
 	for resultCol := range spec.Tile[1] {
-		fromStart := col - resultCol*spec.Stride[1] // columns after the start of the result's window
-		windowCol := fromStart / spec.Dilation[1]
-		if fromStart >= 0 && fromStart%spec.Dilation[1] == 0 && windowCol < spec.Window[1] {
-			uses = append(uses, weightUse{g.sum(row, resultCol), rowStart + windowCol})
+		if windowCol, ok := spec.indexInWindow(1, col, resultCol); ok {
+			uses = append(uses, weightUse{sum: g.sum(row, resultCol), weight: rowStart + windowCol})
 		}
 	}
 	return uses
 }
 
+// indexInWindow returns the index of an input row (axis 0) or column (axis 1) in the window of a result row or column
+// of the tile. It returns false if the window does not contain the input. For example, with stride 2, the window of
+// result 1 starts at input 2, so input 3 has the index 1 in this window.
+func (s *Spec) indexInWindow(axis, input, result int) (index int, ok bool) {
+	fromStart := input - result*s.Stride[axis] // distance from the start of the window
+	index = fromStart / s.Dilation[axis]
+	return index, fromStart >= 0 && fromStart%s.Dilation[axis] == 0 && index < s.Window[axis]
+}
+
 // useElement adds the products of the input element at an address to the sums of its uses. weightAddr returns the
 // address of a weight; it is not called if the weights are in registers.
 func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col int) target.Addr) {
-	if len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory { // the FMA reads the element
-		g.FMA(addr, g.weight(uses[0].weight), uses[0].sum)
+	fmaReadsElement := len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory
+	switch {
+	case len(uses) == 0:
 		return
-	}
-	if len(uses) == 0 {
+	case fmaReadsElement:
+		g.FMA(addr, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
 	loaded := g.takeInputReg()

@@ -52,8 +52,9 @@ type Call interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. operandCount is the
-// number of operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
+// CheckCalls tests a generator on random calls. For each seed it draws a call, places its operands in memory, compiles
+// and runs the code, and compares all bytes of the memory with those of the reference. operandCount is the number of
+// operands, whose memory is next to guard pages. The address of an operand is the sum of its entries in Ptr
 // and Row of jit.Args. elemBytes is the number of bytes of an element, for messages. At least three quarters of the
 // calls must fit into the memory.
 func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
@@ -74,7 +75,8 @@ func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes i
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)
 	}
-	called, stream := uint64(0), uint64(1) // stream selects the random numbers of an instruction set
+	called := uint64(0)
+	stream := uint64(1) // selects the random numbers of an instruction set
 	if cpu.Has(machine.Vector512) {
 		stream = 2
 	}
@@ -119,6 +121,11 @@ func callAt(rng *rand.Rand, code *jit.Func, call Call, mem, want [][]byte, offse
 	if *args != before {
 		return "the call changed its arguments"
 	}
+	return firstDifference(mem, want, offsets, elemBytes)
+}
+
+// firstDifference describes the first element that differs, or returns an empty string.
+func firstDifference(mem, want [][]byte, offsets []int, elemBytes int) string {
 	for k := range mem {
 		if bytes.Equal(mem[k], want[k]) {
 			continue

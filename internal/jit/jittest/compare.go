@@ -39,7 +39,13 @@ const (
 	maxRowElements = 70       // length in elements of the rows that run at every alignment
 )
 
-// Comparison runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine.
+// Comparison runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine. Each
+// pointer of a loop has memory for each side, between pages that must not be accessed:
+//
+//	guard page | pattern | elements | pattern | guard page
+//
+// A run (run) fills the memory of both sides with the same bytes (fill), runs the code on one side and the interpreter
+// on the other, and compares both, including the pattern (difference).
 type Comparison struct {
 	mem  [2][][]byte // by side and pointer: guarded memory
 	args *jit.Args
@@ -173,15 +179,12 @@ func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOpera
 	var pointerArrays [2][jit.MaxOperands]unsafe.Pointer // by side and pointer
 	ptrs := [2][]unsafe.Pointer{pointerArrays[0][:len(b.ptrs)], pointerArrays[1][:len(b.ptrs)]}
 	for k := range b.ptrs {
-		ptr := &b.ptrs[k]
-		row, _ := ptr.size(rowLen, rows)
-		b.strides = append(b.strides, row)
+		rowBytes, _ := b.ptrs[k].size(rowLen, rows)
+		b.strides = append(b.strides, rowBytes)
 		for side := range b.mem {
-			var address unsafe.Pointer
-			if memory := b.memory(side, k, sharedOutput, sharedOperand); ptr.hasMemory {
-				address = unsafe.Pointer(&memory[starts[k]])
+			if memory := b.memory(side, k, sharedOutput, sharedOperand); b.ptrs[k].hasMemory {
+				ptrs[side][k] = unsafe.Pointer(&memory[starts[k]])
 			}
-			ptrs[side][k] = address
 		}
 	}
 	if err := b.code.Run(b.args, ptrs[compiledSide], b.strides, rowLen, rows); err != nil {
@@ -189,7 +192,8 @@ func (b *Comparison) run(starts offsets, rowLen, rows, sharedOutput, sharedOpera
 	}
 	b.interpret(ptrs[interpretedSide], b.strides, rowLen, rows)
 	for k := range b.ptrs {
-		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].hasMemory { // compared at k == sharedOperand
+		isSharedOutput := k == sharedOutput && sharedOperand >= 0 // compared at k == sharedOperand
+		if isSharedOutput || !b.ptrs[k].hasMemory {
 			continue
 		}
 		dtype := b.ptrs[k].dtype
@@ -264,13 +268,14 @@ func (b *Comparison) difference(k int, dtype tensor.DType, offset, rowLen, rows 
 		return ""
 	}
 	compiled, interpreted = compiled[offset:offset+size], interpreted[offset:offset+size]
-	for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],
-		interpreted[elemBytes:] {
-		if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
+	elemBytes := dtype.Size()
+	for start := 0; start < size; start += elemBytes {
+		compiledElement, interpretedElement := compiled[start:][:elemBytes], interpreted[start:][:elemBytes]
+		if !Same(dtype, compiledElement, interpretedElement) {
 			return fmt.Sprintf("pointer %d (%v), element %d: compiled % x, interpreted % x", k, dtype,
-				(size-len(compiled))/elemBytes, compiled[:elemBytes], interpreted[:elemBytes])
+				start/elemBytes, compiledElement, interpretedElement)
 		}
-		copy(compiled, interpreted[:elemBytes]) // two NaNs may have different bits
+		copy(compiledElement, interpretedElement) // two NaNs may have different bits
 	}
 	if !bytes.Equal(compiledWindow, interpretedWindow) {
 		return fmt.Sprintf("bytes next to the memory of pointer %d were changed", k)
@@ -336,7 +341,8 @@ func (b *Comparison) checkSharedMemory() error {
 	outs := len(b.loop.Code.Out)
 	for outIndex, output := range b.loop.Code.Out {
 		for k, dtype := range b.loop.Code.In {
-			if b.loop.Uniform[k] || output.DType == tensor.Invalid || dtype.Size() != output.DType.Size() {
+			canShare := output.DType != tensor.Invalid && !b.loop.Uniform[k] && dtype.Size() == output.DType.Size()
+			if !canShare {
 				continue
 			}
 			for rowLen := 1; rowLen <= maxRowElements; rowLen++ {

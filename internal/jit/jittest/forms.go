@@ -17,9 +17,11 @@ import (
 // maxPerForm is the maximum number of compared instructions of a form.
 const maxPerForm = 6
 
-// Forms collects instructions of listings, at most maxPerForm of each form. A form is the set of properties that
-// determine the encoding: the name, the kind and width of each register, the number of digits of its number and whether
-// the number exceeds 15, and the kinds of addresses and constants.
+// Forms collects instructions of listings (Add), at most maxPerForm of each form, and compares their encodings with
+// those of Go's assembler (Check). A form is the set of properties that determine the encoding: the name, the kind and
+// width of each register, the number of digits of its number and whether the number exceeds 15, and the kinds of
+// addresses and constants. For example, VADDPS Z3, Z4, Z17 has the same form as VADDPS Z5, Z6, Z18, but not as VADDPS
+// Z3, Z4, Z5.
 type Forms struct {
 	addedLines map[string]bool // by line of a listing
 	counts     map[string]int  // by form: number of collected instructions
@@ -46,8 +48,9 @@ func (f *Forms) Add(listing string) {
 		name, operands, _ := strings.Cut(line, "\t")
 		switch {
 		// Labels, jumps and directives have no form.
-		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN" || f.addedLines[line]:
+		case line == "" || strings.HasSuffix(line, ":") || name[0] == 'J' || name == "PCALIGN":
 		case strings.HasPrefix(name, "DATA ") || strings.HasPrefix(name, "GLOBL "):
+		case f.addedLines[line]:
 		default:
 			f.addedLines[line] = true
 			if form := name + formOf(operands); f.counts[form] < maxPerForm {
@@ -60,7 +63,7 @@ func (f *Forms) Add(listing string) {
 
 // formOf returns the part of the form that depends on the operands.
 func formOf(operands string) (form string) {
-	for _, operand := range split(operands) {
+	for _, operand := range splitOperands(operands) {
 		form += " "
 		if match := vectorReg.FindStringSubmatch(operand); match != nil {
 			exceeds15 := match[2] > "15" && len(match[2]) > 1
@@ -83,68 +86,12 @@ func formOf(operands string) (form string) {
 	return form
 }
 
-// split returns the operands of an instruction.
-func split(operands string) []string {
+// splitOperands returns the operands of an instruction.
+func splitOperands(operands string) []string {
 	if operands == "" {
 		return nil
 	}
 	return strings.Split(operands, ", ")
-}
-
-// parse parses an instruction of a listing. It adds a constant to the assembler if the instruction has one.
-func parse(assembler *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
-	name, operands, _ := strings.Cut(line, "\t")
-	name, suffixes, _ := strings.Cut(name, ".") // ".Z" zeroes the elements outside the mask; ".BCST" broadcasts
-	isZeroing, isBroadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
-	for _, operand := range split(operands) {
-		if match := vectorReg.FindStringSubmatch(operand); match != nil {
-			number, _ := strconv.Atoi(match[2])
-			args = append(args, map[string]func(int) asm.Vec{"X": asm.X, "Y": asm.Y, "Z": asm.Z}[match[1]](number))
-			continue
-		}
-		if match := maskReg.FindStringSubmatch(operand); match != nil {
-			mask := asm.Mask(match[1][0] - '0')
-			if isZeroing {
-				mask = mask.Zero()
-			}
-			args = append(args, mask)
-			continue
-		}
-		switch match := address.FindStringSubmatch(operand); {
-		case operand[0] == '$':
-			value, err := strconv.ParseInt(operand[1:], 0, 64)
-			if err != nil {
-				return "", nil, err
-			}
-			args = append(args, asm.Imm(value))
-		case constant.MatchString(operand):
-			constant := assembler.Constant([]byte{1})
-			constant.Broadcast = isBroadcast
-			args = append(args, constant)
-		case match != nil:
-			disp, _ := strconv.Atoi(match[1])
-			memory := asm.Mem{Base: register(match[2]), Disp: int32(disp), Broadcast: isBroadcast}
-			if match[3] != "" {
-				memory.Index, memory.Scale = register(match[3]), match[4][0]-'0'
-			}
-			args = append(args, memory)
-		case register(operand) <= asm.R15:
-			args = append(args, register(operand))
-		default:
-			return "", nil, fmt.Errorf("the operand %q is not a register, an address or a constant", operand)
-		}
-	}
-	return name, args, nil
-}
-
-// register returns the register with a name. It returns a number above asm.R15 for an unknown name.
-func register(name string) asm.Reg {
-	for number, candidate := range registers {
-		if candidate == name {
-			return asm.Reg(number)
-		}
-	}
-	return asm.R15 + 1
 }
 
 // Check encodes the collected instructions by package asm, and compares the bytes with the code of Go's assembler. It
@@ -158,7 +105,7 @@ func (f *Forms) Check(t testing.TB) int {
 			continue
 		}
 		var assembler asm.Assembler
-		name, args, err := parse(&assembler, line)
+		name, args, err := parseInstruction(&assembler, line)
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
@@ -178,6 +125,73 @@ func (f *Forms) Check(t testing.TB) int {
 	return len(f.counts)
 }
 
+// isIncomparable reports whether an instruction cannot be compared with Go's assembler. Go's assembler lacks some
+// instructions, which the tests of package asm compare with another assembler. For constants with AX, it uses a shorter
+// encoding that other registers lack.
+func isIncomparable(line string) bool {
+	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
+		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
+}
+
+// parseInstruction parses an instruction of a listing. It adds a constant to the assembler if the instruction has one.
+func parseInstruction(assembler *asm.Assembler, line string) (name string, args []asm.Arg, err error) {
+	name, operands, _ := strings.Cut(line, "\t")
+	name, suffixes, _ := strings.Cut(name, ".") // ".Z" zeroes the elements outside the mask; ".BCST" broadcasts
+	isZeroing, isBroadcast := strings.HasSuffix(suffixes, "Z"), strings.HasPrefix(suffixes, "BCST")
+	for _, operand := range splitOperands(operands) {
+		arg, err := parseOperand(assembler, operand, isZeroing, isBroadcast)
+		if err != nil {
+			return "", nil, err
+		}
+		args = append(args, arg)
+	}
+	return name, args, nil
+}
+
+// parseOperand parses an operand of an instruction. isZeroing applies to a mask, and isBroadcast to memory.
+func parseOperand(assembler *asm.Assembler, operand string, isZeroing, isBroadcast bool) (asm.Arg, error) {
+	if match := vectorReg.FindStringSubmatch(operand); match != nil {
+		number, _ := strconv.Atoi(match[2])
+		return map[string]func(int) asm.Vec{"X": asm.X, "Y": asm.Y, "Z": asm.Z}[match[1]](number), nil
+	}
+	if match := maskReg.FindStringSubmatch(operand); match != nil {
+		mask := asm.Mask(match[1][0] - '0')
+		if isZeroing {
+			mask = mask.Zero()
+		}
+		return mask, nil
+	}
+	switch match := address.FindStringSubmatch(operand); {
+	case operand[0] == '$':
+		value, err := strconv.ParseInt(operand[1:], 0, 64)
+		return asm.Imm(value), err
+	case constant.MatchString(operand):
+		constant := assembler.Constant([]byte{1})
+		constant.Broadcast = isBroadcast
+		return constant, nil
+	case match != nil:
+		disp, _ := strconv.Atoi(match[1])
+		memory := asm.Mem{Base: register(match[2]), Disp: int32(disp), Broadcast: isBroadcast}
+		if match[3] != "" {
+			memory.Index, memory.Scale = register(match[3]), match[4][0]-'0'
+		}
+		return memory, nil
+	case register(operand) <= asm.R15:
+		return register(operand), nil
+	}
+	return nil, fmt.Errorf("the operand %q is not a register, an address or a constant", operand)
+}
+
+// register returns the register with a name. It returns a number above asm.R15 for an unknown name.
+func register(name string) asm.Reg {
+	for number, candidate := range registers {
+		if candidate == name {
+			return asm.Reg(number)
+		}
+	}
+	return asm.R15 + 1
+}
+
 // equal compares two encodings. If hasConstant is true, four bytes of the instruction are the distance to a constant.
 // Go's assembler leaves zeros there for the linker, so any distance is accepted.
 func equal(encoded, want []byte, hasConstant bool) bool {
@@ -191,12 +205,4 @@ func equal(encoded, want []byte, hasConstant bool) bool {
 		}
 	}
 	return false
-}
-
-// isIncomparable reports whether an instruction cannot be compared with Go's assembler. Go's assembler lacks some
-// instructions, which the tests of package asm compare with another assembler. For constants with AX, it uses a shorter
-// encoding that other registers lack.
-func isIncomparable(line string) bool {
-	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
-		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")
 }

@@ -54,10 +54,21 @@ type InstructionCount struct {
 	rowInstructions int                 // instructions of a row outside the loops over elements and the tails
 }
 
-// CountInstructions counts the instructions of a listed loop. It analyzes the text. On amd64, a loop over elements adds
-// their number to CX in each iteration. On arm64, it ends in the subtraction of their number from X25. The loop around
-// these loops is the loop over rows. A loop inside a loop over elements either copies elements, whose number is in AX,
-// or reduces remainders.
+// CountInstructions counts the instructions of a listed loop. It analyzes the text. On amd64, for example:
+//
+//	L0:                 // rows
+//		XORL CX, CX
+//	L1:                 // elements
+//		...
+//		ADDQ $16, CX    // an iteration computes 16 elements
+//		...
+//		JLE L1
+//		...
+//		JMP L0
+//
+// On amd64, a loop over elements adds their number to CX in each iteration. On arm64, it ends in the subtraction of
+// their number from X25. The loop around these loops is the loop over rows. A loop inside a loop over elements either
+// copies elements, whose number is in AX, or reduces remainders.
 func CountInstructions(cpu machine.Features, listing string) (*InstructionCount, error) {
 	style := &amd64Syntax
 	if cpu.Has(machine.NEON) {
@@ -106,22 +117,34 @@ func (c *InstructionCount) count(index int) {
 	if !isBackward {
 		return
 	}
-	elementsPerIteration := 0 // 0 if the loop from begin to index is not a loop over elements
-	for inside := begin; inside <= index; inside++ {
-		// A line with 0 instructions belongs to an inner loop. On arm64, the line before the jump must advance the loop.
-		if elements, ok := c.elementsAdvanced(c.lines[inside]); ok && c.instructions[inside] > 0 &&
-			(c.syntax == &amd64Syntax || inside == index-1) {
-			elementsPerIteration = elements
-		}
-	}
-	switch {
-	case elementsPerIteration > 0:
-		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, index+1), elementsPerIteration})
+	c.endLoop(begin, index)
+}
+
+// endLoop adds the loop of the lines from begin to end, which is a jump to begin.
+func (c *InstructionCount) endLoop(begin, end int) {
 	// A loop inside a loop over elements does not change the counter. (The loop over rows does, and its instructions
 	// stay in their lines.)
-	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:index], "\n"), c.counter):
-		c.instructions[index] = c.takeInstructions(begin, index+1) * innerIterations(c.lines[:begin], c.lines[index-1])
+	changesCounter := strings.Contains(strings.Join(c.lines[begin:end], "\n"), c.counter)
+	switch elements := c.elementsPerIteration(begin, end); {
+	case elements > 0:
+		c.loops = append(c.loops, elementLoop{c.takeInstructions(begin, end+1), elements})
+	case len(c.loops) == 0 || !changesCounter:
+		c.instructions[end] = c.takeInstructions(begin, end+1) * innerIterations(c.lines[:begin], c.lines[end-1])
 	}
+}
+
+// elementsPerIteration returns the number of elements of an iteration of the loop from begin to end, or 0 if this is
+// not a loop over elements.
+func (c *InstructionCount) elementsPerIteration(begin, end int) (count int) {
+	for index := begin; index <= end; index++ {
+		elements, ok := c.elementsAdvanced(c.lines[index])
+		isInInnerLoop := c.instructions[index] == 0
+		mayAdvance := c.syntax == &amd64Syntax || index == end-1 // on arm64, only the line before the jump
+		if ok && !isInInnerLoop && mayAdvance {
+			count = elements
+		}
+	}
+	return count
 }
 
 // elementsAdvanced returns the number of elements of an iteration, if the line advances a loop over elements.
@@ -144,24 +167,6 @@ func (c *InstructionCount) takeInstructions(begin, end int) (sum int) {
 	return sum
 }
 
-// Max returns the maximum number of instructions that a call executes for a number of rows of n elements.
-func (c *InstructionCount) Max(n, rows int) int {
-	sum := c.rowInstructions
-	for k, loop := range c.loops {
-		times := n / loop.elements
-		if n -= times * loop.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
-			times++ // a masked iteration
-		}
-		sum += times * loop.instructions
-	}
-	for _, tail := range c.tails {
-		if n&tail.elements != 0 {
-			sum += tail.instructions
-		}
-	}
-	return sum * rows
-}
-
 // innerIterations returns the maximum number of iterations of a loop inside a loop over elements. before has the lines
 // before the loop, and last is the line before its jump. If the loop decrements AX, the number is the initial value of
 // AX, or twice this value if elements are copied in halves. Otherwise the loop reduces remainders.
@@ -178,4 +183,22 @@ func innerIterations(before []string, last string) int {
 		}
 	}
 	return initial * factor
+}
+
+// Max returns the maximum number of instructions that a call executes for a number of rows of n elements.
+func (c *InstructionCount) Max(n, rows int) int {
+	sum := c.rowInstructions
+	for k, loop := range c.loops {
+		times := n / loop.elements
+		if n -= times * loop.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
+			times++ // a masked iteration
+		}
+		sum += times * loop.instructions
+	}
+	for _, tail := range c.tails {
+		if n&tail.elements != 0 {
+			sum += tail.instructions
+		}
+	}
+	return sum * rows
 }

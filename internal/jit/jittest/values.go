@@ -21,17 +21,17 @@ const randomCount = 6000
 // operands have many elements.
 func (b *Comparison) checkEdgeCases() error {
 	operandCount := len(b.loop.Code.In)
-	rowLen, rows, data := randomCount, 1, make([][]byte, operandCount)
-	hasFolds := len(b.loop.Folds) > 0
+	data := make([][]byte, operandCount) // by operand; nil for random elements
+	rowLen, rows := randomCount, 1
+	hasFolds, hasUniform := len(b.loop.Folds) > 0, slices.Contains(b.loop.Uniform, true)
+	hasComplex := slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex)
 	switch {
-	case hasFolds:
-		rowLen, rows = 60, 100
-	case operandCount == 1 && !b.loop.Uniform[0] && !b.loop.Code.In[0].IsComplex():
+	case !hasFolds && operandCount == 1 && !hasUniform && !hasComplex:
 		data[0] = AllValues(b.loop.Code.In[0])
 		rowLen = len(data[0]) / b.loop.Code.In[0].Size()
-	case operandCount == 2 && !slices.ContainsFunc(b.loop.Code.In, tensor.DType.IsComplex):
+	case !hasFolds && operandCount == 2 && !hasComplex:
 		rowLen, rows = b.setPairs(data)
-	case slices.Contains(b.loop.Uniform, true):
+	case hasFolds || hasUniform:
 		rowLen, rows = 60, 100
 	}
 	var operands, copies []unsafe.Pointer
@@ -85,15 +85,17 @@ func (b *Comparison) setPairs(data [][]byte) (rowLen, rows int) {
 // folds. Each operand has `rows` rows of rowLen elements. strides has, by operand, the bytes from a row to the next.
 func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int, rowLen, rows int) error {
 	outCount := len(b.loop.Code.Out)
-	var ptrs [2][]unsafe.Pointer // by side (compiledSide or interpretedSide)
-	var buffers [2][][]byte      // by side: the memory of outputs and folds
+	var ptrs [2][]unsafe.Pointer // by side (compiledSide or interpretedSide) and pointer
+	var buffers [2][][]byte      // by side and pointer: the memory of outputs and folds; nil for operands
 	var pointerStrides []int
 	for k := range b.ptrs {
 		ptr := &b.ptrs[k]
-		if k >= outCount && k < outCount+len(operands) {
+		if isOperand := k >= outCount && k < outCount+len(operands); isOperand {
 			ptrs[compiledSide] = append(ptrs[compiledSide], operands[k-outCount])
 			ptrs[interpretedSide] = append(ptrs[interpretedSide], copies[k-outCount])
 			pointerStrides = append(pointerStrides, strides[k-outCount])
+			buffers[compiledSide] = append(buffers[compiledSide], nil)
+			buffers[interpretedSide] = append(buffers[interpretedSide], nil)
 			continue
 		}
 		row, total := ptr.size(rowLen, rows)
@@ -111,22 +113,18 @@ func (b *Comparison) compareOn(operands, copies []unsafe.Pointer, strides []int,
 		return err
 	}
 	b.interpret(ptrs[interpretedSide], pointerStrides, rowLen, rows)
-	k := 0 // index of the buffer of pointer i
-	for i := range b.ptrs {
-		if i >= outCount && i < outCount+len(operands) {
+	for k := range b.ptrs {
+		dtype, compiled, interpreted := b.ptrs[k].dtype, buffers[compiledSide][k], buffers[interpretedSide][k]
+		if !b.ptrs[k].hasMemory || bytes.Equal(compiled, interpreted) {
 			continue
 		}
-		dtype, compiled, interpreted := b.ptrs[i].dtype, buffers[compiledSide][k], buffers[interpretedSide][k]
-		k++
-		if !b.ptrs[i].hasMemory || bytes.Equal(compiled, interpreted) {
-			continue
-		}
-		for elemBytes := dtype.Size(); len(compiled) > 0; compiled, interpreted = compiled[elemBytes:],
-			interpreted[elemBytes:] {
-			if !Same(dtype, compiled[:elemBytes], interpreted[:elemBytes]) {
-				element := (len(buffers[compiledSide][k-1]) - len(compiled)) / elemBytes
+		elemBytes := dtype.Size()
+		for start := 0; start < len(compiled); start += elemBytes {
+			compiledElement, interpretedElement := compiled[start:][:elemBytes], interpreted[start:][:elemBytes]
+			if !Same(dtype, compiledElement, interpretedElement) {
+				element := start / elemBytes
 				return fmt.Errorf("%d rows of %d: pointer %d (%v), element %d: compiled % x, interpreted % x of %s", rows,
-					rowLen, i, dtype, element, compiled[:elemBytes], interpreted[:elemBytes],
+					rowLen, k, dtype, element, compiledElement, interpretedElement,
 					b.operandsAt(copies, strides, element, rowLen))
 			}
 		}

@@ -8,7 +8,8 @@ import (
 )
 
 // Check returns an error if the block is invalid: an instruction uses a value that is not computed before, dtypes or
-// widths of masks do not agree, or an instruction follows a store.
+// widths of masks do not agree, or an instruction follows a store. For example, if v0 and v1 are float32, v2 = Lt v0,
+// v1 must be a bool with a mask of 4 bytes, because lanes of float32 have 4 bytes.
 func (b *Block) Check() error {
 	hasStore := false
 	for v, inst := range b.Insts {
@@ -33,9 +34,9 @@ func (l *Loop) Check() error {
 		if fold.Value < 0 || int(fold.Value) >= len(l.Insts) || fold.Ptr < 0 || fold.Ptr >= len(l.Ptrs) {
 			return fmt.Errorf("lane: fold %d: there is no v%d or no pointer %d", k, fold.Value, fold.Ptr)
 		}
-		valueType := l.Type(fold.Value)
-		if ptr := l.Ptrs[fold.Ptr]; ptr.Kind != Accumulator || valueType != memoryType(ptr.DType) ||
-			!fold.Op.Folds(valueType.DType) {
+		valueType, ptr := l.Type(fold.Value), l.Ptrs[fold.Ptr]
+		matchesPtr := ptr.Kind == Accumulator && valueType == memoryType(ptr.DType)
+		if !matchesPtr || !fold.Op.Folds(valueType.DType) {
 			return fmt.Errorf("lane: fold %d: %v cannot fold values of type %v into pointer %v", k, fold.Op, valueType, ptr)
 		}
 	}
@@ -87,8 +88,9 @@ func (b *Block) checkAccess(inst *Inst) error {
 	ptr := b.Ptrs[inst.Ptr]
 	partType := memoryType(ptr.DType.ToReal())
 	if inst.Op == Load {
-		if ptr.Kind != Operand && ptr.Kind != RowOperand || inst.Type != partType || inst.Imm > 1 || inst.Imm == 1 &&
-			!ptr.DType.IsComplex() {
+		isOperand := ptr.Kind == Operand || ptr.Kind == RowOperand
+		hasPart := inst.Imm == 0 || inst.Imm == 1 && ptr.DType.IsComplex()
+		if !isOperand || !hasPart || inst.Type != partType {
 			return fmt.Errorf("a load of type %v, part %d, does not match pointer %v", inst.Type, inst.Imm, ptr)
 		}
 		return nil
@@ -107,7 +109,9 @@ func (b *Block) checkAccess(inst *Inst) error {
 // checkTypes checks the types of an instruction that accesses no memory.
 func (b *Block) checkTypes(inst *Inst) error {
 	if inst.Op == Const {
-		if n := 8 * inst.Type.DType.Size(); n < 64 && inst.Imm>>n != 0 || inst.Type.DType == tensor.Bool && inst.Imm > 1 {
+		bits := 8 * inst.Type.DType.Size()
+		isTooLarge := bits < 64 && inst.Imm>>bits != 0 || inst.Type.DType == tensor.Bool && inst.Imm > 1
+		if isTooLarge {
 			return fmt.Errorf("%#x is not a value of %v", inst.Imm, inst.Type.DType)
 		}
 		return nil
@@ -118,30 +122,33 @@ func (b *Block) checkTypes(inst *Inst) error {
 		values = uses[1:]
 	}
 	operandType := b.Type(values[0])
-	isValid := Ops[inst.Op].OperandDTypes.Has(operandType.DType)
+	isValid := Ops[inst.Op].OperandDTypes.Has(operandType.DType) && b.fitsResult(inst, operandType)
 	for _, value := range values {
 		isValid = isValid && b.Type(value) == operandType
-	}
-	switch inst.Op {
-	case Remask:
-		isValid = isValid && inst.Type.DType == tensor.Bool
-	case Bits:
-		isValid = isValid && Ops[Bits].OperandDTypes.Has(inst.Type.DType) && inst.Type.Size() == operandType.Size()
-	case Convert:
-		isValid = isValid && (operandType.DType != tensor.Bool && inst.Type.DType != tensor.Bool ||
-			inst.Type.Size() == operandType.Size())
-	case Eq, Ne, Lt, Le:
-		isValid = isValid && inst.Type == Type{DType: tensor.Bool, Mask: uint8(operandType.Size())}
-	case Select:
-		isValid = isValid && inst.Type == operandType &&
-			b.Type(inst.A) == Type{DType: tensor.Bool, Mask: uint8(operandType.Size())}
-	case Lookup:
-		isValid = isValid && inst.Type == operandType && inst.Table != nil
-	default:
-		isValid = isValid && inst.Type == operandType
 	}
 	if !isValid {
 		return fmt.Errorf("%v of operands of type %v cannot give a result of type %v", inst.Op, operandType, inst.Type)
 	}
 	return nil
+}
+
+// fitsResult reports whether an operation on operands of the given type can have the type of the instruction.
+func (b *Block) fitsResult(inst *Inst, operandType Type) bool {
+	maskType := Type{DType: tensor.Bool, Mask: uint8(operandType.Size())} // bools as wide as the lanes of the operands
+	switch inst.Op {
+	case Remask:
+		return inst.Type.DType == tensor.Bool
+	case Bits:
+		return Ops[Bits].OperandDTypes.Has(inst.Type.DType) && inst.Type.Size() == operandType.Size()
+	case Convert:
+		withoutBool := operandType.DType != tensor.Bool && inst.Type.DType != tensor.Bool
+		return withoutBool || inst.Type.Size() == operandType.Size()
+	case Eq, Ne, Lt, Le:
+		return inst.Type == maskType
+	case Select:
+		return inst.Type == operandType && b.Type(inst.A) == maskType
+	case Lookup:
+		return inst.Type == operandType && inst.Table != nil
+	}
+	return inst.Type == operandType
 }

@@ -10,7 +10,8 @@ import (
 
 // Eval computes an operation for one lane, from the operands x. It is the definition of the operations from Convert to
 // Limit, for tests, and is slow. dtype is the dtype of the result. operandDType is the dtype of the operands or, for a
-// Select, of the second and third operand. Numbers are given as their bits, zero-extended; bools are 0 or 1.
+// Select, of the second and third operand. Numbers are given as their bits, zero-extended; bools are 0 or 1. For
+// example, Add of the int8 operands 0x7F (127) and 0x01 returns 0x80 (-128).
 func Eval(op Op, dtype, operandDType tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:

@@ -13,36 +13,40 @@ func Neutral(op Op, dtype tensor.DType) uint64 {
 	if !dtype.Valid() || dtype.IsComplex() || dtype.IsReducedFloat() {
 		return 0
 	}
-	bits := 8 * dtype.Size()
-	mask := uint64(math.MaxUint64) >> (64 - bits)
-	floatBits := func(x float64) uint64 {
-		if dtype == tensor.Float32 {
-			return uint64(math.Float32bits(float32(x)))
-		}
-		return math.Float64bits(x)
-	}
 	switch {
-	case dtype.IsFloat() && op == Add:
-		return floatBits(math.Copysign(0, -1))
-	case dtype.IsFloat() && op == Mul:
-		return floatBits(1)
+	case dtype == tensor.Float32:
+		return uint64(math.Float32bits(float32(neutralFloat(op))))
 	case dtype.IsFloat():
-		if op == Min {
-			return floatBits(math.Inf(1))
-		}
-		return floatBits(math.Inf(-1))
+		return math.Float64bits(neutralFloat(op))
+	}
+	bits := 8 * dtype.Size()
+	allBits := uint64(math.MaxUint64) >> (64 - bits)
+	switch {
 	case op == Mul:
 		return 1
 	case op == And && dtype == tensor.Bool:
 		return 1
 	case op == And:
-		return mask
+		return allBits
 	case op == Min && dtype.IsSigned():
-		return mask >> 1
+		return allBits >> 1
 	case op == Min:
-		return mask
+		return allBits
 	case op == Max && dtype.IsSigned():
 		return 1 << (bits - 1)
 	}
 	return 0
+}
+
+// neutralFloat returns the neutral element of a fold of floats.
+func neutralFloat(op Op) float64 {
+	switch op {
+	case Add:
+		return math.Copysign(0, -1)
+	case Mul:
+		return 1
+	case Min:
+		return math.Inf(1)
+	}
+	return math.Inf(-1)
 }

@@ -7,9 +7,13 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// elements tracks the elements of the broadcast operand that are in registers. On some targets, a load reads
-// several elements: consecutive terms of a row, or one term of several rows that are adjacent in memory. A
-// term is one step of the sum over the inner dimension (k): see spec.go.
+// elements tracks the elements of the broadcast operand that are in registers. On some targets, a load reads several
+// elements: consecutive terms of a row, or one term of several rows that are adjacent in memory. A term is one step of
+// the sum over the inner dimension (k): see spec.go. With loads of four elements, the element of row i at term k is for
+// example
+//
+//	in lane k%4 of a register of row i, if the terms of a row are adjacent; a load serves four terms
+//	in lane i%4 of a register of rows i/4*4 to i/4*4+3, if the rows are adjacent; a load serves one term of four rows
 type elements struct {
 	registerCount int // number of registers for elements, after those for sums, vectors and zero points
 	nextRegister  int // index, among the registers for elements, of the register for the next load
@@ -55,7 +59,9 @@ func (g *gen) beginTerm(run *Run, inOffset, termsRemaining int) {
 	for count > termsRemaining {
 		count /= 2
 	}
-	if count < 2 || run.InStep != g.spec.ElemBytes || bits.OnesCount32(mask) > state.registerCount {
+	areTermsAdjacent := run.InStep == g.spec.ElemBytes
+	hasRegisterPerRow := bits.OnesCount32(mask) <= state.registerCount
+	if count < 2 || !areTermsAdjacent || !hasRegisterPerRow {
 		return
 	}
 	for i := range g.spec.Rows {
@@ -92,7 +98,8 @@ func (g *gen) areAdjacent(mask uint32, i, count int) bool {
 		return false
 	}
 	for k := range count {
-		if mask>>(i+k)&1 == 0 || g.spec.In[i+k] != g.spec.In[i]+k*g.spec.ElemBytes {
+		isInMask := mask>>(i+k)&1 != 0
+		if !isInMask || g.spec.In[i+k] != g.spec.In[i]+k*g.spec.ElemBytes {
 			return false
 		}
 	}

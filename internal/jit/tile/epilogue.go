@@ -4,83 +4,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// This file emits the code before and after the k-loop, the loop over the terms of the sums: it initializes the
-// accumulators, applies the epilogue (element-wise operations on the sums), and stores the result. The last vector of a
-// row may be partial; a mask then selects its valid lanes. target.ArgsStep and target.ArgsSpill select a word of the
-// call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values that do not fit in registers.
-
-// loadKLoopMask emits the load of the last vector's mask before the k-loop. If the mask is held in a vector register,
-// it does so only if the k-loop needs the mask, because the mask costs an accumulator.
-func (g *gen) loadKLoopMask() {
-	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
-		g.loadMask()
-	}
-}
-
-// loadMask emits the load of the mask of the last vector's valid lanes.
-func (g *gen) loadMask() {
-	var lanes target.Int = target.ArgsStep(LastLanes)
-	if g.spec.Lanes != Dynamic {
-		lanes = target.Imm(g.spec.Lanes)
-	}
-	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
-}
-
-// loadEpilogueMask emits the load of the mask outside the k-loop, unless loadKLoopMask has already loaded it.
-// It returns another register that is free outside the k-loop.
-func (g *gen) loadEpilogueMask() (scratch target.VReg) {
-	if target.UsesVectorMasks(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
-		g.mask = g.freeRegister(1)
-		g.loadMask()
-	}
-	return g.freeRegister(0)
-}
-
-// isPartial reports whether a vector of a row is partial. Only the last one can be.
-func (g *gen) isPartial(vector int) bool {
-	return vector == g.spec.Vectors-1 && g.spec.mayBePartial(g.cpu)
-}
-
-// eachResult visits the vectors of the result, or of another operand with the same layout, with their addresses. base
-// has the address of the tile in the operand.
-func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
-	if g.spec.Out == nil { // the distance between rows is an argument of the call
-		g.Move(base, outRowReg)
-		g.Move(target.ArgsStep(OutRow), outStrideReg)
-		base = outRowReg
-	}
-	for i := range g.spec.Rows {
-		addr := target.Addr{Base: base}
-		if g.spec.Out != nil {
-			addr.Disp = g.spec.Out[i]
-		}
-		for vector := range g.spec.Vectors {
-			visit(i, vector, addr)
-			addr.Disp += g.vectorBytes
-		}
-		if g.spec.Out == nil && i < g.spec.Rows-1 {
-			g.Add(outStrideReg, outRowReg)
-		}
-	}
-}
-
-// eachLanes visits an operand with one element per lane. It loads each vector into the register `loaded`, then visits
-// the accumulators of these lanes in all rows.
-func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector int)) {
-	g.loadAddress(operand, inReg)
-	for vector := range g.spec.Vectors {
-		g.Load(target.Addr{Base: inReg, Disp: vector * g.vectorBytes}, loaded, g.isPartial(vector))
-		for i := range g.spec.Rows {
-			visit(i, vector)
-		}
-	}
-}
-
-// The values of the last argument of the Writer's methods Load and Store.
-const (
-	wholeVector   = false
-	partialVector = true // only the valid lanes are accessed
-)
+// This file emits the code before and after the k-loop, the loop over the terms of the sums: initSums initializes the
+// accumulators, and storeResult applies the epilogue (element-wise operations on the sums) and stores the result. For a
+// tile of 2 rows of 20 floats in vectors of 16 lanes, there are 2x2 accumulators:
+//
+//	row 0: sumReg(0, 0) = lanes 0 to 15, sumReg(0, 1) = lanes 16 to 19
+//	row 1: sumReg(1, 0) = lanes 0 to 15, sumReg(1, 1) = lanes 16 to 19
+//
+// The last vector of each row is partial: a mask selects its 4 valid lanes. target.ArgsStep and target.ArgsSpill select
+// a word of the call's arguments (jit.Args): ArgsStep has distances and counts, ArgsSpill has values that do not fit in
+// registers.
 
 // initSums emits the initialization of the accumulators and, with PrefetchResult, the prefetches of the result.
 func (g *gen) initSums() {
@@ -141,27 +74,6 @@ func (g *gen) storeResult() {
 	})
 }
 
-// VectorOp returns the vector operation that executes an epilogue operation.
-func (o EpilogueOp) VectorOp() target.Op {
-	switch o {
-	case MulTile, MulLanes, MulRows, Scale:
-		return target.Mul
-	case AtLeast:
-		return target.Max
-	case AtMost:
-		return target.Min
-	}
-	return target.Add
-}
-
-// Number returns the bound of AtLeast or AtMost, or the factor of Scale.
-func (s EpilogueStep) Number() float64 {
-	if s.Op == AtMost {
-		return s.Hi
-	}
-	return s.Lo
-}
-
 // epilogueStep applies an operation to all sums; scratch is a free register.
 func (g *gen) epilogueStep(step EpilogueStep, scratch target.VReg) {
 	op := step.Op.VectorOp()
@@ -203,3 +115,97 @@ func (g *gen) tileStep(op target.Op, base target.GReg, scratch target.VReg) {
 		g.Op(op, scratch, g.sumReg(i, vector), g.sumReg(i, vector))
 	})
 }
+
+// VectorOp returns the vector operation that executes an epilogue operation.
+func (o EpilogueOp) VectorOp() target.Op {
+	switch o {
+	case MulTile, MulLanes, MulRows, Scale:
+		return target.Mul
+	case AtLeast:
+		return target.Max
+	case AtMost:
+		return target.Min
+	}
+	return target.Add
+}
+
+// Number returns the bound of AtLeast or AtMost, or the factor of Scale.
+func (s EpilogueStep) Number() float64 {
+	if s.Op == AtMost {
+		return s.Hi
+	}
+	return s.Lo
+}
+
+// eachResult visits the vectors of the result, or of another operand with the same layout, with their addresses. base
+// has the address of the tile in the operand.
+func (g *gen) eachResult(base target.GReg, visit func(row, vector int, addr target.Addr)) {
+	if g.spec.Out == nil { // the distance between rows is an argument of the call
+		g.Move(base, outRowReg)
+		g.Move(target.ArgsStep(OutRow), outStrideReg)
+		base = outRowReg
+	}
+	for i := range g.spec.Rows {
+		addr := target.Addr{Base: base}
+		if g.spec.Out != nil {
+			addr.Disp = g.spec.Out[i]
+		}
+		for vector := range g.spec.Vectors {
+			visit(i, vector, addr)
+			addr.Disp += g.vectorBytes
+		}
+		if g.spec.Out == nil && i < g.spec.Rows-1 {
+			g.Add(outStrideReg, outRowReg)
+		}
+	}
+}
+
+// eachLanes visits an operand with one element per lane. It loads each vector into the register `loaded`, then visits
+// the accumulators of these lanes in all rows.
+func (g *gen) eachLanes(operand Slot, loaded target.VReg, visit func(row, vector int)) {
+	g.loadAddress(operand, inReg)
+	for vector := range g.spec.Vectors {
+		g.Load(target.Addr{Base: inReg, Disp: vector * g.vectorBytes}, loaded, g.isPartial(vector))
+		for i := range g.spec.Rows {
+			visit(i, vector)
+		}
+	}
+}
+
+// loadKLoopMask emits the load of the last vector's mask before the k-loop. If the mask is held in a vector register,
+// it does so only if the k-loop needs the mask, because the mask costs an accumulator.
+func (g *gen) loadKLoopMask() {
+	if g.spec.mayBePartial(g.cpu) && (!target.UsesVectorMasks(g.cpu) || g.spec.needsVectorMask(g.cpu)) {
+		g.loadMask()
+	}
+}
+
+// loadMask emits the load of the mask of the last vector's valid lanes.
+func (g *gen) loadMask() {
+	var lanes target.Int = target.ArgsStep(LastLanes)
+	if g.spec.Lanes != Dynamic {
+		lanes = target.Imm(g.spec.Lanes)
+	}
+	g.SetLanes(lanes, g.mask, [2]target.GReg{inReg, countReg})
+}
+
+// loadEpilogueMask emits the load of the mask outside the k-loop, unless loadKLoopMask has already loaded it.
+// It returns another register that is free outside the k-loop.
+func (g *gen) loadEpilogueMask() (scratch target.VReg) {
+	if target.UsesVectorMasks(g.cpu) && g.spec.mayBePartial(g.cpu) && !g.spec.needsVectorMask(g.cpu) {
+		g.mask = g.freeRegister(1)
+		g.loadMask()
+	}
+	return g.freeRegister(0)
+}
+
+// isPartial reports whether a vector of a row is partial. Only the last one can be.
+func (g *gen) isPartial(vector int) bool {
+	return vector == g.spec.Vectors-1 && g.spec.mayBePartial(g.cpu)
+}
+
+// The values of the last argument of the Writer's methods Load and Store.
+const (
+	wholeVector   = false
+	partialVector = true // only the valid lanes are accessed
+)

@@ -68,7 +68,18 @@ const (
 	maxUnrolled = 700
 )
 
-// gen emits the code of a spec.
+// gen emits the code of a spec: a function that computes the tiles of one call. The function has these stages, each
+// emitted by the method in parentheses:
+//
+//	       load the arguments of the call (begin)
+//	tile:  initialize the accumulators (initSums)
+//	       for each iteration of Spec.Loops (loops):
+//	           for each run: load vectors, broadcast elements, multiply and add (runs)
+//	       add the sums of blocks (joinBlocks)
+//	       apply the epilogue and store the tile (storeResult)
+//	       advance to the next tile; go to tile if there is one (nextTile)
+//
+// During the k-loop, inReg and vecReg point to the current term of the two operands.
 type gen struct {
 	target.Writer
 	amd64       *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has; nil on arm64
@@ -104,17 +115,7 @@ func newGen(spec *Spec, cpu machine.Features, withListing bool) *gen {
 	return g
 }
 
-// sumReg returns the register of an accumulator: the sums of a row in a vector of its lanes.
-func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
-
-// vectorReg returns the register of a vector of the vector operand, for the current term.
-func (g *gen) vectorReg(vector int) target.VReg { return target.VReg(g.sumCount + vector) }
-
-// freeRegister returns the i-th register, from 0, that is free outside the k-loop.
-func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }
-
-// emit emits the function: for each tile of the call, it initializes the accumulators, executes the k-loop, and stores
-// the result.
+// emit emits the function.
 func (g *gen) emit() {
 	if g.spec.MatrixUnit {
 		g.emitUnit()
@@ -130,44 +131,6 @@ func (g *gen) emit() {
 	g.storeResult()
 	g.nextTile(tile)
 	g.Return()
-}
-
-// declare states the roles of the registers, so that a register with two roles is an error.
-func (g *gen) declare() {
-	g.Declare("an address or a count of the k-loop", inReg, vecReg, countReg)
-	g.Declare("the address of a tile", vecTileReg, outTileReg)
-	g.Declare("the address of a row", inRow5Reg, inRow10Reg) // of the result, outside the k-loop
-	g.Declare("a distance between terms", vecStepReg, inStepReg)
-	if len(g.spec.Prefetch) == 0 {
-		g.Declare("the address of a tile", inTileReg)
-	}
-	for i := range g.spec.Prefetch {
-		g.Declare("a prefetched address", prefetchListRegs[i])
-	}
-	if g.spec.PrefetchedLines > 0 {
-		g.Declare("a prefetched address", prefetchedReg)
-	}
-	if g.spec.In == nil {
-		g.Declare("a distance between rows", strideReg, strideTimes3Reg)
-	}
-	if g.spec.hasBlocks() {
-		g.Declare("the address of the totals over blocks", blockTotalsReg)
-	}
-	for i := range g.sumCount {
-		g.Declare("a sum", target.VReg(i))
-	}
-	for vector := range g.spec.vectorsPerTerm() {
-		g.Declare("a vector of a term", g.vectorReg(vector))
-	}
-	for vector := range g.spec.zeroPointVectors() {
-		g.Declare("zero points", g.zeroPointReg(vector))
-	}
-	for range g.elements.registerCount {
-		g.Declare("an element", g.nextElementRegister())
-	}
-	if g.spec.needsVectorMask(g.cpu) {
-		g.Declare("the mask", g.mask)
-	}
 }
 
 // begin emits the prologue: it loads the arguments of the call into registers and spill words.
@@ -214,51 +177,42 @@ func (g *gen) begin() {
 	g.beginQuantized()
 }
 
-// inTile returns the register or spill word that has the address of the tile in the broadcast operand.
-func (g *gen) inTile() target.Int {
-	if len(g.spec.Prefetch) > 0 {
-		return target.ArgsSpill(inTileWord)
+// declare states the roles of the registers, so that a register with two roles is an error.
+func (g *gen) declare() {
+	g.Declare("an address or a count of the k-loop", inReg, vecReg, countReg)
+	g.Declare("the address of a tile", vecTileReg, outTileReg)
+	g.Declare("the address of a row", inRow5Reg, inRow10Reg) // of the result, outside the k-loop
+	g.Declare("a distance between terms", vecStepReg, inStepReg)
+	if len(g.spec.Prefetch) == 0 {
+		g.Declare("the address of a tile", inTileReg)
 	}
-	return inTileReg
-}
-
-// loadAddress emits the load of an operand's address.
-func (g *gen) loadAddress(slot Slot, to target.GReg) {
-	target.LoadAddress(g, slot, to)
-}
-
-// tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
-func (g *gen) tileOperands() []int {
-	var list []int
-	for _, step := range g.spec.Epilogue {
-		if (step.Op == AddTile || step.Op == MulTile) && !slices.Contains(list, step.Operand) {
-			list = append(list, step.Operand)
-		}
+	for i := range g.spec.Prefetch {
+		g.Declare("a prefetched address", prefetchListRegs[i])
 	}
-	return list
-}
-
-// nextTile advances the addresses to the next tile, and jumps to the label tile if a tile is left.
-func (g *gen) nextTile(tile target.Label) {
-	if g.spec.PackedStep != 0 { // a call has one tile
-		return
+	if g.spec.PrefetchedLines > 0 {
+		g.Declare("a prefetched address", prefetchedReg)
 	}
-	advance := func(distance int, slot Slot, to target.Int) { // adds the distance, or the argument slot if it is dynamic
-		switch {
-		case distance == Dynamic:
-			g.Move(target.ArgsStep(slot), inReg)
-			g.Add(inReg, to)
-		case distance != 0:
-			g.Add(target.Imm(distance), to)
-		}
+	if g.spec.In == nil {
+		g.Declare("a distance between rows", strideReg, strideTimes3Reg)
 	}
-	advance(g.spec.Tiles.In, InTile, g.inTile())
-	advance(g.spec.Tiles.Vec, VecTile, vecTileReg)
-	advance(g.spec.Tiles.Out, OutTile, outTileReg)
-	for _, operand := range g.tileOperands() {
-		advance(g.spec.Tiles.Out, OutTile, target.ArgsSpill(epilogueAddressWords+operand))
+	if g.spec.hasBlocks() {
+		g.Declare("the address of the totals over blocks", blockTotalsReg)
 	}
-	g.CountDown(target.ArgsSpill(tilesRemaining), target.NE, tile)
+	for i := range g.sumCount {
+		g.Declare("a sum", target.VReg(i))
+	}
+	for vector := range g.spec.vectorsPerTerm() {
+		g.Declare("a vector of a term", g.vectorReg(vector))
+	}
+	for vector := range g.spec.zeroPointVectors() {
+		g.Declare("zero points", g.zeroPointReg(vector))
+	}
+	for range g.elements.registerCount {
+		g.Declare("an element", g.nextElementRegister())
+	}
+	if g.spec.needsVectorMask(g.cpu) {
+		g.Declare("the mask", g.mask)
+	}
 }
 
 // loops emits the loop at a depth of the nest (0 is the outermost loop), the loops inside it, and the runs. Each loop
@@ -276,7 +230,7 @@ func (g *gen) loops(depth int) {
 	loop := &g.spec.Loops[depth]
 	firstWord := loopWords + wordsPerLoop*depth
 	inWord, vecWord := target.ArgsSpill(firstWord), target.ArgsSpill(firstWord+1)
-	tripsRemaining, blockTripsLeft := target.ArgsSpill(firstWord+2), target.ArgsSpill(firstWord+3)
+	tripsRemaining, blockTripsRemaining := target.ArgsSpill(firstWord+2), target.ArgsSpill(firstWord+3)
 	end := g.NewLabel()
 	if loop.Trips == Dynamic {
 		g.Move(target.ArgsStep(LoopTrips+depth), countReg)
@@ -288,13 +242,13 @@ func (g *gen) loops(depth int) {
 	g.Move(inReg, inWord)
 	g.Move(vecReg, vecWord)
 	if loop.Block > 1 {
-		g.Move(target.Imm(loop.Block), blockTripsLeft)
+		g.Move(target.Imm(loop.Block), blockTripsRemaining)
 	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(depth + 1)
-	g.endIteration(loop, blockTripsLeft)
+	g.endIteration(loop, blockTripsRemaining)
 	// The inner loops have advanced the addresses. The next iteration starts at a constant distance from the start of
 	// this iteration.
 	g.Move(inWord, inReg)
@@ -327,39 +281,6 @@ func (g *gen) setRowBases() {
 		previous := [...]target.GReg{inReg, inRow5Reg}[i]
 		g.Lea(target.Addr{Base: previous, Index: strideReg, Scale: 4}, reg)
 		g.Add(strideReg, reg)
-	}
-}
-
-// rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
-// base of up to five rows. Rows at constant offsets need only the first register.
-func (g *gen) rowBases() []target.GReg {
-	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
-	if g.spec.In != nil {
-		return bases[:1]
-	}
-	return bases[:(g.spec.Rows+4)/5]
-}
-
-// rowAddr returns the address of row i in the broadcast operand, disp bytes after the current term. A row at a dynamic
-// distance has the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
-func (g *gen) rowAddr(i, disp int) target.Addr {
-	if g.spec.In != nil {
-		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}
-	}
-	addr := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
-	switch i % 5 {
-	case 1, 2, 4:
-		addr.Index, addr.Scale = strideReg, uint8(i%5)
-	case 3:
-		addr.Index, addr.Scale = strideTimes3Reg, 1
-	}
-	return addr
-}
-
-// advance emits the addition of a constant distance to an address.
-func (g *gen) advance(reg target.GReg, distance int) {
-	if distance != 0 {
-		g.Add(target.Imm(distance), reg)
 	}
 }
 
@@ -402,3 +323,94 @@ func (g *gen) isFullyUnrolled() bool {
 	}
 	return instructions <= maxUnrolled && g.spec.Unroll == 0 && g.spec.PrefetchedLines == 0
 }
+
+// nextTile advances the addresses to the next tile, and jumps to the label tile if the call has another tile.
+func (g *gen) nextTile(tile target.Label) {
+	if g.spec.PackedStep != 0 { // a call has one tile
+		return
+	}
+	g.advanceTile(g.inTile(), g.spec.Tiles.In, InTile)
+	g.advanceTile(vecTileReg, g.spec.Tiles.Vec, VecTile)
+	g.advanceTile(outTileReg, g.spec.Tiles.Out, OutTile)
+	for _, operand := range g.tileOperands() {
+		g.advanceTile(target.ArgsSpill(epilogueAddressWords+operand), g.spec.Tiles.Out, OutTile)
+	}
+	g.CountDown(target.ArgsSpill(tilesRemaining), target.NE, tile)
+}
+
+// advanceTile adds the distance between tiles to an address. A Dynamic distance is the argument slot of the call.
+func (g *gen) advanceTile(address target.Int, distance int, slot Slot) {
+	switch {
+	case distance == Dynamic:
+		g.Move(target.ArgsStep(slot), inReg)
+		g.Add(inReg, address)
+	case distance != 0:
+		g.Add(target.Imm(distance), address)
+	}
+}
+
+// inTile returns the register or spill word that has the address of the tile in the broadcast operand.
+func (g *gen) inTile() target.Int {
+	if len(g.spec.Prefetch) > 0 {
+		return target.ArgsSpill(inTileWord)
+	}
+	return inTileReg
+}
+
+// loadAddress emits the load of an operand's address.
+func (g *gen) loadAddress(slot Slot, to target.GReg) {
+	target.LoadAddress(g, slot, to)
+}
+
+// tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
+func (g *gen) tileOperands() []int {
+	var list []int
+	for _, step := range g.spec.Epilogue {
+		if (step.Op == AddTile || step.Op == MulTile) && !slices.Contains(list, step.Operand) {
+			list = append(list, step.Operand)
+		}
+	}
+	return list
+}
+
+// rowBases lists the registers with the addresses of rows 0, 5 and 10, as far as the tile has these rows. Each is the
+// base of up to five rows. Rows at constant offsets need only the first register.
+func (g *gen) rowBases() []target.GReg {
+	bases := []target.GReg{inReg, inRow5Reg, inRow10Reg}
+	if g.spec.In != nil {
+		return bases[:1]
+	}
+	return bases[:(g.spec.Rows+4)/5] // rounded up: each base has five rows
+}
+
+// rowAddr returns the address of row i in the broadcast operand, disp bytes after the current term. A row at a dynamic
+// distance has the address of row 5*(i/5), plus i%5 times the distance. Addresses cannot scale an index by 3.
+func (g *gen) rowAddr(i, disp int) target.Addr {
+	if g.spec.In != nil {
+		return target.Addr{Base: inReg, Disp: g.spec.In[i] + disp}
+	}
+	addr := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
+	switch i % 5 {
+	case 1, 2, 4:
+		addr.Index, addr.Scale = strideReg, uint8(i%5)
+	case 3:
+		addr.Index, addr.Scale = strideTimes3Reg, 1
+	}
+	return addr
+}
+
+// advance emits the addition of a constant distance to an address.
+func (g *gen) advance(reg target.GReg, distance int) {
+	if distance != 0 {
+		g.Add(target.Imm(distance), reg)
+	}
+}
+
+// sumReg returns the register of an accumulator: the sums of a row in a vector of its lanes.
+func (g *gen) sumReg(row, vector int) target.VReg { return target.VReg(row*g.spec.Vectors + vector) }
+
+// vectorReg returns the register of a vector of the vector operand, for the current term.
+func (g *gen) vectorReg(vector int) target.VReg { return target.VReg(g.sumCount + vector) }
+
+// freeRegister returns the i-th register, from 0, that is free outside the k-loop.
+func (g *gen) freeRegister(i int) target.VReg { return target.VReg(g.sumCount + i) }

@@ -10,7 +10,10 @@ import (
 // the lanes of the tile. An element is stored as an integer, its level, which stands for the number (level - zero
 // point) * scale. A term is one index of the summed dimension, and the innermost loop has one iteration for each block
 // of consecutive terms. In a block, each lane of the tile has a scale and a zero point. The code multiplies the
-// broadcast operand by level - zero point in float32, and multiplies the sum of a block by the scale.
+// broadcast operand by level - zero point in float32, and multiplies the sum of a block by the scale:
+//
+//	result[i, lane] = sum over blocks of scale[block, lane] *
+//	                  sum over terms k of the block of in[i, k] * (level[k, lane] - zero[block, lane])
 type VecQuantization struct {
 	Bits int // bits of a level: 4 or 8; 0 if the operand has floats
 	// HasZeroPoints is set if the zero points are in the operand LevelZeros. Otherwise all zero points are 0.
@@ -40,21 +43,29 @@ func (s *Spec) hasLevels() bool { return s.VecQuantization.Bits != 0 }
 
 // checkLevels checks the requirements of Spec.VecQuantization.
 func (s *Spec) checkLevels() error {
+	levelBits := s.VecQuantization.Bits
 	switch {
 	case !s.hasLevels() && !s.VecQuantization.HasZeroPoints:
 		return nil
-	case s.VecQuantization.Bits != 8 && (s.VecQuantization.Bits != 4 || s.Vectors%2 != 0):
+	case levelBits != 8 && (levelBits != 4 || s.Vectors%2 != 0):
 		return fmt.Errorf("tile: VecQuantization.Bits is %d and Vectors is %d: want 8 bits, or 4 bits and an even number of "+
-			"vectors", s.VecQuantization.Bits, s.Vectors)
-	case s.ElemBytes != 4 || s.hasIntSums() || s.Masked || s.PackedStep != 0 || len(s.Loops) != 1 ||
-		s.Loops[0].Block != 1 ||
-		len(s.Runs) != 1 || s.Runs[0].Terms == Dynamic || s.Runs[0].InStep == Dynamic ||
-		s.Runs[0].VecStep == Dynamic ||
-		s.Runs[0].Block != 0 || s.Runs[0].Rows != 0:
+			"vectors", levelBits, s.Vectors)
+	case s.ElemBytes != 4 || s.hasIntSums() || s.Masked || s.PackedStep != 0 || !s.hasLoopOverBlocks():
 		return fmt.Errorf("tile: VecQuantization requires ElemBytes 4 with float sums, a single loop with Block 1, a " +
 			"single run without Dynamic fields and with Block 0 and Rows 0, and neither Masked nor PackedStep")
 	}
 	return nil
+}
+
+// hasLoopOverBlocks reports whether a tile has a single loop, of one iteration for each block, and a single run, whose
+// steps are constant.
+func (s *Spec) hasLoopOverBlocks() bool {
+	if len(s.Loops) != 1 || s.Loops[0].Block != 1 || len(s.Runs) != 1 {
+		return false
+	}
+	run := &s.Runs[0]
+	isDynamic := run.Terms == Dynamic || run.InStep == Dynamic || run.VecStep == Dynamic
+	return !isDynamic && run.Block == 0 && run.Rows == 0
 }
 
 // zeroPointVectors returns the number of registers that hold the zero points of a block.
@@ -96,7 +107,7 @@ func (g *gen) loadZeroPoints() {
 // loadLevels loads the levels of a term and converts them to factors for the multiply-adds: level minus zero point, as
 // float32.
 func (g *gen) loadLevels(offset int) {
-	lanes, half := g.vectorBytes/g.spec.ElemBytes, g.spec.Vectors/2 // a vector of levels of 8 bits has `lanes` bytes
+	lanes := g.vectorBytes / g.spec.ElemBytes // a vector of levels of 8 bits has as many bytes
 	if g.spec.VecQuantization.Bits == 8 {
 		for vector := range g.spec.Vectors {
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, g.vectorReg(vector))
@@ -104,6 +115,7 @@ func (g *gen) loadLevels(offset int) {
 	} else {
 		// A byte is loaded into a lane of 32 bits, with its sign. Shifts by 28, left and then right, extend the sign of
 		// the low level (bits 0 to 3). A shift by 4 to the right leaves the high level (bits 4 to 7), with its sign.
+		half := g.spec.Vectors / 2
 		for vector := range half {
 			low, high := g.vectorReg(vector), g.vectorReg(half+vector)
 			g.LoadBytes(target.Addr{Base: vecReg, Disp: offset + vector*lanes}, high)

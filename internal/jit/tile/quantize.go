@@ -63,7 +63,10 @@ func (g *gen) quantizer() *amd64.Quantizer {
 }
 
 // storeQuantized emits the conversion of the sums to bytes, and their stores. It packs the bytes of up to four vectors,
-// of one row or of several rows, into one vector.
+// of one row or of several rows, into one vector. Rows of six vectors, for example, are packed as follows:
+//
+//	row 0: vectors 0 to 3     row 1: vectors 0 to 3
+//	row 0: vectors 4 and 5, with row 1: vectors 4 and 5
 func (g *gen) storeQuantized() {
 	if g.neon != nil {
 		g.storeQuantizedNEON()
@@ -79,13 +82,7 @@ func (g *gen) storeQuantized() {
 	})
 	order := converter.Temp
 	converter.LoadOrder(order)
-	lastLanes := target.Int(target.Imm(g.spec.Lanes))
-	if g.spec.Lanes == Dynamic {
-		lastLanes = countReg
-		if target.UsesVectorMasks(g.cpu) {
-			g.Move(target.ArgsStep(LastLanes), countReg)
-		}
-	}
+	lastLanes := g.loadLastLanes()
 	for vector := 0; vector < g.spec.Vectors; vector += packedVectors {
 		vectors := min(packedVectors, g.spec.Vectors-vector)
 		var partialLanes target.Int // lanes of the last vector if it is partial, else nil
@@ -107,4 +104,15 @@ func (g *gen) storeQuantized() {
 			}
 		}
 	}
+}
+
+// loadLastLanes returns the number of lanes of the last vector of a row. If the number is dynamic, it is in a register.
+func (g *gen) loadLastLanes() target.Int {
+	if g.spec.Lanes != Dynamic {
+		return target.Imm(g.spec.Lanes)
+	}
+	if target.UsesVectorMasks(g.cpu) {
+		g.Move(target.ArgsStep(LastLanes), countReg)
+	}
+	return countReg
 }

@@ -5,18 +5,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// This file emits runs, sequences of terms of the k-loop. Terms are unrolled, or a loop computes several terms in each
-// iteration. From term to term, the addresses of the broadcast operand (In) and of the vector operand (Vec) advance by
-// steps, which are constants or, if they are Dynamic, in registers.
-
-// rowMask returns the bit mask of the tile's rows to which a run adds its terms. A term is one product added to each
-// accumulator (one index k of a matrix product). A run is a sequence of terms with constant steps (see [Run]).
-func (g *gen) rowMask(run *Run) uint32 {
-	if run.Rows != 0 {
-		return run.Rows
-	}
-	return uint32(1<<g.spec.Rows - 1)
-}
+// This file emits runs, which are sequences of terms with constant steps ([Run]). A term is one product that is added
+// to each accumulator (one index k of a matrix product). From term to term, the addresses of the broadcast operand (In)
+// and of the vector operand (Vec) advance by steps, which are constants or, if they are Dynamic, in registers.
+//
+// Terms are unrolled, or a loop computes several terms in each iteration. With four terms in an iteration, a run of 10
+// terms becomes a loop of two iterations, followed by two more terms:
+//
+//	countReg = 2
+//	top: term, term, term, term; advance the addresses by four steps; jump to top if --countReg != 0
+//	term, term
 
 // constantTerms emits a constant number of terms of a run. With unrollAll, all terms are unrolled. Otherwise a loop
 // computes several terms in each iteration.
@@ -137,11 +135,15 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsRemaining i
 	switch {
 	case g.spec.Int8Matrix:
 		g.int8MatrixTerm(inOffset)
-		return
 	case g.spec.hasIntSums() && g.amd64 != nil:
 		g.integerTerm(run, inOffset)
-		return
+	default:
+		g.multiplyAdd(run, inOffset)
 	}
+}
+
+// multiplyAdd emits the multiply-adds of a term whose vectors are loaded: for each row, its element times each vector.
+func (g *gen) multiplyAdd(run *Run, inOffset int) {
 	for i := range g.spec.Rows {
 		if g.rowMask(run)>>i&1 == 0 {
 			continue
@@ -164,14 +166,21 @@ func (g *gen) term(run *Run, inOffset, vecOffset, packedOffset, termsRemaining i
 }
 
 // loadVectors loads the vectors of a term and, with PackedStep, stores them to the operand Packed. The offsets are the
-// arguments vecOffset and packedOffset of method term.
-func (g *gen) loadVectors(offset, packedOffset int) {
+// arguments of the same names of method term.
+func (g *gen) loadVectors(vecOffset, packedOffset int) {
 	for vector := range g.spec.vectorsPerTerm() {
-		g.Load(target.Addr{Base: vecReg, Disp: offset + vector*g.vectorBytes}, g.vectorReg(vector), g.spec.Masked &&
-			g.isPartial(vector))
+		isMasked := g.spec.Masked && g.isPartial(vector)
+		g.Load(target.Addr{Base: vecReg, Disp: vecOffset + vector*g.vectorBytes}, g.vectorReg(vector), isMasked)
 		if g.spec.PackedStep != 0 {
 			g.Store(g.vectorReg(vector), target.Addr{Base: packedReg, Disp: packedOffset + vector*g.vectorBytes},
 				wholeVector)
 		}
 	}
+}
+
+func (g *gen) rowMask(run *Run) uint32 {
+	if run.Rows != 0 {
+		return run.Rows
+	}
+	return uint32(1<<g.spec.Rows - 1)
 }

@@ -34,7 +34,10 @@ const (
 	unitSumRegs = 28
 )
 
-// unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit.
+// unitSplit is the division of a tile's rows into parts, and of its terms into chunks, for the matrix unit. All parts
+// have the same number of rows. For example, 24 rows become two parts of 12 rows, and 23 rows become the rows 0 to 11
+// and the rows 11 to 22, where row 11 is computed twice. A run of 36 terms has three chunks of 12 terms. A run of 40
+// terms has two chunks of 16 terms and a last chunk of 8 terms, because no three equal chunks have 40 terms.
 type unitSplit struct {
 	partRows       int   // number of rows of a part
 	firstRows      []int // by part: its first row
@@ -133,8 +136,8 @@ func (u *unitSplit) setChunks(spec *Spec) error {
 	}
 	for _, run := range spec.Runs {
 		lastTerms := run.Terms % u.chunkTerms
-		if run.VecStep != u.vecStep || run.InStep != spec.ElemBytes ||
-			lastTerms > 0 && u.lastChunkTerms > 0 && lastTerms != u.lastChunkTerms {
+		hasOtherLastChunk := lastTerms > 0 && u.lastChunkTerms > 0 && lastTerms != u.lastChunkTerms
+		if run.VecStep != u.vecStep || run.InStep != spec.ElemBytes || hasOtherLastChunk {
 			return fmt.Errorf("tile: the matrix unit requires VecStep %d and InStep %d, and a common length of "+
 				"the runs' last chunks if they are shorter than %d terms: the run is %+v", u.vecStep, spec.ElemBytes, u.chunkTerms,
 				run)
@@ -146,7 +149,7 @@ func (u *unitSplit) setChunks(spec *Spec) error {
 
 // checkMatrixUnit returns an error if the matrix unit does not support a spec.
 func (s *Spec) checkMatrixUnit() error {
-	hasAllRows := func(run Run) bool { return run.Terms != Dynamic && (run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1)) }
+	hasAllRows := func(run Run) bool { return run.Rows == 0 || run.Rows == uint32(1<<s.Rows-1) }
 	isByRows := func(step EpilogueStep) bool { return step.Op == AddRows || step.Op == MulRows }
 	switch {
 	case !s.Int8 || s.In == nil || s.Out == nil || s.InitialSum == FromRows || s.Masked || s.PackedStep != 0 ||
@@ -160,7 +163,7 @@ func (s *Spec) checkMatrixUnit() error {
 		return fmt.Errorf("tile: the matrix unit does not support epilogues by rows")
 	}
 	for _, run := range s.Runs {
-		if !hasAllRows(run) {
+		if run.Terms == Dynamic || !hasAllRows(run) {
 			return fmt.Errorf("tile: the matrix unit requires a constant number of terms and all rows in each run: the run "+
 				"is %+v", run)
 		}
@@ -186,63 +189,7 @@ type unitGen struct {
 	rowTiles, vecTiles, lastRowTiles, lastVecTiles []amd64.Tile
 }
 
-// newUnitGen divides the tile registers among the accumulators and the two operands.
-func (g *gen) newUnitGen() *unitGen {
-	split, _ := g.spec.splitForUnit() // checkMatrixUnit has found no error
-	created := &unitGen{gen: g, split: split}
-	sums := len(split.firstRows) * g.spec.Vectors
-	free := make([]amd64.Tile, 0, amd64.Tiles)
-	for i := sums; i < amd64.Tiles; i++ {
-		free = append(free, amd64.Tile(i))
-	}
-	// share divides tile registers between the broadcast operand and the vector operand. Each operand gets at least
-	// one. The vectors get the others first, up to one for each vector, and then the parts.
-	share := func(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
-		rowCount := 1
-		if g.spec.Vectors < len(list) {
-			rowCount = min(len(list)-g.spec.Vectors, len(split.firstRows))
-		}
-		return list[:rowCount], list[rowCount:]
-	}
-	if split.lastChunkTerms > 0 { // half of the registers for the shorter last chunks
-		created.lastRowTiles, created.lastVecTiles = share(free[len(free)/2:])
-		free = free[:len(free)/2]
-	}
-	created.rowTiles, created.vecTiles = share(free)
-	return created
-}
-
-// sumTile returns the tile register with the accumulators of a part and a vector.
-func (x *unitGen) sumTile(part, vector int) amd64.Tile {
-	return amd64.Tile(part*x.spec.Vectors + vector)
-}
-
-// configure emits the configuration of the tile registers: their numbers of rows and of bytes in a row.
-func (x *unitGen) configure() {
-	var shapes [amd64.Tiles]amd64.TileShape
-	set := func(list []amd64.Tile, rows, bytes int) {
-		for _, register := range list {
-			shapes[register] = amd64.TileShape{Rows: rows, RowBytes: bytes}
-		}
-	}
-	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.partRows, lineBytes) })
-	set(x.rowTiles, x.split.partRows, x.split.chunkTerms*x.spec.ElemBytes)
-	set(x.vecTiles, x.split.chunkTerms, lineBytes)
-	set(x.lastRowTiles, x.split.partRows, x.split.lastChunkTerms*x.spec.ElemBytes)
-	set(x.lastVecTiles, x.split.lastChunkTerms, lineBytes)
-	x.amd64.ConfigureTiles(shapes)
-}
-
-// eachSum visits the tile registers with accumulators. row is the first row of the register's part.
-func (x *unitGen) eachSum(visit func(register amd64.Tile, row, vector int)) {
-	for part, row := range x.split.firstRows {
-		for vector := range x.spec.Vectors {
-			visit(x.sumTile(part, vector), row, vector)
-		}
-	}
-}
-
-// emitUnit emits the function for Spec.MatrixUnit.
+// emitUnit emits the function for Spec.MatrixUnit. The loops are those of gen.emit, but a run is a loop over chunks.
 func (g *gen) emitUnit() {
 	x := g.newUnitGen()
 	g.unitCode = x
@@ -259,6 +206,49 @@ func (g *gen) emitUnit() {
 	g.nextTile(tile)
 	g.amd64.ReleaseTiles()
 	g.Return()
+}
+
+// newUnitGen divides the tile registers among the accumulators and the two operands.
+func (g *gen) newUnitGen() *unitGen {
+	split, _ := g.spec.splitForUnit() // checkMatrixUnit has found no error
+	created := &unitGen{gen: g, split: split}
+	sums := len(split.firstRows) * g.spec.Vectors
+	free := make([]amd64.Tile, 0, amd64.Tiles)
+	for i := sums; i < amd64.Tiles; i++ {
+		free = append(free, amd64.Tile(i))
+	}
+	if split.lastChunkTerms > 0 { // half of the registers for the shorter last chunks
+		created.lastRowTiles, created.lastVecTiles = created.shareTiles(free[len(free)/2:])
+		free = free[:len(free)/2]
+	}
+	created.rowTiles, created.vecTiles = created.shareTiles(free)
+	return created
+}
+
+// shareTiles divides tile registers between the broadcast operand and the vector operand. Each operand gets at least
+// one register. The vectors get the others first, up to one for each vector, and then the parts.
+func (x *unitGen) shareTiles(list []amd64.Tile) (rowTiles, vecTiles []amd64.Tile) {
+	rowCount := 1
+	if x.spec.Vectors < len(list) {
+		rowCount = min(len(list)-x.spec.Vectors, len(x.split.firstRows))
+	}
+	return list[:rowCount], list[rowCount:]
+}
+
+// configure emits the configuration of the tile registers: their numbers of rows and of bytes in a row.
+func (x *unitGen) configure() {
+	var shapes [amd64.Tiles]amd64.TileShape
+	set := func(list []amd64.Tile, rows, rowBytes int) {
+		for _, register := range list {
+			shapes[register] = amd64.TileShape{Rows: rows, RowBytes: rowBytes}
+		}
+	}
+	x.eachSum(func(register amd64.Tile, _, _ int) { set([]amd64.Tile{register}, x.split.partRows, lineBytes) })
+	set(x.rowTiles, x.split.partRows, x.split.chunkTerms*x.spec.ElemBytes)
+	set(x.vecTiles, x.split.chunkTerms, lineBytes)
+	set(x.lastRowTiles, x.split.partRows, x.split.lastChunkTerms*x.spec.ElemBytes)
+	set(x.lastVecTiles, x.split.lastChunkTerms, lineBytes)
+	x.amd64.ConfigureTiles(shapes)
 }
 
 // initSumTiles emits the initialization of the accumulators. A bias is equal for all rows: each row is loaded from the
@@ -383,4 +373,18 @@ func (x *unitGen) storeRows(first, rows int) {
 	}
 	x.gen.storeResult()
 	x.gen.spec = spec
+}
+
+// eachSum visits the tile registers with accumulators. row is the first row of the register's part.
+func (x *unitGen) eachSum(visit func(register amd64.Tile, row, vector int)) {
+	for part, row := range x.split.firstRows {
+		for vector := range x.spec.Vectors {
+			visit(x.sumTile(part, vector), row, vector)
+		}
+	}
+}
+
+// sumTile returns the tile register with the accumulators of a part and a vector.
+func (x *unitGen) sumTile(part, vector int) amd64.Tile {
+	return amd64.Tile(part*x.spec.Vectors + vector)
 }

@@ -42,10 +42,146 @@ type operation struct {
 	operand    int     // index of an epilogue operand
 }
 
-// block is a straight-line sequence of vector operations. A lane of a vector is a channel.
+// block is a straight-line sequence of vector operations. A lane of a vector is a channel. inputBlock and outputBlock
+// make the blocks of the two transforms. Their other methods append one operation each, and return its value. For
+// example, b.store(b.sub(b.load(2, 0), b.load(0, 0)), 0, 0) appends four operations:
+//
+//	0: opLoad  row 2, col 0
+//	1: opLoad  row 0, col 0
+//	2: opSub   x 0, y 1
+//	3: opStore x 2, row 0, col 0
 type block struct {
 	operations []operation
 	constants  map[float32]valueID // the value of each constant
+}
+
+// Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
+type Part struct{ Row, Col, RowEnd, ColEnd int }
+
+// contains reports whether an element is in the part.
+func (part Part) contains(row, col int) bool {
+	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
+}
+
+// inputBlock returns the block that transforms the pixels of a tile to points: first each column, then each row. Pixels
+// outside the part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of
+// points are computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the
+// registers of AVX-512 and NEON.
+func (f Form) inputBlock(part Part) *block {
+	in := inputBuilder{block: new(block), form: f, part: part}
+	size := f.N()
+	if f.M == 2 {
+		for col := range size {
+			for row, value := range f.inputTransform(in.block, in.loadColumn(col)) {
+				in.transformed[row][col] = value
+			}
+		}
+		in.storeRows(0, 1, 2, 3)
+		return in.block
+	}
+	for col := range size {
+		for index, value := range f.pointsAB(in.block, in.loadColumn(col)) {
+			in.transformed[1+index][col] = value
+		}
+	}
+	in.storeRows(1, 2, 3, 4)
+	for col := range size {
+		in.transformed[0][col], in.transformed[5][col] = f.pointsZeroInfinity(in.block, in.loadColumn(col))
+	}
+	in.storeRows(0, 5)
+	return in.block
+}
+
+// inputBuilder makes the block of an input transform.
+type inputBuilder struct {
+	*block
+	form        Form
+	part        Part          // of the tile: the pixels inside the image
+	transformed [6][6]valueID // by row of points and column of pixels: the transforms of the columns
+}
+
+// loadColumn returns the pixels of a column of the tile.
+func (in *inputBuilder) loadColumn(col int) []valueID {
+	pixels := make([]valueID, in.form.N())
+	for row := range pixels {
+		pixels[row] = zero
+		if in.part.contains(row, col) {
+			pixels[row] = in.load(row-in.part.Row, col-in.part.Col)
+		}
+	}
+	return pixels
+}
+
+// storeRows transforms rows of transformed columns to rows of points, and stores them.
+func (in *inputBuilder) storeRows(rows ...int) {
+	for _, row := range rows {
+		for col, value := range in.form.inputTransform(in.block, in.transformed[row][:in.form.N()]) {
+			in.store(value, row, col)
+		}
+	}
+}
+
+// outputBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
+// adds the bias. It then applies the epilogue.
+func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.EpilogueStep) *block {
+	out := new(block)
+	size := f.N()
+	transformed := make([][]valueID, f.M) // by row of results: the transforms of the columns
+	for col := range size {
+		points := make([]valueID, size)
+		for row := range size {
+			points[row] = out.load(row, col)
+		}
+		for row, value := range f.outputTransform(out, points) {
+			transformed[row] = append(transformed[row], value)
+		}
+	}
+	biasValue := zero
+	if hasBias {
+		biasValue = out.appendOperation(operation{opcode: opBias, x: zero, y: zero, k: zero})
+	}
+	channelOperands := map[int]valueID{}
+	for row := range rows {
+		results := f.outputTransform(out, transformed[row])
+		for col, value := range results[:cols] { // codeGen.lower drops the operations for other columns
+			value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
+			for _, step := range epilogue {
+				value = out.epilogueStep(step, value, row, col, channelOperands)
+			}
+			out.store(value, row, col)
+		}
+	}
+	return out
+}
+
+// epilogueStep applies an operation of an epilogue to the result at (row, col). channelOperands caches the loaded
+// operands with one element for each channel, by index of the operand.
+func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int,
+	channelOperands map[int]valueID) valueID {
+	result := operation{opcode: opAdd, x: value, y: zero, k: zero}
+	switch step.Op {
+	case tile.AtLeast:
+		result.opcode, result.k = opMax, b.constant(step.Lo)
+	case tile.AtMost:
+		result.opcode, result.k = opMin, b.constant(step.Hi)
+	case tile.Scale:
+		result.opcode, result.k = opMulConst, b.constant(step.Lo)
+	case tile.MulTile, tile.MulLanes:
+		result.opcode = opMul
+		fallthrough
+	default: // also AddTile and AddLanes
+		operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
+		if step.Op == tile.AddTile || step.Op == tile.MulTile {
+			result.y = b.appendOperation(operand)
+			break
+		}
+		if _, ok := channelOperands[step.Operand]; !ok {
+			operand.opcode = opChannelOperand
+			channelOperands[step.Operand] = b.appendOperation(operand)
+		}
+		result.y = channelOperands[step.Operand]
+	}
+	return b.appendOperation(result)
 }
 
 // appendOperation adds an operation and returns its value.
@@ -132,131 +268,4 @@ func (b *block) store(value valueID, row, col int) {
 		value = b.constant(0)
 	}
 	b.appendOperation(operation{opcode: opStore, x: value, y: zero, k: zero, row: row, col: col})
-}
-
-// Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).
-type Part struct{ Row, Col, RowEnd, ColEnd int }
-
-// contains reports whether an element is in the part.
-func (part Part) contains(row, col int) bool {
-	return part.Row <= row && row < part.RowEnd && part.Col <= col && col < part.ColEnd
-}
-
-// inputBlock returns the block that transforms the pixels of a tile to points: first each column, then each row. Pixels
-// outside the part are 0, and loads are relative to the first pixel inside the part. For F(4x4) the four inner rows of
-// points are computed first, then the two outer rows. At most 24 instead of 36 values are then live, few enough for the
-// registers of AVX-512 and NEON.
-func (f Form) inputBlock(part Part) *block {
-	out := new(block)
-	size := f.N()
-	loadColumn := func(col int) []valueID {
-		pixels := make([]valueID, size)
-		for row := range size {
-			pixels[row] = zero
-			if part.contains(row, col) {
-				pixels[row] = out.load(row-part.Row, col-part.Col)
-			}
-		}
-		return pixels
-	}
-	transformed := map[int][]valueID{} // by row of points: the transforms of the columns
-	setTransformed := func(row, col int, value valueID) {
-		if transformed[row] == nil {
-			transformed[row] = make([]valueID, size)
-		}
-		transformed[row][col] = value
-	}
-	storeRows := func(rows ...int) {
-		for _, row := range rows {
-			for col, value := range f.inputTransform(out, transformed[row]) {
-				out.store(value, row, col)
-			}
-		}
-	}
-	if f.M == 2 {
-		for col := range size {
-			for row, value := range f.inputTransform(out, loadColumn(col)) {
-				setTransformed(row, col, value)
-			}
-		}
-		storeRows(0, 1, 2, 3)
-		return out
-	}
-	for col := range size {
-		for index, value := range f.pointsAB(out, loadColumn(col)) {
-			setTransformed(1+index, col, value)
-		}
-	}
-	storeRows(1, 2, 3, 4)
-	for col := range size {
-		first, last := f.pointsZeroInfinity(out, loadColumn(col))
-		setTransformed(0, col, first)
-		setTransformed(5, col, last)
-	}
-	storeRows(0, 5)
-	return out
-}
-
-// outputBlock returns the transform of a tile's points to the first rows and columns of results. If hasBias is true, it
-// adds the bias. It then applies the epilogue.
-func (f Form) outputBlock(rows, cols int, hasBias bool, epilogue []tile.EpilogueStep) *block {
-	out := new(block)
-	size := f.N()
-	transformed := make([][]valueID, f.M) // by row of results: the transforms of the columns
-	for col := range size {
-		points := make([]valueID, size)
-		for row := range size {
-			points[row] = out.load(row, col)
-		}
-		for row, value := range f.outputTransform(out, points) {
-			transformed[row] = append(transformed[row], value)
-		}
-	}
-	biasValue := zero
-	if hasBias {
-		biasValue = out.appendOperation(operation{opcode: opBias, x: zero, y: zero, k: zero})
-	}
-	channelOperands := map[int]valueID{}
-	for row := range rows {
-		for col, value := range f.outputTransform(out, transformed[row]) {
-			if col < cols { // codeGen.lower drops the operations for other columns
-				value = out.addScaled(f.scale(row)*f.scale(col), value, biasValue)
-				for _, step := range epilogue {
-					value = out.epilogueStep(step, value, row, col, channelOperands)
-				}
-				out.store(value, row, col)
-			}
-		}
-	}
-	return out
-}
-
-// epilogueStep applies an operation of an epilogue to the result at (row, col). channelOperands caches the loaded
-// operands with one element for each channel, by index of the operand.
-func (b *block) epilogueStep(step tile.EpilogueStep, value valueID, row, col int,
-	channelOperands map[int]valueID) valueID {
-	result := operation{opcode: opAdd, x: value, y: zero, k: zero}
-	switch step.Op {
-	case tile.AtLeast:
-		result.opcode, result.k = opMax, b.constant(step.Lo)
-	case tile.AtMost:
-		result.opcode, result.k = opMin, b.constant(step.Hi)
-	case tile.Scale:
-		result.opcode, result.k = opMulConst, b.constant(step.Lo)
-	case tile.MulTile, tile.MulLanes:
-		result.opcode = opMul
-		fallthrough
-	default: // also AddTile and AddLanes
-		operand := operation{opcode: opTileOperand, row: row, col: col, operand: step.Operand, x: zero, y: zero, k: zero}
-		if step.Op == tile.AddTile || step.Op == tile.MulTile {
-			result.y = b.appendOperation(operand)
-			break
-		}
-		if _, ok := channelOperands[step.Operand]; !ok {
-			operand.opcode = opChannelOperand
-			channelOperands[step.Operand] = b.appendOperation(operand)
-		}
-		result.y = channelOperands[step.Operand]
-	}
-	return b.appendOperation(result)
 }

@@ -2,6 +2,18 @@ package winograd
 
 // Form is a Winograd convolution F(MxM, 3x3): a tile of outputs has M x M elements, and the window 3 x 3. Its methods
 // add the transforms of a tile to a block of operations, which is compiled later.
+//
+// The transforms in two dimensions apply those in one dimension to the columns and then to the rows. In one dimension,
+// F(2, 3) computes the results y[0] and y[1] from pixels x[0] to x[3] and weights g[0] to g[2]. It has four products m,
+// where the direct computation has six:
+//
+//	m[0] = (x[2]-x[0]) * -g[0]                    y[0] = m[0]+m[1]+m[2] = x[0]*g[0] + x[1]*g[1] + x[2]*g[2]
+//	m[1] = (x[2]+x[1]) * (g[0]+g[1]+g[2])/2       y[1] = m[1]-m[2]+m[3] = x[1]*g[0] + x[2]*g[1] + x[3]*g[2]
+//	m[2] = (x[2]-x[1]) * (g[0]-g[1]+g[2])/2
+//	m[3] = (x[3]-x[1]) * g[2]
+//
+// The left factors are the input transform, the right factors are the transform of the weights ([Weights]), and the
+// sums of the products are the output transform.
 type Form struct {
 	// M is the number of rows and of columns of an output tile: 2 or 4.
 	M int

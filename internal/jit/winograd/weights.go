@@ -9,7 +9,8 @@ type Arithmetic[V any] struct {
 
 // Weights transforms the 3x3 weights g of a window, given row by row, to N x N points (see [Form.N]). It returns the
 // points of rows [first, end). The transform is U = G*g*G', where the matrix G has one row for each point and
-// transforms three weights of a row or column.
+// transforms three weights of a row or column. For F(2x2), G transforms the weights a, b and c to the points -a,
+// (a+b+c)/2, (a-b+c)/2 and c.
 func Weights[V any](f Form, ops Arithmetic[V], g [9]V, first, end int) []V {
 	var columns [3][]V // the columns of G*g
 	for k := range columns {

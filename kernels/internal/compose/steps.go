@@ -8,9 +8,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Applier applies the ops of the sequence that defines a composite op. [Define] calls the function results with an
-// Applier whose apply depends on the purpose: it infers an op, evaluates its reference, or adds a node. The first error
-// ends the sequence.
+// Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
+// results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
+// For example, this function defines x - tanh(x):
+//
+//	func(s *Applier) []*graph.Arg {
+//		x := s.Operands()[0]
+//		return []*graph.Arg{s.Apply(pointwise.Sub, nil, x, s.Apply(pointwise.Tanh, nil, x))}
+//	}
+func Define[A any](op graph.Op, results func(s *Applier) []*graph.Arg) *graph.Op {
+	op.Infer, op.Ref, op.Decompose = sequence(results).infer, sequence(results).reference, sequence(results).decompose
+	return kit.Define[A](op)
+}
+
+// sequence is the function that applies the sequence of a composite op and returns its results.
+type sequence func(s *Applier) []*graph.Arg
+
+// Applier applies the ops of the sequence that defines a composite op. For inference, apply infers each op. For the
+// reference, it evaluates each op's reference. For the decomposition, it adds a node for each op. The first error ends
+// the sequence.
 type Applier struct {
 	Call  *graph.Call
 	apply func(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error)
@@ -32,16 +48,6 @@ func (s *Applier) run(results sequence) (out []*graph.Arg, err error) {
 	}()
 	return results(s), nil
 }
-
-// Define defines an op by the sequence of ops that computes its results. results applies the sequence and returns its
-// results. A result that is a view of an operand shares the operand's storage. A result must not be an operand itself.
-func Define[A any](op graph.Op, results func(s *Applier) []*graph.Arg) *graph.Op {
-	op.Infer, op.Ref, op.Decompose = sequence(results).infer, sequence(results).reference, sequence(results).decompose
-	return kit.Define[A](op)
-}
-
-// sequence is the function that applies the sequence of a composite op and returns its results.
-type sequence func(s *Applier) []*graph.Arg
 
 // infer is [graph.Semantics.Infer] of the composite op.
 func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
@@ -66,6 +72,25 @@ func (results sequence) infer(c *graph.Call) ([]graph.Result, error) {
 	return inferred, err
 }
 
+// sharing maps a value to the index of the composite op's operand whose storage it shares.
+type sharing map[*graph.Value]int
+
+// infer infers the results of an op, and records which of them share storage with an operand of the composite op.
+func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
+	_, inferred, err := stepCall(op, attrs, in)
+	out := make([]graph.Arg, len(inferred))
+	for i, result := range inferred {
+		value := &graph.Value{Name: op.Name, Type: result.Type, Meta: result.Meta()}
+		out[i] = graph.ArgOf(value)
+		if result.Alias >= 0 {
+			if operand, ok := shared[in[result.Alias].Value]; ok {
+				shared[value] = operand
+			}
+		}
+	}
+	return out, err
+}
+
 // reference is [graph.Semantics.Ref] of the composite op.
 func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	data := map[*graph.Value]*tensor.Tensor{} // the elements of operands and intermediate values
@@ -83,6 +108,53 @@ func (results sequence) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor
 		tensors[i] = data[arg.Value]
 	}
 	return tensors, err
+}
+
+// evaluateStep runs the reference of a step and stores its results in data.
+func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs graph.Attrs,
+	in []graph.Arg) ([]graph.Arg, error) {
+	call, inferred, err := stepCall(op, attrs, in)
+	if err != nil {
+		return nil, err
+	}
+	tensors := operandTensors(data, in)
+	for _, result := range inferred {
+		call.Out = append(call.Out, result.Meta())
+	}
+	results := make([]*tensor.Tensor, len(inferred))
+	if inferred[0].Alias < 0 { // views are made from their metas below
+		if results, err = op.Ref(call, tensors); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]graph.Arg, len(inferred))
+	for i, result := range inferred {
+		if result.Alias >= 0 {
+			if results[i], err = tensors[result.Alias].View(result.Meta()); err != nil {
+				return nil, err
+			}
+		} else if !results[i].Meta.SameLayout(result.Meta()) {
+			results[i] = results[i].CopyTo(result.Meta())
+		}
+		value := &graph.Value{Name: op.Name, Type: result.Type, Meta: results[i].Meta}
+		data[value], out[i] = results[i], graph.ArgOf(value)
+	}
+	return out, nil
+}
+
+// operandTensors returns the operands of a step as tensors; nil for an omitted operand.
+func operandTensors(data map[*graph.Value]*tensor.Tensor, in []graph.Arg) []*tensor.Tensor {
+	tensors := make([]*tensor.Tensor, len(in))
+	for i, arg := range in {
+		switch arg.Kind {
+		case graph.TensorArg:
+			tensors[i] = data[arg.Value]
+		case graph.NumberArg:
+			tensors[i] = tensor.Zeros(arg.Number.DType())
+			tensors[i].Set(arg.Number)
+		}
+	}
+	return tensors
 }
 
 // decompose is [graph.Lowerings.Decompose] of the composite op.
@@ -114,72 +186,8 @@ func stepCall(op *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.Call, []g
 	return call, inferred, err
 }
 
-// sharing maps a value to the index of the composite op's operand whose storage it shares.
-type sharing map[*graph.Value]int
-
-// infer infers the results of an op, and records which of them share storage with an operand of the composite op.
-func (shared sharing) infer(op *graph.Op, attrs graph.Attrs, in []graph.Arg) ([]graph.Arg, error) {
-	_, inferred, err := stepCall(op, attrs, in)
-	out := make([]graph.Arg, len(inferred))
-	for i, result := range inferred {
-		value := &graph.Value{Name: op.Name, Type: result.Type, Meta: result.Meta()}
-		out[i] = graph.ArgOf(value)
-		if result.Alias >= 0 {
-			if operand, ok := shared[in[result.Alias].Value]; ok {
-				shared[value] = operand
-			}
-		}
-	}
-	return out, err
-}
-
-// TypeOf returns the type that the first result of an op would have, without applying it.
-func (s *Applier) TypeOf(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) tensor.Type {
-	_, inferred, err := stepCall(op, attrs, valuesOf(in))
-	s.Check(err)
-	return inferred[0].Type
-}
-
-// evaluateStep runs the reference of a step and stores its results in data.
-func evaluateStep(data map[*graph.Value]*tensor.Tensor, op *graph.Op, attrs graph.Attrs,
-	in []graph.Arg) ([]graph.Arg, error) {
-	call, inferred, err := stepCall(op, attrs, in)
-	if err != nil {
-		return nil, err
-	}
-	tensors := make([]*tensor.Tensor, len(in))
-	for i, arg := range in {
-		switch arg.Kind {
-		case graph.TensorArg:
-			tensors[i] = data[arg.Value]
-		case graph.NumberArg:
-			tensors[i] = tensor.Zeros(arg.Number.DType())
-			tensors[i].Set(arg.Number)
-		}
-	}
-	for _, result := range inferred {
-		call.Out = append(call.Out, result.Meta())
-	}
-	results := make([]*tensor.Tensor, len(inferred))
-	if inferred[0].Alias < 0 { // views are made from their metas below
-		if results, err = op.Ref(call, tensors); err != nil {
-			return nil, err
-		}
-	}
-	out := make([]graph.Arg, len(inferred))
-	for i, result := range inferred {
-		if result.Alias >= 0 {
-			if results[i], err = tensors[result.Alias].View(result.Meta()); err != nil {
-				return nil, err
-			}
-		} else if !results[i].Meta.SameLayout(result.Meta()) {
-			results[i] = results[i].CopyTo(result.Meta())
-		}
-		value := &graph.Value{Name: op.Name, Type: result.Type, Meta: results[i].Meta}
-		data[value], out[i] = results[i], graph.ArgOf(value)
-	}
-	return out, nil
-}
+// Operands returns the operands of the call.
+func (s *Applier) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
 
 // Apply applies an op and returns its first result. Inlining it at its 700 calls would add a second to the build.
 //
@@ -195,26 +203,12 @@ func (s *Applier) ApplyMany(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) [
 	return pointersTo(out)
 }
 
-// valuesOf returns the operands at pointers.
-func valuesOf(pointers []*graph.Arg) []graph.Arg {
-	args := make([]graph.Arg, len(pointers))
-	for i, pointer := range pointers {
-		args[i] = *pointer
-	}
-	return args
+// TypeOf returns the type that the first result of an op would have, without applying it.
+func (s *Applier) TypeOf(op *graph.Op, attrs graph.Attrs, in ...*graph.Arg) tensor.Type {
+	_, inferred, err := stepCall(op, attrs, valuesOf(in))
+	s.Check(err)
+	return inferred[0].Type
 }
-
-// pointersTo returns pointers to operands.
-func pointersTo(args []graph.Arg) []*graph.Arg {
-	pointers := make([]*graph.Arg, len(args))
-	for i := range args {
-		pointers[i] = &args[i]
-	}
-	return pointers
-}
-
-// Operands returns the operands of the call.
-func (s *Applier) Operands() []*graph.Arg { return pointersTo(s.Call.In) }
 
 // WithLayout gives x the strides of layout, which must have the shape of x. It serves ops for which PyTorch allocates
 // the result in advance.
@@ -242,4 +236,22 @@ func (s *Applier) Reject(condition bool, format string, args ...any) {
 	if condition {
 		panic(stepError{fmt.Errorf(format, args...)})
 	}
+}
+
+// valuesOf returns the operands at pointers.
+func valuesOf(pointers []*graph.Arg) []graph.Arg {
+	args := make([]graph.Arg, len(pointers))
+	for i, pointer := range pointers {
+		args[i] = *pointer
+	}
+	return args
+}
+
+// pointersTo returns pointers to operands.
+func pointersTo(args []graph.Arg) []*graph.Arg {
+	pointers := make([]*graph.Arg, len(args))
+	for i := range args {
+		pointers[i] = &args[i]
+	}
+	return pointers
 }

@@ -16,6 +16,26 @@ type rot90Attrs struct {
 	Dims []int `attr:"dims" default:"0,1" doc:"the two dimensions of the plane"`
 }
 
+type narrowCopyAttrs struct {
+	Dim    int     `attr:"dim" doc:"dimension to narrow"`
+	Start  sym.Int `attr:"start" range:"int64" doc:"first index; a negative index counts from the end"`
+	Length sym.Int `attr:"length" doc:"number of indices"`
+}
+
+type diagEmbedAttrs struct {
+	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
+	Dim1   int `attr:"dim1" default:"-2" doc:"first new dimension"`
+	Dim2   int `attr:"dim2" default:"-1" doc:"second new dimension"`
+}
+
+type diagAttrs struct {
+	Diagonal int `attr:"diagonal" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
+}
+
+type offsetAttrs struct {
+	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
+}
+
 // Ops that rearrange elements. The function of an op applies other ops (steps.go) and returns the result.
 var (
 	Fliplr = defineOneResult(graph.Semantics{
@@ -104,36 +124,18 @@ var (
 	})
 )
 
-type narrowCopyAttrs struct {
-	Dim    int     `attr:"dim" doc:"dimension to narrow"`
-	Start  sym.Int `attr:"start" range:"int64" doc:"first index; a negative index counts from the end"`
-	Length sym.Int `attr:"length" doc:"number of indices"`
-}
-
-type diagEmbedAttrs struct {
-	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
-	Dim1   int `attr:"dim1" default:"-2" doc:"first new dimension"`
-	Dim2   int `attr:"dim2" default:"-1" doc:"second new dimension"`
-}
-
-type diagAttrs struct {
-	Diagonal int `attr:"diagonal" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
-}
-
-type offsetAttrs struct {
-	Offset int `attr:"offset" default:"0" doc:"diagonal: 0 is the main one, positive ones are above it"`
-}
-
 // flip reverses dimensions.
 func (s applier) flip(x *graph.Arg, dims ...int) *graph.Arg {
 	return s.Apply(view.Flip, graph.Attrs{"dims": dims}, x)
 }
 
+// rot90 is the function of [Rot90]: a rotation by 90 degrees is a reversal of one dimension and a transposition.
 func rot90(s applier, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 	rank := len(s.shape(in[0]))
 	s.Reject(len(a.Dims) != 2, "expected total rotation dims == 2, but got dims = %d", len(a.Dims))
 	s.Reject(rank < 2, "expected total dims >= 2, but got total dims = %d", rank)
-	s.Reject(a.Dims[0] == a.Dims[1] || a.Dims[0]-a.Dims[1] == rank || a.Dims[1]-a.Dims[0] == rank,
+	distance := a.Dims[0] - a.Dims[1] // a negative dimension counts from the end
+	s.Reject(distance == 0 || distance == rank || distance == -rank,
 		"expected rotation dims to be different, but got dim0 = %d and dim1 = %d", a.Dims[0], a.Dims[1])
 	for i, dim := range a.Dims {
 		s.Reject(dim >= rank || dim < -rank, "Rotation dim%d out of range, dim%d = %d", i, i, dim)
@@ -149,7 +151,14 @@ func rot90(s applier, a *rot90Attrs, in []*graph.Arg) *graph.Arg {
 	return s.rowMajor(in[0])
 }
 
-// diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere.
+// diagEmbed returns matrices of two new dimensions with the last dimension of x on a diagonal and 0 elsewhere. It pads
+// each element to a row of size+1 elements, and reshapes the rows to rows of size elements. For x = [a, b, c] and
+// offset 0, size is 3:
+//
+//	a 0 0 0     a 0 0
+//	b 0 0 0  =  0 b 0   in row-major order; the last row is then removed
+//	c 0 0 0     0 0 c
+//	            0 0 0
 func (s applier) diagEmbed(x *graph.Arg, offset, dim1, dim2 int) *graph.Arg {
 	rank := len(s.shape(x)) + 1
 	firstDim, err := tensor.WrapDim(dim1, rank)
@@ -161,8 +170,6 @@ func (s applier) diagEmbed(x *graph.Arg, offset, dim1, dim2 int) *graph.Arg {
 	shape := s.shape(x)
 	length, magnitude := shape[rank-2], max(offset, -offset)
 	size := length.Add(sym.Of(magnitude))
-	// The first element of row i, in rows of size+1 elements, is element i*(size+1) in memory. In rows of size elements,
-	// this element is on the diagonal.
 	result := s.unsqueeze(x, -1)
 	result = s.pad(result, sym.Of(0), size) // [..., length, size+1]
 	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), length.Mul(size.Add(sym.Of(1))))...)

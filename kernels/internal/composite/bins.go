@@ -50,7 +50,8 @@ var (
 	}, logcumsumexp)
 )
 
-// histc adds 1 to the bin of each element. An element outside the range adds 0 to bin 0.
+// histc adds 1 to the bin of each element. An element outside the range adds 0 to bin 0. For example, the elements 1, 3
+// and 9 in 4 bins from 0 to 8 have the counts 1, 1, 0, 0.
 func histc(s applier, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 	dtype := in[0].Type().DType
 	if dtype != tensor.Float32 && dtype != tensor.Float64 && dtype != tensor.BFloat16 {
@@ -61,20 +62,9 @@ func histc(s applier, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 	s.Reject(math.IsInf(high-low, 0) || math.IsNaN(high-low), "range of [%v, %v] is not finite", low, high)
 	s.Reject(low > high, "max must be larger than min")
 	x := s.reshape(in[0], sym.Of(-1))
-	begin, end := float(low), float(high)
-	// If min equals max, the range is from the least to the greatest element. If it is then a single number, it is
-	// extended by 1 on both sides.
-	switch isEmpty := kit.IsEmpty(x.Type()); {
-	case low == high && isEmpty:
-		begin, end = float(low-1), float(high+1)
-	case low == high:
-		begin, end = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
-		isSingle := s.Apply(pointwise.Eq, nil, begin, end)
-		begin = s.where(isSingle, s.addNumber(begin, -1), begin)
-		end = s.where(isSingle, s.addNumber(end, 1), end)
-	}
+	begin, end := s.histcRange(x, low, high)
 	isInside := s.and(s.Apply(pointwise.Ge, nil, x, begin), s.Apply(pointwise.Le, nil, x, end))
-	width, outsideBin := float(high-low), integer(0)
+	width, outsideBin := float(high-low), integer(0) // outsideBin is the bin of an element outside the range
 	if low == high {
 		width = s.sub(end, begin)
 	}
@@ -89,6 +79,22 @@ func histc(s applier, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 	bin = s.to(s.where(isInside, bin, outsideBin), tensor.Int64)
 	counts := s.Apply(view.NewZeros, graph.Attrs{"size": []int{a.Bins}}, in[0])
 	return s.Apply(index.ScatterAdd, graph.Attrs{"dim": 0}, counts, bin, s.to(isInside, dtype))
+}
+
+// histcRange returns the begin and the end of the range of bins: low and high or, if they are equal, the least and the
+// greatest element. If these are equal, too, the range is extended by 1 on both sides.
+func (s applier) histcRange(x *graph.Arg, low, high float64) (begin, end *graph.Arg) {
+	switch isEmpty := kit.IsEmpty(x.Type()); {
+	case low != high:
+		return float(low), float(high)
+	case isEmpty:
+		return float(low - 1), float(high + 1)
+	}
+	begin, end = s.Apply(reduce.Amin, nil, x), s.Apply(reduce.Amax, nil, x)
+	isSingle := s.Apply(pointwise.Eq, nil, begin, end)
+	begin = s.where(isSingle, s.addNumber(begin, -1), begin)
+	end = s.where(isSingle, s.addNumber(end, 1), end)
+	return begin, end
 }
 
 // renorm multiplies each slice whose norm exceeds maxnorm by maxnorm / norm.
@@ -119,7 +125,11 @@ func renorm(s applier, a *renormAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // logcumsumexp doubles the number of elements in each running sum step by step. The steps have the distances 1, 2, 4
-// and so on. At distance d, sum i becomes the sum of sums i and i-d.
+// and so on. At distance d, sum i becomes the sum of sums i and i-d. For four elements a, b, c and d, with "+" for the
+// logarithm of the sum of exponentials:
+//
+//	distance 1:  a, a+b, b+c, c+d
+//	distance 2:  a, a+b, a+b+c, a+b+c+d
 func logcumsumexp(s applier, a *logcumsumexpAttrs, in []*graph.Arg) *graph.Arg {
 	x, dtype := in[0], in[0].Type().DType
 	dim := s.wrapDim(x, a.Dim)

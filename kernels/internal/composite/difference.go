@@ -55,31 +55,21 @@ var (
 	}, cumulativeTrapezoid)
 )
 
+// diff takes differences a.N times: x[i+1] - x[i] for all i. The first differences of 1, 4, 9 and 16 are 3, 5 and 7,
+// and the second differences 2 and 2.
 func diff(s applier, a *diffAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
-	rank := len(s.shape(x))
-	s.Reject(rank < 1, "diff expects input to be at least one-dimensional")
+	s.Reject(len(s.shape(x)) < 1, "diff expects input to be at least one-dimensional")
 	s.Reject(a.N < 0, "order must be non-negative but got %d", a.N)
 	s.Reject(a.N > maxDifferences, "diff of order %d: at most %d is supported", a.N, maxDifferences)
 	dim := s.wrapDim(x, a.Dim)
-	for i, name := range []string{"prepend", "append"} {
-		extra := in[i+1]
-		if extra.Kind == graph.Null {
-			continue
-		}
-		extraType := extra.Type()
-		s.Reject(extraType.Rank() != rank, "diff expects prepend or append to be the same dimension as input")
-		for axis := 0; axis < rank; axis++ {
-			s.Reject(axis != dim && extraType.Shape[axis].Ne(s.shape(in[0])[axis]).Holds(),
-				"diff expects the shape of tensor to prepend or "+
-					"append to match that of input except along the differencing dimension; input.size(%d) = %v, but got "+
-					"tensor.size(%d) = %v", axis, s.shape(in[0])[axis], axis, extraType.Shape[axis])
-		}
-		if name == "prepend" {
-			x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, extra, x)
-		} else {
-			x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, x, extra)
-		}
+	if prepended := in[1]; prepended.Kind != graph.Null {
+		s.checkExtension(in[0], prepended, dim)
+		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, prepended, x)
+	}
+	if appended := in[2]; appended.Kind != graph.Null {
+		s.checkExtension(in[0], appended, dim)
+		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, x, appended)
 	}
 	if a.N == 0 { // as in PyTorch, without prepend and append
 		return s.Apply(view.Clone, nil, in[0])
@@ -98,18 +88,31 @@ func diff(s applier, a *diffAttrs, in []*graph.Arg) *graph.Arg {
 	return x
 }
 
+// checkExtension rejects an operand that diff cannot concatenate with x along a dimension.
+func (s applier) checkExtension(x, extension *graph.Arg, dim int) {
+	xShape, extensionShape := s.shape(x), extension.Type().Shape
+	s.Reject(len(extensionShape) != len(xShape), "diff expects prepend or append to be the same dimension as input")
+	for axis := range xShape {
+		s.Reject(axis != dim && extensionShape[axis].Ne(xShape[axis]).Holds(),
+			"diff expects the shape of tensor to prepend or "+
+				"append to match that of input except along the differencing dimension; input.size(%d) = %v, but got "+
+				"tensor.size(%d) = %v", axis, xShape[axis], axis, extensionShape[axis])
+	}
+}
+
 // neighbours returns two views of x: one without the last index of a dimension, and one without its first index.
 func (s applier) neighbours(x *graph.Arg, dim int) (left, right *graph.Arg) {
 	return s.slice(x, dim, nil, -1), s.slice(x, dim, 1, nil)
 }
 
-// widths returns the differences of the positions x of samples y, in a shape that broadcasts with the differences of y.
+// widths returns the widths of trapezoids: the differences of the positions x of samples y, in a shape that broadcasts
+// with the differences of y.
 func (s applier) widths(name string, y, x *graph.Arg, dim int) *graph.Arg {
 	s.Reject(y.Type().DType == tensor.Bool || x.Type().DType == tensor.Bool, "%s: received a bool input for `x` or `y`, "+
 		"but bool is not supported", name)
 	rankY, xShape := y.Type().Rank(), x.Type().Shape
 	switch {
-	case len(xShape) == 1:
+	case len(xShape) == 1: // the positions get the shape 1, ..., n, ..., 1 with n at index dim
 		s.Reject(rankY > 0 && xShape[0].Ne(s.shape(y)[dim]).Holds(),
 			"%s: There must be one `x` value for each sample point", name)
 		x = s.reshape(x, append(append(padOnes(nil, dim), xShape[0]), padOnes(nil, rankY-dim-1)...)...)
@@ -121,7 +124,8 @@ func (s applier) widths(name string, y, x *graph.Arg, dim int) *graph.Arg {
 }
 
 // trapezoid adds the products of (y[i] + y[i+1])/2 and x[i+1] - x[i]. For samples at equal distances dx, this is dx
-// times the sum of y without half of the first and the last sample.
+// times the sum of y without half of the first and the last sample. The integral of the samples 1, 2 and 4 at distances
+// of 1 is 1.5 + 3 = 7 - (1+4)/2 = 4.5.
 func trapezoid(s applier, a *trapezoidAttrs, in []*graph.Arg) *graph.Arg {
 	y := in[0]
 	dim := s.wrapDim(y, a.Dim)

@@ -1,7 +1,7 @@
 package composite
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/compose"
@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/pointwise"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
 	"github.com/graphrun/graphrun/kernels/internal/view"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -43,22 +44,7 @@ type cdistAttrs struct {
 	ComputeMode *int    `attr:"compute_mode" default:"none" doc:"has no effect: differences are never computed by a matrix product"`
 }
 
-var (
-	x1, x2 = graph.Param{Name: "x1"}, graph.Param{Name: "x2"}
-)
-
-// norm returns the norm of order p along a dimension.
-func (s applier) norm(x *graph.Arg, p any, dim int, keepdim bool) *graph.Arg {
-	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{dim}, "keepdim": keepdim}, x)
-}
-
-// broadcast returns views of x and y in the shape to which they broadcast.
-func (s applier) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
-	shape, err := tensor.BroadcastSizes(s.shape(x), s.shape(y))
-	s.Check(err)
-	expand := func(x *graph.Arg) *graph.Arg { return s.Apply(view.Expand, graph.Attrs{"size": shape}, x) }
-	return expand(x), expand(y)
-}
+var x1, x2 = graph.Param{Name: "x1"}, graph.Param{Name: "x2"}
 
 // Distances and directions of vectors. The function of an op applies other ops (steps.go) and returns the result.
 var (
@@ -66,33 +52,17 @@ var (
 		Name: "normalize", Doc: "Divides vectors along a dimension by their norms.", Params: []graph.Param{kit.Input},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix), kit.Example(graph.Attrs{"p": 1, "dim": 0},
 			kit.FloatMatrix)},
-	}, func(s applier, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
-		norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
-		return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
-	})
+	}, normalize)
 	CosineSimilarity = defineOneResult(graph.Semantics{
 		Name: "cosine_similarity", Doc: "Returns the cosine of the angle of two vectors along a dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s applier, a *cosineSimilarityAttrs, in []*graph.Arg) *graph.Arg {
-		dtype := s.commonDType(in[0], in[1])
-		s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
-			kit.CppName(dtype))
-		x, y := s.broadcast(s.to(in[0], dtype), s.to(in[1], dtype))
-		unitVectors := func(x *graph.Arg) *graph.Arg {
-			norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
-			return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
-		}
-		return s.sum(s.mul(unitVectors(x), unitVectors(y)), dropDims, []int{a.Dim})
-	})
+	}, cosineSimilarity)
 	PairwiseDistance = defineOneResult(graph.Semantics{
 		Name: "pairwise_distance", Doc: "Returns the norms of the differences of vectors, the last dimension.",
 		Params:   []graph.Param{x1, x2},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s applier, a *pairwiseDistanceAttrs, in []*graph.Arg) *graph.Arg {
-		rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
-		return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
-	})
+	}, pairwiseDistance)
 	Dist = defineOneResult(graph.Semantics{
 		Name: "dist", Doc: "Returns the `p`-norm of self - other.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
@@ -116,9 +86,57 @@ var (
 	})
 )
 
-// pdist returns the distances between all pairs of the n rows of x. It computes the rows i < j of pair k from k. If r
-// is the number of later pairs, n(n-1)/2 - 1 - k, then i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation in
-// float64 is exact.
+// normalize divides by the norms, or by eps where they are less.
+func normalize(s applier, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
+	norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
+	return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
+}
+
+// cosineSimilarity returns the inner products of the vectors, divided by their norms.
+func cosineSimilarity(s applier, a *cosineSimilarityAttrs, in []*graph.Arg) *graph.Arg {
+	dtype := s.commonDType(in[0], in[1])
+	s.Reject(!dtype.IsFloat(), "expected common dtype to be floating point, yet common dtype is %s",
+		kit.CppName(dtype))
+	x, y := s.broadcast(s.to(in[0], dtype), s.to(in[1], dtype))
+	unitVectors := func(x *graph.Arg) *graph.Arg {
+		norms := s.Apply(reduce.VectorNorm, graph.Attrs{"dim": []int{a.Dim}, "keepdim": true}, x)
+		return s.div(x, s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, norms))
+	}
+	return s.sum(s.mul(unitVectors(x), unitVectors(y)), dropDims, []int{a.Dim})
+}
+
+// pairwiseDistance returns the norms of x1 - x2 + eps.
+func pairwiseDistance(s applier, a *pairwiseDistanceAttrs, in []*graph.Arg) *graph.Arg {
+	rank := max(len(s.shape(in[0])), len(s.shape(in[1])))
+	return s.norm(s.addNumber(s.sub(in[0], in[1]), a.Eps), a.P, rank-1, a.Keepdim)
+}
+
+// cdist subtracts each row of x2 from each row of x1, with the shapes [..., n, 1, k] and [..., 1, m, k].
+func cdist(s applier, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
+	for i, x := range in[:2] {
+		operandType := x.Type()
+		s.Reject(operandType.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, operandType.Rank())
+		s.Reject(!operandType.DType.IsFloat(), "cdist only supports floating-point dtypes, X%d got: %s", i+1,
+			kit.CppName(operandType.DType))
+	}
+	s.Reject(a.P < 0, "cdist only supports non-negative p values")
+	if mode := a.ComputeMode; mode != nil {
+		s.Reject(*mode < 0 || *mode > 2, "possible modes: 0, 1, 2, but was: %d", *mode)
+	}
+	xShape, yShape := s.shape(in[0]), s.shape(in[1])
+	xColumns, yColumns := xShape[len(xShape)-1], yShape[len(yShape)-1]
+	s.Reject(xColumns.Ne(yColumns).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", xColumns,
+		yColumns)
+	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, dropDims)
+}
+
+// pdist returns the distances between all pairs of the n rows of x. It computes the rows i < j of pair k from k:
+//
+//	k      0       1       2       3       4       5         (n = 4)
+//	i, j   0, 1    0, 2    0, 3    1, 2    1, 3    2, 3
+//
+// If r is the number of later pairs, n(n-1)/2 - 1 - k, then i is n - 2 - floor((sqrt(8r + 1) - 1)/2). The computation
+// in float64 is exact.
 func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	xType := x.Type()
 	s.Reject(xType.Rank() != 2, "pdist only supports 2D tensors, got: %dD", xType.Rank())
@@ -140,22 +158,17 @@ func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	return s.norm(s.sub(row(i), row(j)), p, 1, dropDims)
 }
 
-func cdist(s applier, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
-	for i, x := range in[:2] {
-		operandType := x.Type()
-		s.Reject(operandType.Rank() < 2, "cdist only supports at least 2D tensors, X%d got: %dD", i+1, operandType.Rank())
-		s.Reject(!operandType.DType.IsFloat(), "cdist only supports floating-point dtypes, X%d got: %s", i+1,
-			kit.CppName(operandType.DType))
-	}
-	s.Reject(a.P < 0, "cdist only supports non-negative p values")
-	if mode := a.ComputeMode; mode != nil {
-		s.Reject(*mode < 0 || *mode > 2, "possible modes: 0, 1, 2, but was: %d", *mode)
-	}
-	xShape, yShape := s.shape(in[0]), s.shape(in[1])
-	xColumns, yColumns := xShape[len(xShape)-1], yShape[len(yShape)-1]
-	s.Reject(xColumns.Ne(yColumns).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", xColumns,
-		yColumns)
-	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, dropDims)
+// norm returns the norm of order p along a dimension.
+func (s applier) norm(x *graph.Arg, p any, dim int, keepdim bool) *graph.Arg {
+	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{dim}, "keepdim": keepdim}, x)
+}
+
+// broadcast returns views of x and y in the shape to which they broadcast.
+func (s applier) broadcast(x, y *graph.Arg) (*graph.Arg, *graph.Arg) {
+	shape, err := tensor.BroadcastSizes(s.shape(x), s.shape(y))
+	s.Check(err)
+	expand := func(x *graph.Arg) *graph.Arg { return s.Apply(view.Expand, graph.Attrs{"size": shape}, x) }
+	return expand(x), expand(y)
 }
 
 type crossAttrs struct {
@@ -179,36 +192,36 @@ var (
 		if a.Dim != nil {
 			return s.cross(in, *a.Dim)
 		}
-		for dim, size := range s.shape(in[0]) {
-			if kit.SizeIs(size, 3) {
-				return s.cross(in, dim)
-			}
-		}
-		s.Check(fmt.Errorf("no dimension of size 3 in input"))
-		return nil
+		isThree := func(size sym.Int) bool { return kit.SizeIs(size, 3) }
+		dim := slices.IndexFunc(s.shape(in[0]), isThree)
+		s.Reject(dim < 0, "no dimension of size 3 in input")
+		return s.cross(in, dim)
 	})
 	Vecdot = defineOneResult(graph.Semantics{
 		Name: "linalg_vecdot", Doc: "Returns the inner products of vectors along a dimension; `x` is conjugated.",
 		Params:   []graph.Param{{Name: "x"}, {Name: "y"}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s applier, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
-		for _, x := range in[:2] {
-			dtype := x.Type().DType
-			s.Reject(dtype.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
-				dtype.TorchName())
-		}
-		x, y := in[0], in[1]
-		if xShape, yShape := s.shape(x), s.shape(y); len(xShape) == 1 && len(yShape) == 1 {
-			s.Reject(xShape[0].Ne(yShape[0]).Holds(), "inconsistent tensor size, expected tensor [%v] and src [%v] to have "+
-				"the "+
-				"same number of elements, but got %v and %v elements respectively", xShape[0], yShape[0], xShape[0], yShape[0])
-		}
-		if x.Type().DType.IsComplex() {
-			x = s.Apply(pointwise.ConjPhysical, nil, x)
-		}
-		return s.sum(s.mul(x, y), dropDims, []int{a.Dim})
-	})
+	}, vecdot)
 )
+
+// vecdot adds the products of the elements of x, conjugated, and y.
+func vecdot(s applier, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
+	for _, x := range in[:2] {
+		dtype := x.Type().DType
+		s.Reject(dtype.IsIntegral(true), "linalg.vecdot: Expected a floating point or complex tensor as input. Got %s",
+			dtype.TorchName())
+	}
+	x, y := in[0], in[1]
+	if xShape, yShape := s.shape(x), s.shape(y); len(xShape) == 1 && len(yShape) == 1 {
+		s.Reject(xShape[0].Ne(yShape[0]).Holds(), "inconsistent tensor size, expected tensor [%v] and src [%v] to have "+
+			"the same number of elements, but got %v and %v elements respectively", xShape[0], yShape[0], xShape[0],
+			yShape[0])
+	}
+	if x.Type().DType.IsComplex() {
+		x = s.Apply(pointwise.ConjPhysical, nil, x)
+	}
+	return s.sum(s.mul(x, y), dropDims, []int{a.Dim})
+}
 
 // cross returns the vector products of two operands, a row-major value.
 func (s applier) cross(in []*graph.Arg, dim int) *graph.Arg {

@@ -61,21 +61,7 @@ var (
 		Name: "float_power", Doc: "Raises self to the power `exponent` in float64 or complex128.",
 		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", AcceptsNumber: true}},
 		Examples: []graph.Example{kit.BinaryExample},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		dtype := tensor.Float64
-		for _, x := range in {
-			if x.Type().DType.IsComplex() {
-				dtype = tensor.Complex128
-			}
-		}
-		converted := make([]*graph.Arg, 2)
-		for i := range in {
-			if converted[i] = in[i]; in[i].Kind == graph.TensorArg {
-				converted[i] = s.to(in[i], dtype)
-			}
-		}
-		return s.to(s.Apply(pointwise.Pow, nil, converted...), dtype)
-	})
+	}, floatPower)
 	Ldexp = defineOneResult(graph.Semantics{
 		Name: "ldexp", Doc: "Returns self * 2^other.", Params: pair,
 		Examples: []graph.Example{kit.BinaryExample},
@@ -91,23 +77,43 @@ var (
 		Name: "polar", Doc: "Creates complex numbers of the magnitudes `abs` and the angles `angle`.",
 		Params:   []graph.Param{{Name: "abs"}, {Name: "angle"}},
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		absDType, angleDType := in[0].Type().DType, in[1].Type().DType
-		for _, dtype := range []tensor.DType{absDType, angleDType} {
-			s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
-				"Expected both inputs to be Half, Float or Double tensors but "+
-					"got %s and %s", absDType.TorchName(), angleDType.TorchName())
-		}
-		s.Reject(absDType != angleDType, "Expected object of scalar type %s but got scalar type %s for second argument",
-			absDType.TorchName(),
-			angleDType.TorchName())
-		component := func(f *graph.Op) *graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
-		result := s.Apply(view.Complex, nil, component(pointwise.Cos), component(pointwise.Sin))
-		return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
-	})
+	}, polar)
 )
 
-// frexp reads the exponents of float64 numbers. Numbers of all other dtypes are normal in float64.
+// floatPower computes the power in float64, or in complex128 if an operand is complex.
+func floatPower(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	dtype := tensor.Float64
+	for _, x := range in {
+		if x.Type().DType.IsComplex() {
+			dtype = tensor.Complex128
+		}
+	}
+	converted := make([]*graph.Arg, 2)
+	for i := range in {
+		if converted[i] = in[i]; in[i].Kind == graph.TensorArg {
+			converted[i] = s.to(in[i], dtype)
+		}
+	}
+	return s.to(s.Apply(pointwise.Pow, nil, converted...), dtype)
+}
+
+// polar returns abs * cos(angle) + i * abs * sin(angle).
+func polar(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	absDType, angleDType := in[0].Type().DType, in[1].Type().DType
+	for _, dtype := range []tensor.DType{absDType, angleDType} {
+		s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
+			"Expected both inputs to be Half, Float or Double tensors but "+
+				"got %s and %s", absDType.TorchName(), angleDType.TorchName())
+	}
+	s.Reject(absDType != angleDType, "Expected object of scalar type %s but got scalar type %s for second argument",
+		absDType.TorchName(), angleDType.TorchName())
+	component := func(f *graph.Op) *graph.Arg { return s.mul(in[0], s.Apply(f, nil, in[1])) }
+	result := s.Apply(view.Complex, nil, component(pointwise.Cos), component(pointwise.Sin))
+	return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
+}
+
+// frexp reads the exponents of float64 numbers: 12 has the mantissa 0.75 and the exponent 4. Numbers of all other
+// dtypes are normal in float64.
 func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	const (
 		fieldStart, fieldMask = 52, 0x7ff // lowest bit and mask of the exponent field of a float64
@@ -122,6 +128,7 @@ func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	bits := s.Apply(view.View, graph.Attrs{"dtype": tensor.Int64}, normal)
 	andBits := func(x *graph.Arg, y int64) *graph.Arg { return s.Apply(pointwise.BitwiseAnd, nil, x, integer(y)) }
 	field := andBits(s.Apply(pointwise.RightShift, nil, bits, integer(fieldStart)), fieldMask)
+	// isSpecial: 0, infinity or NaN.
 	isSpecial := s.Apply(pointwise.LogicalOr, nil, s.Apply(pointwise.Eq, nil, field, integer(0)),
 		s.Apply(pointwise.Eq, nil, field, integer(fieldMask)))
 	fraction := s.Apply(pointwise.BitwiseOr, nil, andBits(bits, ^int64(fieldMask<<fieldStart)), integer(bias<<fieldStart))
@@ -131,6 +138,25 @@ func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 		s.preserveFormat(s.to(s.where(isSpecial, x, fraction), dtype), in[0]),
 		s.preserveFormat(s.to(s.where(isSpecial, integer(0), exponent), tensor.Int32), in[0]),
 	}
+}
+
+// maxMvlgammaP limits the memory, which is proportional to p.
+const maxMvlgammaP = 1 << 16
+
+// mvlgamma returns log(pi) * p(p-1)/4 plus the sum of lgamma(x + shift) for the shifts (1-p)/2, ..., -1/2, 0.
+func mvlgamma(s applier, a *mvlgammaAttrs, in []*graph.Arg) *graph.Arg {
+	dtype := in[0].Type().DType
+	s.Reject(dtype == tensor.Bool, "The input tensor may not be a boolean tensor.")
+	s.Reject(a.P < 1, "p has to be greater than or equal to 1")
+	s.Reject(a.P > maxMvlgammaP, "p is %d, more than %d", a.P, maxMvlgammaP)
+	if dtype.IsIntegral(true) {
+		dtype = tensor.Float32
+	}
+	p := float64(a.P)
+	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": dtype})
+	logarithms := s.Apply(pointwise.Lgamma, nil, s.add(shifts, s.unsqueeze(in[0], -1)))
+	sum := s.sum(logarithms, dropDims, []int{-1})
+	return s.inPlace(sum, s.addNumber(sum, p*(p-1)*math.Log(math.Pi)/4))
 }
 
 // scaled defines the product of self and a number, which is rounded to the dtype of the result.
@@ -160,15 +186,7 @@ var (
 	Equal = defineOneResult(graph.Semantics{
 		Name: "equal", Doc: "Returns whether self and `other` have the same shape and equal elements.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatMatrix)},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		xType, yType := in[0].Type(), in[1].Type()
-		s.Reject(xType.DType != yType.DType, "Expected object of data type %s but got data type %s for argument 'other' "+
-			"in call to 'equal'", kit.CppName(xType.DType), kit.CppName(yType.DType))
-		if !tensor.SameSizes(xType.Shape, yType.Shape) {
-			return s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{}, "dtype": tensor.Bool}, in[0])
-		}
-		return s.Apply(reduce.Every, nil, s.Apply(pointwise.Eq, nil, in...))
-	})
+	}, equal)
 	Isreal = defineOneResult(graph.Semantics{
 		Name: "isreal", Doc: "Returns whether each element has no imaginary part.", Params: selfOnly,
 		Examples: append(kit.OneExample(kit.ComplexMatrix, nil), unaryExamples...),
@@ -186,6 +204,7 @@ var (
 	}, isin)
 )
 
+// isclose returns whether elements are equal, both NaN (with equal_nan), or close.
 func (s applier) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	dtype := x.Type().DType
 	s.Reject(dtype != y.Type().DType, "%s did not match %s", dtype.TorchName(), y.Type().DType.TorchName())
@@ -212,23 +231,15 @@ func (s applier) isclose(x, y *graph.Arg, a *iscloseAttrs) *graph.Arg {
 	return s.inPlace(equal, either(equal, isClose))
 }
 
-// maxMvlgammaP limits the memory, which is proportional to p.
-const maxMvlgammaP = 1 << 16
-
-// mvlgamma returns log(pi) * p(p-1)/4 plus the sum of lgamma(x + shift) for the shifts (1-p)/2, ..., -1/2, 0.
-func mvlgamma(s applier, a *mvlgammaAttrs, in []*graph.Arg) *graph.Arg {
-	dtype := in[0].Type().DType
-	s.Reject(dtype == tensor.Bool, "The input tensor may not be a boolean tensor.")
-	s.Reject(a.P < 1, "p has to be greater than or equal to 1")
-	s.Reject(a.P > maxMvlgammaP, "p is %d, more than %d", a.P, maxMvlgammaP)
-	if dtype.IsIntegral(true) {
-		dtype = tensor.Float32
+// equal returns false for different shapes.
+func equal(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	xType, yType := in[0].Type(), in[1].Type()
+	s.Reject(xType.DType != yType.DType, "Expected object of data type %s but got data type %s for argument 'other' "+
+		"in call to 'equal'", kit.CppName(xType.DType), kit.CppName(yType.DType))
+	if !tensor.SameSizes(xType.Shape, yType.Shape) {
+		return s.Apply(view.NewZeros, graph.Attrs{"size": []sym.Int{}, "dtype": tensor.Bool}, in[0])
 	}
-	p := float64(a.P)
-	shifts := s.Apply(view.Arange, graph.Attrs{"start": (1 - p) / 2, "end": 0.5, "step": 0.5, "dtype": dtype})
-	logarithms := s.Apply(pointwise.Lgamma, nil, s.add(shifts, s.unsqueeze(in[0], -1)))
-	sum := s.sum(logarithms, dropDims, []int{-1})
-	return s.inPlace(sum, s.addNumber(sum, p*(p-1)*math.Log(math.Pi)/4))
+	return s.Apply(reduce.Every, nil, s.Apply(pointwise.Eq, nil, in...))
 }
 
 // isin compares each element with all test elements.

@@ -28,6 +28,8 @@ var Gradient = define(graph.Semantics{
 		kit.Example(nil, kit.F32(3, 4), tensor.New(tensor.Float64, 3), kit.F32(4))},
 }, gradient)
 
+// gradient returns the derivatives along each dimension. The samples 1, 4, 9 and 16 at distances of 1 have the
+// derivatives 3, 4, 6 and 7 with edge order 1: (9-1)/2 and (16-4)/2 in the middle, 4-1 and 16-9 at the edges.
 func gradient(s applier, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 	x := in[0]
 	rank, dims := len(s.shape(x)), a.Dim
@@ -56,12 +58,12 @@ func gradient(s applier, a *gradientAttrs, in []*graph.Arg) []*graph.Arg {
 	s.Reject(count != len(dims), "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim "+
 		"arguments to have the same length, but got a spacing argument of length %d and a dim argument of length %d.",
 		count, len(dims))
-	wasSeen := make([]bool, rank)
+	isListed := make([]bool, rank) // by dimension
 	var out []*graph.Arg
 	for i, dim := range dims {
 		wrappedDim := s.wrapDim(x, dim)
-		s.Reject(wasSeen[wrappedDim], "dim %d appears multiple times in the list of dims", wrappedDim)
-		wasSeen[wrappedDim] = true
+		s.Reject(isListed[wrappedDim], "dim %d appears multiple times in the list of dims", wrappedDim)
+		isListed[wrappedDim] = true
 		s.Reject(!kit.SizeAtLeast(s.shape(x)[wrappedDim], a.EdgeOrder+1),
 			"torch.gradient expected each dimension size to be at least edge_order+1")
 		out = append(out, gradientAlong(i, wrappedDim))
@@ -96,22 +98,15 @@ func (s applier) gradientOfSteps(x *graph.Arg, dim int, step *graph.Arg, edgeOrd
 func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph.Arg, edgeOrder int) *graph.Arg {
 	s.Reject(len(s.shape(coordinates)) != 1, "torch.gradient expected each element of spacing to have one dimension, but "+
 		"got an element with %d dimensions!", len(s.shape(coordinates)))
-	shape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)
-	shape[dim] = sym.Of(-1)
 	samples := func(begin, end any) *graph.Arg { return s.slice(x, dim, begin, end) }
 	gaps := s.Apply(Diff, nil, coordinates)
-	left, right := s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil)
-	sum := s.add(left, right)
-	weights := []*graph.Arg{s.div(s.neg(right), s.mul(left, sum)), s.div(s.sub(right, left), s.mul(left, right)),
-		s.div(left, s.mul(right, sum))}
+	weights := s.parabolaWeights(s.slice(gaps, 0, 0, -1), s.slice(gaps, 0, 1, nil))
+	weightShape := sym.Ints(slices.Repeat([]int{1}, len(s.shape(x)))...)
+	weightShape[dim] = sym.Of(-1)
 	for i, weight := range weights {
-		weights[i] = s.reshape(weight, shape...)
+		weights[i] = s.reshape(weight, weightShape...)
 	}
-	weighted := func(weights []*graph.Arg, neighbours ...*graph.Arg) *graph.Arg {
-		return s.add(s.add(s.mul(weights[0], neighbours[0]), s.mul(weights[1], neighbours[1])),
-			s.mul(weights[2], neighbours[2]))
-	}
-	center := weighted(weights, samples(0, -2), samples(1, -1), samples(2, nil))
+	center := s.weightedSum(weights, samples(0, -2), samples(1, -1), samples(2, nil))
 	var first, last *graph.Arg
 	if edgeOrder == 1 {
 		first = s.div(s.sub(samples(1, 2), samples(0, 1)), s.selectIndex(gaps, 0, 0))
@@ -122,12 +117,23 @@ func (s applier) gradientOfCoordinates(x *graph.Arg, dim int, coordinates *graph
 		sum := s.add(outer, inner)
 		weights = []*graph.Arg{s.div(s.neg(s.add(s.mul(outer, float(2)), inner)), s.mul(outer, sum)),
 			s.div(sum, s.mul(outer, inner)), s.div(s.neg(outer), s.mul(inner, sum))}
-		first = weighted(weights, samples(0, 1), samples(1, 2), samples(2, 3))
+		first = s.weightedSum(weights, samples(0, 1), samples(1, 2), samples(2, 3))
 		outer, inner = s.selectIndex(gaps, 0, -1), s.selectIndex(gaps, 0, -2)
 		sum = s.add(outer, inner)
 		weights = []*graph.Arg{s.div(outer, s.mul(inner, sum)), s.div(s.neg(sum), s.mul(outer, inner)),
 			s.div(s.add(s.mul(outer, integer(2)), inner), s.mul(outer, sum))}
-		last = weighted(weights, samples(-3, -2), samples(-2, -1), samples(-1, nil))
+		last = s.weightedSum(weights, samples(-3, -2), samples(-2, -1), samples(-1, nil))
 	}
 	return s.Apply(view.Cat, graph.Attrs{"dim": dim}, first, center, last)
+}
+
+// parabolaWeights returns the weights of three neighbours in the derivative at the middle one, for the gaps g and h.
+func (s applier) parabolaWeights(g, h *graph.Arg) []*graph.Arg {
+	sum := s.add(g, h)
+	return []*graph.Arg{s.div(s.neg(h), s.mul(g, sum)), s.div(s.sub(h, g), s.mul(g, h)), s.div(g, s.mul(h, sum))}
+}
+
+// weightedSum returns the sum of three neighbours times their weights.
+func (s applier) weightedSum(weights []*graph.Arg, left, middle, right *graph.Arg) *graph.Arg {
+	return s.add(s.add(s.mul(weights[0], left), s.mul(weights[1], middle)), s.mul(weights[2], right))
 }

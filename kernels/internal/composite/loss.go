@@ -13,8 +13,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The losses of this file are sequences of other ops, with the roundings of PyTorch's sequences. s.inPlace(x, y) stands
-// for an op of PyTorch that stores y in the memory of x: y gets the dtype and layout of x (steps.go).
+// The losses of this file are sequences of other ops, with the roundings of PyTorch's sequences. Function loss defines
+// an op from a formula for the loss of each element; applyReduction then returns these losses, their mean or their sum.
+// s.inPlace(x, y) stands for an op of PyTorch that stores y in the memory of x: y gets the dtype and layout of x
+// (steps.go).
 
 type lossAttrs struct {
 	Reduction int `attr:"reduction" default:"1" doc:"0: the loss of each element; 1: their mean; 2: their sum"`
@@ -66,14 +68,22 @@ type tripletLossAttrs struct {
 	Reduction int     `attr:"reduction" default:"1" doc:"0: the loss of each sample; 1: their mean; 2: their sum"`
 }
 
-// atLeastZero returns max(x, 0).
-func (s applier) atLeastZero(x *graph.Arg) *graph.Arg {
-	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, x)
-}
+var (
+	target       = graph.Param{Name: "target"}
+	lossParams   = []graph.Param{kit.Self, target}
+	lossExamples = []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix),
+		kit.Example(graph.Attrs{"reduction": 0}, kit.TransposedMatrix, kit.FloatMatrix)}
+)
 
-// keepOnly returns x where the condition holds, else 0.
-func (s applier) keepOnly(condition, x *graph.Arg) *graph.Arg {
-	return s.Apply(pointwise.Where, nil, condition, x, s.Apply(view.FullLike, graph.Attrs{"fill_value": 0}, x))
+// loss defines a loss by a sequence of ops. The function compute gets the operands; omitted ones are null. It
+// returns the loss of each element, and the reduction.
+func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
+	compute func(s applier, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
+	return define(graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
+		func(s applier, a A, in []*graph.Arg) []*graph.Arg {
+			losses, reduction := compute(s, a, in)
+			return s.applyReduction(losses, reduction)
+		})
 }
 
 // applyReduction returns the losses, or their mean or sum.
@@ -87,29 +97,6 @@ func (s applier) applyReduction(losses *graph.Arg, reduction int) []*graph.Arg {
 	}
 	return []*graph.Arg{losses}
 }
-
-// distance returns pairwise_distance(x, y) of order p.
-func (s applier) distance(x, y *graph.Arg, p, eps float64) *graph.Arg {
-	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.addNumber(s.sub(x, y), eps))
-}
-
-// loss defines a loss by a sequence of ops. The function compute gets the operands; omitted ones are null. It
-// returns the loss of each element, and the reduction.
-func loss[A any](name, doc string, params []graph.Param, examples []graph.Example,
-	compute func(s applier, a A, in []*graph.Arg) (loss *graph.Arg, reduction int)) *graph.Op {
-	return define(graph.Semantics{Name: name, Doc: doc, Params: params, Examples: examples},
-		func(s applier, a A, in []*graph.Arg) []*graph.Arg {
-			losses, reduction := compute(s, a, in)
-			return s.applyReduction(losses, reduction)
-		})
-}
-
-var (
-	target       = graph.Param{Name: "target"}
-	lossParams   = []graph.Param{kit.Self, target}
-	lossExamples = []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix),
-		kit.Example(graph.Attrs{"reduction": 0}, kit.TransposedMatrix, kit.FloatMatrix)}
-)
 
 // The losses of a value and a target.
 var (
@@ -169,22 +156,7 @@ var (
 	PoissonNllLoss = loss("poisson_nll_loss", "Returns the negative logarithm of the likelihood of `target` under "+
 		"Poisson distributions with the expectations self.", lossParams, append(lossExamples,
 		kit.Example(graph.Attrs{"log_input": false, "full": true}, kit.TransposedMatrix, kit.FloatMatrix)),
-		func(s applier, a *poissonNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			x, target := in[0], in[1]
-			var losses *graph.Arg
-			if a.LogInput {
-				losses = s.sub(s.exp(x), s.mul(target, x))
-			} else {
-				losses = s.sub(x, s.mul(target, s.log(s.addNumber(x, a.Eps))))
-			}
-			if a.Full {
-				logTwoPi := s.log(s.mul(float(2*math.Pi), target))
-				stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(float(0.5), logTwoPi))
-				isAboveOne := s.Apply(pointwise.Gt, nil, target, float(1))
-				losses = s.inPlace(losses, s.add(losses, s.keepOnly(isAboveOne, stirling)))
-			}
-			return losses, a.Reduction
-		})
+		poissonNllLoss)
 	BinaryCrossEntropy = loss("binary_cross_entropy", "Returns the cross entropy of the probabilities self and "+
 		"`target`, times `weight`. Logarithms are at least -100. PyTorch rejects elements of self outside [0, 1], for "+
 		"which the result is unspecified.", []graph.Param{kit.Self, target, kit.OptWeight}, lossExamples,
@@ -204,29 +176,50 @@ var (
 			"target * log(sigmoid(self)).",
 		[]graph.Param{kit.Self, target, kit.OptWeight, {Name: "pos_weight", Optional: true}},
 		append(lossExamples, kit.Example(nil, kit.FloatMatrix, kit.FloatMatrix, kit.FloatRow, kit.FloatRow)),
-		func(s applier, a *lossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			x, target := in[0], in[1]
-			// The loss is (1-target)*x + shift + log(exp(-shift) + exp(-x-shift)) with shift = max(-x, 0). The shift
-			// prevents overflow. pos_weight multiplies all but the first term by (pos_weight-1)*target + 1.
-			shift := s.atLeastZero(s.neg(x))
-			exponentials := s.exp(s.neg(shift))
-			logarithms := s.log(s.inPlace(exponentials, s.add(exponentials, s.exp(s.sub(s.neg(x), shift)))))
-			oneMinusTarget := s.oneMinus(target)
-			losses := s.inPlace(oneMinusTarget, s.mul(oneMinusTarget, x))
-			if in[3].Kind != graph.Null {
-				factor := s.mul(s.sub(in[3], integer(1)), target)
-				factor = s.inPlace(factor, s.add(factor, integer(1)))
-				weighted := s.inPlace(factor, s.mul(factor, s.inPlace(logarithms, s.add(logarithms, shift))))
-				losses = s.inPlace(losses, s.add(losses, weighted))
-			} else {
-				losses = s.inPlace(losses, s.add(s.inPlace(losses, s.add(losses, shift)), logarithms))
-			}
-			if in[2].Kind != graph.Null {
-				losses = s.inPlace(losses, s.mul(losses, in[2]))
-			}
-			return losses, a.Reduction
-		})
+		crossEntropyWithLogits)
 )
+
+// poissonNllLoss returns exp(x) - target*x or, if self has no logarithms, x - target*log(x + eps). With a.Full, it adds
+// Stirling's approximation of log(target!) where target is above 1.
+func poissonNllLoss(s applier, a *poissonNllLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target := in[0], in[1]
+	if a.LogInput {
+		losses = s.sub(s.exp(x), s.mul(target, x))
+	} else {
+		losses = s.sub(x, s.mul(target, s.log(s.addNumber(x, a.Eps))))
+	}
+	if a.Full {
+		logTwoPi := s.log(s.mul(float(2*math.Pi), target))
+		stirling := s.add(s.sub(s.mul(target, s.log(target)), target), s.mul(float(0.5), logTwoPi))
+		isAboveOne := s.Apply(pointwise.Gt, nil, target, float(1))
+		losses = s.inPlace(losses, s.add(losses, s.keepOnly(isAboveOne, stirling)))
+	}
+	return losses, a.Reduction
+}
+
+// crossEntropyWithLogits returns (1-target)*x + shift + log(exp(-shift) + exp(-x-shift)) with shift = max(-x, 0). The
+// shift prevents overflow. pos_weight multiplies all but the first term by (pos_weight-1)*target + 1. weight, if given,
+// multiplies the result.
+func crossEntropyWithLogits(s applier, a *lossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, target, weight, posWeight := in[0], in[1], in[2], in[3]
+	shift := s.atLeastZero(s.neg(x))
+	exponentials := s.exp(s.neg(shift))
+	logarithms := s.log(s.inPlace(exponentials, s.add(exponentials, s.exp(s.sub(s.neg(x), shift)))))
+	oneMinusTarget := s.oneMinus(target)
+	losses = s.inPlace(oneMinusTarget, s.mul(oneMinusTarget, x))
+	if posWeight.Kind != graph.Null {
+		factor := s.mul(s.sub(posWeight, integer(1)), target)
+		factor = s.inPlace(factor, s.add(factor, integer(1)))
+		weighted := s.inPlace(factor, s.mul(factor, s.inPlace(logarithms, s.add(logarithms, shift))))
+		losses = s.inPlace(losses, s.add(losses, weighted))
+	} else {
+		losses = s.inPlace(losses, s.add(s.inPlace(losses, s.add(losses, shift)), logarithms))
+	}
+	if weight.Kind != graph.Null {
+		losses = s.inPlace(losses, s.mul(losses, weight))
+	}
+	return losses, a.Reduction
+}
 
 // The losses of several values.
 var (
@@ -236,28 +229,7 @@ var (
 		[]graph.Param{kit.Self, target, {Name: "var"}},
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
 			kit.Example(graph.Attrs{"reduction": 0, "full": true}, kit.FloatMatrix, kit.FloatMatrix, kit.F32(2))},
-		func(s applier, a *gaussianNllLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			xType, variance := in[0].Type(), in[2]
-			varianceType := variance.Type()
-			batchRank := max(xType.Rank()-1, 0)
-			switch {
-			case tensor.SameSizes(varianceType.Shape, xType.Shape):
-			case xType.Rank() > 0 && tensor.SameSizes(varianceType.Shape, xType.Shape[:batchRank]):
-				variance = s.Apply(view.Unsqueeze, graph.Attrs{"dim": -1}, variance)
-			case varianceType.Rank() != xType.Rank() || !tensor.SameSizes(varianceType.Shape[:batchRank],
-				xType.Shape[:batchRank]) || !kit.SizeIs(varianceType.Shape[batchRank], 1):
-				s.Reject(true, "var is of incorrect size")
-			}
-			s.Reject(!varianceType.DType.IsFloat(), "result type Float can't be cast to the desired output type %s",
-				varianceType.DType.TorchName())
-			variance = s.Apply(pointwise.Clamp, graph.Attrs{"min": a.Eps}, variance)
-			squares := s.Apply(pointwise.Square, nil, s.sub(in[0], in[1]))
-			losses := s.mul(float(0.5), s.add(s.log(variance), s.div(squares, variance)))
-			if a.Full {
-				losses = s.addNumber(losses, 0.5*math.Log(2*math.Pi))
-			}
-			return losses, a.Reduction
-		})
+		gaussianNllLoss)
 	MarginRankingLoss = loss("margin_ranking_loss", "Returns max(0, margin - target * (input1 - input2)).",
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.TransposedMatrix),
@@ -272,22 +244,7 @@ var (
 		[]graph.Param{{Name: "input1"}, {Name: "input2"}, target},
 		[]graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.TransposedMatrix, kit.F32(2)),
 			kit.Example(graph.Attrs{"reduction": 0, "margin": 0.5}, kit.FloatRow, kit.FloatRow, kit.F32())},
-		func(s applier, a *marginLossAttrs, in []*graph.Arg) (*graph.Arg, int) {
-			xType, yType, targetRank := in[0].Type(), in[1].Type(), in[2].Type().Rank()
-			s.Reject(targetRank > 1, "0D or 1D target tensor expected, multi-target not supported")
-			s.Reject(xType.Rank() != targetRank+1 || yType.Rank() != targetRank+1,
-				"%dD target tensor expects %dD input tensors, but "+
-					"found inputs with sizes %s and %s.", targetRank, targetRank+1, tensor.Sizes(xType.Shape),
-				tensor.Sizes(yType.Shape))
-			dot := func(x, y *graph.Arg) *graph.Arg {
-				return s.Apply(reduce.Sum, graph.Attrs{"dim": []int{targetRank}}, s.mul(x, y))
-			}
-			squaredNorm := func(x *graph.Arg) *graph.Arg { return s.addNumber(dot(x, x), 1e-12) }
-			cos := s.div(dot(in[0], in[1]), s.Apply(pointwise.Sqrt, nil, s.mul(squaredNorm(in[0]), squaredNorm(in[1]))))
-			equals := func(n int64) *graph.Arg { return s.Apply(pointwise.Eq, nil, in[2], integer(n)) }
-			return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
-				s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
-		})
+		cosineEmbeddingLoss)
 	TripletMarginLoss = loss("triplet_margin_loss", "Returns max(0, margin + |anchor - positive| - |anchor - "+
 		"negative|). |v| is the `p`-norm of v + eps over the last dimension.",
 		[]graph.Param{{Name: "anchor"}, {Name: "positive"}, {Name: "negative"}},
@@ -321,10 +278,72 @@ var (
 		})
 )
 
+// gaussianNllLoss returns (log(variance) + (self-target)^2 / variance) / 2. With a.Full, it adds log(2*pi) / 2.
+// Variances below a.Eps are replaced by it.
+func gaussianNllLoss(s applier, a *gaussianNllLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	variance := s.Apply(pointwise.Clamp, graph.Attrs{"min": a.Eps}, s.broadcastVariance(in[2], in[0].Type()))
+	squares := s.Apply(pointwise.Square, nil, s.sub(in[0], in[1]))
+	losses = s.mul(float(0.5), s.add(s.log(variance), s.div(squares, variance)))
+	if a.Full {
+		losses = s.addNumber(losses, 0.5*math.Log(2*math.Pi))
+	}
+	return losses, a.Reduction
+}
+
+// broadcastVariance returns the variances in a shape that broadcasts with self, whose last dimension they may lack.
+func (s applier) broadcastVariance(variance *graph.Arg, xType tensor.Type) *graph.Arg {
+	varianceType := variance.Type()
+	batchRank := max(xType.Rank()-1, 0)
+	switch {
+	case tensor.SameSizes(varianceType.Shape, xType.Shape):
+	case xType.Rank() > 0 && tensor.SameSizes(varianceType.Shape, xType.Shape[:batchRank]):
+		variance = s.Apply(view.Unsqueeze, graph.Attrs{"dim": -1}, variance)
+	case varianceType.Rank() != xType.Rank() || !tensor.SameSizes(varianceType.Shape[:batchRank],
+		xType.Shape[:batchRank]) || !kit.SizeIs(varianceType.Shape[batchRank], 1):
+		s.Reject(true, "var is of incorrect size")
+	}
+	s.Reject(!varianceType.DType.IsFloat(), "result type Float can't be cast to the desired output type %s",
+		varianceType.DType.TorchName())
+	return variance
+}
+
+// cosineEmbeddingLoss computes cos as x.y / sqrt((x.x + 1e-12) * (y.y + 1e-12)), as PyTorch does.
+func cosineEmbeddingLoss(s applier, a *marginLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
+	x, y, target := in[0], in[1], in[2]
+	targetRank := target.Type().Rank()
+	s.Reject(targetRank > 1, "0D or 1D target tensor expected, multi-target not supported")
+	s.Reject(x.Type().Rank() != targetRank+1 || y.Type().Rank() != targetRank+1,
+		"%dD target tensor expects %dD input tensors, but found inputs with sizes %s and %s.", targetRank, targetRank+1,
+		tensor.Sizes(x.Type().Shape), tensor.Sizes(y.Type().Shape))
+	dot := func(x, y *graph.Arg) *graph.Arg {
+		return s.Apply(reduce.Sum, graph.Attrs{"dim": []int{targetRank}}, s.mul(x, y))
+	}
+	squaredNorm := func(x *graph.Arg) *graph.Arg { return s.addNumber(dot(x, x), 1e-12) }
+	cos := s.div(dot(x, y), s.Apply(pointwise.Sqrt, nil, s.mul(squaredNorm(x), squaredNorm(y))))
+	equals := func(n int64) *graph.Arg { return s.Apply(pointwise.Eq, nil, target, integer(n)) }
+	return s.add(s.keepOnly(equals(1), s.oneMinus(cos)),
+		s.keepOnly(equals(-1), s.atLeastZero(s.addNumber(cos, -a.Margin)))), a.Reduction
+}
+
 // lastDimError returns the error of a value without dimensions.
 func lastDimError(t tensor.Type) error {
 	if t.Rank() == 0 {
 		return fmt.Errorf("Dimension specified as -1 but tensor has no dimensions")
 	}
 	return nil
+}
+
+// atLeastZero returns max(x, 0).
+func (s applier) atLeastZero(x *graph.Arg) *graph.Arg {
+	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": 0}, x)
+}
+
+// keepOnly returns x where the condition holds, else 0.
+func (s applier) keepOnly(condition, x *graph.Arg) *graph.Arg {
+	return s.Apply(pointwise.Where, nil, condition, x, s.Apply(view.FullLike, graph.Attrs{"fill_value": 0}, x))
+}
+
+// distance returns pairwise_distance(x, y) of order p.
+func (s applier) distance(x, y *graph.Arg, p, eps float64) *graph.Arg {
+	return s.Apply(reduce.Norm, graph.Attrs{"p": p, "dim": []int{-1}}, s.addNumber(s.sub(x, y), eps))
 }

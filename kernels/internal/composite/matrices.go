@@ -118,6 +118,7 @@ var (
 	}, linalgNorm)
 )
 
+// matrixPowerOp defines an op that returns powers of matrices.
 func matrixPowerOp(name string) *graph.Op {
 	return defineOneResult(graph.Semantics{
 		Name: name, Doc: "Returns the `n`-th powers of square matrices, the last two dimensions.", Params: selfOnly,
@@ -125,7 +126,7 @@ func matrixPowerOp(name string) *graph.Op {
 	}, matrixPower)
 }
 
-// matrixPower multiplies by repeated squaring, in the order of PyTorch's products.
+// matrixPower multiplies by repeated squaring, in the order of PyTorch's products: x^5 is x * (x^2)^2.
 func matrixPower(s applier, a *matrixPowerAttrs, in []*graph.Arg) *graph.Arg {
 	x, n := in[0], a.N
 	shape := s.shape(x)
@@ -173,22 +174,20 @@ func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	const name = "multi_dot"
 	count := len(in)
 	s.Reject(count < 2, "%s(): expected at least 2 tensors but got %d", name, count)
-	var resultShape []sym.Int
 	for i, x := range in {
 		rank := x.Type().Rank()
-		switch {
-		case i == 0 || i == count-1:
-			position := "first"
-			if i > 0 {
-				position = "last"
-			}
-			s.Reject(rank != 1 && rank != 2, "%s(): the %s tensor must be 1D or 2D but got %dD", name, position, rank)
+		switch i {
+		case 0:
+			s.Reject(rank != 1 && rank != 2, "%s(): the first tensor must be 1D or 2D but got %dD", name, rank)
+		case count - 1:
+			s.Reject(rank != 1 && rank != 2, "%s(): the last tensor must be 1D or 2D but got %dD", name, rank)
 		default:
 			s.Reject(rank != 2, "%s(): tensor %d must be 2D but got %dD", name, i, rank)
 		}
 		s.Reject(x.Type().DType != in[0].Type().DType, "%s(): all tensors must have be the same dtype but tensor 0 is %s "+
 			"and tensor %d is %s", name, in[0].Type().DType.TorchName(), i, x.Type().DType.TorchName())
 	}
+	var resultShape []sym.Int
 	first, last := in[0].Type(), in[count-1].Type()
 	if first.Rank() == 1 {
 		in[0] = s.unsqueeze(in[0], 0)
@@ -209,8 +208,9 @@ func multiDot(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
-// as the product of operands i to k times the product of operands k+1 to j. It computes the indices for products of 2
-// operands first, then of 3, and so on.
+// as the product of operands i to k times the product of operands k+1 to j. For example, operands of 10x100, 100x5 and
+// 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. It computes the indices
+// for products of 2 operands first, then of 3, and so on.
 func (s applier) splits(in []*graph.Arg) [][]int {
 	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
@@ -251,7 +251,8 @@ func (s applier) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.
 func (s applier) pinv(x *graph.Arg, atol, rtol givenTolerance, isHermitian bool) *graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType
-	s.Reject(xType.Rank() < 2 || dtype.IsReducedFloat() || !dtype.IsFloat() && !dtype.IsComplex(),
+	hasDType := (dtype.IsFloat() || dtype.IsComplex()) && !dtype.IsReducedFloat()
+	s.Reject(xType.Rank() < 2 || !hasDType,
 		"linalg.pinv(%s{%s}): expected a "+
 			"tensor with 2 or more dimensions of float, double, cfloat or cdouble types", dtype.TorchName(),
 		tensor.Sizes(xType.Shape))
@@ -285,6 +286,7 @@ func (s applier) adjoint(x *graph.Arg) *graph.Arg {
 	return x
 }
 
+// matrixRank counts the singular values above the threshold of the tolerances.
 func matrixRank(s applier, a *matrixRankAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	xType := x.Type()
@@ -341,7 +343,8 @@ func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 	if hasOrder {
 		p, word = s.order(a.Ord)
 	}
-	if word == "" && (!hasOrder || len(a.Dim) == 1 || a.Dim == nil && rank == 1) {
+	hasOneDim := len(a.Dim) == 1 || a.Dim == nil && rank == 1
+	if word == "" && (!hasOrder || hasOneDim) {
 		attrs["ord"] = p
 		return s.Apply(reduce.VectorNorm, attrs, x)
 	}
@@ -419,8 +422,9 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	xType := x.Type()
 	rank := xType.Rank()
 	s.Reject(rank < 2, name+": The input tensor must have at least 2 dimensions.")
-	s.Reject(!xType.DType.IsFloat() && !xType.DType.IsComplex() || xType.DType.IsReducedFloat(),
-		name+": Expected a tensor of float, double, cfloat or cdouble type. Got %s", xType.DType.TorchName())
+	hasDType := (xType.DType.IsFloat() || xType.DType.IsComplex()) && !xType.DType.IsReducedFloat()
+	s.Reject(!hasDType, name+": Expected a tensor of float, double, cfloat or cdouble type. Got %s",
+		xType.DType.TorchName())
 	p, word := 2.0, ""
 	if a.P.Word != "" || a.P.Ints != nil {
 		p, word = s.order(a.P)
@@ -435,19 +439,20 @@ func linalgCond(s applier, a *condAttrs, in []*graph.Arg) *graph.Arg {
 	if kit.IsEmpty(xType) {
 		return s.Apply(view.NewZeros, graph.Attrs{"size": xType.Shape[:rank-2], "dtype": xType.DType.ToReal()}, x)
 	}
-	if word == "nuc" || usesSingularValues {
+	switch {
+	case word == "nuc": // the sum of singular values times the sum of their reciprocals
 		values := s.Apply(linalg.Svdvals, nil, x)
-		if word == "nuc" {
-			inverted := s.Apply(pointwise.Reciprocal, nil, values)
-			return s.mul(s.sum(values, dropDims, []int{-1}), s.sum(inverted, dropDims, []int{-1}))
-		}
+		inverted := s.Apply(pointwise.Reciprocal, nil, values)
+		return s.mul(s.sum(values, dropDims, []int{-1}), s.sum(inverted, dropDims, []int{-1}))
+	case usesSingularValues: // the greatest divided by the least singular value
+		values := s.Apply(linalg.Svdvals, nil, x)
 		greatest, least := s.selectIndex(values, -1, 0), s.selectIndex(values, -1, -1)
 		if p < 0 {
 			greatest, least = least, greatest
 		}
 		return s.div(greatest, least)
 	}
-	inverse := s.ApplyMany(linalg.InvEx, nil, x)
+	inverse := s.ApplyMany(linalg.InvEx, nil, x) // the inverses, and nonzero numbers for singular matrices
 	norm := func(x *graph.Arg) *graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: a.P, Dim: []int{-2, -1}}) }
 	isSingular := s.Apply(pointwise.Gt, nil, inverse[1], integer(0))
 	infinite := s.Apply(view.Full, graph.Attrs{"size": xType.Shape[:rank-2], "fill_value": math.Inf(1),

@@ -26,6 +26,7 @@ var (
 		"ignored.", true)
 )
 
+// quantileOp defines quantile or nanquantile.
 func quantileOp(name, doc string, ignoresNaN bool) *graph.Op {
 	return defineOneResult(graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "q", AcceptsNumber: true}},
@@ -36,8 +37,10 @@ func quantileOp(name, doc string, ignoresNaN bool) *graph.Op {
 	})
 }
 
-// quantile moves the elements to reduce to the last dimension. atRanks replaces this dimension by one with an element
-// for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is dropped.
+// quantile moves the elements to reduce to the last dimension and sorts them. atRanks replaces this dimension by one
+// with an element for each rank. If q is a vector, this dimension is then moved to the front, otherwise it is dropped.
+// For example, the sorted elements 1, 3, 4 and 8 have the positions 0 to 3. The rank q = 0.5 has the position 1.5, so
+// the linear interpolation gives 3.5.
 func (s applier) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignoresNaN bool) *graph.Arg {
 	x, q := in[0], in[1]
 	dtype := x.Type().DType
@@ -46,32 +49,39 @@ func (s applier) quantile(name string, a *quantileAttrs, in []*graph.Arg, ignore
 			q.Number.Float())
 		q = s.Apply(view.Full, graph.Attrs{"size": []sym.Int{}, "fill_value": q.Number, "dtype": dtype})
 	}
-	rank, hasVectorOfRanks := x.Type().Rank(), q.Type().Rank() > 0
+	hasVectorOfRanks := q.Type().Rank() > 0
 	s.Reject(kit.IsEmpty(x.Type()), "quantile() input tensor must be non-empty")
 	s.Reject(q.Type().Rank() > 1, "quantile() q must be a scalar or 1D tensor")
 	s.Reject(dtype != tensor.Float32 && dtype != tensor.Float64,
 		"quantile() input tensor must be either float or double dtype")
 	s.Reject(q.Type().DType != dtype, "quantile() q tensor must be same dtype as the input tensor")
-	switch {
-	case a.Dim == nil && a.Keepdim:
-		x = s.reshape(x, append(padOnes(nil, rank), sym.Of(-1))...)
-	case a.Dim == nil || rank == 0:
-		x = s.reshape(x, sym.Of(-1))
-	default:
-		dim := s.wrapDim(x, *a.Dim)
-		x = s.transpose(s.unsqueeze(x, -1), dim, -1)
-		if !a.Keepdim {
-			x = s.Apply(view.Squeeze, graph.Attrs{"dim": []int{dim}}, x)
-		}
-	}
+	x = s.reducedToLast(x, a)
 	if !hasVectorOfRanks {
 		q = s.reshape(q, sym.Of(1))
 	}
-	out := s.atRanks(a.Interpolation, s.ApplyMany(index.Sort, graph.Attrs{"dim": -1}, x)[0], q, ignoresNaN)
+	sorted := s.ApplyMany(index.Sort, graph.Attrs{"dim": -1}, x)[0]
+	out := s.atRanks(a.Interpolation, sorted, q, ignoresNaN)
 	if hasVectorOfRanks {
 		out = s.transpose(s.unsqueeze(out, 0), 0, -1)
 	}
 	return s.Apply(view.Squeeze, graph.Attrs{"dim": []int{-1}}, out)
+}
+
+// reducedToLast moves the elements to reduce to a new last dimension. If dimensions are kept, they have size 1.
+func (s applier) reducedToLast(x *graph.Arg, a *quantileAttrs) *graph.Arg {
+	rank := x.Type().Rank()
+	switch {
+	case a.Dim == nil && a.Keepdim:
+		return s.reshape(x, append(padOnes(nil, rank), sym.Of(-1))...)
+	case a.Dim == nil || rank == 0:
+		return s.reshape(x, sym.Of(-1))
+	}
+	dim := s.wrapDim(x, *a.Dim)
+	x = s.transpose(s.unsqueeze(x, -1), dim, -1)
+	if a.Keepdim {
+		return x
+	}
+	return s.Apply(view.Squeeze, graph.Attrs{"dim": []int{dim}}, x)
 }
 
 // atRanks returns the elements of ranks q, from 0 to 1, along the last dimension of sorted values. Between two elements

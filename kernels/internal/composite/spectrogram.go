@@ -36,6 +36,8 @@ type istftAttrs struct {
 var windowParam = graph.Param{Name: "window", Optional: true}
 
 // Fourier transforms of overlapping frames. The function of an op applies other ops (steps.go) and returns the result.
+// A frame has n_fft elements of the signal, and the next frame begins hop_length elements later. With n_fft 8 and
+// hop_length 2, a signal of 20 elements that is not padded has the 7 frames [0, 8), [2, 10), ..., [12, 20).
 var (
 	Stft = defineOneResult(graph.Semantics{
 		Name: "stft", Doc: "Transforms overlapping frames of signals, each multiplied by the window: [batch, n] gives " +
@@ -118,7 +120,7 @@ func stft(s applier, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 	if window.Kind != graph.Null {
 		x = s.mul(x, window)
 	}
-	isComplex := x.Type().DType.IsComplex()
+	isComplex := x.Type().DType.IsComplex() // also if only the window is complex
 	isOnesided := !isComplex
 	if a.Onesided != nil {
 		isOnesided = *a.Onesided
@@ -184,8 +186,9 @@ func istft(s applier, a *istftAttrs, in []*graph.Arg) *graph.Arg {
 	signal := s.overlapAdd(s.mul(x, window), batch, frameCount, frameLength, hop)
 	length := s.shape(signal)[1]
 	squares := s.Apply(pointwise.Pow, nil, window, integer(2))
-	envelope := s.overlapAdd(s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{sym.Of(1), frameCount,
-		sym.Of(frameLength)}}, squares), sym.Of(1), frameCount, frameLength, hop)
+	oneBatch := sym.Of(1)
+	squares = s.Apply(view.Expand, graph.Attrs{"size": []sym.Int{oneBatch, frameCount, sym.Of(frameLength)}}, squares)
+	envelope := s.overlapAdd(squares, oneBatch, frameCount, frameLength, hop)
 	start, end := 0, length
 	if a.Center {
 		start, end = frameLength/2, length.Sub(sym.Of(frameLength/2))

@@ -34,15 +34,7 @@ var (
 	Inner = defineOneResult(graph.Semantics{
 		Name: "inner", Doc: "Returns the inner products of the last dimensions of self and `other`.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3), kit.F32(4, 3))},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		xShape, yShape := s.shape(in[0]), s.shape(in[1])
-		if len(xShape) == 0 || len(yShape) == 0 {
-			return s.mul(in[0], in[1])
-		}
-		s.Reject(xShape[len(xShape)-1].Ne(yShape[len(yShape)-1]).Holds(), "inner() the last dimension must match on both "+
-			"input tensors but got shapes %s and %s", tensor.Sizes(xShape), tensor.Sizes(yShape))
-		return s.tensordot(in[0], in[1], []int{-1}, []int{-1})
-	})
+	}, inner)
 	Vdot = defineOneResult(graph.Semantics{
 		Name: "vdot", Doc: "Returns the inner product of the vectors self and `other`; " +
 			"self is conjugated.", Params: pair,
@@ -57,37 +49,12 @@ var (
 	Kron = defineOneResult(graph.Semantics{
 		Name: "kron", Doc: "Returns the Kronecker product.", Params: pair,
 		Examples: []graph.Example{kit.Example(nil, kit.TransposedMatrix, kit.FloatRow)},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		xShape, yShape := s.shape(in[0]), s.shape(in[1])
-		rank := max(len(xShape), len(yShape))
-		xShape, yShape = padOnes(xShape, rank), padOnes(yShape, rank)
-		one := sym.Of(1)
-		var left, right, resultShape []sym.Int
-		for dim := range rank {
-			left, right = append(left, xShape[dim], one), append(right, one, yShape[dim])
-			resultShape = append(resultShape, xShape[dim].Mul(yShape[dim]))
-		}
-		return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), resultShape...)
-	})
+	}, kron)
 	Addmv = defineOneResult(graph.Semantics{
 		Name: "addmv", Doc: "Returns beta * self + alpha * (mat times vec), for a matrix and a vector.",
 		Params:   []graph.Param{kit.Self, {Name: "mat"}, {Name: "vec"}},
 		Examples: []graph.Example{kit.Example(graph.Attrs{"beta": 0.5}, kit.F32(2), kit.TransposedMatrix, kit.F32(3))},
-	}, func(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
-		selfShape, matShape, vecShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
-		s.Reject(len(matShape) != 2 || len(vecShape) != 1 || len(selfShape) > 1,
-			"vector + matrix @ vector expected, got %d, %d, %d", len(selfShape),
-			len(matShape), len(vecShape))
-		s.Reject(matShape[1].Ne(vecShape[0]).Holds() || len(selfShape) == 1 && selfShape[0].Ne(matShape[0]).Holds() &&
-			!kit.SizeIs(selfShape[0], 1),
-			"size mismatch, got input (%v), mat (%vx%v), vec (%v)", matShape[0], matShape[0], matShape[1], vecShape[0])
-		if dtype := in[1].Type().DType; dtype == tensor.Bool {
-			s.Check(kit.NotImplementedBy("addmv_impl_cpu", dtype))
-		}
-		attrs := graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}
-		sums := s.Apply(product.Addmm, attrs, s.unsqueeze(in[0], -1), in[1], s.unsqueeze(in[2], 1))
-		return s.selectIndex(sums, 1, 0)
-	})
+	}, addmv)
 	Addr = defineOneResult(graph.Semantics{
 		Name: "addr", Doc: "Returns beta * self + alpha * (outer product of vec1 and vec2).",
 		Params:   []graph.Param{kit.Self, {Name: "vec1"}, {Name: "vec2"}},
@@ -108,6 +75,102 @@ var (
 	}, bilinear)
 )
 
+// tensordot multiplies x and y and adds the products over pairs of dimensions. If one dimension of a pair has size 1,
+// it is broadcast: the other operand is first summed over its dimension of the pair.
+func (s applier) tensordot(x, y *graph.Arg, dimsX, dimsY []int) *graph.Arg {
+	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
+	var contractedDims [2][]int
+	for i := range dimsX {
+		dimX, dimY := s.wrapDim(x, dimsX[i]), s.wrapDim(y, dimsY[i])
+		s.Reject(slices.Contains(contractedDims[0], dimX), "dim %d appears multiple times in the list of dims", dimX)
+		s.Reject(slices.Contains(contractedDims[1], dimY), "dim %d appears multiple times in the list of dims", dimY)
+		s.Reject(len(s.shape(x)) == 0 || len(s.shape(y)) == 0,
+			"Dimension specified as %d but tensor has no dimensions", dimsX[i])
+		sizeX, sizeY := s.shape(x)[dimX], s.shape(y)[dimY]
+		switch {
+		case kit.SizeIs(sizeY, 1):
+			x = s.sum(x, keepDims, []int{dimX})
+		case kit.SizeIs(sizeX, 1):
+			y = s.sum(y, keepDims, []int{dimY})
+		default:
+			s.Reject(sizeX.Ne(sizeY).Holds(), "contracted dimensions need to match, but first has size %v in dim %d and "+
+				"second has size %v in dim %d", sizeX, dimX, sizeY, dimY)
+		}
+		contractedDims[0], contractedDims[1] = append(contractedDims[0], dimX), append(contractedDims[1], dimY)
+	}
+	// The product of matrices [rows, terms] and [terms, columns], where the terms are the pairs of dimensions.
+	freeX, freeY := remaining(len(s.shape(x)), contractedDims[0]), remaining(len(s.shape(y)), contractedDims[1])
+	var productShape []sym.Int
+	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
+	for _, dim := range freeX {
+		productShape, rows = append(productShape, s.shape(x)[dim]), rows.Mul(s.shape(x)[dim])
+	}
+	for _, dim := range freeY {
+		productShape, columns = append(productShape, s.shape(y)[dim]), columns.Mul(s.shape(y)[dim])
+	}
+	for _, dim := range contractedDims[0] {
+		terms = terms.Mul(s.shape(x)[dim])
+	}
+	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, contractedDims[0]...)}, x), rows, terms)
+	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(contractedDims[1], freeY...)}, y), terms, columns)
+	return s.reshape(s.Apply(product.Mm, nil, x, y), productShape...)
+}
+
+// remaining returns the dimensions that are not in the list.
+func remaining(rank int, dims []int) []int {
+	var out []int
+	for dim := range rank {
+		if !slices.Contains(dims, dim) {
+			out = append(out, dim)
+		}
+	}
+	return out
+}
+
+// inner is tensordot over the last dimensions. If an operand has no dimensions, it multiplies each element.
+func inner(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	xShape, yShape := s.shape(in[0]), s.shape(in[1])
+	if len(xShape) == 0 || len(yShape) == 0 {
+		return s.mul(in[0], in[1])
+	}
+	s.Reject(xShape[len(xShape)-1].Ne(yShape[len(yShape)-1]).Holds(), "inner() the last dimension must match on both "+
+		"input tensors but got shapes %s and %s", tensor.Sizes(xShape), tensor.Sizes(yShape))
+	return s.tensordot(in[0], in[1], []int{-1}, []int{-1})
+}
+
+// kron multiplies the elements of x, in the shape [a, 1, b, 1], by the elements of y, in the shape [1, c, 1, d], and
+// returns the products in the shape [a*c, b*d].
+func kron(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	xShape, yShape := s.shape(in[0]), s.shape(in[1])
+	rank := max(len(xShape), len(yShape))
+	xShape, yShape = padOnes(xShape, rank), padOnes(yShape, rank)
+	one := sym.Of(1)
+	var left, right, resultShape []sym.Int
+	for dim := range rank {
+		left, right = append(left, xShape[dim], one), append(right, one, yShape[dim])
+		resultShape = append(resultShape, xShape[dim].Mul(yShape[dim]))
+	}
+	return s.reshape(s.mul(s.reshape(in[0], left...), s.reshape(in[1], right...)), resultShape...)
+}
+
+// addmv is addmm with one column: the vectors become matrices with one column.
+func addmv(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
+	selfShape, matShape, vecShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])
+	s.Reject(len(matShape) != 2 || len(vecShape) != 1 || len(selfShape) > 1,
+		"vector + matrix @ vector expected, got %d, %d, %d", len(selfShape),
+		len(matShape), len(vecShape))
+	s.Reject(matShape[1].Ne(vecShape[0]).Holds() || len(selfShape) == 1 && selfShape[0].Ne(matShape[0]).Holds() &&
+		!kit.SizeIs(selfShape[0], 1),
+		"size mismatch, got input (%v), mat (%vx%v), vec (%v)", matShape[0], matShape[0], matShape[1], vecShape[0])
+	if dtype := in[1].Type().DType; dtype == tensor.Bool {
+		s.Check(kit.NotImplementedBy("addmv_impl_cpu", dtype))
+	}
+	attrs := graph.Attrs{"beta": a.Beta, "alpha": a.Alpha}
+	sums := s.Apply(product.Addmm, attrs, s.unsqueeze(in[0], -1), in[1], s.unsqueeze(in[2], 1))
+	return s.selectIndex(sums, 1, 0)
+}
+
+// addr multiplies a column by a row.
 func addr(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 	for i, x := range in[1:] {
 		rank := len(s.shape(x))
@@ -189,58 +252,6 @@ func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	return out
 }
 
-// tensordot multiplies x and y and adds the products over pairs of dimensions. If one dimension of a pair has size 1,
-// it is broadcast: the other operand is first summed over its dimension of the pair.
-func (s applier) tensordot(x, y *graph.Arg, dimsX, dimsY []int) *graph.Arg {
-	s.Reject(len(dimsX) != len(dimsY), "both dimension lists should have same length")
-	var contractedDims [2][]int
-	for i := range dimsX {
-		dimX, dimY := s.wrapDim(x, dimsX[i]), s.wrapDim(y, dimsY[i])
-		s.Reject(slices.Contains(contractedDims[0], dimX), "dim %d appears multiple times in the list of dims", dimX)
-		s.Reject(slices.Contains(contractedDims[1], dimY), "dim %d appears multiple times in the list of dims", dimY)
-		s.Reject(len(s.shape(x)) == 0 || len(s.shape(y)) == 0,
-			"Dimension specified as %d but tensor has no dimensions", dimsX[i])
-		sizeX, sizeY := s.shape(x)[dimX], s.shape(y)[dimY]
-		switch {
-		case kit.SizeIs(sizeY, 1):
-			x = s.sum(x, keepDims, []int{dimX})
-		case kit.SizeIs(sizeX, 1):
-			y = s.sum(y, keepDims, []int{dimY})
-		default:
-			s.Reject(sizeX.Ne(sizeY).Holds(), "contracted dimensions need to match, but first has size %v in dim %d and "+
-				"second has size %v in dim %d", sizeX, dimX, sizeY, dimY)
-		}
-		contractedDims[0], contractedDims[1] = append(contractedDims[0], dimX), append(contractedDims[1], dimY)
-	}
-	// The product of matrices [rows, terms] and [terms, columns], where the terms are the pairs of dimensions.
-	freeX, freeY := remaining(len(s.shape(x)), contractedDims[0]), remaining(len(s.shape(y)), contractedDims[1])
-	var productShape []sym.Int
-	rows, terms, columns := sym.Of(1), sym.Of(1), sym.Of(1)
-	for _, dim := range freeX {
-		productShape, rows = append(productShape, s.shape(x)[dim]), rows.Mul(s.shape(x)[dim])
-	}
-	for _, dim := range freeY {
-		productShape, columns = append(productShape, s.shape(y)[dim]), columns.Mul(s.shape(y)[dim])
-	}
-	for _, dim := range contractedDims[0] {
-		terms = terms.Mul(s.shape(x)[dim])
-	}
-	x = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(freeX, contractedDims[0]...)}, x), rows, terms)
-	y = s.reshape(s.Apply(view.Permute, graph.Attrs{"dims": append(contractedDims[1], freeY...)}, y), terms, columns)
-	return s.reshape(s.Apply(product.Mm, nil, x, y), productShape...)
-}
-
-// remaining returns the dimensions that are not in the list.
-func remaining(rank int, dims []int) []int {
-	var out []int
-	for dim := range rank {
-		if !slices.Contains(dims, dim) {
-			out = append(out, dim)
-		}
-	}
-	return out
-}
-
 // Tensors joined to one.
 var (
 	BlockDiag = defineOneResult(graph.Semantics{
@@ -248,49 +259,12 @@ var (
 			"are rows.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2, 1), kit.F32(3), kit.F32())},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		dtype := s.commonDType(in...)
-		total := sym.Of(0)
-		rows := make([]*graph.Arg, len(in))
-		for i, x := range in {
-			s.Reject(len(s.shape(x)) > 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d "+
-				"has %d dimensions", i, len(s.shape(x)))
-			rows[i] = s.Apply(view.Atleast2d, nil, s.to(x, dtype))
-			total = total.Add(s.shape(rows[i])[1])
-		}
-		before := sym.Of(0)
-		for i, x := range rows {
-			columns := s.shape(x)[1]
-			rows[i] = s.pad(x, before, total.Sub(before).Sub(columns))
-			before = before.Add(columns)
-		}
-		return s.Apply(view.Cat, nil, rows...)
-	})
+	}, blockDiag)
 	CartesianProd = defineOneResult(graph.Semantics{
 		Name: "cartesian_prod", Doc: "Returns all combinations of elements of vectors, one per row.",
 		Params:   variadic,
 		Examples: []graph.Example{kit.Example(nil, kit.F32(2), kit.F32(3))},
-	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
-		for _, x := range in {
-			s.Reject(len(s.shape(x)) != 1, "Expect a 1D vector, but got shape %s", tensor.Sizes(s.shape(x)))
-		}
-		if len(in) == 1 {
-			return s.Apply(view.Alias, nil, in[0])
-		}
-		for _, x := range in {
-			s.Reject(x.Type().DType != in[0].Type().DType, "meshgrid expects all tensors to have the same dtype")
-		}
-		var gridShape []sym.Int
-		for _, x := range in {
-			gridShape = append(gridShape, s.shape(x)...)
-		}
-		columns := make([]*graph.Arg, len(in))
-		for i, x := range in {
-			x = s.reshape(x, append(sym.Ints(-1), padOnes(nil, len(in)-1-i)...)...)
-			columns[i] = s.reshape(s.Apply(view.Expand, graph.Attrs{"size": gridShape}, x), sym.Of(-1))
-		}
-		return s.Apply(view.Stack, graph.Attrs{"dim": 1}, columns...)
-	})
+	}, cartesianProd)
 	ColumnStack = defineOneResult(graph.Semantics{
 		Name: "column_stack", Doc: "Concatenates tensors along the second dimension; vectors are columns.",
 		Params:   variadic,
@@ -316,3 +290,50 @@ var (
 		return s.Apply(view.Cat, graph.Attrs{"dim": 2}, planes...)
 	})
 )
+
+// blockDiag pads each matrix with columns of 0 on both sides to the total number of columns, and concatenates the rows.
+func blockDiag(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	dtype := s.commonDType(in...)
+	totalColumns := sym.Of(0)
+	matrices := make([]*graph.Arg, len(in))
+	for i, x := range in {
+		s.Reject(len(s.shape(x)) > 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d "+
+			"has %d dimensions", i, len(s.shape(x)))
+		matrices[i] = s.Apply(view.Atleast2d, nil, s.to(x, dtype))
+		totalColumns = totalColumns.Add(s.shape(matrices[i])[1])
+	}
+	columnsBefore := sym.Of(0)
+	for i, x := range matrices {
+		columns := s.shape(x)[1]
+		matrices[i] = s.pad(x, columnsBefore, totalColumns.Sub(columnsBefore).Sub(columns))
+		columnsBefore = columnsBefore.Add(columns)
+	}
+	return s.Apply(view.Cat, nil, matrices...)
+}
+
+// cartesianProd expands each vector to the shape of the grid of all combinations. The flattened grids are the columns
+// of the result. For the vectors a, b and c, d, e:
+//
+//	grids:    a a a   c d e        rows: ac, ad, ae, bc, bd, be
+//	          b b b   c d e
+func cartesianProd(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
+	for _, x := range in {
+		s.Reject(len(s.shape(x)) != 1, "Expect a 1D vector, but got shape %s", tensor.Sizes(s.shape(x)))
+	}
+	if len(in) == 1 {
+		return s.Apply(view.Alias, nil, in[0])
+	}
+	for _, x := range in {
+		s.Reject(x.Type().DType != in[0].Type().DType, "meshgrid expects all tensors to have the same dtype")
+	}
+	var gridShape []sym.Int
+	for _, x := range in {
+		gridShape = append(gridShape, s.shape(x)...)
+	}
+	columns := make([]*graph.Arg, len(in))
+	for i, x := range in {
+		x = s.reshape(x, append(sym.Ints(-1), padOnes(nil, len(in)-1-i)...)...)
+		columns[i] = s.reshape(s.Apply(view.Expand, graph.Attrs{"size": gridShape}, x), sym.Of(-1))
+	}
+	return s.Apply(view.Stack, graph.Attrs{"dim": 1}, columns...)
+}

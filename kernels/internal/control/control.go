@@ -77,60 +77,6 @@ var (
 	})
 )
 
-type raiseAttrs struct {
-	Message string `attr:"message" doc:"message of the error"`
-	Results int    `attr:"results" default:"1" doc:"number of results"`
-}
-
-// Raise fails when it runs, as TorchScript's prim::RaiseException does. It stands in branches that must not run.
-var Raise = kit.Define[*raiseAttrs](graph.Op{
-	Semantics: graph.Semantics{
-		Name: "raise",
-		Doc: "Fails with `message` when it runs. Its results are never computed. They stand in for the results of " +
-			"nodes that cannot run, so that the graph stays valid.",
-		VariadicResults: true, Infer: inferRaise,
-		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return nil, errors.New(kit.Attrs[*raiseAttrs](c).Message)
-		},
-	},
-	Lowerings: graph.Lowerings{
-		RunDynamic: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return nil, errors.New(kit.Attrs[*raiseAttrs](c).Message)
-		},
-	},
-})
-
-// maxResults is the greatest number of results of a raise.
-const maxResults = 1 << 16
-
-// inferRaise returns results of unknown dtype and shape.
-func inferRaise(c *graph.Call) ([]graph.Result, error) {
-	results := kit.Attrs[*raiseAttrs](c).Results
-	if results < 1 || results > maxResults {
-		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, results)
-	}
-	return slices.Repeat([]graph.Result{{Alias: graph.NoAlias, Dynamic: true}}, results), nil
-}
-
-// byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
-// function, with a runtime that computes the nodes of these graphs by their references.
-func byReference(
-	runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error),
-) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return runDynamic(graph.Reference{}, c, in)
-	}
-}
-
-// unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
-func unknownResults(outs []graph.Output) []graph.Result {
-	results := make([]graph.Result, len(outs))
-	for i, out := range outs {
-		results[i] = graph.PartialType{DType: out.Value.Meta.DType}.Result()
-	}
-	return results
-}
-
 // inferIf checks the numbers of operands and results of the branches.
 func inferIf(c *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*ifAttrs](c)
@@ -182,6 +128,69 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(attrs.Body.Outputs[1:]), nil
 }
 
+// runLoop runs the iterations. It releases carried values and collected values of the body as soon as they are unused.
+// The body has the inputs (i, condition, carried values..., values of the enclosing graph...) and the outputs
+// (condition, carried values..., collected values...).
+func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*loopAttrs](c)
+	trips, conditionHolds := int64(math.MaxInt64), true
+	if c.HasOperand(0) {
+		trips = in[0].At(make([]int, in[0].Rank())...).Int()
+	}
+	var err error
+	if c.HasOperand(1) {
+		if conditionHolds, err = conditionValue(in[1]); err != nil {
+			return nil, err
+		}
+	}
+	values := slices.Clone(in[min(2, len(in)):]) // the carried values, then the values of the enclosing graph
+	inputStorages, collected := storages(in...), newCollector(len(attrs.Body.Outputs)-1-attrs.Carried)
+	for i := int64(0); i < trips && conditionHolds; i++ {
+		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
+			tensor.BoolScalar(conditionHolds).Tensor(tensor.Bool)}, values...)
+		out, err := rt.Run(attrs.Body, args)
+		if err != nil {
+			return nil, fmt.Errorf("iteration %d: %w", i, err)
+		}
+		if conditionHolds, err = conditionValue(out[0]); err != nil {
+			return nil, err
+		}
+		carried := out[1 : 1+attrs.Carried]
+		collected.add(out[1+attrs.Carried:])
+		if i > 0 { // before the first iteration, the carried values are operands
+			releaseUnused(values[:attrs.Carried], carried, inputStorages, collected.storages)
+		}
+		copy(values, carried)
+	}
+	results, err := attrs.results(values, collected.lists)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range collected.lists {
+		releaseUnused(list, values[:attrs.Carried], inputStorages)
+	}
+	return results, nil
+}
+
+// results returns the results of a loop: the carried values, which are the first of values, and the stacked collected
+// values.
+func (attrs *loopAttrs) results(values []*tensor.Tensor, collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	const axis, isReversed = 0, false
+	out := slices.Clone(values[:attrs.Carried])
+	bodyResults := func() ([]graph.Result, error) {
+		iteration, condition := tensor.New(tensor.Int64), tensor.New(tensor.Bool)
+		return attrs.Body.ResultsFor(append([]tensor.Meta{iteration, condition}, metasOf(values)...))
+	}
+	for k, list := range collected {
+		stacked, err := stackCollected(list, axis, isReversed, 1+attrs.Carried+k, bodyResults)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, stacked)
+	}
+	return out, nil
+}
+
 // maxUnrolledNodes is the greatest number of nodes that may replace a loop.
 const maxUnrolledNodes = 1 << 12
 
@@ -201,57 +210,129 @@ func unrolledLoop(call *graph.Call) (graph.Repetition, bool) {
 		Values: call.In[2:]}, true
 }
 
-// runLoop runs the iterations. It releases carried values and collected values of the body as soon as they are unused.
-func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[*loopAttrs](c)
-	trips, conditionHolds := int64(math.MaxInt64), true
-	if c.HasOperand(0) {
-		trips = in[0].At(make([]int, in[0].Rank())...).Int()
+// inferScan checks the numbers of operands, axes and results.
+func inferScan(c *graph.Call) ([]graph.Result, error) {
+	attrs := kit.Attrs[*scanAttrs](c)
+	inputs, outputs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
+	fitsBody := inputs >= attrs.States+attrs.Scanned && outputs >= attrs.States
+	if attrs.States < 0 || attrs.Scanned < 1 || !fitsBody || len(c.In) != inputs {
+		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not match %d operands, %d states and %d "+
+			"scanned operands", inputs, outputs, len(c.In), attrs.States, attrs.Scanned)
 	}
-	var err error
-	if c.HasOperand(1) {
-		if conditionHolds, err = conditionValue(in[1]); err != nil {
-			return nil, err
+	if count := len(attrs.InputAxes); count != 0 && count != attrs.Scanned {
+		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", count, attrs.Scanned)
+	}
+	if count := len(attrs.OutputAxes); count != 0 && count != outputs-attrs.States {
+		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", count, outputs-attrs.States)
+	}
+	return unknownResults(attrs.Body.Outputs), nil
+}
+
+// runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
+func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs := kit.Attrs[*scanAttrs](c)
+	axes, length, err := attrs.scannedAxes(in)
+	if err != nil {
+		return nil, err
+	}
+	values := slices.Clone(in) // the states, the slices of scanned operands, then the values of the enclosing graph
+	inputStorages, collected := storages(in...), newCollector(len(attrs.Body.Outputs)-attrs.States)
+	for i := range length {
+		for k, axis := range axes {
+			index := i
+			if k < len(attrs.Backwards) && attrs.Backwards[k] {
+				index = length - 1 - i
+			}
+			if values[attrs.States+k], err = selectIndex(in[attrs.States+k], axis, index); err != nil {
+				return nil, err
+			}
 		}
-	}
-	values := slices.Clone(in[min(2, len(in)):])
-	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
-	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-1-attrs.Carried)
-	for i := int64(0); i < trips && conditionHolds; i++ {
-		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
-			tensor.BoolScalar(conditionHolds).Tensor(tensor.Bool)}, values...)
-		out, err := rt.Run(attrs.Body, args)
+		out, err := rt.Run(attrs.Body, values)
 		if err != nil {
-			return nil, fmt.Errorf("iteration %d: %w", i, err)
+			return nil, fmt.Errorf("index %d: %w", i, err)
 		}
-		if conditionHolds, err = conditionValue(out[0]); err != nil {
-			return nil, err
+		states := out[:attrs.States]
+		collected.add(out[attrs.States:])
+		if i > 0 { // before the first iteration, the states are operands
+			releaseUnused(values[:attrs.States], states, inputStorages, collected.storages)
 		}
-		for k, t := range out[1+attrs.Carried:] {
-			collected[k] = append(collected[k], t)
-			collectedStorages[t.Storage()] = true
-		}
-		if i > 0 {
-			releaseUnused(values[:attrs.Carried], out[1:1+attrs.Carried], inputStorages, collectedStorages)
-		}
-		copy(values, out[1:1+attrs.Carried])
+		copy(values, states)
 	}
-	out := slices.Clone(values[:attrs.Carried])
+	results, err := attrs.results(in, axes, values, collected.lists)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range collected.lists {
+		releaseUnused(list, values[:attrs.States], inputStorages)
+	}
+	return results, nil
+}
+
+// scannedAxes returns the scanned dimension of each scanned operand, and their common length.
+func (attrs *scanAttrs) scannedAxes(in []*tensor.Tensor) (axes []int, length int, err error) {
+	length = -1 // before the first operand
+	axes = make([]int, attrs.Scanned)
+	for k := range axes {
+		meta := in[attrs.States+k].Meta
+		if k < len(attrs.InputAxes) {
+			axes[k] = attrs.InputAxes[k]
+		}
+		if axes[k], err = tensor.WrapDim(axes[k], meta.Rank()); err != nil {
+			return nil, 0, err
+		}
+		if meta.Rank() == 0 || length >= 0 && meta.Shape[axes[k]] != length {
+			return nil, 0, errors.New("scanned operands differ in length")
+		}
+		length = meta.Shape[axes[k]]
+	}
+	return axes, length, nil
+}
+
+// results returns the results of a scan: the states, which are the first of values, and the stacked collected values.
+// in are the operands of the scan, and axes the scanned dimensions.
+func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
+	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := slices.Clone(values[:attrs.States])
 	bodyResults := func() ([]graph.Result, error) {
-		iteration, condition := tensor.New(tensor.Int64), tensor.New(tensor.Bool)
-		return attrs.Body.ResultsFor(append([]tensor.Meta{iteration, condition}, metasOf(values)...))
+		bodyInputs := metasOf(in)
+		for k, axis := range axes {
+			slice := &bodyInputs[attrs.States+k]
+			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
+		}
+		return attrs.Body.ResultsFor(bodyInputs)
 	}
 	for k, list := range collected {
-		stacked, err := stackCollected(list, 0, false, 1+attrs.Carried+k, bodyResults)
+		axis := 0
+		if k < len(attrs.OutputAxes) {
+			axis = attrs.OutputAxes[k]
+		}
+		isReversed := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
+		stacked, err := stackCollected(list, axis, isReversed, attrs.States+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, stacked)
 	}
-	for _, list := range collected {
-		releaseUnused(list, values[:attrs.Carried], inputStorages)
-	}
 	return out, nil
+}
+
+// collector collects the values of all iterations.
+type collector struct {
+	lists    [][]*tensor.Tensor // by collected value: its tensors, in the order of the iterations
+	storages map[*tensor.Storage]bool
+}
+
+// newCollector returns a collector for the given number of collected values.
+func newCollector(count int) *collector {
+	return &collector{lists: make([][]*tensor.Tensor, count), storages: map[*tensor.Storage]bool{}}
+}
+
+// add adds the collected values of an iteration.
+func (c *collector) add(values []*tensor.Tensor) {
+	for k, t := range values {
+		c.lists[k] = append(c.lists[k], t)
+		c.storages[t.Storage()] = true
+	}
 }
 
 // storages returns the set of the tensors' storages. A tensor may be nil.
@@ -276,15 +357,6 @@ func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]b
 			_ = storage.Release()
 		}
 	}
-}
-
-// metasOf returns the metas of tensors.
-func metasOf(in []*tensor.Tensor) []tensor.Meta {
-	metas := make([]tensor.Meta, len(in))
-	for i, t := range in {
-		metas[i] = t.Meta
-	}
-	return metas
 }
 
 // stackCollected stacks tensors along a new dimension. If the list is empty, the dtype and the shape of an element are
@@ -318,11 +390,7 @@ func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultInde
 		if isReversed {
 			i = len(list) - 1 - i
 		}
-		sliceMeta, err := out.Select(axis, i)
-		if err != nil {
-			return nil, err
-		}
-		slice, err := out.View(sliceMeta)
+		slice, err := selectIndex(out, axis, i)
 		if err != nil {
 			return nil, err
 		}
@@ -331,108 +399,74 @@ func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultInde
 	return out, nil
 }
 
-// inferScan checks the numbers of operands, axes and results.
-func inferScan(c *graph.Call) ([]graph.Result, error) {
-	attrs := kit.Attrs[*scanAttrs](c)
-	inputs, outputs := len(attrs.Body.Inputs), len(attrs.Body.Outputs)
-	if attrs.States < 0 || attrs.Scanned < 1 || inputs < attrs.States+attrs.Scanned || outputs < attrs.States ||
-		len(c.In) != inputs {
-		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not match %d operands, %d states and %d "+
-			"scanned operands", inputs, outputs, len(c.In), attrs.States, attrs.Scanned)
-	}
-	if count := len(attrs.InputAxes); count != 0 && count != attrs.Scanned {
-		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", count, attrs.Scanned)
-	}
-	if count := len(attrs.OutputAxes); count != 0 && count != outputs-attrs.States {
-		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", count, outputs-attrs.States)
-	}
-	return unknownResults(attrs.Body.Outputs), nil
-}
-
-// runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
-func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	attrs := kit.Attrs[*scanAttrs](c)
-	values := slices.Clone(in)
-	length := -1 // of the scanned operands; -1 before the first
-	axes := make([]int, attrs.Scanned)
-	for k := range axes {
-		meta := in[attrs.States+k].Meta
-		if k < len(attrs.InputAxes) {
-			axes[k] = attrs.InputAxes[k]
-		}
-		var err error
-		if axes[k], err = tensor.WrapDim(axes[k], meta.Rank()); err != nil {
-			return nil, err
-		}
-		if meta.Rank() == 0 || length >= 0 && meta.Shape[axes[k]] != length {
-			return nil, errors.New("scanned operands differ in length")
-		}
-		length = meta.Shape[axes[k]]
-	}
-	inputStorages, collectedStorages := storages(in...), map[*tensor.Storage]bool{}
-	collected := make([][]*tensor.Tensor, len(attrs.Body.Outputs)-attrs.States)
-	for i := range length {
-		for k, axis := range axes {
-			index := i
-			if k < len(attrs.Backwards) && attrs.Backwards[k] {
-				index = length - 1 - i
-			}
-			scanned := in[attrs.States+k]
-			sliceMeta, err := scanned.Select(axis, index)
-			if err != nil {
-				return nil, err
-			}
-			if values[attrs.States+k], err = scanned.View(sliceMeta); err != nil {
-				return nil, err
-			}
-		}
-		out, err := rt.Run(attrs.Body, values)
-		if err != nil {
-			return nil, fmt.Errorf("index %d: %w", i, err)
-		}
-		for k, t := range out[attrs.States:] {
-			collected[k] = append(collected[k], t)
-			collectedStorages[t.Storage()] = true
-		}
-		if i > 0 {
-			releaseUnused(values[:attrs.States], out[:attrs.States], inputStorages, collectedStorages)
-		}
-		copy(values, out[:attrs.States])
-	}
-	results, err := attrs.results(in, axes, values, collected)
+// selectIndex returns the view of a tensor at an index of a dimension.
+func selectIndex(t *tensor.Tensor, axis, index int) (*tensor.Tensor, error) {
+	meta, err := t.Select(axis, index)
 	if err != nil {
 		return nil, err
 	}
-	for _, list := range collected {
-		releaseUnused(list, values[:attrs.States], inputStorages)
-	}
-	return results, nil
+	return t.View(meta)
 }
 
-// results returns the results of a scan: the states, which are the first of values, and the stacked collected values.
-// in are the operands of the scan, and axes the scanned dimensions.
-func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
-	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	out := slices.Clone(values[:attrs.States])
-	bodyResults := func() ([]graph.Result, error) {
-		bodyInputs := metasOf(in)
-		for k, axis := range axes {
-			slice := &bodyInputs[attrs.States+k]
-			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
-		}
-		return attrs.Body.ResultsFor(bodyInputs)
+// byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
+// function, with a runtime that computes the nodes of these graphs by their references.
+func byReference(
+	runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error),
+) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return runDynamic(graph.Reference{}, c, in)
 	}
-	for k, list := range collected {
-		axis := 0
-		if k < len(attrs.OutputAxes) {
-			axis = attrs.OutputAxes[k]
-		}
-		isReversed := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
-		stacked, err := stackCollected(list, axis, isReversed, attrs.States+k, bodyResults)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, stacked)
+}
+
+// unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
+func unknownResults(outs []graph.Output) []graph.Result {
+	results := make([]graph.Result, len(outs))
+	for i, out := range outs {
+		results[i] = graph.PartialType{DType: out.Value.Meta.DType}.Result()
 	}
-	return out, nil
+	return results
+}
+
+// metasOf returns the metas of tensors.
+func metasOf(in []*tensor.Tensor) []tensor.Meta {
+	metas := make([]tensor.Meta, len(in))
+	for i, t := range in {
+		metas[i] = t.Meta
+	}
+	return metas
+}
+
+type raiseAttrs struct {
+	Message string `attr:"message" doc:"message of the error"`
+	Results int    `attr:"results" default:"1" doc:"number of results"`
+}
+
+// Raise fails when it runs, as TorchScript's prim::RaiseException does. It stands in branches that must not run.
+var Raise = kit.Define[*raiseAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name: "raise",
+		Doc: "Fails with `message` when it runs. Its results are never computed. They stand in for the results of " +
+			"nodes that cannot run, so that the graph stays valid.",
+		VariadicResults: true, Infer: inferRaise,
+		Ref: func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return nil, errors.New(kit.Attrs[*raiseAttrs](c).Message)
+		},
+	},
+	Lowerings: graph.Lowerings{
+		RunDynamic: func(_ graph.Runtime, c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return nil, errors.New(kit.Attrs[*raiseAttrs](c).Message)
+		},
+	},
+})
+
+// maxResults is the greatest number of results of a raise.
+const maxResults = 1 << 16
+
+// inferRaise returns results of unknown dtype and shape.
+func inferRaise(c *graph.Call) ([]graph.Result, error) {
+	results := kit.Attrs[*raiseAttrs](c).Results
+	if results < 1 || results > maxResults {
+		return nil, fmt.Errorf("results must be 1 to %d, got %d", maxResults, results)
+	}
+	return slices.Repeat([]graph.Result{{Alias: graph.NoAlias, Dynamic: true}}, results), nil
 }

@@ -10,7 +10,11 @@ import (
 )
 
 // ConvBytes is the convolution of quantized images. It replaces several ops of quantized models and combines their
-// constants.
+// constants. A result is
+//
+//	saturate(round((bias + sum of (input - input_zero_point) * weight) * scale) + zero_point)
+//
+// For example, a sum of 1000 with the scale 0.01 and the zero point 128 gives the byte 138.
 var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d_bytes",
@@ -131,29 +135,37 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: conv.batch * conv.outChannels,
 		Run: func(mem *graph.Mem, chunk int) error {
-			image, outChannel := chunk/conv.outChannels, chunk%conv.outChannels
-			input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
-				image*conv.inStride.n+outChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c)
-			signMask := unsignedMask(call.Meta(bytesInput).DType)
-			weight := kit.AddressOf[int8](mem.Ptrs[1+bytesWeight], outChannel*conv.weightStride.n)
-			zeroPoint := int32(*(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ signMask)
-			initial := *(*int32)(kit.AddressOf[int32](mem.Ptrs[1+bytesBias], outChannel*biasStride))
-			scale, zero := float32(0), float64(resultZeroPoint(mem, dtype))
+			outChannel := chunk % conv.outChannels
+			bias := *(*int32)(kit.AddressOf[int32](mem.Ptrs[1+bytesBias], outChannel*biasStride))
+			scale := float32(0)
 			if dtype != tensor.Int32 {
 				scale = *(*float32)(kit.AddressOf[float32](mem.Ptrs[1+bytesScale], outChannel*scaleStride))
 			}
-			for i := range conv.h.Results * conv.w.Results {
-				oh, ow := i/conv.w.Results, i%conv.w.Results
-				sum := initial + conv.bytesSum(mem, input, weight, signMask, zeroPoint, oh, ow)
-				resultOffset := image*conv.outStride.n + outChannel*conv.outStride.c + oh*conv.outStride.h + ow*conv.outStride.w
-				if dtype == tensor.Int32 {
-					*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
-					continue
-				}
-				*(*uint8)(kit.AddressOf[uint8](mem.Ptrs[0], resultOffset)) = uint8(multiply.Requantize(dtype, sum, scale, zero))
-			}
+			conv.bytesPlane(mem, chunk/conv.outChannels, outChannel, bias, scale)
 			return nil
 		}}}}, nil
+}
+
+// bytesPlane computes a plane of the result: an output channel of an image. bias and scale are those of the channel.
+func (s *convShape) bytesPlane(mem *graph.Mem, image, outChannel int, bias int32, scale float32) {
+	dtype := s.call.Out[0].DType
+	input := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput],
+		image*s.inStride.n+outChannel/s.outPerGroup()*s.inPerGroup*s.inStride.c)
+	signMask := unsignedMask(s.call.Meta(bytesInput).DType)
+	weight := kit.AddressOf[int8](mem.Ptrs[1+bytesWeight], outChannel*s.weightStride.n)
+	inputZero := int32(*(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ signMask)
+	resultZero := float64(resultZeroPoint(mem, dtype))
+	for i := range s.h.Results * s.w.Results {
+		oh, ow := i/s.w.Results, i%s.w.Results
+		sum := bias + s.bytesSum(mem, input, weight, signMask, inputZero, oh, ow)
+		resultOffset := image*s.outStride.n + outChannel*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
+		if dtype == tensor.Int32 {
+			*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
+			continue
+		}
+		result := uint8(multiply.Requantize(dtype, sum, scale, resultZero))
+		*(*uint8)(kit.AddressOf[uint8](mem.Ptrs[0], resultOffset)) = result
+	}
 }
 
 // bytesSum returns the sum of the window of the result at row oh and column ow. input is the address of the group's

@@ -10,9 +10,14 @@ import (
 )
 
 // byteWeight describes the packed weight of a convolution of bytes: the weights in the order of the machine code,
-// followed by the int32 sum of each output channel's weights. This sum times the zero point of the input is subtracted
-// from each result of the channel. o is an output channel, c is an input channel, and kh and kw are the row and column
-// of a tap.
+// followed by the int32 sum of each output channel's weights:
+//
+//	weightBytes bytes                  outChannels int32
+//	| weights, and zeros in gaps ... | sum of channel 0 | sum of channel 1 | ... |
+//
+// The sum times the zero point of the input is subtracted from each result of the channel: the sum of (x - zero) * w is
+// the sum of x * w less zero times the sum of w. o is an output channel, c is an input channel, and kh and kw are the
+// row and column of a tap.
 type byteWeight struct {
 	conv        *convShape
 	format      string // name of the packed form
@@ -54,7 +59,8 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 		for i, offset := range offsets {
 			weight := *(*int8)(kit.AddressOf[int8](row, terms[i]))
 			to := &dst[channelOffset+offset]
-			if *to = weight; w.hasWords {
+			*to = weight
+			if w.hasWords {
 				*(*int16)(unsafe.Pointer(to)) = int16(weight)
 			}
 			sum += int32(weight)

@@ -107,8 +107,9 @@ func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 		name  string
 		pair  []sym.Int
 		least int
-	}{{"weight", weight.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
-		{"dilation", sym.Ints(a.Dilation...), 1}} {
+	}{{name: "weight", pair: weight.Shape[2:], least: 1}, {name: "stride", pair: sym.Ints(a.Stride...), least: 1},
+		{name: "pad", pair: sym.Ints(a.Padding...), least: 0},
+		{name: "dilation", pair: sym.Ints(a.Dilation...), least: 1}} {
 		if !kit.SizeAtLeast(limits.pair[0], limits.least) || !kit.SizeAtLeast(limits.pair[1], limits.least) {
 			return input, fmt.Errorf("%s_h: %v %s_w: %v", limits.name, limits.pair[0], limits.name, limits.pair[1])
 		}
@@ -189,7 +190,10 @@ func (a *deformConvAttrs) resultDType(call *graph.Call) (tensor.DType, error) {
 	return tensor.Promote(dtype, biasType.DType)
 }
 
-// deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
+// deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major. The kernel first
+// samples the image and then multiplies. A column is the samples of one window. For an image of 3 channels, windows of
+// 3x3 and a result of 8 channels and 5x5 pixels, the matrix of columns has 3*3*3 rows and 5*5 columns. The product of
+// the weight, an 8x27 matrix, and this matrix is the result.
 type deform struct {
 	window
 	images, inChannels, outChannels int // images; input channels; output channels
@@ -208,8 +212,8 @@ func newDeform(c *graph.Call) *deform {
 		pointCount: outShape[2] * outShape[3]}
 }
 
-// compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
-// computes the columns of all windows, and then multiplies the weight by the matrix of columns.
+// compileDeform makes a kernel that computes a few images at a time: the columns of all windows, and then the product
+// of the weight and the matrix of columns.
 func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -318,35 +322,28 @@ func sampleColumns[T float32 | float64](conv *deform, firstImage, images int) (p
 			for unit := begin; unit < end; unit++ {
 				firstPoint, tap := unit%blocks*sampleBlock, unit/blocks%conv.taps()
 				image, offsetGroup := unit/blocks/conv.taps()/conv.offsetGroups, unit/blocks/conv.taps()%conv.offsetGroups
-				group := (firstImage+image)*conv.offsetGroups + offsetGroup
-				offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.pointCount) // y of all points, then x
 				block := samples[:min(sampleBlock, conv.pointCount-firstPoint)]
-				locateSamples(conv, block, offsets[firstPoint:conv.pointCount], offsets[conv.pointCount+firstPoint:], tap,
-					firstPoint)
-				if mem.Ptrs[3] != nil {
-					mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.pointCount)[firstPoint:]
-					for i := range block {
-						block[i].scale = mask[i]
-					}
-				}
+				locateSamples(conv, mem, block, (firstImage+image)*conv.offsetGroups+offsetGroup, tap, firstPoint)
 				for indexInGroup := range channels {
 					channel := offsetGroup*channels + indexInGroup
 					var plane []T
 					if mem.Ptrs[1] != nil {
 						plane = kit.PlaneOf[T](mem.Ptrs[1], (firstImage+image)*conv.inChannels+channel, conv.h.Size*conv.w.Size)
 					}
-					samplePoints(kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+channel)*conv.taps()+tap,
-						conv.pointCount)[firstPoint:], plane, conv.w.Size, block)
+					columns := kit.PlaneOf[T](mem.Ptrs[0], (image*conv.inChannels+channel)*conv.taps()+tap, conv.pointCount)
+					samplePoints(columns[firstPoint:], plane, conv.w.Size, block)
 				}
 			}
 			return nil
 		}), scratchBytes
 }
 
-// locateSamples computes the samples of one tap for the points from firstPoint on. offsetsY and offsetsX are the
-// offsets of these points.
-func locateSamples[T float32 | float64](conv *deform, block []pointSample[T], offsetsY, offsetsX []T,
-	tap, firstPoint int) {
+// locateSamples computes the positions, weights and mask factors of the samples of one tap for the points from
+// firstPoint on. group is the index of the offset group over all images.
+func locateSamples[T float32 | float64](conv *deform, mem *graph.Mem, block []pointSample[T], group, tap,
+	firstPoint int) {
+	offsets := kit.PlaneOf[T](mem.Ptrs[2], group*conv.taps()+tap, 2*conv.pointCount) // y of all points, then x
+	offsetsY, offsetsX := offsets[firstPoint:conv.pointCount], offsets[conv.pointCount+firstPoint:]
 	_, tapRow, tapCol := conv.tap(tap)
 	outRow, outCol := firstPoint/conv.w.Results, firstPoint%conv.w.Results
 	for i := range block {
@@ -354,6 +351,12 @@ func locateSamples[T float32 | float64](conv *deform, block []pointSample[T], of
 			T(conv.w.Position(outCol, tapCol))+offsetsX[i])
 		if outCol++; outCol == conv.w.Results {
 			outRow, outCol = outRow+1, 0
+		}
+	}
+	if mem.Ptrs[3] != nil {
+		mask := kit.PlaneOf[T](mem.Ptrs[3], group*conv.taps()+tap, conv.pointCount)[firstPoint:]
+		for i := range block {
+			block[i].scale = mask[i]
 		}
 	}
 }
@@ -439,17 +442,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				offset.At(image, 2*tap, outRow, outCol).Float())
 			col := coordinate(outCol*attrs.Stride[1]-attrs.Padding[1]+tapIndex[2]*attrs.Dilation[1],
 				offset.At(image, 2*tap+1, outRow, outCol).Float())
-			sample := 0.0
-			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
-				pixelY, pixelX := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
-				if pixelY >= 0 && pixelY < float64(input.Shape[2]) && pixelX >= 0 && pixelX < float64(input.Shape[3]) {
-					sample += float64((1 - math.Abs(row-pixelY)) * (1 - math.Abs(col-pixelX)) * input.At(image, channel,
-						int(pixelY), int(pixelX)).Float())
-				}
-			}
-			if row != row || col != col {
-				sample = math.NaN()
-			}
+			sample := bilinearSample(input, image, channel, row, col)
 			if mask != nil {
 				sample *= mask.At(image, tap, outRow, outCol).Float()
 			}
@@ -465,4 +458,20 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out.Set(total, index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// bilinearSample returns the bilinear sample of a channel at a position. Pixels outside the image are 0.
+func bilinearSample(input *tensor.Tensor, image, channel int, row, col float64) float64 {
+	if row != row || col != col {
+		return math.NaN()
+	}
+	sample := 0.0
+	for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
+		pixelY, pixelX := math.Floor(row)+corner[0], math.Floor(col)+corner[1]
+		if pixelY >= 0 && pixelY < float64(input.Shape[2]) && pixelX >= 0 && pixelX < float64(input.Shape[3]) {
+			sample += float64((1 - math.Abs(row-pixelY)) * (1 - math.Abs(col-pixelX)) * input.At(image, channel,
+				int(pixelY), int(pixelX)).Float())
+		}
+	}
+	return sample
 }

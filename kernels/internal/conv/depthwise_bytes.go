@@ -20,6 +20,10 @@ import (
 // requantizes sums: it scales an int32 sum, rounds it, adds a zero point and saturates to a byte. A chunk computes some
 // rows of the result. If windows reach outside the image, the chunk first copies its input rows, with padding, to
 // worker memory.
+//
+// The channels are divided into blocks of 64, 32 or 16, depending on the processor. A call of the code computes some
+// rows of the result in one block, tile by tile: a tile is a few adjacent results of a row. Scratch memory has, for
+// each channel, the initial value of its sums (the bias and the effect of the zero point) and its scale.
 type depthwiseBytes struct {
 	conv           *convShape
 	cpu            machine.Features
@@ -39,72 +43,6 @@ type depthwiseBytes struct {
 type depthwiseBytesRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
-}
-
-// maxCallInstructions bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call,
-// so a call must not take longer than 50 us.
-const maxCallInstructions = 1 << 15
-
-// hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes of channels-last
-// operands.
-func (s *convShape) hasDepthwiseBytesCode() bool {
-	return depthwise.SupportsBytes(machine.HostFeatures()) && jit.Available() == nil &&
-		s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1 && s.taps() > 0 &&
-		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
-		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
-		kit.BoundedProduct(s.pixelsOut(), s.inChannels, 4) < maxReach
-}
-
-// depthwiseBytesWalks implements [graph.Impl.Walks]. The result is channels-last.
-func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
-	order, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
-	conv := byteConv.bytesShape(c)
-	if !supported || conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0 || !conv.hasDepthwiseBytesCode() {
-		return nil
-	}
-	return []graph.Walk{c.WalkInOrder(order)}
-}
-
-// depthwiseBytesWork returns the work of a depthwise convolution of bytes.
-func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
-	call.AddStreamed(&work)
-	conv := byteConv.bytesShape(call)
-	t := newDepthwiseBytes(call)
-	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blockCount()
-	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
-	if t.copiesInput {
-		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
-	}
-	work.Flops = byteConv.flops(call)
-	return work
-}
-
-// blockCount returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
-// masked, the last of several blocks overlaps the previous block.
-func (t *depthwiseBytes) blockCount() int { return kit.DivUp(t.conv.inChannels, t.blockChannels()) }
-
-// blockChannels returns the number of channels of a block.
-func (t *depthwiseBytes) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
-
-// firstChannel returns the first channel of a block.
-func (t *depthwiseBytes) firstChannel(block int) int {
-	if t.cpu.Has(machine.Vector512) {
-		return block * t.blockChannels()
-	}
-	return max(0, min(block*t.blockChannels(), t.conv.inChannels-t.blockChannels()))
-}
-
-// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
-// the index of a channel in its block.
-func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
-	for block := range t.blockCount() {
-		for index := range t.blockChannels() {
-			if channel := t.firstChannel(block) + depthwise.ByteChannel(t.cpu, index); channel < t.conv.inChannels {
-				visit(block, index, channel)
-			}
-		}
-	}
 }
 
 // newDepthwiseBytes chooses the tile size that takes the fewest instructions. The caller generates the code.
@@ -127,16 +65,8 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	}
 	fewest := math.MaxInt
 	for size := 1; size <= min(conv.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
-		tiles := kit.DivUp(conv.w.Results, size)
-		spec := &depthwise.ByteSpec{Tile: size, Overlap: tiles*size - conv.w.Results,
-			Window: [2]int{conv.h.Taps, conv.w.Taps},
-			Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
-			InStride:  [2]int{t.inCols * conv.inChannels, conv.inChannels},
-			OutStride: [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
-			Sums:      call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
-			SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
-			Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.HasByteDot(), Channels: partialChannels}
-		if instructions := tiles * spec.InstructionCount(); instructions < fewest {
+		spec := t.tileSpec(call, size, partialChannels)
+		if instructions := kit.DivUp(conv.w.Results, size) * spec.InstructionCount(); instructions < fewest {
 			t.spec, fewest = spec, instructions
 		}
 	}
@@ -147,30 +77,18 @@ func newDepthwiseBytes(call *graph.Call) *depthwiseBytes {
 	return t
 }
 
-// blockBytes returns the number of bytes of a block of the packed weight.
-func (t *depthwiseBytes) blockBytes() int {
-	return t.conv.w.Taps * t.spec.RowGroups() * 4 * t.blockChannels()
-}
-
-// weight describes the packed weight, which has blocks of channels in the order of the code.
-func (t *depthwiseBytes) weight() *byteWeight {
-	rows := t.spec.RowsPerGroup()
-	return &byteWeight{conv: t.conv, weightBytes: t.blockCount() * t.blockBytes(), hasWords: t.spec.WordProducts,
-		format: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
-		eachChannel: func(visit func(outChannel, byteOffset int)) {
-			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
-		},
-		offset: func(kh, kw, _ int) int {
-			return (kw*t.spec.RowGroups()+kh/rows)*t.blockChannels()*4 + kh%rows*(4/rows)
-		}}
-}
-
-// depthwiseBytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
-func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != bytesWeight || c.Out[0].Numel() == 0 {
-		return graph.Packing{}, false
-	}
-	return newDepthwiseBytes(c).weight().packing(), true
+// tileSpec describes the code for tiles of `size` results in a row. If size does not divide the row, the last tile
+// overlaps the previous one.
+func (t *depthwiseBytes) tileSpec(call *graph.Call, size, partialChannels int) *depthwise.ByteSpec {
+	conv := t.conv
+	return &depthwise.ByteSpec{Tile: size, Overlap: kit.DivUp(conv.w.Results, size)*size - conv.w.Results,
+		Window: [2]int{conv.h.Taps, conv.w.Taps},
+		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},
+		InStride:  [2]int{t.inCols * conv.inChannels, conv.inChannels},
+		OutStride: [2]int{conv.w.Results * conv.inChannels * t.outElemBytes, conv.inChannels * t.outElemBytes},
+		Sums:      call.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(call) != 0,
+		SignedIn: tile.ReadsSigned(t.cpu, call.Meta(bytesInput).DType == tensor.Int8),
+		Signed:   call.Out[0].DType == tensor.Int8, WordProducts: !t.cpu.HasByteDot(), Channels: partialChannels}
 }
 
 // lowerDepthwiseBytes implements [graph.Impl.Lower].
@@ -261,6 +179,10 @@ func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	}}
 }
 
+// maxCallInstructions bounds the instructions of a call of machine code. A goroutine cannot be preempted within a call,
+// so a call must not take longer than 50 us.
+const maxCallInstructions = 1 << 15
+
 // compute computes rows of the result for all channels.
 func (t *depthwiseBytes) compute(args *jit.Args, rows int) error {
 	conv := t.conv
@@ -294,4 +216,92 @@ func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
 		to := kit.SliceOf[uint8](m.WorkerScratch, i*rowBytes, rowBytes)
 		conv.copyPaddedRow(to, t.inCols, m, image, conv.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
+}
+
+// weight describes the packed weight, which has blocks of channels in the order of the code.
+func (t *depthwiseBytes) weight() *byteWeight {
+	rows := t.spec.RowsPerGroup()
+	return &byteWeight{conv: t.conv, weightBytes: t.blockCount() * t.blockBytes(), hasWords: t.spec.WordProducts,
+		format: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
+		eachChannel: func(visit func(outChannel, byteOffset int)) {
+			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
+		},
+		offset: func(kh, kw, _ int) int {
+			return (kw*t.spec.RowGroups()+kh/rows)*t.blockChannels()*4 + kh%rows*(4/rows)
+		}}
+}
+
+// depthwiseBytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
+func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != bytesWeight || c.Out[0].Numel() == 0 {
+		return graph.Packing{}, false
+	}
+	return newDepthwiseBytes(c).weight().packing(), true
+}
+
+// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
+// the index of a channel in its block.
+func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
+	for block := range t.blockCount() {
+		for index := range t.blockChannels() {
+			if channel := t.firstChannel(block) + depthwise.ByteChannel(t.cpu, index); channel < t.conv.inChannels {
+				visit(block, index, channel)
+			}
+		}
+	}
+}
+
+// blockCount returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
+// masked, the last of several blocks overlaps the previous block.
+func (t *depthwiseBytes) blockCount() int { return kit.DivUp(t.conv.inChannels, t.blockChannels()) }
+
+// blockChannels returns the number of channels of a block.
+func (t *depthwiseBytes) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
+
+// firstChannel returns the first channel of a block.
+func (t *depthwiseBytes) firstChannel(block int) int {
+	if t.cpu.Has(machine.Vector512) {
+		return block * t.blockChannels()
+	}
+	return max(0, min(block*t.blockChannels(), t.conv.inChannels-t.blockChannels()))
+}
+
+// blockBytes returns the number of bytes of a block of the packed weight.
+func (t *depthwiseBytes) blockBytes() int {
+	return t.conv.w.Taps * t.spec.RowGroups() * 4 * t.blockChannels()
+}
+
+// depthwiseBytesWalks implements [graph.Impl.Walks]. The result is channels-last.
+func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
+	order, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
+	conv := byteConv.bytesShape(c)
+	if !supported || conv.batch*conv.outChannels*conv.h.Results*conv.w.Results == 0 || !conv.hasDepthwiseBytesCode() {
+		return nil
+	}
+	return []graph.Walk{c.WalkInOrder(order)}
+}
+
+// hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes of channels-last
+// operands.
+func (s *convShape) hasDepthwiseBytesCode() bool {
+	return depthwise.SupportsBytes(machine.HostFeatures()) && jit.Available() == nil &&
+		s.inPerGroup == 1 && s.outChannels == s.inChannels && s.inChannels > 1 && s.taps() > 0 &&
+		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
+		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.inChannels) < maxReach &&
+		kit.BoundedProduct(s.pixelsOut(), s.inChannels, 4) < maxReach
+}
+
+// depthwiseBytesWork returns the work of a depthwise convolution of bytes.
+func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
+	work := graph.Work{StartedSteps: 1}
+	call.AddStreamed(&work)
+	conv := byteConv.bytesShape(call)
+	t := newDepthwiseBytes(call)
+	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blockCount()
+	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
+	if t.copiesInput {
+		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
+	}
+	work.Flops = byteConv.flops(call)
+	return work
 }

@@ -15,6 +15,12 @@ import (
 // depthwiseWindow) does not support. They read the input in place: each output channel has only one input channel, so
 // packing windows would not be faster. A tap is an element of the window. In the loops, mem.Ptrs has the addresses of
 // the result, the input, the weight and the bias. The conversion T(x*y) of a product forbids a fused multiply-add.
+//
+// The implementation by planes computes a row of one channel, window row by window row:
+//
+//	out[:] = bias; for each row of the window: out[i] += w0*in[i] + w1*in[i+1] + w2*in[i+2] for all i
+//
+// The implementation by pixels computes all channels of a pixel, tap by tap.
 
 // number lists the element types of convolutions in Go.
 type number interface {
@@ -40,7 +46,9 @@ var depthwiseByDType = map[tensor.DType]depthwiseLoops{
 }
 
 // newDepthwiseLoops returns the loops for elements of type T.
-func newDepthwiseLoops[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
+func newDepthwiseLoops[T number]() depthwiseLoops {
+	return depthwiseLoops{plane: planeRow[T], pixels: pixelRow[T]}
+}
 
 // depthwiseLoopsFor returns the loops of a dtype.
 func depthwiseLoopsFor(dtype tensor.DType) (depthwiseLoops, error) {
@@ -49,17 +57,6 @@ func depthwiseLoopsFor(dtype tensor.DType) (depthwiseLoops, error) {
 		return loops, fmt.Errorf("no convolution of %v", dtype)
 	}
 	return loops, nil
-}
-
-// depthwiseRows returns a phase that calls run for each row. macs is the number of multiply-adds per row.
-func depthwiseRows(rows, macs int, run func(mem *graph.Mem, row int)) graph.Phase {
-	rowsPerChunk := max(1, machine.DirectMACGrain/max(1, macs))
-	return graph.Phase{Chunks: kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-		for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
-			run(mem, row)
-		}
-		return nil
-	}}
 }
 
 // depthwiseKernelByPlanes makes the kernel of the implementation by planes. Its operands may have any strides.
@@ -74,9 +71,20 @@ func depthwiseKernelByPlanes(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &graph.Kernel{Phases: []graph.Phase{depthwiseRows(conv.batch*conv.outChannels*conv.h.Results,
-		conv.w.Results*conv.h.Taps*conv.w.Taps,
-		func(mem *graph.Mem, row int) { loops.plane(conv, mem, row) })}}, nil
+	rows, rowMACs := conv.batch*conv.outChannels*conv.h.Results, conv.w.Results*conv.h.Taps*conv.w.Taps
+	phase := depthwiseRows(rows, rowMACs, func(mem *graph.Mem, row int) { loops.plane(conv, mem, row) })
+	return &graph.Kernel{Phases: []graph.Phase{phase}}, nil
+}
+
+// depthwiseRows returns a phase that calls run for each row. rowMACs is the number of multiply-adds per row.
+func depthwiseRows(rows, rowMACs int, run func(mem *graph.Mem, row int)) graph.Phase {
+	rowsPerChunk := max(1, machine.DirectMACGrain/max(1, rowMACs))
+	return graph.Phase{Chunks: kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+		for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
+			run(mem, row)
+		}
+		return nil
+	}}
 }
 
 // planeRow computes a row of one plane of the result.
@@ -104,20 +112,21 @@ func planeRow[T number](conv *convShape, mem *graph.Mem, row int) {
 // the window.
 func addWindowRow[T number](conv *convShape, out, in, weights unsafe.Pointer) {
 	weight := func(tap int) T { return *(*T)(kit.AddressOf[T](weights, tap*conv.weightStride.w)) }
-	if conv.w.Taps == 3 && conv.w.Dilation == 1 && conv.outStride.w == 1 && conv.inStride.w == 1 {
+	isContiguous := conv.outStride.w == 1 && conv.inStride.w == 1
+	if conv.w.Taps == 3 && conv.w.Dilation == 1 && isContiguous {
 		// One loop computes the results whose three taps are all inside the image. The other results are computed tap
 		// by tap.
 		first, _ := conv.w.ResultsOf(0)
 		_, end := conv.w.ResultsOf(2)
 		if first < end {
-			addTap[T](conv, out, in, weight(0), 0, 0, first)
-			addTap[T](conv, out, in, weight(1), 1, 0, first)
-			addTap[T](conv, out, in, weight(2), 2, 0, first)
+			for tap := range conv.w.Taps {
+				addTap[T](conv, out, in, weight(tap), tap, 0, first)
+			}
 			addThreeTaps(unsafe.Slice((*T)(kit.AddressOf[T](out, first)), end-first),
 				kit.AddressOf[T](in, conv.w.Begin(first)), conv.w.Stride, weight(0), weight(1), weight(2))
-			addTap[T](conv, out, in, weight(0), 0, end, conv.w.Results)
-			addTap[T](conv, out, in, weight(1), 1, end, conv.w.Results)
-			addTap[T](conv, out, in, weight(2), 2, end, conv.w.Results)
+			for tap := range conv.w.Taps {
+				addTap[T](conv, out, in, weight(tap), tap, end, conv.w.Results)
+			}
 			return
 		}
 	}

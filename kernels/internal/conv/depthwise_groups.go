@@ -7,27 +7,35 @@ import (
 )
 
 // This file computes convolutions with small groups by depthwise windows: a vector holds the channels of several
-// groups, and each input channel is broadcast to the lanes of its group. In the register tiles of direct convolution, a
-// vector holds output channels of one group, so small groups would leave most lanes empty.
+// groups, and each input channel is broadcast to the lanes of its group. For groups of two channels and eight lanes,
+// the sums of output channels o0 to o7 are
+//
+//	o0 += x0*w   o1 += x0*w   o2 += x2*w   o3 += x2*w   ...   first input channel of each group
+//	o0 += x1*w   o1 += x1*w   o2 += x3*w   o3 += x3*w   ...   second input channel of each group
+//
+// for each tap. In the register tiles of direct convolution, a vector holds output channels of one group, so small
+// groups would leave most lanes empty.
 
 // usesGroupWindows reports whether direct convolution of channels-last images uses depthwise windows over several
 // groups. Such windows are used if they take fewer instructions than the register tiles of direct convolution
 // (directShape). The choice depends only on sizes and the instruction set.
 func (s *convShape) usesGroupWindows(dtype tensor.DType) bool {
+	hasGroups := s.groups > 1 && s.inPerGroup >= 2
 	terms := s.termsPerOutput()
-	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > maxBlockTerms ||
-		!hasWindowCode(s, dtype) {
+	isSupported := !s.isVolumetric() && terms > 0 && terms <= maxBlockTerms
+	if !hasGroups || !isSupported || !hasWindowCode(s, dtype) {
 		return false
 	}
 	shape, _ := newWindowShape(s, dtype.Size())
-	return s.groupInstructions(&shape) < float64(shape.vectors*shape.lanes*s.h.Taps*s.w.Taps)
+	tileInstructions := float64(shape.vectors * shape.lanes * s.h.Taps * s.w.Taps) // of direct convolution
+	return s.groupInstructions(&shape) < tileInstructions
 }
 
 // groupInstructions estimates the number of instructions per pixel of the result, for windows inside the image. It
 // counts multiplications, and broadcasts of input elements to the lanes of their groups.
 func (s *convShape) groupInstructions(shape *windowShape) (instructions float64) {
-	cols := min(shape.tile[1], s.w.Results)
-	inputs := min(s.w.Extent(cols), cols*s.w.Taps)
+	cols := min(shape.tile[1], s.w.Results)        // output pixels in a row of a tile
+	inputs := min(s.w.Extent(cols), cols*s.w.Taps) // input pixels that they read in an input row
 	return float64(shape.vectors*s.inPerGroup*s.h.Taps) * (float64(s.w.Taps) + float64(inputs)/float64(cols))
 }
 

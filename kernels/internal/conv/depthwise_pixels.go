@@ -21,6 +21,9 @@ import (
 // for one block of channels. Tiles at the border of the image have separate code, which skips taps outside the image.
 // If the number of channels is no multiple of the vector length, the last vector overlaps the previous vector and
 // computes some results twice.
+//
+// For example, a result of 8x12 pixels with windows of 3x3 and padding 1 has 2x3 tiles of 4x4 results, and two strips.
+// Six kinds of tiles have separate code: the corners and the middle of the upper strip, and those of the lower strip.
 type depthwiseWindow struct {
 	windowShape
 	conv  *convShape
@@ -41,49 +44,6 @@ type windowRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
 	calls    []windowCall // the calls of the current strip
-}
-
-// hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
-func hasWindowCode(conv *convShape, dtype tensor.DType) bool {
-	if conv.outChannels != conv.inChannels || !depthwise.Supports(machine.HostFeatures()) || jit.Available() != nil ||
-		dtype != tensor.Float32 && dtype != tensor.Float64 {
-		return false
-	}
-	shape, ok := newWindowShape(conv, dtype.Size())
-	return ok && conv.h.Taps > 0 && conv.w.Taps > 0 && conv.inputReach(conv.inChannels, dtype.Size()) < maxReach &&
-		kit.BoundedProduct(conv.pixelsOut(), conv.inChannels, dtype.Size()) < maxReach &&
-		kit.BoundedProduct(conv.taps(), max(conv.h.Dilation, conv.w.Dilation)) < 1<<16 &&
-		shape.maxKinds(conv) <= maxWindowKinds
-}
-
-// maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
-// same size and the same taps inside the image.
-const maxWindowKinds = 1 << 12
-
-// maxKinds returns an upper bound for the number of kinds of tiles. All tiles inside the image have the same kind.
-// Tiles at the border have other kinds.
-func (shape *windowShape) maxKinds(conv *convShape) int {
-	kinds := func(a *geometry.Axis, tile int) int {
-		// At each end of the axis, the windows of about Extent(1)/(tile*Stride) tiles reach outside the image.
-		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
-	}
-	return kinds(&conv.h, shape.tile[0]) * kinds(&conv.w, shape.tile[1])
-}
-
-// windowPanels returns the panels of the weight, one panel for each vector of channels.
-func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
-	shape, _ := newWindowShape(s, dtype.Size())
-	panels := &multiply.Panels{DType: dtype, Format: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes,
-		s.outChannels), Width: shape.lanes,
-		Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
-		Terms: s.channelsFirstTerms, Starts: shape.starts()}
-	if s.inPerGroup > 1 {
-		panels.Format += fmt.Sprintf(" of groups of %d", s.inPerGroup)
-	}
-	for i := range panels.Starts {
-		panels.Starts[i] *= s.weightStride.n
-	}
-	return panels
 }
 
 // newDepthwiseWindow generates the code of a convolution that hasWindowCode accepts.
@@ -125,7 +85,8 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		order.BandStrips = strips
 	}
 	order.Divide(t.stripMACs(strips), windowGrain)
-	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, false)
+	const byPlanes = false
+	flow := conv.flow(&order, func(strip int) int { return t.rowOf(strip) * conv.w.Results }, byPlanes)
 	return graph.Phase{Chunks: order.Chunks(), Flow: flow, Run: func(m *graph.Mem, chunk int) error {
 		worker := t.workers.Get(m)
 		args := &worker.args
@@ -157,24 +118,25 @@ func (t *depthwiseWindow) stripMACs(strips int) int {
 // computeStrip computes one strip of an image. block is its block of channels.
 func (t *depthwiseWindow) computeStrip(worker *windowRun, image, block, strip int) error {
 	conv, args := t.conv, &worker.args
-	first := block * t.blockVectors
-	channel := first * t.vectorBytes
-	args.InnerCount, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
-	if first+args.InnerCount == t.vectors {
+	firstVector := block * t.blockVectors
+	channelOffset := firstVector * t.vectorBytes // byte offset of the first channel in a pixel
+	args.InnerCount, args.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-firstVector), 0
+	if firstVector+args.InnerCount == t.vectors { // the last block
 		args.Step[depthwise.Overlap] = t.overlap * t.elemBytes
 		if args.InnerCount == 1 { // the block has only one vector
-			channel -= t.overlap * t.elemBytes
+			channelOffset -= t.overlap * t.elemBytes
 		}
 	}
-	in := image*conv.h.Size*conv.w.Size*conv.inPixelStride(false)*t.elemBytes + channel
-	out := image*conv.h.Results*conv.w.Results*t.outPixelStride*t.elemBytes + channel
-	weights := first * conv.termsPerOutput() * t.vectorBytes
-	args.Row[depthwise.Bias] = channel
+	const byPlanes = false
+	in := image*conv.h.Size*conv.w.Size*conv.inPixelStride(byPlanes)*t.elemBytes + channelOffset
+	out := image*conv.h.Results*conv.w.Results*t.outPixelStride*t.elemBytes + channelOffset
+	weights := firstVector * conv.termsPerOutput() * t.vectorBytes
+	args.Row[depthwise.Bias] = channelOffset
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
 	for _, call := range worker.calls {
-		args.Row[depthwise.In], args.Row[depthwise.Out], args.Row[depthwise.Weights] = in+call.in, out+call.out,
-			weights+call.weight
-		t.epilogue.SetOffsets(args, out+call.out, channel)
+		args.Row[depthwise.In], args.Row[depthwise.Out] = in+call.in, out+call.out
+		args.Row[depthwise.Weights] = weights + call.weight
+		t.epilogue.SetOffsets(args, out+call.out, channelOffset)
 		args.Rows, args.Step[depthwise.WindowRows] = call.tiles, call.rows
 		if err := t.codes[call.code].Call(args); err != nil {
 			return err
@@ -203,6 +165,52 @@ func (t *depthwiseWindow) rowOf(strip int) int {
 		return t.conv.h.Results
 	}
 	return t.tilesDown[strip].start
+}
+
+// hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
+func hasWindowCode(conv *convShape, dtype tensor.DType) bool {
+	hasCode := depthwise.Supports(machine.HostFeatures()) && jit.Available() == nil
+	if conv.outChannels != conv.inChannels || !hasCode || dtype != tensor.Float32 && dtype != tensor.Float64 {
+		return false
+	}
+	shape, ok := newWindowShape(conv, dtype.Size())
+	if !ok || conv.h.Taps == 0 || conv.w.Taps == 0 {
+		return false
+	}
+	isInReach := conv.inputReach(conv.inChannels, dtype.Size()) < maxReach &&
+		kit.BoundedProduct(conv.pixelsOut(), conv.inChannels, dtype.Size()) < maxReach
+	hasSmallWindow := kit.BoundedProduct(conv.taps(), max(conv.h.Dilation, conv.w.Dilation)) < 1<<16
+	return isInReach && hasSmallWindow && shape.maxKinds(conv) <= maxWindowKinds
+}
+
+// maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
+// same size and the same taps inside the image.
+const maxWindowKinds = 1 << 12
+
+// maxKinds returns an upper bound for the number of kinds of tiles. All tiles inside the image have the same kind.
+// Tiles at the border have other kinds.
+func (shape *windowShape) maxKinds(conv *convShape) int {
+	kinds := func(a *geometry.Axis, tile int) int {
+		// At each end of the axis, the windows of about Extent(1)/(tile*Stride) tiles reach outside the image.
+		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
+	}
+	return kinds(&conv.h, shape.tile[0]) * kinds(&conv.w, shape.tile[1])
+}
+
+// windowPanels returns the panels of the weight, one panel for each vector of channels.
+func (s *convShape) windowPanels(dtype tensor.DType) *multiply.Panels {
+	shape, _ := newWindowShape(s, dtype.Size())
+	panels := &multiply.Panels{DType: dtype,
+		Format: fmt.Sprintf("%v vectors of %d of %d by kh,kw", dtype, shape.lanes, s.outChannels),
+		Width:  shape.lanes, Lanes: shape.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
+		Terms: s.channelsFirstTerms, Starts: shape.starts()}
+	if s.inPerGroup > 1 {
+		panels.Format += fmt.Sprintf(" of groups of %d", s.inPerGroup)
+	}
+	for i := range panels.Starts {
+		panels.Starts[i] *= s.weightStride.n
+	}
+	return panels
 }
 
 // listings returns the generated code.

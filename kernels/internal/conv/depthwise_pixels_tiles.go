@@ -45,7 +45,8 @@ const (
 
 // windowShape describes how a depthwise convolution of a channels-last image is divided: into tiles of results, and
 // into blocks of channel vectors. The tiles depend only on sizes and the instruction set, and do not affect the bits
-// of results.
+// of results. With vectors of 16 lanes, 100 channels have 7 vectors, which start at the channels 0, 16, ..., 80 and 84:
+// the last vector has an overlap of 12 channels.
 type windowShape struct {
 	elemBytes, vectorBytes   int    // bytes of an element; bytes of a vector
 	lanes, vectors           int    // lanes of a vector; number of vectors of all channels
@@ -59,19 +60,33 @@ type windowShape struct {
 func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool) {
 	registers, maxVectorBytes := depthwise.Registers(machine.HostFeatures())
 	shape.elemBytes, shape.vectorBytes = elemBytes, maxVectorBytes
-	avx512, manyRegisters := maxVectorBytes == 64, registers > 16
 	for shape.vectorBytes > 16 && conv.inChannels*elemBytes < shape.vectorBytes {
 		shape.vectorBytes /= 2
 	}
 	shape.lanes = shape.vectorBytes / elemBytes
-	if conv.inChannels < shape.lanes || conv.inPerGroup > 1 &&
-		(conv.inPerGroup == shape.lanes || shape.lanes%conv.inPerGroup != 0) {
+	if conv.inChannels < shape.lanes {
 		return shape, false
+	}
+	if conv.inPerGroup > 1 && (conv.inPerGroup == shape.lanes || shape.lanes%conv.inPerGroup != 0) {
+		return shape, false // a vector would not hold several whole groups
 	}
 	shape.vectors = kit.DivUp(conv.inChannels, shape.lanes)
 	shape.overlap = shape.vectors*shape.lanes - conv.inChannels
+	shape.tile = windowTile(conv, registers, maxVectorBytes)
+	// The weights of a block have at most blockWeightBytes, unless one vector has more.
+	maxVectors := max(1, blockWeightBytes/(conv.termsPerOutput()*shape.vectorBytes))
+	shape.blockCount = kit.DivUp(shape.vectors, maxVectors)
+	shape.blockVectors = kit.DivUp(shape.vectors, shape.blockCount)
+	shape.blockCount = kit.DivUp(shape.vectors, shape.blockVectors)
+	return shape, true
+}
+
+// windowTile returns the rows and columns of a tile, for a number of registers of the given size.
+func windowTile(conv *convShape, registers, registerBytes int) [2]int {
+	avx512, manyRegisters := registerBytes == 64, registers > 16
 	rows, cols := tileRows, tileCols
-	if avx512 && conv.inPerGroup == 1 && (conv.w.Results == evenSplitCols || conv.w.Results == 2*evenSplitCols) {
+	isEvenSplit := conv.w.Results == evenSplitCols || conv.w.Results == 2*evenSplitCols
+	if avx512 && conv.inPerGroup == 1 && isEvenSplit {
 		cols = evenSplitCols
 	}
 	if conv.inPerGroup > 1 {
@@ -82,15 +97,10 @@ func newWindowShape(conv *convShape, elemBytes int) (shape windowShape, ok bool)
 		rows, cols = 1, largeWindowCols
 	case conv.h.Taps*conv.w.Taps > largeWindowTaps:
 		rows = 1
-	default:
+	default: // the registers hold the results, the weights of a row of the window, and an element
 		rows = min(rows, max(1, (registers-1-conv.w.Taps)/cols))
 	}
-	shape.tile = [2]int{rows, cols}
-	maxVectors := max(1, blockWeightBytes/(conv.termsPerOutput()*shape.vectorBytes))
-	shape.blockCount = kit.DivUp(shape.vectors, maxVectors)
-	shape.blockVectors = kit.DivUp(shape.vectors, shape.blockCount)
-	shape.blockCount = kit.DivUp(shape.vectors, shape.blockVectors)
-	return shape, true
+	return [2]int{rows, cols}
 }
 
 // starts returns the first channel of each vector.
@@ -175,18 +185,22 @@ func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCal
 	down, firstCall := t.tilesDown[strip], len(calls)
 	for _, across := range t.tilesAcross {
 		call := t.tileCall(down, across)
-		if i := len(calls) - 1; i >= firstCall {
-			previous, spec := &calls[i], t.specs[call.code]
-			if previous.code == call.code && previous.rows == call.rows && previous.weight == call.weight &&
-				previous.tiles < t.maxTiles(down.results*across.results) &&
-				previous.in+previous.tiles*spec.InTileStep == call.in && previous.out+previous.tiles*spec.OutTileStep == call.out {
-				previous.tiles++
-				continue
-			}
+		if last := len(calls) - 1; last >= firstCall && t.isNextTile(&calls[last], &call) &&
+			calls[last].tiles < t.maxTiles(down.results*across.results) {
+			calls[last].tiles++
+			continue
 		}
 		calls = append(calls, call)
 	}
 	return calls
+}
+
+// isNextTile reports whether the previous call can also compute the tile of a call: the tile has the same code and
+// weights, and its addresses continue those of the previous tiles.
+func (t *depthwiseWindow) isNextTile(previous, call *windowCall) bool {
+	spec := t.specs[call.code]
+	return previous.code == call.code && previous.rows == call.rows && previous.weight == call.weight &&
+		previous.in+previous.tiles*spec.InTileStep == call.in && previous.out+previous.tiles*spec.OutTileStep == call.out
 }
 
 // maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
@@ -200,10 +214,11 @@ func (t *depthwiseWindow) maxTiles(results int) int {
 // tileCall returns the call of one tile. If all its taps are in the padding, the code reads no input and no weights,
 // and their offsets are 0.
 func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
+	const byPlanes = false
 	conv, shape := t.conv, &t.windowShape
 	code := t.specIndex[down.kind][across.kind]
-	call := windowCall{code: code, out: (down.start*conv.w.Results + across.start) * t.outPixelStride * shape.elemBytes,
-		tiles: 1}
+	outPixel := down.start*conv.w.Results + across.start
+	call := windowCall{code: code, out: outPixel * t.outPixelStride * shape.elemBytes, tiles: 1}
 	row, col := conv.h.Begin(down.start)+down.first, conv.w.Begin(across.start)+across.first
 	hasDynamicRows := t.specs[code].RowsFromCall
 	if hasDynamicRows {
@@ -212,7 +227,7 @@ func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 		row = conv.h.Position(down.start, first)
 	}
 	if call.rows > 0 || !hasDynamicRows && down.end > down.first {
-		call.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(false) * shape.elemBytes
+		call.in = (row*conv.w.Size + min(max(col, 0), conv.w.Size-1)) * conv.inPixelStride(byPlanes) * shape.elemBytes
 	} else {
 		call.weight = 0
 	}
@@ -221,8 +236,9 @@ func (t *depthwiseWindow) tileCall(down, across axisTile) windowCall {
 
 // tileSpec returns the spec of a tile's code.
 func (t *depthwiseWindow) tileSpec(down, across axisTile) *depthwise.Spec {
+	const byPlanes = false
 	conv, shape := t.conv, &t.windowShape
-	inPixelBytes, outPixelBytes := conv.inPixelStride(false)*shape.elemBytes, t.outPixelStride*shape.elemBytes
+	inPixelBytes, outPixelBytes := conv.inPixelStride(byPlanes)*shape.elemBytes, t.outPixelStride*shape.elemBytes
 	spec := &depthwise.Spec{Size: shape.elemBytes, VectorBytes: shape.vectorBytes, Group: conv.inPerGroup,
 		Tile: [2]int{down.results, across.results}, Window: [2]int{conv.h.Taps, conv.w.Taps},
 		Stride: [2]int{conv.h.Stride, conv.w.Stride}, Dilation: [2]int{conv.h.Dilation, conv.w.Dilation},

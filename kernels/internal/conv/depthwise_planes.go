@@ -30,6 +30,10 @@ const minTileCols = 16
 //
 // Planes are computed in batches: one call of the loop computes the tiles at the same position in several planes.
 // Worker memory has the parts of a batch as [plane][part][row][column], and then its sums as [plane][row][column].
+//
+// For example, with 3x3 windows and strides of 1, there is one part. A tile of 4x6 results has a part of 6 rows and 8
+// columns. Result (r, c) is at index r*rowStride + c of the long row. The element that tap (kh, kw) multiplies for it
+// is at index (r+kh)*rowStride + c+kw of the part.
 type planeTiles struct {
 	conv                   *convShape              // h and w are the axes of its window
 	elemBytes              int                     // bytes of an element
@@ -156,7 +160,7 @@ func (t *planeTiles) assignOffsets() {
 		}
 	}
 	t.rowStride = max(t.cols, width-sharedZeros)
-	line := machine.LineBytes / t.elemBytes
+	line := machine.LineBytes / t.elemBytes // elements of a cache line
 	if aligned := kit.DivUp(t.rowStride, line) * line; aligned-t.rowStride <= t.rowStride/7 {
 		t.rowStride = aligned
 	}
@@ -243,17 +247,7 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for channel := group * conv.outPerGroup(); channel < (group+1)*conv.outPerGroup(); channel++ {
-		weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
-		for tap := range t.tapOffsets {
-			tapOffset := tap/conv.w.Taps*conv.weightStride.h + tap%conv.w.Taps*conv.weightStride.w
-			worker.weights[tap] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
-				conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
-		}
-		var bias rowStream
-		if conv.hasBias {
-			bias = rowStream{unsafe.Add(mem.Ptrs[3], channel*conv.biasStride*t.elemBytes),
-				conv.outPerGroup() * conv.biasStride * t.elemBytes}
-		}
+		bias := t.bindWeights(mem, worker, channel)
 		rowLen := (rows-1)*t.rowStride + cols // length of the long row, with the unused elements between rows
 		resultOffset := image*conv.outStride.n + channel*conv.outStride.c + row*conv.outStride.h + col*conv.outStride.w
 		out := rowStream{unsafe.Add(mem.Ptrs[0], resultOffset*t.elemBytes),
@@ -268,6 +262,23 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 			strided.Axis{N: rows, Dst: conv.outStride.h * t.elemBytes, Src: t.rowStride * t.elemBytes},
 			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
+}
+
+// bindWeights sets worker.weights to the weights of an output channel, and returns its bias. Each rowStream has the
+// numbers of all planes of a batch: the same output channel of consecutive groups.
+func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (bias rowStream) {
+	conv := t.conv
+	weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)
+	for tap := range t.tapOffsets {
+		tapOffset := tap/conv.w.Taps*conv.weightStride.h + tap%conv.w.Taps*conv.weightStride.w
+		worker.weights[tap] = rowStream{unsafe.Add(weights, tapOffset*t.elemBytes),
+			conv.outPerGroup() * conv.weightStride.n * t.elemBytes}
+	}
+	if conv.hasBias {
+		bias = rowStream{unsafe.Add(mem.Ptrs[3], channel*conv.biasStride*t.elemBytes),
+			conv.outPerGroup() * conv.biasStride * t.elemBytes}
+	}
+	return bias
 }
 
 // fill copies the input elements of the tile at (row, col) of the result to the parts, for several planes. memory is

@@ -16,7 +16,12 @@ import (
 // volumeTaps is the kernel that convolves each channel of a volume separately by compiled loops, which sum the products
 // of all taps (the elements of the window). A channel is copied to worker memory with its zero padding. In the copy,
 // columns with the same remainder modulo the column stride are adjacent. For each tap, the input is then a sequence of
-// rows with a constant stride. One run of the loops computes a plane of the result.
+// rows with a constant stride. One run of the loops computes a plane of the result. With a column stride of 2, a padded
+// row of 7 columns is copied as
+//
+//	0 2 4 6 | 1 3 5 -
+//
+// where colsPerRemainder is 4 and rowStride is 8. Tap column 1 then reads the columns 1, 3 and 5.
 type volumeTaps struct {
 	*convShape
 	dtype            tensor.DType
@@ -74,21 +79,26 @@ func (op convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{WorkerScratch: t.channelBytes(), Code: t.listings, Phases: []graph.Phase{{
 			Chunks: kit.DivUp(units, channelsPerChunk),
 			Run: func(mem *graph.Mem, chunk int) error {
-				worker := t.workers.Get(mem)
-				clear(mem.WorkerScratch[:t.channelBytes()])
-				copiedChannel := -1 // number of the input channel in worker memory, over all images
-				for unit := chunk * channelsPerChunk; unit < min(units, (chunk+1)*channelsPerChunk); unit++ {
-					image, outChannel := unit/conv.outChannels, unit%conv.outChannels
-					if inChannel := outChannel / conv.outPerGroup(); copiedChannel != image*conv.groups+inChannel {
-						copiedChannel = image*conv.groups + inChannel
-						t.copyChannel(mem, unsafe.Add(mem.Ptrs[1], (image*conv.inStride.n+inChannel*conv.inStride.c)*t.dtype.Size()))
-					}
-					t.computeChannel(mem, worker, image, outChannel)
-				}
-				worker.release()
+				t.computeChannels(mem, chunk*channelsPerChunk, min(units, (chunk+1)*channelsPerChunk))
 				return nil
 			}}}}, nil
 	})
+}
+
+// computeChannels computes the output channels begin to end-1, which are numbered over all images.
+func (t *volumeTaps) computeChannels(mem *graph.Mem, begin, end int) {
+	worker := t.workers.Get(mem)
+	clear(mem.WorkerScratch[:t.channelBytes()])
+	copiedChannel := -1 // number of the input channel in worker memory, over all images
+	for unit := begin; unit < end; unit++ {
+		image, outChannel := unit/t.outChannels, unit%t.outChannels
+		if inChannel := outChannel / t.outPerGroup(); copiedChannel != image*t.groups+inChannel {
+			copiedChannel = image*t.groups + inChannel
+			t.copyChannel(mem, unsafe.Add(mem.Ptrs[1], (image*t.inStride.n+inChannel*t.inStride.c)*t.dtype.Size()))
+		}
+		t.computeChannel(mem, worker, image, outChannel)
+	}
+	worker.release()
 }
 
 // listings returns the machine code of the loops.
@@ -106,13 +116,13 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.PadBefore) {
 		plane := unsafe.Add(memory, ((d+t.d.PadBefore)*t.paddedRows+t.h.PadBefore)*t.rowStride()*size)
-		for remainder := range step {
-			first := ((remainder-t.w.PadBefore)%step + step) % step // first column of this remainder
+		for remainder := range step { // of padded columns
+			first := ((remainder-t.w.PadBefore)%step + step) % step // first image column with this remainder
 			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.PadBefore)-first, step)
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // in the copy
+			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // of the copy
 			t.elemCopier.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})

@@ -24,6 +24,9 @@ import (
 //
 // newDirect divides the results of an image into tiles and strips (makeTiles), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
+//
+// For example, a result of 64 channels and 56x56 pixels is computed in blocks of 32 channels (two vectors of 16) and
+// tiles of at most 14 pixels. A row of the result is a strip of four tiles, and a block has 56 strips.
 type directConv struct {
 	conv    *convShape
 	shape   directShape
@@ -88,13 +91,27 @@ const (
 	pointwiseStripMACs = 1 << 19
 )
 
-// hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
-func hasDirectCode(conv *convShape, dtype tensor.DType) bool {
-	return tile.Supports(machine.HostFeatures()) && jit.Available() == nil &&
-		(dtype == tensor.Float32 || dtype == tensor.Float64) && conv.batch*conv.outChannels*conv.pixelsOut() > 0 &&
-		conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms &&
-		conv.inputReach(max(conv.inChannels, 1), dtype.Size()) < maxReach &&
-		conv.outputReach(dtype.Size()) < maxReach
+// directKernel makes the kernel of direct convolution.
+func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
+	dtype := conv.call.Out[0].DType
+	if algorithm == directByPixels && conv.usesGroupWindows(dtype) {
+		return depthwiseWindows(conv, dtype)
+	}
+	weight, err := newPackedWeight(conv.call, panelsFor(conv, algorithm, dtype))
+	if err != nil {
+		return nil, err
+	}
+	t, err := newDirect(conv, dtype, algorithm == directFromPlanes)
+	if err != nil {
+		return nil, err
+	}
+	compute := t.phase(func(args *jit.Args, m *graph.Mem) {
+		args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
+		args.Ptr[tile.Bias] = conv.denseBias(m, t.elemBytes)
+	})
+	compute.Flow = conv.flow(&t.order, t.orderStripStart, t.shape.byPlanes)
+	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
+		WorkerScratch: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
 // newDirect generates the code of a convolution that hasDirectCode accepts. byPlanes is set if the input has the layout
@@ -123,17 +140,8 @@ func (t *directConv) compile() error {
 		blocks = append(blocks, remaining)
 	}
 	for i, channels := range blocks {
-		for _, wholeSpec := range t.specs {
-			spec := *wholeSpec
-			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.PrefetchedLines, spec.Epilogue = t.prefetchLines, t.epilogue.Steps
-			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantization
-			spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
-			spec.SignedIn, spec.Int8Matrix = t.hasSignedBytes, t.hasByteElements && t.inElemBytes == matrixChannels
-			if t.conv.hasBias {
-				spec.InitialSum = tile.FromLanes
-			}
-			code, err := tile.Compile(&spec, machine.HostFeatures())
+		for _, kind := range t.specs {
+			code, err := tile.Compile(t.specForChannels(kind, channels), machine.HostFeatures())
 			if err != nil {
 				return fmt.Errorf("direct convolution: %w", err)
 			}
@@ -141,6 +149,19 @@ func (t *directConv) compile() error {
 		}
 	}
 	return nil
+}
+
+// specForChannels returns the spec of a kind of tile for a block of the given number of channels.
+func (t *directConv) specForChannels(kind *tile.Spec, channels int) *tile.Spec {
+	spec := *kind
+	spec.Vectors, spec.Lanes = kit.DivUp(channels, t.shape.lanes), channels%t.shape.lanes
+	spec.PrefetchedLines, spec.Epilogue, spec.Quantized = t.prefetchLines, t.epilogue.Steps, t.requantization
+	spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
+	spec.SignedIn, spec.Int8Matrix = t.hasSignedBytes, t.hasByteElements && t.inElemBytes == matrixChannels
+	if t.conv.hasBias {
+		spec.InitialSum = tile.FromLanes
+	}
+	return &spec
 }
 
 // phase returns the phase that computes the result. bind sets the addresses of input, weight and bias and, if the
@@ -168,41 +189,24 @@ func (t *directConv) phase(bind func(args *jit.Args, m *graph.Mem)) graph.Phase 
 	}}
 }
 
-// imageAndStrip converts numbers of an image and a strip of t.order. It returns the number of the image in the batch,
-// and the number of the strip in this image. They differ from the arguments if the order numbers the strips of all
-// images together (bandsSpanImages).
-func (t *directConv) imageAndStrip(image, strip int) (int, int) {
-	if t.bandsSpanImages {
-		return strip / t.stripCount, strip % t.stripCount
-	}
-	return image, strip
-}
-
-// orderStripStart returns the first output pixel of strip number `strip` in the order of computation. It counts from
-// the first pixel of the image, or of the batch if a band spans images.
-func (t *directConv) orderStripStart(strip int) int {
-	image, strip := t.imageAndStrip(0, strip)
-	return image*t.conv.pixelsOut() + t.stripStart(strip)
-}
-
 // computeStrip computes a strip of an image for a block of output channels.
 func (t *directConv) computeStrip(worker *directRun, image, block, strip int) error {
 	conv, args := t.conv, &worker.args
-	first, channels := t.channelsOf(block)
-	channel := first * t.elemBytes
+	firstChannel, channels := t.channelsOf(block)
+	biasOffset := firstChannel * t.elemBytes // also the offset of the scales
 	// The strips of a band each prefetch a part of the next block's panel.
 	prefetched := t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 	image, strip = t.imageAndStrip(image, strip)
-	in := image*t.inImageBytes + first/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
-	out := (image*conv.outStride.n + first + conv.outStart()) * t.outElemBytes
+	in := image*t.inImageBytes + firstChannel/conv.outPerGroup()*conv.inPerGroup*conv.inStride.c*t.inElemBytes
+	out := (image*conv.outStride.n + firstChannel + conv.outStart()) * t.outElemBytes
 	weight := t.panelStart(block)
 	codes := t.codes[0]
 	if channels < t.shape.blockChannels() {
 		codes = t.codes[1]
 	}
-	args.Row[tile.Bias] = channel
+	args.Row[tile.Bias] = biasOffset
 	if t.requantization != tile.NotQuantized {
-		args.Row[tile.Scales] = channel
+		args.Row[tile.Scales] = biasOffset
 	}
 	args.Row[tile.Prefetched] = prefetched
 	worker.calls = t.appendCalls(worker.calls[:0], strip)
@@ -211,7 +215,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 		if t.prefetchesImage {
 			args.Row[tile.Prefetched] = in + call.in + t.specs[call.code].Rows*t.pixelBytes()
 		}
-		t.epilogue.SetOffsets(args, out+call.out, channel)
+		t.epilogue.SetOffsets(args, out+call.out, biasOffset)
 		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = call.tiles, call.rows
 		if t.shape.loopsOverPlanes { // the loop over planes is around the loop over rows
 			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = call.planes
@@ -221,43 +225,6 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 		}
 	}
 	return nil
-}
-
-// listings returns the generated code.
-func (t *directConv) listings() (list []expr.Listing) {
-	for i, codes := range t.codes {
-		for kind, code := range codes {
-			name := fmt.Sprintf("tile %d, %d rows", kind, t.specs[kind].Rows)
-			if i == 1 {
-				name += ", last block of channels"
-			}
-			list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
-		}
-	}
-	return list
-}
-
-// directKernel makes the kernel of direct convolution.
-func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
-	dtype := conv.call.Out[0].DType
-	if algorithm == directByPixels && conv.usesGroupWindows(dtype) {
-		return depthwiseWindows(conv, dtype)
-	}
-	weight, err := newPackedWeight(conv.call, panelsFor(conv, algorithm, dtype))
-	if err != nil {
-		return nil, err
-	}
-	t, err := newDirect(conv, dtype, algorithm == directFromPlanes)
-	if err != nil {
-		return nil, err
-	}
-	compute := t.phase(func(args *jit.Args, m *graph.Mem) {
-		args.Ptr[tile.In], args.Ptr[tile.Vec] = m.Ptrs[1], weight.address(m)
-		args.Ptr[tile.Bias] = conv.denseBias(m, t.elemBytes)
-	})
-	compute.Flow = conv.flow(&t.order, t.orderStripStart, t.shape.byPlanes)
-	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		WorkerScratch: conv.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }
 
 // applyEpilogue applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code
@@ -280,6 +247,23 @@ func (t *directConv) applyEpilogue(worker *directRun, image, block, strip int) {
 	}
 }
 
+// imageAndStrip converts numbers of an image and a strip of t.order. It returns the number of the image in the batch,
+// and the number of the strip in this image. They differ from the arguments if the order numbers the strips of all
+// images together (bandsSpanImages).
+func (t *directConv) imageAndStrip(image, strip int) (int, int) {
+	if t.bandsSpanImages {
+		return strip / t.stripCount, strip % t.stripCount
+	}
+	return image, strip
+}
+
+// channelsOf returns the first output channel of a block, and its number of channels.
+func (t *directConv) channelsOf(block int) (first, n int) {
+	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
+	inGroup := block % groupBlocks * t.shape.blockChannels()
+	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.blockChannels(), t.conv.outPerGroup()-inGroup)
+}
+
 // outOffset returns the offset of a pixel of the result from the first pixel, in elements.
 func (t *directConv) outOffset(pixel int) int {
 	conv := t.conv
@@ -290,9 +274,35 @@ func (t *directConv) outOffset(pixel int) int {
 	return row/conv.h.Results*conv.outStride.d + row%conv.h.Results*conv.outStride.h + col*conv.outStride.w
 }
 
-// channelsOf returns the first output channel of a block, and its number of channels.
-func (t *directConv) channelsOf(block int) (first, n int) {
-	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
-	inGroup := block % groupBlocks * t.shape.blockChannels()
-	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.blockChannels(), t.conv.outPerGroup()-inGroup)
+// orderStripStart returns the first output pixel of strip number `strip` in the order of computation. It counts from
+// the first pixel of the image, or of the batch if a band spans images.
+func (t *directConv) orderStripStart(strip int) int {
+	image, strip := t.imageAndStrip(0, strip)
+	return image*t.conv.pixelsOut() + t.stripStart(strip)
+}
+
+// hasDirectCode reports whether machine code supports a convolution of this size and dtype. Strides do not matter.
+func hasDirectCode(conv *convShape, dtype tensor.DType) bool {
+	hasCode := tile.Supports(machine.HostFeatures()) && jit.Available() == nil
+	hasDType := dtype == tensor.Float32 || dtype == tensor.Float64
+	if !hasCode || !hasDType || conv.batch*conv.outChannels*conv.pixelsOut() == 0 {
+		return false
+	}
+	return conv.termsPerOutput() > 0 && conv.termsPerOutput() <= maxDirectTerms &&
+		conv.inputReach(max(conv.inChannels, 1), dtype.Size()) < maxReach &&
+		conv.outputReach(dtype.Size()) < maxReach
+}
+
+// listings returns the generated code.
+func (t *directConv) listings() (list []expr.Listing) {
+	for i, codes := range t.codes {
+		for kind, code := range codes {
+			name := fmt.Sprintf("tile %d, %d rows", kind, t.specs[kind].Rows)
+			if i == 1 {
+				name += ", last block of channels"
+			}
+			list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
+		}
+	}
+	return list
 }

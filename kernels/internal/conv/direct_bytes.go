@@ -54,6 +54,10 @@ const minGroupChannels = 8
 // requantizes sums in registers. The kernel first copies the images to scratch memory, with their zero point as
 // padding, if one of these conditions holds: windows reach outside the image, pixels are not whole elements, elements
 // are words, or the machine code does not read bytes of this signedness (see [tile.ReadsSigned]).
+//
+// For example, images of 8x8 pixels with 8 channels are convolved by 3x3 windows with padding 1, by dot products of
+// four bytes. The copy has 10x10 pixels of 8 bytes, that is, two elements. The embedded directConv is the convolution
+// of these elements: it has 2 input channels and no padding (see packedShape).
 type directBytes struct {
 	directConv
 	image            *convShape                            // the convolution of bytes; directConv.conv is in elements
@@ -64,6 +68,245 @@ type directBytes struct {
 	widenLoop        *loops.Loop                           // converts bytes to words; nil if elements are bytes
 	scratchOffsets   struct{ sums, zeroPoint, images int } // offsets in scratch memory
 	workers          graph.PerWorker[loops.State]
+}
+
+// newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
+func newDirectBytes(call *graph.Call) *directBytes {
+	conv := byteConv.bytesShape(call)
+	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
+	isSigned := call.Meta(bytesInput).DType == tensor.Int8
+	t.copiesImages, t.multipliesSigned = conv.needsCopy(t.elementChannels) || t.signMask != 0,
+		tile.ReadsSigned(machine.HostFeatures(), isSigned)
+	if t.elementChannels == wordChannels {
+		t.copiesImages, t.multipliesSigned, t.signMask = true, isSigned, 0 // the conversion to words keeps the sign
+	}
+	packed := conv.packedShape(t.elementChannels)
+	shape := packed.elementShape(t.elementChannels)
+	elementBytes := t.elementChannels * channelSize(t.elementChannels)
+	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
+		termBytes: shape.blockChannels() * elementBytes, imageCount: packed.batch,
+		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantization: tile.Unsigned,
+		outElemBytes: 1}
+	if conv.spansPixels(t.elementChannels) {
+		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
+	}
+	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
+	t.hasByteElements, t.hasWordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
+	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
+	switch call.Out[0].DType {
+	case tensor.Int8:
+		t.requantization = tile.Signed
+	case tensor.Int32:
+		t.requantization, t.outElemBytes = tile.NotQuantized, intBytes
+	}
+	return t
+}
+
+// lowerBytes implements [graph.Impl.Lower] for direct convolution.
+func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
+	if call.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	direct := newDirectBytes(call)
+	if direct.requantization == tile.NotQuantized {
+		direct.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), direct.conv.outChannels, tile.FirstEpilogueOperand)
+	}
+	direct.makeTiles()
+	direct.chooseOrder()
+	if err := direct.compile(); err != nil {
+		return nil, err
+	}
+	if direct.hasWordElements {
+		var err error
+		if direct.widenLoop, err = kit.FormulaLoop("int16(x)", []string{"x"},
+			[]tensor.DType{call.Meta(bytesInput).DType}, nil, tensor.Int16); err != nil {
+			return nil, err
+		}
+	}
+	weight := direct.weight()
+	kernel := &graph.Kernel{Scratch: direct.layOutScratch(weight), Code: direct.listings}
+	if direct.widenLoop != nil {
+		kernel.WorkerScratch = direct.conv.w.Size * direct.paddedChannels()
+	}
+	if direct.shape.usesMatrixUnit {
+		kernel.WorkerScratch = tile.UnitScratchBytes
+	}
+	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
+		direct.bind(args, mem, weight)
+	}))
+	return kernel, nil
+}
+
+// layOutScratch sets scratchOffsets, and returns the size of scratch memory in bytes.
+func (t *directBytes) layOutScratch(weight *byteWeight) (bytes int) {
+	t.scratchOffsets.sums = weight.scratchBytes()
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.outChannels*intBytes
+	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. The zero point is in this space.
+	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.outChannels*intBytes+machine.LineBytes)
+	if !t.copiesImages {
+		return t.scratchOffsets.images
+	}
+	// Code reads up to one element beyond the last pixel.
+	pixels := t.conv.batch * t.conv.h.Size * t.conv.w.Size
+	return t.scratchOffsets.images + kit.AlignUp(pixels*t.pixelBytes()+t.inElemBytes)
+}
+
+// bind sets the addresses of the operands of the products.
+func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
+	args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
+	if t.copiesImages {
+		args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
+	}
+	args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
+	if t.requantization != tile.NotQuantized {
+		args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
+		args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
+	}
+	if t.shape.usesMatrixUnit {
+		args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	}
+}
+
+// prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
+// copies some rows of the images to scratch memory.
+func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
+	packed, rows := t.conv, 0
+	if t.copiesImages {
+		rows = packed.batch * packed.h.Size
+	}
+	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
+	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+		if chunk == 0 {
+			t.initSums(mem, weight)
+			return nil
+		}
+		for i := (chunk - 1) * rowsPerChunk; i < min(rows, chunk*rowsPerChunk); i++ {
+			t.copyRow(mem, i)
+		}
+		return nil
+	}}
+}
+
+// initSums computes the initial values of sums, and stores the zero point of the result for the machine code.
+func (t *directBytes) initSums(mem *graph.Mem, weight *byteWeight) {
+	initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.multipliesSigned))
+	sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, t.image.outChannels)
+	for o := range sums {
+		sums[o] = initialSum(o)
+	}
+	if t.requantization != tile.NotQuantized {
+		zeroPoint := resultZeroPoint(mem, t.image.call.Out[0].DType)
+		kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = zeroPoint
+	}
+}
+
+// copyRow copies row i of the padded images to scratch memory. The rows of all images are numbered together. If
+// elements are words, it widens the bytes. A row that needs padding is first padded in worker memory.
+func (t *directBytes) copyRow(mem *graph.Mem, i int) {
+	conv, packed := t.image, t.conv
+	zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
+	rowBytes := packed.w.Size * t.paddedChannels()
+	image, row := i/packed.h.Size, i%packed.h.Size-conv.h.PadBefore
+	if t.widenLoop == nil {
+		to := kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes)
+		conv.copyPaddedRow(to, packed.w.Size, mem, image, row, zero, t.copyPixels)
+		return
+	}
+	from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], i*rowBytes) // without padding, bytes are only widened
+	if conv.needsCopy(t.elementChannels) {
+		conv.copyPaddedRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, rowBytes), packed.w.Size, mem, image, row, zero,
+			t.copyPixels)
+		from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	}
+	to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
+	t.widenLoop.Run(t.workers.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
+}
+
+// copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
+func (t *directBytes) copyPixels(to, from []uint8) {
+	conv, padded := t.image, t.paddedChannels()
+	if padded == conv.inChannels {
+		copy(to, from)
+	} else { // each group begins with a new element
+		padPixels(to, from, padded/conv.groups, conv.inPerGroup)
+	}
+	if t.signMask != 0 {
+		flipSigns(to)
+	}
+}
+
+// padPixels copies pixels of `channels` bytes to pixels of `padded` bytes. The added bytes are 0.
+func padPixels(to, from []uint8, padded, channels int) {
+	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel
+		mask := uint32(1)<<(8*channels) - 1
+		for len(from) >= 4 && len(to) > 0 {
+			binary.LittleEndian.PutUint32(to, binary.LittleEndian.Uint32(from)&mask)
+			from, to = from[channels:], to[4:]
+		}
+	}
+	for len(to) > 0 {
+		copied := copy(to[:padded], from[:channels])
+		clear(to[copied:padded])
+		from, to = from[channels:], to[padded:]
+	}
+}
+
+// flipSigns adds 128 to bytes, eight at a time.
+func flipSigns(bytes []uint8) {
+	for ; len(bytes) >= 8; bytes = bytes[8:] {
+		binary.NativeEndian.PutUint64(bytes, binary.NativeEndian.Uint64(bytes)^0x8080808080808080)
+	}
+	for i := range bytes {
+		bytes[i] ^= 1 << 7
+	}
+}
+
+// paddedChannels returns the number of channels per pixel in scratch memory.
+func (t *directBytes) paddedChannels() int {
+	return t.pixelBytes() / channelSize(t.elementChannels)
+}
+
+// weight describes the packed weight, which has blocks of output channels that are computed together. In a block, the
+// input channels of an element are adjacent.
+func (t *directBytes) weight() *byteWeight {
+	order := "kh,kw,c"
+	if t.image.spansPixels(t.elementChannels) {
+		order = "kh,kw*c"
+	}
+	return &byteWeight{conv: t.image, weightBytes: t.blockCount() * t.panelBytes(), hasWords: t.hasWordElements,
+		offset: t.weightOffset,
+		format: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
+			t.shape.blockChannels(), order, t.elementChannels),
+		eachChannel: func(visit func(o, offset int)) {
+			for o := range t.conv.outChannels {
+				visit(o, t.channelOffset(o))
+			}
+		}}
+}
+
+// weightOffset returns the byte offset of the weight of tap (kh, kw) and input channel c from the first weight of its
+// output channel.
+func (t *directBytes) weightOffset(kh, kw, c int) int {
+	term, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
+	if t.image.spansPixels(t.elementChannels) {
+		term, channel = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
+	}
+	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
+}
+
+// channelOffset returns the byte offset of the weights of output channel o in the packed form.
+func (t *directBytes) channelOffset(o int) int {
+	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
+	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
+	return block*t.panelBytes() + o%outPerGroup%width*t.inElemBytes
+}
+
+// bytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
+func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
+	if i != bytesWeight || c.Out[0].Numel() == 0 {
+		return graph.Packing{}, false
+	}
+	return newDirectBytes(c).weight().packing(), true
 }
 
 // packedShape returns the equivalent convolution of elements, which have `channels` channels each. Its input includes
@@ -107,9 +350,11 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	}
 	channels := elementChannels()
 	packed := conv.packedShape(channels)
-	if !hasDirectCode(packed, directDType) ||
-		packed.inputReach(max(packed.inChannels, 1), channels*channelSize(channels)) >= maxReach || conv.readsPadding() &&
-		!conv.allowsScratch(kit.BoundedProduct(conv.batch, packed.inStride.n)) {
+	elementBytes := channels * channelSize(channels)
+	if !hasDirectCode(packed, directDType) || packed.inputReach(max(packed.inChannels, 1), elementBytes) >= maxReach {
+		return nil
+	}
+	if conv.readsPadding() && !conv.allowsScratch(kit.BoundedProduct(conv.batch, packed.inStride.n)) {
 		return nil
 	}
 	return []graph.Walk{call.WalkInOrder(order)}
@@ -128,8 +373,9 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 		packed.directWork(&work, rateDirectElements, directDType, false)
 	}
 	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
-		work.Bytes[graph.Copied] += float64(conv.batch * (conv.inChannels*conv.h.Size*conv.w.Size +
-			channels*channelSize(channels)*packed.inChannels*packed.h.Size*packed.w.Size))
+		readBytes := conv.inChannels * conv.h.Size * conv.w.Size // of an image
+		writtenBytes := channels * channelSize(channels) * packed.inChannels * packed.h.Size * packed.w.Size
+		work.Bytes[graph.Copied] += float64(conv.batch * (readBytes + writtenBytes))
 	}
 	work.Flops = byteConv.flops(call)
 	return work
@@ -153,232 +399,9 @@ func unsignedMask(d tensor.DType) uint8 {
 // imageSignMask returns the mask that converts the bytes of images, by exclusive or, to the signedness that machine
 // code reads.
 func imageSignMask(c *graph.Call) uint8 {
-	if isSigned := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.HostFeatures(),
-		isSigned) != isSigned {
+	isSigned := c.Meta(bytesInput).DType == tensor.Int8
+	if tile.ReadsSigned(machine.HostFeatures(), isSigned) != isSigned {
 		return 1 << 7
 	}
 	return 0
-}
-
-// weightOffset returns the byte offset of the weight of tap (kh, kw) and input channel c from the first weight of its
-// output channel.
-func (t *directBytes) weightOffset(kh, kw, c int) int {
-	term, channel := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
-	if t.image.spansPixels(t.elementChannels) {
-		term, channel = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
-	}
-	return (term+channel/t.elementChannels)*t.termBytes + channel%t.elementChannels*channelSize(t.elementChannels)
-}
-
-// channelOffset returns the byte offset of the weights of output channel o in the packed form.
-func (t *directBytes) channelOffset(o int) int {
-	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
-	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
-	return block*t.panelBytes() + o%outPerGroup%width*t.inElemBytes
-}
-
-// newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
-func newDirectBytes(call *graph.Call) *directBytes {
-	conv := byteConv.bytesShape(call)
-	t := &directBytes{image: conv, elementChannels: elementChannels(), signMask: imageSignMask(call)}
-	isSigned := call.Meta(bytesInput).DType == tensor.Int8
-	t.copiesImages, t.multipliesSigned = conv.needsCopy(t.elementChannels) || t.signMask != 0,
-		tile.ReadsSigned(machine.HostFeatures(), isSigned)
-	if t.elementChannels == wordChannels {
-		t.copiesImages, t.multipliesSigned, t.signMask = true, isSigned, 0 // the conversion to words keeps the sign
-	}
-	packed := conv.packedShape(t.elementChannels)
-	shape := packed.elementShape(t.elementChannels)
-	elementBytes := t.elementChannels * channelSize(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, elemBytes: intBytes, inElemBytes: elementBytes,
-		termBytes: shape.blockChannels() * elementBytes, imageCount: packed.batch,
-		inPixelBytes: packed.inChannels * elementBytes, outPixelStride: packed.outChannels, requantization: tile.Unsigned,
-		outElemBytes: 1}
-	if conv.spansPixels(t.elementChannels) {
-		t.inPixelBytes = conv.inChannels * channelSize(t.elementChannels)
-	}
-	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
-	t.hasByteElements, t.hasWordElements = t.elementChannels >= dotChannels, t.elementChannels == wordChannels
-	t.hasSignedBytes = t.hasByteElements && t.multipliesSigned
-	switch call.Out[0].DType {
-	case tensor.Int8:
-		t.requantization = tile.Signed
-	case tensor.Int32:
-		t.requantization, t.outElemBytes = tile.NotQuantized, intBytes
-	}
-	return t
-}
-
-// weight describes the packed weight, which has blocks of output channels that are computed together. In a block, the
-// input channels of an element are adjacent.
-func (t *directBytes) weight() *byteWeight {
-	order := "kh,kw,c"
-	if t.image.spansPixels(t.elementChannels) {
-		order = "kh,kw*c"
-	}
-	return &byteWeight{conv: t.image, weightBytes: t.blockCount() * t.panelBytes(), hasWords: t.hasWordElements,
-		offset: t.weightOffset,
-		format: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 8*channelSize(t.elementChannels),
-			t.shape.blockChannels(), order, t.elementChannels),
-		eachChannel: func(visit func(o, offset int)) {
-			for o := range t.conv.outChannels {
-				visit(o, t.channelOffset(o))
-			}
-		}}
-}
-
-// bytesPack implements [graph.Impl.Pack]. It packs the weight. i is the index of the operand.
-func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
-	if i != bytesWeight || c.Out[0].Numel() == 0 {
-		return graph.Packing{}, false
-	}
-	return newDirectBytes(c).weight().packing(), true
-}
-
-// lowerBytes implements [graph.Impl.Lower] for direct convolution.
-func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
-	if call.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	direct := newDirectBytes(call)
-	if direct.requantization == tile.NotQuantized {
-		direct.epilogue = newCodeEpilogue(fusion.EpilogueOf(call), direct.conv.outChannels, tile.FirstEpilogueOperand)
-	}
-	direct.makeTiles()
-	direct.chooseOrder()
-	if err := direct.compile(); err != nil {
-		return nil, err
-	}
-	if direct.hasWordElements {
-		var err error
-		if direct.widenLoop, err = kit.FormulaLoop("int16(x)", []string{"x"},
-			[]tensor.DType{call.Meta(bytesInput).DType}, nil, tensor.Int16); err != nil {
-			return nil, err
-		}
-	}
-	weight := direct.weight()
-	direct.scratchOffsets.sums = weight.scratchBytes()
-	direct.scratchOffsets.zeroPoint = direct.scratchOffsets.sums + direct.conv.outChannels*intBytes
-	// Code reads the sums in whole vectors, up to machine.LineBytes beyond the last sum. The zero point is in this space.
-	direct.scratchOffsets.images = direct.scratchOffsets.sums +
-		kit.AlignUp(direct.conv.outChannels*intBytes+machine.LineBytes)
-	kernel := &graph.Kernel{Scratch: direct.scratchOffsets.images, Code: direct.listings}
-	if direct.copiesImages {
-		// Code reads up to one element beyond the last pixel.
-		pixels := direct.conv.batch * direct.conv.h.Size * direct.conv.w.Size
-		kernel.Scratch += kit.AlignUp(pixels*direct.pixelBytes() + direct.inElemBytes)
-	}
-	if direct.widenLoop != nil {
-		kernel.WorkerScratch = direct.conv.w.Size * direct.paddedChannels()
-	}
-	if direct.shape.usesMatrixUnit {
-		kernel.WorkerScratch = tile.UnitScratchBytes
-	}
-	kernel.Phases = append(weight.phases(), direct.prepare(weight), direct.phase(func(args *jit.Args, mem *graph.Mem) {
-		direct.bind(args, mem, weight)
-	}))
-	return kernel, nil
-}
-
-// bind sets the addresses of the operands of the products.
-func (t *directBytes) bind(args *jit.Args, mem *graph.Mem, weight *byteWeight) {
-	args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1+bytesInput], weight.address(mem)
-	if t.copiesImages {
-		args.Ptr[tile.In] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images])
-	}
-	args.Ptr[tile.Bias] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.sums])
-	if t.requantization != tile.NotQuantized {
-		args.Ptr[tile.Scales] = mem.Ptrs[1+bytesScale]
-		args.Ptr[tile.ZeroPoint] = unsafe.Pointer(&mem.Scratch[t.scratchOffsets.zeroPoint])
-	}
-	if t.shape.usesMatrixUnit {
-		args.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-	}
-}
-
-// prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
-// copies some rows of the images to scratch memory.
-func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
-	conv, packed := t.image, t.conv
-	rows := 0
-	if t.copiesImages {
-		rows = packed.batch * packed.h.Size
-	}
-	rowsPerChunk := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
-	return graph.Phase{Chunks: 1 + kit.DivUp(rows, rowsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-		zero := *(*uint8)(mem.Ptrs[1+bytesInputZero]) ^ t.signMask
-		if chunk == 0 {
-			initialSum := weight.initialSums(mem, inputZeroPoint(mem, t.signMask, t.multipliesSigned))
-			sums := kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.sums, conv.outChannels)
-			for o := range sums {
-				sums[o] = initialSum(o)
-			}
-			if t.requantization != tile.NotQuantized {
-				kit.SliceOf[int32](mem.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(mem, conv.call.Out[0].DType)
-			}
-			return nil
-		}
-		rowBytes := packed.w.Size * t.paddedChannels()
-		for i := (chunk - 1) * rowsPerChunk; i < min(rows, chunk*rowsPerChunk); i++ {
-			image, row := i/packed.h.Size, i%packed.h.Size-conv.h.PadBefore
-			if t.widenLoop == nil {
-				conv.copyPaddedRow(kit.SliceOf[uint8](mem.Scratch, t.scratchOffsets.images+i*rowBytes, rowBytes), packed.w.Size,
-					mem, image, row, zero, t.copyPixels)
-				continue
-			}
-			from := kit.AddressOf[uint8](mem.Ptrs[1+bytesInput], i*rowBytes) // without padding, bytes are only widened
-			if conv.needsCopy(t.elementChannels) {
-				conv.copyPaddedRow(kit.SliceOf[uint8](mem.WorkerScratch, 0, rowBytes), packed.w.Size, mem, image, row, zero,
-					t.copyPixels)
-				from = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-			}
-			to := unsafe.Pointer(&mem.Scratch[t.scratchOffsets.images+2*i*rowBytes])
-			t.widenLoop.Run(t.workers.Get(mem), []unsafe.Pointer{to, from}, []int{0, 0}, rowBytes, 1)
-		}
-		return nil
-	}}
-}
-
-// paddedChannels returns the number of channels per pixel in scratch memory.
-func (t *directBytes) paddedChannels() int {
-	return t.pixelBytes() / channelSize(t.elementChannels)
-}
-
-// copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
-func (t *directBytes) copyPixels(to, from []uint8) {
-	conv, padded := t.image, t.paddedChannels()
-	if padded == conv.inChannels {
-		copy(to, from)
-	} else { // each group begins with a new element
-		padPixels(to, from, padded/conv.groups, conv.inPerGroup)
-	}
-	if t.signMask != 0 {
-		flipSigns(to)
-	}
-}
-
-// padPixels copies pixels of `channels` bytes to pixels of `padded` bytes. The added bytes are 0.
-func padPixels(to, from []uint8, padded, channels int) {
-	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel
-		mask := uint32(1)<<(8*channels) - 1
-		for len(from) >= 4 && len(to) > 0 {
-			binary.LittleEndian.PutUint32(to, binary.LittleEndian.Uint32(from)&mask)
-			from, to = from[channels:], to[4:]
-		}
-	}
-	for len(to) > 0 {
-		copied := copy(to[:padded], from[:channels])
-		clear(to[copied:padded])
-		from, to = from[channels:], to[padded:]
-	}
-}
-
-// flipSigns adds 128 to bytes, eight at a time.
-func flipSigns(bytes []uint8) {
-	for ; len(bytes) >= 8; bytes = bytes[8:] {
-		binary.NativeEndian.PutUint64(bytes, binary.NativeEndian.Uint64(bytes)^0x8080808080808080)
-	}
-	for i := range bytes {
-		bytes[i] ^= 1 << 7
-	}
 }

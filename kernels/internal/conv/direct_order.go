@@ -27,6 +27,74 @@ const (
 	maxPrefetchedLines = 4
 )
 
+// chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
+// prefetches.
+//
+// The bands are computed one after another. A band is a sequence of strips for which all blocks are computed together.
+// If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
+// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
+// the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several images.
+//
+// With a large weight, each strip prefetches an equal part of the weight of the next block. Without this, the first
+// tile of the next block would wait until its whole panel is loaded. With a small weight and an image larger than the
+// L2 cache, each tile prefetches the pixels of the next tile. The hardware prefetcher does not follow all rows that a
+// tile reads.
+func (t *directConv) chooseOrder() {
+	conv := t.conv
+	t.order = multiply.StripOrder{Images: t.imageCount, Blocks: t.blockCount(), Strips: t.stripCount, BandStrips: 1}
+	if t.hasLargeWeight() {
+		t.chooseBands()
+		t.prefetchWeights()
+	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
+		conv.batch*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
+		t.prefetchPixels()
+	}
+	stripPixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*t.stripCount)
+	grain := machine.MACGrain
+	if t.shape.usesMatrixUnit {
+		grain *= tile.UnitGrain
+	}
+	stripMACs := kit.BoundedProduct(max(stripPixels, minStripPixels), t.shape.blockChannels(), conv.termsPerOutput())
+	t.order.Divide(stripMACs, grain)
+}
+
+// chooseBands chooses the number of strips of a band for a large weight.
+func (t *directConv) chooseBands() {
+	conv := t.conv
+	weightBytes := t.blockCount() * t.panelBytes()
+	if t.bandsSpanImages = t.imageCount > 1 && weightBytes > bandInputBytes; t.bandsSpanImages {
+		t.order.Images, t.order.Strips = 1, t.imageCount*t.stripCount
+	}
+	// Bytes of one element in each of the images that a band may span.
+	batchBytes := conv.batch / t.order.Images * t.inElemBytes
+	readBytes, writtenBytes := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
+	bands := kit.DivUp(readBytes, bandInputBytes)
+	if weightBytes <= readBytes+writtenBytes {
+		bands = max(2, bands)
+	}
+	t.order.BandStrips = kit.DivUp(t.order.Strips, bands)
+}
+
+// prefetchWeights lets the strips of a band prefetch the panel of the next block.
+func (t *directConv) prefetchWeights() {
+	tiles := t.tiles.count // of an image, or of a row or band
+	if t.shape.tiling == rowTiling {
+		tiles *= t.stripCount
+	}
+	bandTiles := tiles * t.order.BandStrips / t.stripCount
+	iterations := max(1, bandTiles*t.conv.termsPerOutput()/tile.DefaultUnroll)
+	lines := kit.DivUp(t.panelBytes(), machine.LineBytes)
+	t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(lines, iterations))
+	t.stripPrefetchBytes = kit.DivUp(t.panelBytes(), t.order.BandStrips)
+}
+
+// prefetchPixels lets each tile prefetch the pixels of the next tile.
+func (t *directConv) prefetchPixels() {
+	t.prefetchesImage = true
+	lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
+	t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(lines, max(1, t.conv.inPerGroup/tile.DefaultUnroll)))
+}
+
 // blockCount returns the number of blocks of output channels in all groups.
 func (t *directConv) blockCount() int {
 	return t.conv.groups * kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
@@ -45,52 +113,3 @@ func (t *directConv) panelStart(block int) int {
 
 // hasLargeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *directConv) hasLargeWeight() bool { return t.blockCount()*t.panelBytes() > smallWeightBytes }
-
-// chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
-// prefetches.
-//
-// The bands are computed one after another. A band is a sequence of strips for which all blocks are computed together.
-// If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
-// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
-// the rows between them and not the channels. If the weight exceeds the L2 cache, a band may span several images.
-//
-// With a large weight, each strip prefetches an equal part of the weight of the next block. Without this, the first
-// tile of the next block would wait until its whole panel is loaded. With a small weight and an image larger than the
-// L2 cache, each tile prefetches the pixels of the next tile. The hardware prefetcher does not follow all rows that a
-// tile reads.
-func (t *directConv) chooseOrder() {
-	conv := t.conv
-	strips := t.stripCount
-	t.order = multiply.StripOrder{Images: t.imageCount, Blocks: t.blockCount(), Strips: strips, BandStrips: 1}
-	if t.hasLargeWeight() {
-		if t.bandsSpanImages = t.imageCount > 1 && t.blockCount()*t.panelBytes() > bandInputBytes; t.bandsSpanImages {
-			t.order.Images, t.order.Strips = 1, t.imageCount*strips
-		}
-		// Bytes of one element in each of the images that a band may span.
-		batchBytes := conv.batch / t.order.Images * t.inElemBytes
-		read, written := batchBytes*conv.inChannels*conv.pixelsIn(), batchBytes*conv.outChannels*conv.pixelsOut()
-		bands := kit.DivUp(read, bandInputBytes)
-		if t.blockCount()*t.panelBytes() <= read+written {
-			bands = max(2, bands)
-		}
-		t.order.BandStrips = kit.DivUp(t.order.Strips, bands)
-		tiles := t.tiles.count
-		if t.shape.tiling == rowTiling {
-			tiles *= strips
-		}
-		iterations := max(1, tiles*t.order.BandStrips/strips*conv.termsPerOutput()/tile.DefaultUnroll)
-		t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
-		t.stripPrefetchBytes = kit.DivUp(t.panelBytes(), t.order.BandStrips)
-	} else if t.shape.tiling == pointwiseTiling && !t.shape.byPlanes &&
-		conv.batch*conv.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
-		t.prefetchesImage = true
-		lines := kit.DivUp(t.maxTileRows()*t.pixelBytes(), machine.LineBytes)
-		t.prefetchLines = min(maxPrefetchedLines, kit.DivUp(lines, max(1, conv.inPerGroup/tile.DefaultUnroll)))
-	}
-	pixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*strips)
-	grain := machine.MACGrain
-	if t.shape.usesMatrixUnit {
-		grain *= tile.UnitGrain
-	}
-	t.order.Divide(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), conv.termsPerOutput()), grain)
-}

@@ -13,7 +13,9 @@ import (
 
 // directShape describes the register tiles of a direct convolution. A tile is the set of results that the registers
 // hold at once: some output pixels (its rows) for a block of output channels (its columns, in vectors). A panel is the
-// packed weight of a block, and a term is the product of one element of the window and one input channel.
+// packed weight of a block, and a term is the product of one element of the window and one input channel. With 32
+// registers of 16 floats, a tile of 14 rows and two vectors has 28 registers of sums and two of weights; two registers
+// remain for elements of the input.
 type directShape struct {
 	byPlanes        bool // whether the input is row-major, plane by plane, and not channels-last
 	loopsOverPlanes bool // whether the code has a loop over the planes of the window
@@ -154,12 +156,12 @@ func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPan
 	return best
 }
 
-// pieces is a division of total into count pieces, the longer pieces first. The sizes of pieces differ by at most 1.
-// count is 0 if total is 0.
+// pieces is a division of total into count pieces, the longer pieces first. The sizes of pieces differ by at most 1:
+// {total: 56, count: 5} has the sizes 12, 11, 11, 11 and 11. count is 0 if total is 0.
 type pieces struct{ total, count int }
 
 // splitEvenly divides n into pieces of at most maxSize.
-func splitEvenly(n, maxSize int) pieces { return pieces{n, kit.DivUp(n, maxSize)} }
+func splitEvenly(n, maxSize int) pieces { return pieces{total: n, count: kit.DivUp(n, maxSize)} }
 
 // start returns the start of piece i.
 func (p pieces) start(i int) int {
@@ -180,9 +182,9 @@ func (p pieces) kinds() (list []pieces) {
 	}
 	shortSize, longerCount := p.total/p.count, p.total%p.count
 	if longerCount > 0 {
-		list = append(list, pieces{longerCount * (shortSize + 1), longerCount})
+		list = append(list, pieces{total: longerCount * (shortSize + 1), count: longerCount})
 	}
-	return append(list, pieces{(p.count - longerCount) * shortSize, p.count - longerCount})
+	return append(list, pieces{total: (p.count - longerCount) * shortSize, count: p.count - longerCount})
 }
 
 // The rates of direct convolution, by their names in machine profiles.
@@ -212,34 +214,19 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 // tileWork adds the work of the register tiles of a direct convolution.
 func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	shape := newDirectShape(s, dtype, byPlanes)
-	var tiles, cycles float64 // a cycle executes two multiply-adds of vectors
-	// addTiling counts a division into tiles that occurs `images` times, with the given mean number of taps per result.
-	addTiling := func(tilesOfImage pieces, images, taps float64) {
-		wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
-		for _, kind := range tilesOfImage.kinds() {
-			rows := kind.total / kind.count
-			addBlocks := func(blocks, channels int) {
-				vectors := kit.DivUp(channels, shape.lanes)
-				tileCount := float64(images * float64(kind.count*blocks))
-				tiles += tileCount
-				cycles += float64(tileCount * taps * float64(s.inPerGroup) *
-					max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
-			}
-			addBlocks(wholeBlocks, shape.blockChannels())
-			addBlocks(min(lastChannels, 1), lastChannels)
-		}
-	}
 	groups, images := float64(s.groups), s.batch
+	var tiles, cycles float64
 	switch pixels := s.pixelsOut(); shape.tiling {
 	case pointwiseTiling:
 		if !byPlanes {
 			images, pixels = 1, s.batch*pixels
 		}
-		addTiling(splitEvenly(pixels, shape.rows), groups*float64(images), 1)
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), 1)
 	case smallImageTiling:
-		addTiling(splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(pixels, shape.rows), groups*float64(images), s.meanTaps())
 	case rowTiling:
-		addTiling(splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
+		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
+			s.meanTaps())
 	}
 	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // a tile reads one page of a plane
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
@@ -250,7 +237,26 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	work.Flops += float64(2 * float64(s.batch*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
 }
 
-// sumLatency is the latency of a multiply-add, in cycles (see tileWork).
+// tileCycles returns the number of tiles, and of the cycles of their multiply-adds, for a division into tiles that
+// occurs `images` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of vectors.
+func (s *convShape) tileCycles(shape *directShape, division pieces, images, taps float64) (tiles, cycles float64) {
+	wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
+	for _, kind := range division.kinds() {
+		rows := kind.total / kind.count
+		addBlocks := func(blocks, channels int) {
+			vectors := kit.DivUp(channels, shape.lanes)
+			tileCount := float64(images * float64(kind.count*blocks))
+			tiles += tileCount
+			cycles += float64(tileCount * taps * float64(s.inPerGroup) *
+				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))
+		}
+		addBlocks(wholeBlocks, shape.blockChannels())
+		addBlocks(min(lastChannels, 1), lastChannels)
+	}
+	return tiles, cycles
+}
+
+// sumLatency is the latency of a multiply-add, in cycles (see tileCycles).
 const sumLatency = 4
 
 // The TLB of a core holds tlbPages pages of pageBytes, and a miss takes pageMissCycles. A tile reads a row of every

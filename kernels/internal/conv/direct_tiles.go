@@ -7,12 +7,19 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// This file divides the results of a direct convolution into tiles and strips. In this file, an input "by planes" is
+// row-major, and other inputs are channels-last. oh and ow are the row and column of an output pixel, od is its plane,
+// and kh and kw are the row and column of a tap.
+//
+// For example, rowTiling divides a row of 30 pixels into tiles of 10. With 3x3 windows and padding 1, there are three
+// kinds of tiles: the first skips the left column of the window for its first pixel, the last skips the right column
+// for its last pixel, and the tile between them has all taps. Their number of window rows is an argument of the call,
+// because it is 2 in the first and in the last row of the image.
+
 // makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. A spec describes code for
 // package tile. The rows of a tile are output pixels, and its columns are the channels of a block. In fields of specs,
 // In stands for the input, Out for the result, and Vec for the panel, the packed weight of a block. The calls of a
-// strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the image. In this
-// file, an input "by planes" is row-major, and other inputs are channels-last. oh and ow are the row and column of an
-// output pixel, od is its plane, and kh and kw are the row and column of a tap.
+// strip are listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -51,53 +58,6 @@ func (t *directConv) stripStart(strip int) int {
 	return t.tiles.start(first)
 }
 
-// pixelBytes returns the stride of the input's pixels, in bytes.
-func (t *directConv) pixelBytes() int { return t.inPixelBytes }
-
-// channelBytes returns the stride of the input's channels, in bytes.
-func (t *directConv) channelBytes() int {
-	return t.conv.channelStride(t.shape.byPlanes) * t.inElemBytes
-}
-
-// outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
-func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }
-
-// channelStride returns the stride of the input's channels, in elements.
-func (s *convShape) channelStride(byPlanes bool) int {
-	if byPlanes {
-		return s.pixelsIn()
-	}
-	return 1
-}
-
-// newSpec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the
-// runs.
-func (t *directConv) newSpec(rows int) *tile.Spec {
-	spec := &tile.Spec{ElemBytes: t.elemBytes, Rows: rows}
-	if !t.shape.usesMatrixUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
-		spec.PrefetchDistance = prefetchDistanceBytes
-	}
-	return spec
-}
-
-// maxCallMACs returns the maximum number of multiply-adds of a call, or of products of elements on the matrix unit.
-func (t *directConv) maxCallMACs() int {
-	if t.shape.usesMatrixUnit {
-		return tile.UnitCallGroups
-	}
-	return directCallMACs * t.shape.lanes / 16 // directCallMACs is for vectors of 16 lanes
-}
-
-// maxCallTiles returns the maximum number of tiles of a call.
-func (t *directConv) maxCallTiles() int {
-	return max(1, t.maxCallMACs()/(t.shape.rows*t.shape.blockChannels()*t.conv.termsPerOutput()))
-}
-
-// maxTileRows returns the maximum number of rows of a tile.
-func (t *directConv) maxTileRows() int {
-	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
-}
-
 // makePointwiseTiles makes strips of consecutive pixels. If the input is by pixels, a strip may continue in the next
 // image.
 func (t *directConv) makePointwiseTiles() {
@@ -128,7 +88,8 @@ func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []direc
 	}
 	maxTiles := t.maxCallTiles()
 	// Tiles with an index below longerTiles have code 0, the others code 1.
-	tileRanges := [2]struct{ first, end int }{{first, min(end, longerTiles)}, {max(first, longerTiles), end}}
+	type tileRange struct{ first, end int }
+	tileRanges := [2]tileRange{{first: first, end: min(end, longerTiles)}, {first: max(first, longerTiles), end: end}}
 	for code, tileRange := range tileRanges {
 		for i := tileRange.first; i < tileRange.end; i += maxTiles {
 			pixel := t.tiles.start(i)
@@ -148,6 +109,36 @@ func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 	spec.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
 	spec.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
 		Block: t.sums.termsPerBlock}}
+	return spec
+}
+
+// makeSmallImageTiles makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the
+// image.
+func (t *directConv) makeSmallImageTiles() {
+	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.maxTileRows())
+	t.stripCount = t.tiles.count
+	t.stripRanges = machine.Division{Units: t.stripCount, Chunks: t.stripCount}
+	for i := range t.tiles.count {
+		t.specs = append(t.specs, t.smallImageSpec(t.tiles.start(i), t.tiles.size(i)))
+	}
+}
+
+// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `first` on.
+func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
+	conv, spec := t.conv, t.newSpec(n)
+	for i := range n {
+		oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
+		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.pixelBytes())
+		spec.Out = append(spec.Out, (t.outOffset(first+i)-t.outOffset(first))*t.outElemBytes)
+	}
+	for kh := range conv.h.Taps {
+		t.addWindowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
+			func(kw, i int) bool {
+				oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
+				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
+			})
+	}
+	spec.Loops = t.withChannelLoop()
 	return spec
 }
 
@@ -197,14 +188,6 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	return calls
 }
 
-// contiguousTerms returns the number of terms of one tap that are adjacent in a panel.
-func (t *directConv) contiguousTerms() int {
-	if t.shape.byPlanes {
-		return 1
-	}
-	return t.conv.inPerGroup
-}
-
 // rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
 func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	conv, spec := t.conv, t.newSpec(n)
@@ -212,7 +195,8 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 		spec.In, spec.Out = append(spec.In, i*conv.w.Stride*t.pixelBytes()), append(spec.Out, i*t.outPixelBytes())
 	}
 	spec.Tiles = tile.Loop{In: n * conv.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
-	t.addWindowRow(spec, 0, 0, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
+	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
+	t.addWindowRow(spec, in, vec, func(kw, i int) bool { return conv.w.Contains(conv.w.Position(ow+i, kw)) })
 	window := tile.Loop{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
 		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}
@@ -274,32 +258,57 @@ func canMergeRuns(a, b *tile.Run) bool {
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
 
-// makeSmallImageTiles makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the
-// image.
-func (t *directConv) makeSmallImageTiles() {
-	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.maxTileRows())
-	t.stripCount = t.tiles.count
-	t.stripRanges = machine.Division{Units: t.stripCount, Chunks: t.stripCount}
-	for i := range t.tiles.count {
-		t.specs = append(t.specs, t.smallImageSpec(t.tiles.start(i), t.tiles.size(i)))
+// newSpec returns the spec of a tile with the given number of rows. The caller adds the offsets of the rows and the
+// runs.
+func (t *directConv) newSpec(rows int) *tile.Spec {
+	spec := &tile.Spec{ElemBytes: t.elemBytes, Rows: rows}
+	if !t.shape.usesMatrixUnit { // the loads of the matrix unit have many cache lines; prefetching does not speed them up
+		spec.PrefetchDistance = prefetchDistanceBytes
 	}
+	return spec
 }
 
-// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `first` on.
-func (t *directConv) smallImageSpec(first, n int) *tile.Spec {
-	conv, spec := t.conv, t.newSpec(n)
-	for i := range n {
-		oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
-		spec.In = append(spec.In, (conv.h.Begin(oh)*conv.w.Size+conv.w.Begin(ow))*t.pixelBytes())
-		spec.Out = append(spec.Out, (t.outOffset(first+i)-t.outOffset(first))*t.outElemBytes)
+// contiguousTerms returns the number of terms of one tap that are adjacent in a panel.
+func (t *directConv) contiguousTerms() int {
+	if t.shape.byPlanes {
+		return 1
 	}
-	for kh := range conv.h.Taps {
-		t.addWindowRow(spec, kh*conv.h.Dilation*conv.w.Size*t.pixelBytes(), kh*conv.w.Taps*t.contiguousTerms()*t.termBytes,
-			func(kw, i int) bool {
-				oh, ow := (first+i)/conv.w.Results, (first+i)%conv.w.Results
-				return conv.h.Contains(conv.h.Position(oh, kh)) && conv.w.Contains(conv.w.Position(ow, kw))
-			})
+	return t.conv.inPerGroup
+}
+
+// pixelBytes returns the stride of the input's pixels, in bytes.
+func (t *directConv) pixelBytes() int { return t.inPixelBytes }
+
+// channelBytes returns the stride of the input's channels, in bytes.
+func (t *directConv) channelBytes() int {
+	return t.conv.channelStride(t.shape.byPlanes) * t.inElemBytes
+}
+
+// outPixelBytes returns the stride of the pixels of a row of the result, in bytes.
+func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outElemBytes }
+
+// channelStride returns the stride of the input's channels, in elements.
+func (s *convShape) channelStride(byPlanes bool) int {
+	if byPlanes {
+		return s.pixelsIn()
 	}
-	spec.Loops = t.withChannelLoop()
-	return spec
+	return 1
+}
+
+// maxCallTiles returns the maximum number of tiles of a call.
+func (t *directConv) maxCallTiles() int {
+	return max(1, t.maxCallMACs()/(t.shape.rows*t.shape.blockChannels()*t.conv.termsPerOutput()))
+}
+
+// maxTileRows returns the maximum number of rows of a tile.
+func (t *directConv) maxTileRows() int {
+	return min(t.shape.rows, max(1, t.maxCallMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
+}
+
+// maxCallMACs returns the maximum number of multiply-adds of a call, or of products of elements on the matrix unit.
+func (t *directConv) maxCallMACs() int {
+	if t.shape.usesMatrixUnit {
+		return tile.UnitCallGroups
+	}
+	return directCallMACs * t.shape.lanes / 16 // directCallMACs is for vectors of 16 lanes
 }

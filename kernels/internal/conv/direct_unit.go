@@ -14,6 +14,9 @@ import (
 // is the set of results that the registers hold at once. The rows of a tile are output pixels, and its columns are the
 // channels of a block, which is a set of output channels that are computed together. An element is a set of adjacent
 // input channels of a pixel that one instruction multiplies and sums (see elementChannels).
+//
+// A tile of the matrix unit has up to 32 rows, in two parts of 16, and up to two vectors of channels. For a result with
+// rows of 14 pixels, for example, a tile is a band of two rows: its parts are the 14 pixels of each row.
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.
@@ -28,7 +31,8 @@ func (s *convShape) usesMatrixUnit() bool {
 
 // elementShape returns the tiles of a convolution of elements (see packedShape), which have `channels` channels each.
 func (s *convShape) elementShape(channels int) directShape {
-	shape := newDirectShape(s, directDType, false)
+	const byPlanes = false
+	shape := newDirectShape(s, directDType, byPlanes)
 	if channels == matrixChannels {
 		shape.useByteMatrices(s)
 	}
@@ -54,15 +58,16 @@ func (shape *directShape) useByteMatrices(conv *convShape) {
 	if shape.tiling != rowTiling {
 		pixels = conv.pixelsOut()
 	}
+	// A pair of rows takes 3 instructions to load its elements, and 2*vectors to multiply. The weights take 2*vectors.
+	tileInstructions := func(pairs, vectors int) int { return pairs*(2*vectors+3) + 2*vectors }
 	for vectors := 1; vectors <= min(groupVectors, maxVectors); vectors++ {
 		rows, instructions := 2*((registers-2*vectors-1)/vectors/2), 0
 		for _, kind := range splitEvenly(pixels, rows).kinds() {
-			// A pair of rows takes 3 instructions to load its elements, 2*vectors to multiply, and the weights 2*vectors to
-			// load. The second and third line are for the last block of the group, if it has fewer vectors.
 			pairs := kit.DivUp(kind.total/kind.count, 2)
-			instructions += kind.count * (groupVectors/vectors*(pairs*(2*vectors+3)+2*vectors) +
-				min(groupVectors%vectors, 1)*pairs*3 +
-				groupVectors%vectors*(2*pairs+2))
+			instructions += kind.count * (groupVectors / vectors) * tileInstructions(pairs, vectors)
+			if lastVectors := groupVectors % vectors; lastVectors > 0 { // the last block of the group
+				instructions += kind.count * tileInstructions(pairs, lastVectors)
+			}
 		}
 		if instructions < least {
 			least, shape.vectors, shape.rows = instructions, vectors, rows
@@ -148,7 +153,8 @@ func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 	}
 	spec.Tiles = tile.Loop{In: rows * conv.h.Stride * conv.w.Size * t.pixelBytes(),
 		Out: rows * conv.w.Results * t.outPixelBytes()}
-	t.addWindowRow(spec, 0, 0, func(_, _ int) bool { return true })
+	const in, vec = 0, 0 // the loop over window rows adds the offsets of a row
+	t.addWindowRow(spec, in, vec, func(_, _ int) bool { return true })
 	spec.Loops = []tile.Loop{{In: conv.h.Dilation * conv.w.Size * t.pixelBytes(),
 		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}}

@@ -8,8 +8,9 @@ import (
 )
 
 // flow describes how much of the result is complete after each chunk, and how much of the input each chunk needs, so
-// that consecutive steps can overlap. flow returns nil if the result or the input is not dense and channels-last. If
-// byPlanes is set, the input is row-major, plane by plane, and every chunk needs the whole input. stripStart returns
+// that consecutive steps can overlap. With a window of 3x3 and padding 1, for example, the first two rows of the result
+// need the first three rows of the input. flow returns nil if the result or the input is not dense and channels-last.
+// If byPlanes is set, the input is row-major, plane by plane, and every chunk needs the whole input. stripStart returns
 // the first output pixel of a strip, which is a sequence of output pixels of an image. If order has one image, its
 // strips span the whole batch.
 func (s *convShape) flow(order *multiply.StripOrder, stripStart func(strip int) int, byPlanes bool) *graph.Flow {

@@ -34,19 +34,28 @@ func (a convAlgorithm) isDirect() bool { return a == directByPixels || a == dire
 // isDepthwise reports whether an algorithm computes groups of one input channel.
 func (a convAlgorithm) isDepthwise() bool { return a == depthwiseByPixels || a == depthwiseByPlanes }
 
-// newKernel makes the kernel of a convolution whose operands have the result's dtype.
-func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
-	switch algorithm {
-	case depthwiseByPixels:
-		return depthwiseKernelByPixels(conv)
-	case depthwiseByPlanes:
-		return depthwiseKernelByPlanes(conv)
-	case productByPixels:
-		return productKernelByPixels(conv)
-	case directByPixels, directFromPlanes:
-		return directKernel(conv, algorithm)
+// impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one
+// pixel, which has both layouts. Weights are packed, so any weight layout is accepted.
+//
+// For images there are eight: the six of implNames, and two with Winograd transforms. walks decides which of the six
+// support a call, and with which layouts; newWinograd decides for the other two.
+func (op convolution) impls() (list []graph.Impl) {
+	if op.dims == 3 {
+		list = append(list, op.tapsImpl())
 	}
-	return productKernelByPlanes(conv)
+	for i, names := range implNames {
+		if op.dims == 3 {
+			names.name, names.doc = names.volumesName, names.volumesDoc
+		}
+		if names.name == "" {
+			continue
+		}
+		list = append(list, op.impl(convAlgorithm(i), names.name, names.doc))
+	}
+	if op.dims == 2 {
+		list = append(list, op.winogradImpls()...)
+	}
+	return list
 }
 
 // implNames has the names and descriptions of each algorithm: name and doc for images and sequences, volumesName and
@@ -70,71 +79,36 @@ var implNames = [...]struct{ name, doc, volumesName, volumesDoc string }{
 		volumesName: "planes", volumesDoc: "Multiplies the packed weight by windows of volumes, volume by volume."},
 }
 
-// impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one
-// pixel, which has both layouts. Weights are packed, so any weight layout is accepted.
-func (op convolution) impls() (list []graph.Impl) {
-	if op.dims == 3 {
-		list = append(list, op.tapsImpl())
-	}
-	for i, names := range implNames {
-		if op.dims == 3 {
-			names.name, names.doc = names.volumesName, names.volumesDoc
-		}
-		if names.name == "" {
-			continue
-		}
-		algorithm := convAlgorithm(i)
-		list = append(list, graph.Impl{Name: names.name, Doc: names.doc, Epilogues: algorithm != depthwiseByPlanes,
-			Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return op.walks(c, algorithm, orders) },
-			Work:  func(c *graph.Call, w graph.Walk) graph.Work { return op.work(c, algorithm, w) },
-			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-				return op.read(c, algorithm, k, m)
-			},
-			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return op.writesSlice(c, algorithm, m) },
-			Lower:  func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
-			Forms:  op.forms,
-			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
-				dtype := c.Out[0].DType
-				if i != 1 || !gemm.Multiplies(dtype) {
-					return graph.Packing{}, false
-				}
-				panels := panelsFor(op.shape(c), algorithm, dtype)
-				if panels == nil {
-					return graph.Packing{}, false
-				}
-				return multiply.PackingOf(panels), true
-			})})
-	}
-	if op.dims == 2 {
-		list = append(list, op.winogradImpls()...)
-	}
-	return list
-}
-
-// order returns the dimension order of an algorithm's results. Algorithms by pixels do not support unbatched images,
-// because unbatched images have no channels-last format.
-func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Order, supported bool) {
-	switch {
-	case !algorithm.writesChannelsLast():
-		return tensor.RowMajorOrder(rank), true
-	case rank != op.dims+2:
-		return tensor.RowMajorOrder(rank), false
-	case op.dims == 1:
-		order, err := tensor.NewOrder(0, 2, 1)
-		return order, err == nil
-	case op.dims == 3:
-		order, err := tensor.ChannelsLast3d.Order(rank)
-		return order, err == nil
-	}
-	order, err := tensor.ChannelsLast.Order(rank)
-	return order, err == nil
+// impl returns the implementation of an algorithm.
+func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl {
+	return graph.Impl{Name: name, Doc: doc, Epilogues: algorithm != depthwiseByPlanes,
+		Walks: func(c *graph.Call, orders []tensor.Order) []graph.Walk { return op.walks(c, algorithm, orders) },
+		Work:  func(c *graph.Call, w graph.Walk) graph.Work { return op.work(c, algorithm, w) },
+		Read: func(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
+			return op.read(c, algorithm, i, m)
+		},
+		Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return op.writesSlice(c, algorithm, m) },
+		Lower:  func(c *graph.Call) (*graph.Kernel, error) { return op.lower(c, algorithm) },
+		Forms:  op.forms,
+		Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
+			dtype := c.Out[0].DType
+			if i != 1 || !gemm.Multiplies(dtype) {
+				return graph.Packing{}, false
+			}
+			panels := panelsFor(op.shape(c), algorithm, dtype)
+			if panels == nil {
+				return graph.Packing{}, false
+			}
+			return multiply.PackingOf(panels), true
+		})}
 }
 
 // walks returns the walks (loop orders with layouts of the result) of an algorithm: the algorithm's own order, and each
 // candidate that its products can write. Sequences and volumes of any layout are convolved by planes.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	// Depthwise calls have only depthwise algorithms, except that depthwise volumes have only productByPlanes.
-	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && (op.dims < 3 || algorithm != productByPlanes) {
+	isVolumeProduct := op.dims == 3 && algorithm == productByPlanes
+	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && !isVolumeProduct {
 		return nil
 	}
 	rank := call.Meta(0).Rank()
@@ -174,6 +148,25 @@ func (op convolution) isDepthwiseCall(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && op.params(c).groups > 1
 }
 
+// order returns the dimension order of an algorithm's results. Algorithms by pixels do not support unbatched images,
+// because unbatched images have no channels-last format.
+func (op convolution) order(algorithm convAlgorithm, rank int) (order tensor.Order, supported bool) {
+	switch {
+	case !algorithm.writesChannelsLast():
+		return tensor.RowMajorOrder(rank), true
+	case rank != op.dims+2:
+		return tensor.RowMajorOrder(rank), false
+	case op.dims == 1:
+		order, err := tensor.NewOrder(0, 2, 1)
+		return order, err == nil
+	case op.dims == 3:
+		order, err := tensor.ChannelsLast3d.Order(rank)
+		return order, err == nil
+	}
+	order, err := tensor.ChannelsLast.Order(rank)
+	return order, err == nil
+}
+
 // writes reports whether an algorithm writes results in an order of dimensions. Products write matrices, so the stride
 // of pixels must be constant.
 func (op convolution) writes(algorithm convAlgorithm, out tensor.Meta, resultOrder tensor.Order) bool {
@@ -191,8 +184,8 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, lay
 	sliced.Out = []tensor.Meta{layout}
 	conv := op.shape(&sliced)
 	dtype := multiply.ComputationDType(call)
-	if dtype != layout.DType || algorithm == depthwiseByPixels && !hasWindowCode(conv, dtype) ||
-		algorithm == depthwiseByPlanes {
+	lacksCode := algorithm == depthwiseByPixels && !hasWindowCode(conv, dtype)
+	if dtype != layout.DType || lacksCode || algorithm == depthwiseByPlanes {
 		return false
 	}
 	_, isConstant := conv.pixelStride()
@@ -204,42 +197,6 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, lay
 		return true
 	}
 	return isConstant
-}
-
-// readsSlice reports whether machine code by pixels reads an input of the given layout. The input may be a slice of a
-// larger image along its channels. The code requires contiguous channels and a constant distance between pixels.
-func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, layout tensor.Meta) bool {
-	size, stride := sizesAndStrides(layout, op.dims)
-	if multiply.ComputationDType(call) != layout.DType || algorithm == depthwiseByPixels &&
-		!hasWindowCode(op.shape(call), layout.DType) {
-		return false
-	}
-	pixel := pixelDistance(size, stride)
-	return stride.c == 1 && pixel >= size.c && op.shape(call).inputReach(pixel, layout.DType.Size()) < maxReach
-}
-
-// outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
-// or 0 if the distance is not constant.
-func (s *convShape) outPixelStride() int { return pixelDistance(s.outSize(), s.outStride) }
-
-// inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
-// constant. In inputs by planes, pixels are adjacent.
-func (s *convShape) inPixelStride(byPlanes bool) int {
-	if byPlanes {
-		return 1
-	}
-	return pixelDistance(s.inSize(), s.inStride)
-}
-
-// hasOnePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
-func (op convolution) hasOnePixelOrChannel(m tensor.Meta) bool {
-	size, _ := sizesAndStrides(m, op.dims)
-	return size.c == 1 || size.d*size.h*size.w == 1
-}
-
-// isChannelsLast reports whether an image, batched or not, is dense and channels-last.
-func (op convolution) isChannelsLast(m tensor.Meta) bool {
-	return denseChannelsLast(sizesAndStrides(m, op.dims))
 }
 
 // read reports whether an algorithm reads operand i in the given layout without a copy. Images must have the layout of
@@ -270,6 +227,18 @@ func (op convolution) read(call *graph.Call, algorithm convAlgorithm, i int, lay
 	return work, true
 }
 
+// readsSlice reports whether machine code by pixels reads an input of the given layout. The input may be a slice of a
+// larger image along its channels. The code requires contiguous channels and a constant distance between pixels.
+func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, layout tensor.Meta) bool {
+	size, stride := sizesAndStrides(layout, op.dims)
+	lacksCode := algorithm == depthwiseByPixels && !hasWindowCode(op.shape(call), layout.DType)
+	if multiply.ComputationDType(call) != layout.DType || lacksCode {
+		return false
+	}
+	pixel := pixelDistance(size, stride)
+	return stride.c == 1 && pixel >= size.c && op.shape(call).inputReach(pixel, layout.DType.Size()) < maxReach
+}
+
 // lower makes the kernel of a call. If the dtype of the computation differs from the operands', it converts them.
 func (op convolution) lower(c *graph.Call, algorithm convAlgorithm) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
@@ -278,4 +247,43 @@ func (op convolution) lower(c *graph.Call, algorithm convAlgorithm) (*graph.Kern
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
 		return newKernel(op.shape(c), algorithm)
 	})
+}
+
+// newKernel makes the kernel of a convolution whose operands have the result's dtype.
+func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) {
+	switch algorithm {
+	case depthwiseByPixels:
+		return depthwiseKernelByPixels(conv)
+	case depthwiseByPlanes:
+		return depthwiseKernelByPlanes(conv)
+	case productByPixels:
+		return productKernelByPixels(conv)
+	case directByPixels, directFromPlanes:
+		return directKernel(conv, algorithm)
+	}
+	return productKernelByPlanes(conv)
+}
+
+// outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
+// or 0 if the distance is not constant.
+func (s *convShape) outPixelStride() int { return pixelDistance(s.outSize(), s.outStride) }
+
+// inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
+// constant. In inputs by planes, pixels are adjacent.
+func (s *convShape) inPixelStride(byPlanes bool) int {
+	if byPlanes {
+		return 1
+	}
+	return pixelDistance(s.inSize(), s.inStride)
+}
+
+// hasOnePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.
+func (op convolution) hasOnePixelOrChannel(m tensor.Meta) bool {
+	size, _ := sizesAndStrides(m, op.dims)
+	return size.c == 1 || size.d*size.h*size.w == 1
+}
+
+// isChannelsLast reports whether an image, batched or not, is dense and channels-last.
+func (op convolution) isChannelsLast(m tensor.Meta) bool {
+	return denseChannelsLast(sizesAndStrides(m, op.dims))
 }

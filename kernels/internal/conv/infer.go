@@ -14,7 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file infers the types of convolutions, with PyTorch's checks, messages and memory formats.
+// This file infers the types of convolutions, with PyTorch's checks, messages and memory formats. Method result makes
+// the checks in PyTorch's order, computes the shape, and then chooses the memory format (resultType): channels-last if
+// input or weight suggests it, else row-major. For example, a channels-last input of 1x3x224x224 and a weight of
+// 64x3x7x7 with stride 2 and padding 3 give a channels-last result of 1x64x112x112.
 
 // infer checks a call and determines the type of its result as at::convolution does.
 func (op convolution) infer(c *graph.Call) ([]graph.Result, error) {
@@ -74,77 +77,20 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	return out, out.Check()
 }
 
-// legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
-// names.
-func legacyName(dtype tensor.DType) string {
-	if dtype == tensor.Bool || dtype == tensor.BFloat16 || dtype.IsComplex() {
-		return "CPU" + dtype.TorchName() + "Type"
+// check mirrors aten's check_shape_forward.
+func (params convParams) check(c *graph.Call, input, weight tensor.Type) error {
+	if err := params.checkShapes(input.Shape, weight); err != nil {
+		return err
 	}
-	return "torch." + dtype.TorchName() + "Tensor"
-}
-
-// suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
-func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
-	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
-		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
-		return tensor.ChannelsLast
+	if channels := weight.Shape[1].Mul(sym.Of(params.groups)); input.Shape[1].Ne(channels).Holds() {
+		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
+			"channels instead", params.groups, tensor.Sizes(weight.Shape), tensor.Sizes(input.Shape), channels, input.Shape[1])
 	}
-	return tensor.Contiguous
-}
-
-// convertedTo returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
-func convertedTo(t tensor.Type, format tensor.MemoryFormat) tensor.Type {
-	if t.Is(format) {
-		return t
+	if bias := c.Type(2); c.HasOperand(2) && (bias.Rank() != 1 || bias.Shape[0].Ne(weight.Shape[0]).Holds()) {
+		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
+			"size %s instead", tensor.Sizes(weight.Shape), weight.Shape[0], tensor.Sizes(bias.Shape))
 	}
-	return withFormat(t.DType, t.Shape, format)
-}
-
-// withFormat returns a new type in a memory format.
-func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat) tensor.Type {
-	t, err := tensor.NewTypeFormat(dtype, shape, format)
-	if err != nil {
-		panic("kernels: convolution layouts have rank 4: " + err.Error())
-	}
-	return t
-}
-
-// groupCopyType returns the type of PyTorch's copy of the first group, a slice along dim (subtensor). The copy has the
-// memory format that the strides of the tensor suggest.
-func groupCopyType(t tensor.Type, dim, groups int) tensor.Type {
-	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
-	if err != nil {
-		panic("kernels: channels divide by groups: " + err.Error())
-	}
-	return convertedTo(group, t.SuggestMemoryFormat(false))
-}
-
-// emptyResultType returns the type of a result without elements that has the shape of the input. PyTorch returns a view
-// of the input times a number, so the result has the strides of the input.
-func emptyResultType(input tensor.Type) tensor.Type {
-	isSequence := input.Rank() == 3
-	if isSequence {
-		input, _ = input.Unsqueeze(2)
-	}
-	result, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
-		rule.OperandOfType(tensor.NewType(input.DType))).Rule()
-	if err != nil {
-		panic("kernels: a product with a number can be laid out: " + err.Error())
-	}
-	out := result.Type(0)
-	if isSequence {
-		out, _ = out.Squeeze(2)
-	}
-	return out
-}
-
-// realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
-func realPart(t tensor.Type) tensor.Type {
-	strides := make([]sym.Int, len(t.Strides))
-	for d, s := range t.Strides {
-		strides[d] = s.Mul(sym.Of(2))
-	}
-	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides}
+	return params.checkWindow(input, weight)
 }
 
 // checkShapes makes the checks of aten's check_shape_forward that ordinary and transposed convolutions share. shape is
@@ -177,6 +123,12 @@ func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error 
 			return err
 		}
 	}
+	return params.checkValues(shape, weight)
+}
+
+// checkValues checks the values of the attributes, and the ranks and groups, after checkShapes has checked the lengths
+// of the attributes.
+func (params convParams) checkValues(shape []sym.Int, weight tensor.Type) error {
 	hasBelow := func(list []int, least int) bool {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
@@ -200,22 +152,6 @@ func (params convParams) checkShapes(shape []sym.Int, weight tensor.Type) error 
 			"[%s] instead", params.groups, params.groups, tensor.Sizes(weight.Shape))
 	}
 	return nil
-}
-
-// check mirrors aten's check_shape_forward.
-func (params convParams) check(c *graph.Call, input, weight tensor.Type) error {
-	if err := params.checkShapes(input.Shape, weight); err != nil {
-		return err
-	}
-	if channels := weight.Shape[1].Mul(sym.Of(params.groups)); input.Shape[1].Ne(channels).Holds() {
-		return fmt.Errorf("Given groups=%d, weight of size %s, expected input%s to have %v channels, but got %v "+
-			"channels instead", params.groups, tensor.Sizes(weight.Shape), tensor.Sizes(input.Shape), channels, input.Shape[1])
-	}
-	if bias := c.Type(2); c.HasOperand(2) && (bias.Rank() != 1 || bias.Shape[0].Ne(weight.Shape[0]).Holds()) {
-		return fmt.Errorf("Given weight of size %s, expected bias to be 1-dimensional with %v elements, but got bias of "+
-			"size %s instead", tensor.Sizes(weight.Shape), weight.Shape[0], tensor.Sizes(bias.Shape))
-	}
-	return params.checkWindow(input, weight)
 }
 
 // checkWindow rejects a window larger than the padded image.
@@ -272,8 +208,8 @@ func (params convParams) outShape(input, weight tensor.Type) []sym.Int {
 		shape[1] = sym.Int{}
 	}
 	for d := range len(params.stride) {
-		shape = append(shape, params.paddedSize(input,
-			d).Sub(params.windowExtent(weight, d)).Div(sym.Of(params.stride[d])).Add(sym.Of(1)))
+		lastStart := params.paddedSize(input, d).Sub(params.windowExtent(weight, d)) // greatest start of a window
+		shape = append(shape, lastStart.Div(sym.Of(params.stride[d])).Add(sym.Of(1)))
 	}
 	return shape
 }
@@ -387,4 +323,77 @@ func (params convParams) complexResultType(input, weight tensor.Type, shape []sy
 	c := params.resultType(kit.ElementwiseType(inputReal, inputReal), kit.ElementwiseType(weightReal, weightReal), shape)
 	out := kit.ElementwiseType(kit.ElementwiseType(a, a), kit.ElementwiseType(kit.ElementwiseType(c, a), a))
 	return out.WithDType(input.DType)
+}
+
+// legacyName returns the name of PyTorch's legacy tensor type of a dtype. PyTorch's convolution errors contain such
+// names.
+func legacyName(dtype tensor.DType) string {
+	if dtype == tensor.Bool || dtype == tensor.BFloat16 || dtype.IsComplex() {
+		return "CPU" + dtype.TorchName() + "Type"
+	}
+	return "torch." + dtype.TorchName() + "Tensor"
+}
+
+// suggestedFormat returns the memory format that PyTorch derives from the strides of input and weight.
+func suggestedFormat(input, weight tensor.Type) tensor.MemoryFormat {
+	if input.SuggestMemoryFormat(false) == tensor.ChannelsLast ||
+		weight.SuggestMemoryFormat(false) == tensor.ChannelsLast {
+		return tensor.ChannelsLast
+	}
+	return tensor.Contiguous
+}
+
+// convertedTo returns a type after conversion to a memory format, as by PyTorch's Tensor.contiguous(memory_format).
+func convertedTo(t tensor.Type, format tensor.MemoryFormat) tensor.Type {
+	if t.Is(format) {
+		return t
+	}
+	return withFormat(t.DType, t.Shape, format)
+}
+
+// withFormat returns a new type in a memory format.
+func withFormat(dtype tensor.DType, shape []sym.Int, format tensor.MemoryFormat) tensor.Type {
+	t, err := tensor.NewTypeFormat(dtype, shape, format)
+	if err != nil {
+		panic("kernels: convolution layouts have rank 4: " + err.Error())
+	}
+	return t
+}
+
+// groupCopyType returns the type of PyTorch's copy of the first group, a slice along dim (subtensor). The copy has the
+// memory format that the strides of the tensor suggest.
+func groupCopyType(t tensor.Type, dim, groups int) tensor.Type {
+	group, err := t.Narrow(dim, sym.Int{}, t.Shape[dim].Div(sym.Of(groups)))
+	if err != nil {
+		panic("kernels: channels divide by groups: " + err.Error())
+	}
+	return convertedTo(group, t.SuggestMemoryFormat(false))
+}
+
+// emptyResultType returns the type of a result without elements that has the shape of the input. PyTorch returns a view
+// of the input times a number, so the result has the strides of the input.
+func emptyResultType(input tensor.Type) tensor.Type {
+	isSequence := input.Rank() == 3
+	if isSequence {
+		input, _ = input.Unsqueeze(2)
+	}
+	result, err := rule.Binary(rule.UndefinedOutput(), rule.OperandOfType(input),
+		rule.OperandOfType(tensor.NewType(input.DType))).Rule()
+	if err != nil {
+		panic("kernels: a product with a number can be laid out: " + err.Error())
+	}
+	out := result.Type(0)
+	if isSequence {
+		out, _ = out.Squeeze(2)
+	}
+	return out
+}
+
+// realPart returns the type of the real part of a complex tensor, as view_as_real(m).select(-1, 0) does.
+func realPart(t tensor.Type) tensor.Type {
+	strides := make([]sym.Int, len(t.Strides))
+	for d, s := range t.Strides {
+		strides[d] = s.Mul(sym.Of(2))
+	}
+	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: strides}
 }

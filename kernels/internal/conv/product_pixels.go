@@ -22,7 +22,8 @@ const (
 // productKernelByPixels makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The
 // rows of A are the windows of output pixels, which are gathered while A is packed (implicit im2col). Row (kh, kw,
 // channel) of B has the weights of this tap and input channel for all output channels. Several images form one matrix
-// if they are adjacent in memory.
+// if they are adjacent in memory. For example, two images of 14x14 pixels with 3x3 windows of 32 channels and 64 output
+// channels give the product of a 392x288 matrix and a 288x64 matrix.
 func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	pixelStride, ok := conv.pixelStride()
 	if !ok {
@@ -55,14 +56,15 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := conv.batch / images
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: entries * conv.groups,
+	groupCount := conv.batch / images // groups of images that form one matrix
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: groupCount * conv.groups,
 		MACs: kit.BoundedProduct(pixels, conv.outPerGroup(), conv.termsPerOutput())}
 	if multiplier.Entries > 1 {
-		multiplier.A = entryOffsets(entries, images*conv.h.Size*conv.w.Size*conv.inChannels, conv.groups, conv.inPerGroup)
-		multiplier.B = entryOffsets(entries, 0, conv.groups, weight.MatrixLen())
-		multiplier.C = entryOffsets(entries, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
-		multiplier.Bias = entryOffsets(entries, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+		imagesElements := images * conv.h.Size * conv.w.Size * conv.inChannels
+		multiplier.A = entryOffsets(groupCount, imagesElements, conv.groups, conv.inPerGroup)
+		multiplier.B = entryOffsets(groupCount, 0, conv.groups, weight.MatrixLen())
+		multiplier.C = entryOffsets(groupCount, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(groupCount, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}
 	multiplier.SetEpilogue(conv.epilogue, spec)
 	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
@@ -72,10 +74,7 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 		runLength, runsAreRows := pixelRun(conv)
 		packer := &pixelPacker{conv: conv, width: plan.PackRows(), elemCopier: strided.MoverOf(dtype.Size()),
 			runLength: runLength, runsAreRows: runsAreRows}
-		multiplier.Prepare = func(job *multiply.Job) {
-			job.Lanes, job.Windows = make([]unsafe.Pointer, packer.width), make([]multiply.PixelWindow, packer.width)
-			job.Args.PackA = func(dst []byte, k0, k1, pixel0, pixel1 int) { packer.pack(job, dst, k0, k1, pixel0, pixel1) }
-		}
+		packer.attachTo(multiplier)
 	}
 	return weight.kernel(multiplier), nil
 }
@@ -103,6 +102,14 @@ type pixelPacker struct {
 	elemCopier  strided.Elem // copies elements
 	runLength   int          // number of elements of a run
 	runsAreRows bool         // whether a run is a row of the window
+}
+
+// attachTo makes a product pack its operand A with the packer.
+func (p *pixelPacker) attachTo(product *multiply.Multiplier) {
+	product.Prepare = func(job *multiply.Job) {
+		job.Lanes, job.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
+		job.Args.PackA = func(dst []byte, k0, k1, pixel0, pixel1 int) { p.pack(job, dst, k0, k1, pixel0, pixel1) }
+	}
 }
 
 // pack packs terms [k0, k1) of output pixels [pixel0, pixel1). It is a gemm.PackFunc.

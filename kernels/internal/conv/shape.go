@@ -19,6 +19,10 @@ import (
 // elements. A tap is an element of the window. A term is the product of one tap and one input channel; a result is the
 // sum of its terms. A panel is a part of the weight, packed for the machine code: the terms of some output channels. In
 // names, kd, kh and kw are the plane, row and column of a tap, and c is an input channel.
+//
+// For example, an input of 2x6x8x8 and a weight of 4x3x3x3 in two groups give batch 2, inChannels 6, outChannels 4,
+// inPerGroup 3, outPerGroup 2 and termsPerOutput 27. If the input is channels-last, inStride is {n: 384, c: 1, h: 48,
+// w: 6}.
 type convShape struct {
 	window
 	batch, inChannels, outChannels int // numbers of images, input channels and output channels
@@ -31,6 +35,23 @@ type convShape struct {
 	call                              *graph.Call      // operand 1 is the weight
 	epilogue                          *fusion.Epilogue // operations fused after the convolution; nil for none
 	phase                             *transposedPhase // for a phase of a transposed convolution (transpose_direct.go)
+}
+
+// shape returns the convolution of a call.
+func (op convolution) shape(call *graph.Call) *convShape {
+	params := op.params(call)
+	conv := &convShape{groups: params.groups, call: call, epilogue: fusion.EpilogueOf(call)}
+	var inputSize, weightSize ncdhw
+	inputSize, conv.inStride = sizesAndStrides(call.Meta(0), op.dims)
+	weightSize, conv.weightStride = sizesAndStrides(call.Meta(1), op.dims)
+	_, conv.outStride = sizesAndStrides(call.Out[0], op.dims)
+	conv.batch, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
+	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], params.stride,
+		kit.KnownSizes(params.padding), params.dilation))
+	if call.HasOperand(2) {
+		conv.hasBias, conv.biasStride = true, call.Meta(2).Strides[0]
+	}
+	return conv
 }
 
 // outPerGroup returns the number of output channels per group.
@@ -113,10 +134,12 @@ func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *mu
 		if conv.usesGroupWindows(dtype) {
 			return conv.windowPanels(dtype)
 		}
-		shape := newDirectShape(conv, dtype, false)
+		const byPlanes = false
+		shape := newDirectShape(conv, dtype, byPlanes)
 		return conv.weightPanels(dtype, shape.blockChannels(), conv.tapNames()+",c", conv.channelsLastTerms)
 	case directFromPlanes:
-		shape := newDirectShape(conv, dtype, true)
+		const byPlanes = true
+		shape := newDirectShape(conv, dtype, byPlanes)
 		return conv.weightPanels(dtype, shape.blockChannels(), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	}
 	return nil
@@ -169,7 +192,7 @@ func (w packedWeight) phases() []graph.Phase {
 	if w.packedBefore {
 		return nil
 	}
-	size, groupPanels := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
+	size, groupPanels := w.DType.Size(), kit.DivUp(w.Lanes, w.Width) // groupPanels: the number of panels of a group
 	matrixBytes := w.MatrixLen() * size
 	panels := groupPanels * len(w.Starts)
 	const chunkElements = 1 << 14 // approximate number of elements that a chunk packs
@@ -223,49 +246,6 @@ func (s *convShape) denseBiasBytes(size int) int {
 	return kit.AlignUp(s.outChannels * size)
 }
 
-// entryOffsets returns the offset of each group of each image, image by image. The strides are the distances between
-// images and between groups. An entry is the product for one group of one image.
-func entryOffsets(images, imageStride, groups, groupStride int) []int {
-	list := make([]int, 0, images*groups)
-	for image := range images {
-		for group := range groups {
-			list = append(list, image*imageStride+group*groupStride)
-		}
-	}
-	return list
-}
-
-// setPlaneEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There
-// is one entry for each group of each image.
-func setPlaneEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
-	if multiplier.Entries > 1 {
-		multiplier.A = entryOffsets(conv.batch, 0, conv.groups, w.MatrixLen())
-		multiplier.B = entryOffsets(conv.batch, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)
-		multiplier.C = entryOffsets(conv.batch, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
-		multiplier.Bias = entryOffsets(conv.batch, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
-	}
-	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], w.address(mem), mem.Ptrs[1], conv.biasAt(mem)
-	}
-}
-
-// shape returns the convolution of a call.
-func (op convolution) shape(call *graph.Call) *convShape {
-	params := op.params(call)
-	conv := &convShape{groups: params.groups, call: call, epilogue: fusion.EpilogueOf(call)}
-	var inputSize, weightSize ncdhw
-	inputSize, conv.inStride = sizesAndStrides(call.Meta(0), op.dims)
-	weightSize, conv.weightStride = sizesAndStrides(call.Meta(1), op.dims)
-	_, conv.outStride = sizesAndStrides(call.Out[0], op.dims)
-	conv.batch, conv.inChannels, conv.outChannels, conv.inPerGroup = inputSize.n, inputSize.c, weightSize.n, weightSize.c
-	conv.window = newWindow(newAxes(call.Meta(0).Shape, call.Out[0].Shape, call.Meta(1).Shape[2:], params.stride,
-		kit.KnownSizes(params.padding), params.dilation))
-	if call.HasOperand(2) {
-		conv.hasBias, conv.biasStride = true, call.Meta(2).Strides[0]
-	}
-	return conv
-}
-
 // forms implements [graph.Impl.Forms]: it describes the convolution as one nest of loops, for compilers of devices.
 func (op convolution) forms(call *graph.Call) ([]graph.Form, error) {
 	s := op.shape(call)
@@ -307,4 +287,30 @@ func (op convolution) flops(c *graph.Call) float64 {
 		return 0
 	}
 	return 2 * float64(out.Numel()) * float64(weight.Numel()/weight.Shape[0])
+}
+
+// entryOffsets returns the offset of each group of each image, image by image. The strides are the distances between
+// images and between groups. An entry is the product for one group of one image.
+func entryOffsets(images, imageStride, groups, groupStride int) []int {
+	list := make([]int, 0, images*groups)
+	for image := range images {
+		for group := range groups {
+			list = append(list, image*imageStride+group*groupStride)
+		}
+	}
+	return list
+}
+
+// setPlaneEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There
+// is one entry for each group of each image.
+func setPlaneEntries(multiplier *multiply.Multiplier, conv *convShape, w packedWeight) {
+	if multiplier.Entries > 1 {
+		multiplier.A = entryOffsets(conv.batch, 0, conv.groups, w.MatrixLen())
+		multiplier.B = entryOffsets(conv.batch, conv.inStride.n, conv.groups, conv.inPerGroup*conv.inStride.c)
+		multiplier.C = entryOffsets(conv.batch, conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
+		multiplier.Bias = entryOffsets(conv.batch, 0, conv.groups, conv.outPerGroup()*conv.biasStride)
+	}
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], w.address(mem), mem.Ptrs[1], conv.biasAt(mem)
+	}
 }

@@ -26,7 +26,11 @@ type convTransposeAttrs struct {
 	Dilation      []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
 }
 
-// Transposed convolutions are gradients of convolutions with respect to their input.
+// Transposed convolutions are gradients of convolutions with respect to their input. An element of the input is added,
+// times the weight, to a window of the result. In one dimension, the input [a, b] and the weight [1, 2, 3] with stride
+// 2 give
+//
+//	a, 2a, 3a+b, 2b, 3b
 var (
 	ConvTranspose1d = convTransposeOp("conv_transpose1d", 1, "[n, c, l] or [c, l]", "[c, o/groups, k]", "[n, o, ol]",
 		"ol = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1")
@@ -94,6 +98,158 @@ func (op transposedConv) impls() []graph.Impl {
 		op.directImpl(names[1], "Multiplies pixels of planes in place by the packed weight, one convolution with stride 1 "+
 			"for each remainder of positions modulo the stride; the result is channels-last.", byPlanes),
 	}
+}
+
+// compile makes the kernel of the implementation "spread".
+func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	return op.lower(c, c.Out[0].DType.OpMath())
+}
+
+// lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
+// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
+// dtype is the dtype of sums.
+func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
+	windows, builder := op.windows(c), copies.NewKernelBuilder(c)
+	operands := builder.Operands(dtype)
+	out := builder.Result(0, dtype)
+	// In transposedWindows, pixelsOut returns the number of pixels of the input.
+	inputPixels, inPerGroup, rows := windows.pixelsOut(), windows.inChannels/windows.groups, windows.weightRows()
+	panels := transposedPanels(windows, dtype)
+	packed, err := multiply.IsPackedIn(c, 1, panels)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := transposedPlan(dtype, rows, inputPixels, inPerGroup, packed)
+	if err != nil {
+		return nil, err
+	}
+	windowBytes := kit.BoundedProduct(windows.groups, rows, inputPixels, dtype.Size())
+	if windowBytes > tensor.MaxBytes {
+		return nil, errors.New("the windows of one image take more than 2^47 bytes")
+	}
+	imagesAtOnce := min(windows.images, max(1, maxProductBytes/windowBytes))
+	products := builder.NewScratch(dtype, imagesAtOnce*windows.groups*rows*inputPixels)
+	adder, err := newWindowAdder(windows, dtype)
+	if err != nil {
+		return nil, err
+	}
+	adderBytes, add := adder.workerBytes(), channelAdders[dtype]
+	if adder != nil {
+		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
+	}
+	for firstImage := 0; firstImage < windows.images; firstImage += imagesAtOnce {
+		imageCount := min(imagesAtOnce, windows.images-firstImage)
+		multiplier := windows.multiplier(plan, dtype, firstImage, imageCount)
+		if packed {
+			multiplier.A = panels.PackedOffsets(multiplier.A)
+		}
+		phases, scratch, worker := multiplier.Phases(0)
+		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
+		buffers := []kit.Buffer{out, products}
+		if windows.hasBias {
+			buffers = append(buffers, operands[2])
+		}
+		channelCost := kit.BoundedProduct(inputPixels, windows.taps()) + windows.pixelsIn()
+		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*windows.outChannels, channelCost,
+			func(mem *graph.Mem, begin, end int) error {
+				add(windows, adder, mem, firstImage*windows.outChannels, begin, end)
+				return nil
+			}))
+	}
+	return builder.Kernel()
+}
+
+// multiplier returns the products of the weight and the images [firstImage, firstImage+imageCount). Its A has the
+// offsets of a weight that is not packed.
+func (s *transposedWindows) multiplier(plan *gemm.Plan, dtype tensor.DType, firstImage,
+	imageCount int) *multiply.Multiplier {
+	inputPixels, inPerGroup, rows := s.pixelsOut(), s.inChannels/s.groups, s.weightRows()
+	return &multiply.Multiplier{Plan: plan, Entries: imageCount * s.groups,
+		MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
+		A:    entryOffsets(imageCount, 0, s.groups, inPerGroup*rows),
+		B:    entryOffsets(imageCount, s.inChannels*inputPixels, s.groups, inPerGroup*inputPixels),
+		C:    entryOffsets(imageCount, s.groups*rows*inputPixels, s.groups, rows*inputPixels),
+		Bind: func(mem *graph.Mem, job *multiply.Job) {
+			job.C, job.A = mem.Ptrs[0], mem.Ptrs[2]
+			job.B = unsafe.Add(mem.Ptrs[1], firstImage*s.inChannels*inputPixels*dtype.Size())
+		}}
+}
+
+// transposedPlan plans the product of the transposed weight, [rows, depth], and the pixels of an image, [depth,
+// pixels]. packed is set if the weight is packed.
+func transposedPlan(dtype tensor.DType, rows, pixels, depth int, packed bool) (*gemm.Plan, error) {
+	spec := gemm.Spec{DType: dtype, M: rows, N: pixels, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
+		B: gemm.Operand{RowStride: pixels, ColStride: 1}, CRowStride: pixels, CColStride: 1}
+	if packed {
+		spec.A.Source = gemm.Prepacked
+	}
+	return gemm.NewPlan(spec)
+}
+
+// channelAdders has the instance of addChannels for each dtype of sums.
+var channelAdders = map[tensor.DType]func(windows *transposedWindows, adder *windowAdder, mem *graph.Mem, first, begin,
+	end int){
+	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],
+	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
+}
+
+// addChannels sums the windows of channels [begin, end) of some images. The channels of all images of the batch are
+// numbered together; first is the number of the first channel of these images.
+func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *transposedWindows, adder *windowAdder,
+	mem *graph.Mem, first, begin, end int) {
+	channelElements, windowElements := windows.pixelsIn(), windows.pixelsOut()*windows.taps()
+	for channel := begin; channel < end; channel++ {
+		var bias T
+		if windows.hasBias {
+			bias = kit.ElementsOf[T](mem.Ptrs[2], windows.outChannels)[channel%windows.outChannels]
+		}
+		if adder != nil {
+			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+channel)*channelElements),
+				kit.AddressOf[T](mem.Ptrs[1], channel*windowElements), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)),
+				realOf(bias))
+			continue
+		}
+		addWindows(mem, windows, kit.PlaneOf[T](mem.Ptrs[0], first+channel, channelElements),
+			kit.PlaneOf[T](mem.Ptrs[1], channel, windowElements), bias)
+	}
+}
+
+// transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
+// output channels.
+func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
+	rows, depth := windows.weightRows(), windows.inChannels/windows.groups
+	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, 1, depth, rows,
+		entryOffsets(1, 0, windows.groups, depth*rows))
+}
+
+// pack implements [graph.Impl.Pack]: operand 1, a constant weight, is packed.
+func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
+	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
+		return p, false
+	}
+	dtype := c.Out[0].DType.OpMath()
+	if dtype != tensor.Float32 && dtype != tensor.Float64 {
+		return p, false
+	}
+	return multiply.PackingOf(transposedPanels(op.windows(c), dtype)), true
+}
+
+// windows returns the geometry of a call.
+func (op transposedConv) windows(c *graph.Call) *transposedWindows {
+	params := op.params(c, op.dims)
+	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
+	windows := &transposedWindows{images: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
+		groups:  params.groups,
+		hasBias: c.HasOperand(2)}
+	if input.Rank() == op.dims+2 {
+		windows.images = input.Shape[0]
+	}
+	windows.window = newWindow(newAxes(out.Shape, input.Shape, weight.Shape[2:], params.stride,
+		kit.KnownSizes(params.padding), params.dilation))
+	return windows
 }
 
 // params returns the attributes of a call whose weight has dims spatial dimensions.
@@ -220,150 +376,6 @@ func (op transposedConv) checkDTypes(call *graph.Call) error {
 		return kit.NotImplementedBy(fmt.Sprintf("slow_conv_transpose%dd_out_cpu", max(op.dims, 2)), dtype)
 	}
 	return nil
-}
-
-// compile makes the kernel of the implementation "spread".
-func (op transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
-	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}, nil
-	}
-	return op.lower(c, c.Out[0].DType.OpMath())
-}
-
-// windows returns the geometry of a call.
-func (op transposedConv) windows(c *graph.Call) *transposedWindows {
-	params := op.params(c, op.dims)
-	input, weight, out := c.Meta(0), c.Meta(1), c.Out[0]
-	windows := &transposedWindows{images: 1, inChannels: weight.Shape[0], outChannels: weight.Shape[1] * params.groups,
-		groups:  params.groups,
-		hasBias: c.HasOperand(2)}
-	if input.Rank() == op.dims+2 {
-		windows.images = input.Shape[0]
-	}
-	windows.window = newWindow(newAxes(out.Shape, input.Shape, weight.Shape[2:], params.stride,
-		kit.KnownSizes(params.padding), params.dilation))
-	return windows
-}
-
-// transposedPanels returns the panels of the transposed weight. The rows of this matrix are the taps of a group's
-// output channels.
-func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
-	rows, depth := windows.weightRows(), windows.inChannels/windows.groups
-	return multiply.MatrixPanels(dtype, gemm.PanelRows(dtype), rows, 1, depth, rows,
-		entryOffsets(1, 0, windows.groups, depth*rows))
-}
-
-// pack implements [graph.Impl.Pack]: operand 1, a constant weight, is packed.
-func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
-	if i != 1 || !c.Meta(1).IsContiguous() || c.Out[0].Numel() == 0 {
-		return p, false
-	}
-	dtype := c.Out[0].DType.OpMath()
-	if dtype != tensor.Float32 && dtype != tensor.Float64 {
-		return p, false
-	}
-	return multiply.PackingOf(transposedPanels(op.windows(c), dtype)), true
-}
-
-// lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
-// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result.
-// dtype is the dtype of sums.
-func (op transposedConv) lower(c *graph.Call, dtype tensor.DType) (*graph.Kernel, error) {
-	windows, builder := op.windows(c), copies.NewKernelBuilder(c)
-	operands := builder.Operands(dtype)
-	out := builder.Result(0, dtype)
-	// In transposedWindows, pixelsOut returns the number of pixels of the input.
-	inputPixels, inPerGroup, rows := windows.pixelsOut(), windows.inChannels/windows.groups, windows.weightRows()
-	panels := transposedPanels(windows, dtype)
-	packed, err := multiply.IsPackedIn(c, 1, panels)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := transposedPlan(dtype, rows, inputPixels, inPerGroup, packed)
-	if err != nil {
-		return nil, err
-	}
-	windowBytes := kit.BoundedProduct(windows.groups, rows, inputPixels, dtype.Size())
-	if windowBytes > tensor.MaxBytes {
-		return nil, errors.New("the windows of one image take more than 2^47 bytes")
-	}
-	imagesAtOnce := min(windows.images, max(1, maxProductBytes/windowBytes))
-	products := builder.NewScratch(dtype, imagesAtOnce*windows.groups*rows*inputPixels)
-	adder, err := newWindowAdder(windows, dtype)
-	if err != nil {
-		return nil, err
-	}
-	adderBytes, add := adder.workerBytes(), channelAdders[dtype]
-	if adder != nil {
-		builder.AddListings(func() []expr.Listing { return []expr.Listing{adder.addRow.Listing("windows")} })
-	}
-	for firstImage := 0; firstImage < windows.images; firstImage += imagesAtOnce {
-		imageCount := min(imagesAtOnce, windows.images-firstImage)
-		multiplier := &multiply.Multiplier{Plan: plan, Entries: imageCount * windows.groups,
-			MACs: kit.BoundedProduct(rows, inputPixels, inPerGroup),
-			A:    entryOffsets(imageCount, 0, windows.groups, inPerGroup*rows),
-			B:    entryOffsets(imageCount, windows.inChannels*inputPixels, windows.groups, inPerGroup*inputPixels),
-			C:    entryOffsets(imageCount, windows.groups*rows*inputPixels, windows.groups, rows*inputPixels)}
-		if packed {
-			multiplier.A = panels.PackedOffsets(multiplier.A)
-		}
-		multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-			job.C, job.A = mem.Ptrs[0], mem.Ptrs[2]
-			job.B = unsafe.Add(mem.Ptrs[1], firstImage*windows.inChannels*inputPixels*dtype.Size())
-		}
-		phases, scratch, worker := multiplier.Phases(0)
-		builder.AddPhases(scratch, worker, []kit.Buffer{products, operands[0], operands[1]}, phases...)
-		buffers := []kit.Buffer{out, products}
-		if windows.hasBias {
-			buffers = append(buffers, operands[2])
-		}
-		channelCost := kit.BoundedProduct(inputPixels, windows.taps()) + windows.pixelsIn()
-		builder.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(imageCount*windows.outChannels, channelCost,
-			func(mem *graph.Mem, begin, end int) error {
-				add(windows, adder, mem, firstImage*windows.outChannels, begin, end)
-				return nil
-			}))
-	}
-	return builder.Kernel()
-}
-
-// transposedPlan plans the product of the transposed weight, [rows, depth], and the pixels of an image, [depth,
-// pixels]. packed is set if the weight is packed.
-func transposedPlan(dtype tensor.DType, rows, pixels, depth int, packed bool) (*gemm.Plan, error) {
-	spec := gemm.Spec{DType: dtype, M: rows, N: pixels, K: depth, A: gemm.Operand{RowStride: 1, ColStride: rows},
-		B: gemm.Operand{RowStride: pixels, ColStride: 1}, CRowStride: pixels, CColStride: 1}
-	if packed {
-		spec.A.Source = gemm.Prepacked
-	}
-	return gemm.NewPlan(spec)
-}
-
-// channelAdders has the instance of addChannels for each dtype of sums.
-var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdder,
-	m *graph.Mem, first, begin, end int){
-	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],
-	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
-}
-
-// addChannels sums the windows of channels [begin, end) of some images. The channels of all images of the batch are
-// numbered together; first is the number of the first channel of these images.
-func addChannels[T int64 | float32 | float64 | complex64 | complex128](windows *transposedWindows, adder *windowAdder,
-	mem *graph.Mem, first, begin, end int) {
-	channelElements, windowElements := windows.pixelsIn(), windows.pixelsOut()*windows.taps()
-	for channel := begin; channel < end; channel++ {
-		var bias T
-		if windows.hasBias {
-			bias = kit.ElementsOf[T](mem.Ptrs[2], windows.outChannels)[channel%windows.outChannels]
-		}
-		if adder != nil {
-			adder.sumChannel(mem, kit.AddressOf[T](mem.Ptrs[0], (first+channel)*channelElements),
-				kit.AddressOf[T](mem.Ptrs[1], channel*windowElements), unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch)),
-				realOf(bias))
-			continue
-		}
-		addWindows(mem, windows, kit.PlaneOf[T](mem.Ptrs[0], first+channel, channelElements),
-			kit.PlaneOf[T](mem.Ptrs[1], channel, windowElements), bias)
-	}
 }
 
 // ref is the reference implementation. Each element of the result is the sum of the products that are added to it.

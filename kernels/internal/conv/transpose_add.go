@@ -36,7 +36,12 @@ func (s *transposedWindows) weightRows() int { return s.outChannels / s.groups *
 // these are not the phases of a kernel). A phase is the set of elements whose indices have the same remainder modulo
 // the stride. For example, stride 2 has the phases of even and odd indices along each dimension. All elements of a
 // phase are sums over the same taps, so that the products of a tap are added row by row. At the end, the phases are
-// interleaved.
+// interleaved. In one dimension, the input [a, b] and the weight [1, 2, 3] with stride 2 have the phases
+//
+//	even: a, 3a+b, 3b    tap 0 is added at 0, and tap 2 at 1
+//	odd:  2a, 2b         tap 1 is added at 0
+//
+// and the result a, 2a, 3a+b, 2b, 3b.
 type windowAdder struct {
 	*transposedWindows
 	addRow      *loops.Loop // adds a row of products to a row of a phase
@@ -61,8 +66,8 @@ const minPlaneElements = 128
 // newWindowAdder compiles the loop of an adder. It returns nil if there is no machine code for the dtype, or if planes
 // are too small.
 func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdder, error) {
-	if dtype != tensor.Float32 && dtype != tensor.Float64 || !loops.CodeAvailable() ||
-		windows.h.Results*windows.w.Results < minPlaneElements {
+	hasDType := dtype == tensor.Float32 || dtype == tensor.Float64
+	if !hasDType || !loops.CodeAvailable() || windows.h.Results*windows.w.Results < minPlaneElements {
 		return nil, nil
 	}
 	builder := expr.NewBuilder(dtype, dtype)
@@ -74,47 +79,12 @@ func newWindowAdder(windows *transposedWindows, dtype tensor.DType) (*windowAdde
 	for i, axis := range []geometry.Axis{windows.d, windows.h, windows.w} {
 		adder.phaseCounts[i], adder.phaseSize[i] = min(axis.Stride, axis.Size), kit.DivUp(axis.Size, axis.Stride)
 	}
-	if adder.addRow, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{}); err != nil ||
-		!adder.addRow.Compiled() {
+	adder.addRow, err = loops.New(&expr.Loop{Code: code, Uniform: make([]bool, 2)}, loops.Options{})
+	if err != nil || !adder.addRow.Compiled() {
 		return nil, err
 	}
 	return adder, nil
 }
-
-// isInPlace reports whether there is a single phase. The windows are then summed in the result.
-func (a *windowAdder) isInPlace() bool { return a.phaseCounts == [3]int{1, 1, 1} }
-
-// workerBytes returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
-func (a *windowAdder) workerBytes() int {
-	if a == nil || a.isInPlace() {
-		return 0
-	}
-	return a.elementCount() * a.elemBytes
-}
-
-// elementCount returns the number of elements of a channel's phases together.
-func (a *windowAdder) elementCount() int {
-	return a.phaseCounts[0] * a.phaseCounts[1] * a.phaseCounts[2] * a.phaseElements()
-}
-
-// phaseElements returns the number of elements of one phase.
-func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
-
-// tapTarget describes, along one dimension, to which elements the products of a tap are added. The product of input
-// element i is added to element i+shift of the phase. [first, end) are the input elements whose products are inside the
-// result.
-type tapTarget struct{ phase, shift, first, end int }
-
-// targetOf returns the target of a tap along an axis.
-func targetOf(a *geometry.Axis, tap int) tapTarget {
-	position := a.Position(0, tap)
-	phase := (position%a.Stride + a.Stride) % a.Stride
-	first, end := a.ResultsOf(tap)
-	return tapTarget{phase: phase, shift: (position - phase) / a.Stride, first: first, end: max(first, end)}
-}
-
-// count returns the number of products.
-func (t *tapTarget) count() int { return t.end - t.first }
 
 // sumChannel sums the windows of one channel and adds the bias. out is the address of the channel of the result.
 // products is the address of the products, tap by tap: one product for each input element and tap. phases is worker
@@ -190,6 +160,51 @@ func (a *windowAdder) joinPhases(mem *graph.Mem, worker *adderRun, out, phases u
 	clear(worker.phaseRows)
 }
 
+// joinPairs interleaves two rows of elements of 4 bytes.
+func joinPairs(to, even, odd unsafe.Pointer, n int) {
+	evens, odds := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
+	odds = odds[:len(evens)]
+	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(evens)]
+	for i, v := range evens {
+		pairs[i] = [2]uint32{v, odds[i]}
+	}
+}
+
+// tapTarget describes, along one dimension, to which elements the products of a tap are added. The product of input
+// element i is added to element i+shift of the phase. [first, end) are the input elements whose products are inside the
+// result.
+type tapTarget struct{ phase, shift, first, end int }
+
+// targetOf returns the target of a tap along an axis.
+func targetOf(a *geometry.Axis, tap int) tapTarget {
+	position := a.Position(0, tap)
+	phase := (position%a.Stride + a.Stride) % a.Stride
+	first, end := a.ResultsOf(tap)
+	return tapTarget{phase: phase, shift: (position - phase) / a.Stride, first: first, end: max(first, end)}
+}
+
+// count returns the number of products.
+func (t *tapTarget) count() int { return t.end - t.first }
+
+// isInPlace reports whether there is a single phase. The windows are then summed in the result.
+func (a *windowAdder) isInPlace() bool { return a.phaseCounts == [3]int{1, 1, 1} }
+
+// workerBytes returns the bytes of worker memory for the phases of a channel. It is 0 for a nil windowAdder.
+func (a *windowAdder) workerBytes() int {
+	if a == nil || a.isInPlace() {
+		return 0
+	}
+	return a.elementCount() * a.elemBytes
+}
+
+// elementCount returns the number of elements of a channel's phases together.
+func (a *windowAdder) elementCount() int {
+	return a.phaseCounts[0] * a.phaseCounts[1] * a.phaseCounts[2] * a.phaseElements()
+}
+
+// phaseElements returns the number of elements of one phase.
+func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
+
 // addWindows sums the windows of one channel in Go, tap by tap, and adds the bias. windowProducts has the products, tap
 // by tap.
 func addWindows[T int64 | float32 | float64 | complex64 | complex128](mem *graph.Mem, shape *transposedWindows,
@@ -220,16 +235,6 @@ func addWindows[T int64 | float32 | float64 | complex64 | complex128](mem *graph
 				outRow[shift+i*shape.w.Stride] += products[i]
 			}
 		}
-	}
-}
-
-// joinPairs interleaves two rows of elements of 4 bytes.
-func joinPairs(to, even, odd unsafe.Pointer, n int) {
-	evens, odds := unsafe.Slice((*uint32)(even), n), unsafe.Slice((*uint32)(odd), n)
-	odds = odds[:len(evens)]
-	pairs := unsafe.Slice((*[2]uint32)(to), n)[:len(evens)]
-	for i, v := range evens {
-		pairs[i] = [2]uint32{v, odds[i]}
 	}
 }
 

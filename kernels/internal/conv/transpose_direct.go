@@ -20,7 +20,10 @@ import (
 // remainder modulo the stride form a phase (polyphase decomposition; these are not the phases of a kernel). All results
 // of a phase are sums over the same taps, so that a phase is an ordinary convolution with stride 1 and some of the taps
 // in reverse order. For example, a window of 4x4 taps with stride 2 gives four convolutions with windows of 2x2 taps.
-// The phases write interleaved pixels of the result.
+// The phases write interleaved pixels of the result. In one dimension, with taps w0 to w3, stride 2 and padding 1:
+//
+//	phase 0: y[0], y[2], ...    y[2i]   = w1*x[i] + w3*x[i-1]
+//	phase 1: y[1], y[3], ...    y[2i+1] = w0*x[i+1] + w2*x[i]
 
 // transposedPhase relates a phase to the transposed convolution.
 type transposedPhase struct {
@@ -31,36 +34,65 @@ type transposedPhase struct {
 	vectors    int // number of vectors of a block, which is the same in all phases
 }
 
-// maxPhases bounds the generated code. Strides of 2 give 8 phases for volumes, strides of 4 give 16 phases for images.
-const maxPhases = 16
+// lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
+func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kernel, error) {
+	dtype := c.Out[0].DType
+	list, ok := op.phaseShapes(c, dtype, byPlanes)
+	if !ok {
+		return nil, fmt.Errorf("%s: no machine code for this call", op.name)
+	}
+	weight, err := newPackedWeight(c, op.phasePanels(c, list, dtype, byPlanes))
+	if err != nil {
+		return nil, err
+	}
+	var computePhases []graph.Phase
+	var directConvs []*directConv
+	for _, conv := range list {
+		direct, err := newDirect(conv, dtype, byPlanes)
+		if err != nil {
+			return nil, err
+		}
+		directConvs = append(directConvs, direct)
+		computePhases = append(computePhases, direct.phase(func(args *jit.Args, mem *graph.Mem) {
+			args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1], weight.address(mem)
+			args.Ptr[tile.Bias] = conv.denseBias(mem, dtype.Size())
+		}))
+	}
+	return &graph.Kernel{Phases: append(weight.phases(), joinChunks(computePhases)), Scratch: weight.Scratch,
+		WorkerScratch: list[0].denseBiasBytes(dtype.Size()),
+		Code:          func() []expr.Listing { return phaseListings(directConvs) }}, nil
+}
 
-// phaseAxis returns the phase with the given remainder of an axis of a transposed convolution, its first tap, and the
-// distance of its taps. axis is an axis that transposedWindows returns. If no tap contributes to the phase, its window
-// has one tap in the padding.
-func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, step int) {
-	divisor := greatestDivisor(axis.Stride, axis.Dilation)
-	period := axis.Stride / divisor // distance of the taps of a phase
-	phase = geometry.Axis{Size: axis.Results, Results: kit.DivUp(axis.Size-remainder, axis.Stride),
-		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: axis.Dilation / divisor}}
-	for first := range min(axis.Taps, period) {
-		if distance := remainder - axis.Position(0, first); distance%axis.Stride == 0 {
-			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
-			phase.Taps = kit.DivUp(axis.Taps-first, period)
-			phase.PadBefore = (phase.Taps-1)*phase.Dilation - distance/axis.Stride
-			return phase.Clamped(), first + (phase.Taps-1)*period, -period
+// phaseListings returns the generated code of all phases of the transposed convolution.
+func phaseListings(directConvs []*directConv) (all []expr.Listing) {
+	for i, direct := range directConvs {
+		for _, listing := range direct.listings() {
+			listing.Name = fmt.Sprintf("phase %d, %s", i, listing.Name)
+			all = append(all, listing)
 		}
 	}
-	phase.PadBefore = phase.Results
-	return phase, 0, 0
+	return all
 }
 
-// greatestDivisor returns the greatest common divisor of two positive numbers.
-func greatestDivisor(a, b int) int {
-	for b > 0 {
-		a, b = b, a%b
+// joinChunks returns one phase with the chunks of independent phases.
+func joinChunks(list []graph.Phase) graph.Phase {
+	ends := make([]int, len(list))
+	total := 0
+	for i, phase := range list {
+		total += phase.Chunks
+		ends[i] = total
 	}
-	return a
+	return graph.Phase{Chunks: total, Run: func(mem *graph.Mem, chunk int) error {
+		i, isEnd := slices.BinarySearch(ends, chunk) // ends are exclusive
+		if isEnd {
+			i++
+		}
+		return list[i].Run(mem, chunk-ends[i]+list[i].Chunks)
+	}}
 }
+
+// maxPhases bounds the generated code. Strides of 2 give 8 phases for volumes, strides of 4 give 16 phases for images.
+const maxPhases = 16
 
 // phaseShapes returns the phases of a call as convolutions, or false if direct convolution does not support the call.
 // It supports batches of floats with few phases, if no phase is empty and every tap belongs to a phase.
@@ -125,6 +157,34 @@ func (op transposedConv) phaseShape(call *graph.Call, windows *transposedWindows
 	setAxis(&conv.h, &windows.h, phase%windows.h.Stride, &conv.weightStride.h, &conv.outStride.h)
 	setAxis(&conv.d, &windows.d, phase/windows.h.Stride, &conv.weightStride.d, &conv.outStride.d)
 	return conv
+}
+
+// phaseAxis returns the phase with the given remainder of an axis of a transposed convolution, its first tap, and the
+// distance of its taps. axis is an axis that transposedWindows returns. If no tap contributes to the phase, its window
+// has one tap in the padding.
+func phaseAxis(axis *geometry.Axis, remainder int) (phase geometry.Axis, firstTap, step int) {
+	divisor := greatestDivisor(axis.Stride, axis.Dilation)
+	period := axis.Stride / divisor // distance of the taps of a phase
+	phase = geometry.Axis{Size: axis.Results, Results: kit.DivUp(axis.Size-remainder, axis.Stride),
+		Window: geometry.Window{Taps: 1, Stride: 1, Dilation: axis.Dilation / divisor}}
+	for first := range min(axis.Taps, period) {
+		if distance := remainder - axis.Position(0, first); distance%axis.Stride == 0 {
+			// Tap first+i*period of the transposed convolution is tap Taps-1-i of the phase.
+			phase.Taps = kit.DivUp(axis.Taps-first, period)
+			phase.PadBefore = (phase.Taps-1)*phase.Dilation - distance/axis.Stride
+			return phase.Clamped(), first + (phase.Taps-1)*period, -period
+		}
+	}
+	phase.PadBefore = phase.Results
+	return phase, 0, 0
+}
+
+// greatestDivisor returns the greatest common divisor of two positive numbers.
+func greatestDivisor(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // phasePanels returns the panels of the weight. A panel has the terms of all phases, phase by phase.
@@ -219,58 +279,4 @@ func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes 
 		conv.tileWork(&work, rateDirectTaps, dtype, byPlanes)
 	}
 	return work
-}
-
-// lowerDirect makes the kernel of direct convolution. The chunks of all phases are in one phase of the kernel.
-func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kernel, error) {
-	dtype := c.Out[0].DType
-	list, ok := op.phaseShapes(c, dtype, byPlanes)
-	if !ok {
-		return nil, fmt.Errorf("%s: no machine code for this call", op.name)
-	}
-	weight, err := newPackedWeight(c, op.phasePanels(c, list, dtype, byPlanes))
-	if err != nil {
-		return nil, err
-	}
-	conv := list[0]
-	var parts []graph.Phase
-	var directConvs []*directConv
-	for _, phase := range list {
-		direct, err := newDirect(phase, dtype, byPlanes)
-		if err != nil {
-			return nil, err
-		}
-		directConvs, parts = append(directConvs, direct), append(parts, direct.phase(func(args *jit.Args, mem *graph.Mem) {
-			args.Ptr[tile.In], args.Ptr[tile.Vec] = mem.Ptrs[1], weight.address(mem)
-			args.Ptr[tile.Bias] = phase.denseBias(mem, dtype.Size())
-		}))
-	}
-	compute := joinChunks(parts)
-	return &graph.Kernel{Phases: append(weight.phases(), compute), Scratch: weight.Scratch,
-		WorkerScratch: conv.denseBiasBytes(dtype.Size()), Code: func() (all []expr.Listing) {
-			for i, direct := range directConvs {
-				for _, listing := range direct.listings() {
-					listing.Name = fmt.Sprintf("phase %d, %s", i, listing.Name)
-					all = append(all, listing)
-				}
-			}
-			return all
-		}}, nil
-}
-
-// joinChunks returns one phase with the chunks of independent phases.
-func joinChunks(list []graph.Phase) graph.Phase {
-	ends := make([]int, len(list))
-	total := 0
-	for i, phase := range list {
-		total += phase.Chunks
-		ends[i] = total
-	}
-	return graph.Phase{Chunks: total, Run: func(mem *graph.Mem, chunk int) error {
-		i, isEnd := slices.BinarySearch(ends, chunk) // ends are exclusive
-		if isEnd {
-			i++
-		}
-		return list[i].Run(mem, chunk-ends[i]+list[i].Chunks)
-	}}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // window is the geometry of a convolution: the axes depth, height and width. Missing axes, the depth of images and the
-// depth and height of sequences, are [geometry.MissingAxis].
+// depth and height of sequences, are [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of images
+// has nine taps, and tap 5 is in row 1 and column 2.
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
@@ -104,33 +105,36 @@ func denseChannelsLast(size, stride ncdhw) bool {
 // pixelStride returns the constant distance between neighbouring pixels of a channel, or false if the distance is not
 // constant.
 func pixelStride(size, stride ncdhw) (int, bool) {
-	return commonStride(stride.h, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d})
+	return commonStride(stride.h, dimension{size.w, stride.w}, dimension{size.h, stride.h},
+		dimension{size.d, stride.d})
 }
 
 // pixelDistance returns the constant distance between neighbouring pixels of a channel over all images, or 0 if the
 // distance is not constant.
 func pixelDistance(size, stride ncdhw) int {
-	distance, _ := commonStride(size.c, [2]int{size.w, stride.w}, [2]int{size.h, stride.h}, [2]int{size.d, stride.d},
-		[2]int{size.n, stride.n})
+	distance, _ := commonStride(size.c, dimension{size.w, stride.w}, dimension{size.h, stride.h},
+		dimension{size.d, stride.d}, dimension{size.n, stride.n})
 	return distance
 }
 
-// commonStride returns the constant distance between neighbouring elements of several dimensions. Each dimension is
-// given by its size and stride, the innermost dimension first. commonStride returns 0 and false if the distance is not
-// constant. If there is only one element, it returns the value single.
-func commonStride(single int, dims ...[2]int) (stride int, isConstant bool) {
+// dimension is the size and the stride of a dimension.
+type dimension struct{ size, stride int }
+
+// commonStride returns the constant distance between neighbouring elements of several dimensions, the innermost first.
+// It returns 0 and false if the distance is not constant. If there is only one element, it returns the value single.
+func commonStride(single int, dims ...dimension) (stride int, isConstant bool) {
 	stride = single
 	elements := 1 // number of elements of the dimensions visited so far
-	for _, d := range dims {
-		switch size, step := d[0], d[1]; {
-		case size == 1:
+	for _, dim := range dims {
+		switch {
+		case dim.size == 1:
 			continue
 		case elements == 1:
-			stride = step
-		case step != elements*stride:
+			stride = dim.stride
+		case dim.stride != elements*stride:
 			return 0, false
 		}
-		elements *= d[0]
+		elements *= dim.size
 	}
 	return stride, true
 }

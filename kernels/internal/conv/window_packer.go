@@ -12,6 +12,13 @@ import (
 // window. A panel has a row for each channel and tap: the input elements that the tap multiplies, one for each output
 // of the panel. A lane is a column of a panel, which belongs to one output. In its methods, k is a row of the panel.
 // Planes, rows and columns are od, oh, ow for an output, id, ih, iw for an input element, and kd, kh, kw for a tap.
+//
+// For example, an image has rows of 5 pixels, the window has 3 taps in a row, and the padding is 1. A panel of width 5
+// has the outputs of one row. For each row of the window that is inside the image, it has the rows
+//
+//	tap 0:  0   x0  x1  x2  x3     one move of 4 elements to lane 1
+//	tap 1:  x0  x1  x2  x3  x4     one move of 5 elements to lane 0
+//	tap 2:  x1  x2  x3  x4  0      one move of 4 elements to lane 0
 type windowPacker struct {
 	window
 	inStride   ncdhw        // strides of the input, in elements

@@ -20,7 +20,8 @@ import (
 // A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last.
 // Transformed tiles are stored as [point][tile][channel], so that products read rows of channels. In comments on
 // memory, "the points of some tiles" means their transformed elements, of all channels. Transformed weights are stored
-// as [block of output channels][point][channel][lane].
+// as [block of output channels][point][channel][lane]. For example, F(4x4, 3x3) divides 56x56 results into 14x14 tiles
+// of 36 points. With 64 channels and 128 output channels, a point is the product of a 196x64 and a 64x128 matrix.
 //
 // The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
 // each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
@@ -68,8 +69,9 @@ const (
 // constant, because its transform takes as long as the convolution of about ten pixels.
 func (op convolution) newWinograd(call *graph.Call, m int) *winogradConv {
 	cpu := machine.HostFeatures()
-	if call.Meta(0).Rank() != 4 || !call.IsConstant(1) || call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0 ||
-		!tile.Supports(cpu) || jit.Available() != nil {
+	hasCode := tile.Supports(cpu) && jit.Available() == nil
+	isEmpty := call.Out[0].Numel() == 0 || call.Meta(0).Numel() == 0
+	if call.Meta(0).Rank() != 4 || !call.IsConstant(1) || isEmpty || !hasCode {
 		return nil
 	}
 	for i := range call.In {
@@ -123,16 +125,17 @@ const (
 
 // chooseSchedule chooses the order with the least traffic beyond the caches.
 func (w *winogradConv) chooseSchedule() winogradSchedule {
-	weights := floatBytes * w.transformedWeights()
+	weightBytes := floatBytes * w.transformedWeights()
 	switch hasSeveralSections := w.cachedSections() > 1; {
-	case hasSeveralSections && weights <= streamedWeightBytes:
+	case hasSeveralSections && weightBytes <= streamedWeightBytes:
 		return chunkSchedule
-	case weights <= cachedWeightBytes:
+	case weightBytes <= cachedWeightBytes:
 		return pointSchedule
 	}
-	points, products := w.memoryTraffic()
-	if sections := w.sectionCount(blockSchedule); weights*sections <=
-		weights*w.sectionCount(pointSchedule)+points+products {
+	pointBytes, productBytes := w.memoryTraffic()
+	blockTraffic := weightBytes * w.sectionCount(blockSchedule)
+	pointTraffic := weightBytes*w.sectionCount(pointSchedule) + pointBytes + productBytes
+	if blockTraffic <= pointTraffic {
 		return blockSchedule
 	}
 	return pointSchedule
@@ -155,7 +158,7 @@ func (w *winogradConv) sectionCount(schedule winogradSchedule) int {
 
 // sections divides the tiles evenly into sections.
 func (w *winogradConv) sections() spans {
-	all := tileSpan{0, w.tileCount()}
+	all := tileSpan{first: 0, count: w.tileCount()}
 	if order := w.chooseSchedule(); order != chunkSchedule {
 		return all.divide(w.sectionCount(order))
 	}
@@ -181,7 +184,7 @@ type spans struct {
 // span returns span i.
 func (s spans) span(i int) tileSpan {
 	first := i * s.whole.count / s.count
-	return tileSpan{s.whole.first + first, (i+1)*s.whole.count/s.count - first}
+	return tileSpan{first: s.whole.first + first, count: (i+1)*s.whole.count/s.count - first}
 }
 
 // maxTiles returns the number of tiles of the largest span.
@@ -196,15 +199,7 @@ func (s spans) maxTiles() int {
 func (t tileSpan) splitBySize(maxTiles int) spans { return t.divide(kit.DivUp(t.count, maxTiles)) }
 
 // divide divides tiles into count spans.
-func (t tileSpan) divide(count int) spans { return spans{t, count} }
-
-// pointWeights returns the number of transformed weights for one point and one block of output channels.
-func (w *winogradConv) pointWeights() int { return w.conv.inChannels * w.blockChannels }
-
-// transformedWeights returns the number of transformed weights of all blocks and points.
-func (w *winogradConv) transformedWeights() int {
-	return w.blockCount * w.form.Points() * w.pointWeights()
-}
+func (t tileSpan) divide(count int) spans { return spans{whole: t, count: count} }
 
 // winogradImpls returns the implementations F(2x2,3x3) and F(4x4,3x3), which read and write channels-last images.
 func (op convolution) winogradImpls() []graph.Impl {
@@ -248,4 +243,12 @@ func (op convolution) winogradImpls() []graph.Impl {
 		out = append(out, impl)
 	}
 	return out
+}
+
+// pointWeights returns the number of transformed weights for one point and one block of output channels.
+func (w *winogradConv) pointWeights() int { return w.conv.inChannels * w.blockChannels }
+
+// transformedWeights returns the number of transformed weights of all blocks and points.
+func (w *winogradConv) transformedWeights() int {
+	return w.blockCount * w.form.Points() * w.pointWeights()
 }

@@ -25,7 +25,11 @@ import (
 //
 // With chunkSchedule, points and products are in the worker's memory. With the other schedules, sections are computed
 // one after another, and their points are in scratch memory, which workers share. With pointSchedule, products are
-// shared as well.
+// shared as well. The phases of the kernel are:
+//
+//	chunkSchedule:  pack the weight; compute all sections, one per chunk
+//	blockSchedule:  pack the weight; for each section: transform, multiply and transform back
+//	pointSchedule:  pack the weight; for each section: transform, multiply, transform back
 type winogradRun struct {
 	*winogradConv
 	sections    spans
@@ -91,27 +95,32 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	if !r.isPacked {
 		r.weightBytes = kit.AlignUp(floatBytes * w.transformedWeights())
 	}
-	sectionTiles, partTiles := r.sizeParts()
-	r.pointStride = sectionTiles*w.tileStride*floatBytes + pointPad
-	r.productStride = partTiles*w.blockChannels*floatBytes + pointPad
-	points := w.form.Points()
-	kernel := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
-	switch r.schedule {
-	case chunkSchedule:
-		kernel.WorkerScratch = kit.AlignUp(points*r.productStride) + points*r.pointStride
-	case blockSchedule:
-		kernel.WorkerScratch = points * r.productStride
-		kernel.Scratch += points * r.pointStride
-	case pointSchedule:
-		r.blockStride = sectionTiles * w.blockChannels * floatBytes
-		r.productStride = w.blockCount*r.blockStride + pointPad
-		kernel.Scratch += points * (r.pointStride + r.productStride)
-	}
+	kernel := &graph.Kernel{Code: r.listings}
+	kernel.Scratch, kernel.WorkerScratch = r.layOutMemory()
 	if err := r.compile(); err != nil {
 		return nil, err
 	}
 	kernel.Phases = r.phases()
 	return kernel, nil
+}
+
+// layOutMemory sets the strides of points and products, and returns the sizes in bytes of the memory for weights,
+// points and products: scratch is shared by all workers, and each worker has workerScratch.
+func (r *winogradRun) layOutMemory() (scratch, workerScratch int) {
+	sectionTiles, partTiles := r.sizeParts()
+	r.pointStride = sectionTiles*r.tileStride*floatBytes + pointPad
+	r.productStride = partTiles*r.blockChannels*floatBytes + pointPad
+	points := r.form.Points()
+	switch r.schedule {
+	case chunkSchedule:
+		return r.weightBytes, kit.AlignUp(points*r.productStride) + points*r.pointStride
+	case blockSchedule:
+		return r.weightBytes + points*r.pointStride, points * r.productStride
+	}
+	// With pointSchedule, scratch memory has the products of all blocks.
+	r.blockStride = sectionTiles * r.blockChannels * floatBytes
+	r.productStride = r.blockCount*r.blockStride + pointPad
+	return r.weightBytes + points*(r.pointStride+r.productStride), 0
 }
 
 // phases lists the phases of the kernel. The first phase transforms the weight if it is not packed. The following
@@ -166,14 +175,21 @@ func (r *winogradRun) compile() error {
 	for i := range r.sections.count {
 		parts := r.parts(r.sections.span(i))
 		for k := range parts.count {
-			strips := r.strips(parts.span(k))
-			for strip := range strips.count {
-				tiles := strips.span(strip).count
-				compile := func() (*jit.Func, error) { return r.compileProduct(tiles) }
-				if err := generateOnce(r.productCodes, tiles, compile); err != nil {
-					return err
-				}
+			if err := r.compileProducts(r.strips(parts.span(k))); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// compileProducts generates the product code of the strips of a part.
+func (r *winogradRun) compileProducts(strips spans) error {
+	for i := range strips.count {
+		tiles := strips.span(i).count
+		compile := func() (*jit.Func, error) { return r.compileProduct(tiles) }
+		if err := generateOnce(r.productCodes, tiles, compile); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -183,11 +199,13 @@ func (r *winogradRun) compile() error {
 // have the same parts inside the image and inside the result. pad, size and results are the padding before the image,
 // and the sizes of the image and of the result, along the dimension.
 func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
-	seenCases := map[[3]int]bool{}
+	type boundaryCase struct{ first, end, results int } // the parts inside the image and inside the result
+	isListed := map[boundaryCase]bool{}
 	for i := range n {
 		first, end := r.insideImage(i, pad, size)
-		if key := [3]int{first, end, min(r.form.M, results-i*r.form.M)}; !seenCases[key] {
-			seenCases[key] = true
+		key := boundaryCase{first: first, end: end, results: min(r.form.M, results-i*r.form.M)}
+		if !isListed[key] {
+			isListed[key] = true
 			list = append(list, i)
 		}
 	}

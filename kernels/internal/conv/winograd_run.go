@@ -25,103 +25,6 @@ func (r *winogradRun) packPhase() graph.Phase {
 	}}
 }
 
-// transformPhase returns the phase that transforms the tiles of a section.
-func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(section.count, r.form.Points()*r.tileStride, transformGrain)
-	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
-		defer args.release()
-		first, end := division.ChunkRange(chunk)
-		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
-			return r.transform(m, &args.transform, t, t.first-section.first)
-		})
-	}}
-}
-
-// tileRun is a sequence of neighbouring tiles of a row that use the same code.
-type tileRun struct {
-	tileSpan
-	image, tileRow, tileCol int // the image; the row of tiles; the column of the first tile
-}
-
-// eachRun visits the tiles of a span, run by run (see tileRun).
-func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
-	for span.count > 0 {
-		row := span.first / r.tilesAcross
-		run := tileRun{tileSpan: tileSpan{first: span.first, count: 1}, image: row / r.tilesDown,
-			tileRow: row % r.tilesDown,
-			tileCol: span.first % r.tilesAcross}
-		inputPart, result := r.tilePart(run.tileRow, run.tileCol), r.inverseKey(run.tileRow, run.tileCol, 0)
-		for run.count < span.count && run.tileCol+run.count < r.tilesAcross && r.tilePart(run.tileRow,
-			run.tileCol+run.count) == inputPart &&
-			r.inverseKey(run.tileRow, run.tileCol+run.count, 0) == result {
-			run.count++
-		}
-		if err := visit(run); err != nil {
-			return err
-		}
-		span.first += run.count
-		span.count -= run.count
-	}
-	return nil
-}
-
-// transform transforms a run of tiles. The first tile has the given index in its section.
-func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
-	conv, inputPart := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
-	first := tiles.image * conv.inStride.n
-	if inputPart.RowEnd > 0 {
-		row := tiles.tileRow*r.form.M - conv.h.PadBefore + inputPart.Row
-		col := tiles.tileCol*r.form.M - conv.w.PadBefore + inputPart.Col
-		first += row*conv.inStride.h + col*conv.inStride.w
-	}
-	from := r.pixelArray(m.Ptrs[1], first, conv.inStride)
-	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), floatBytes*index*r.tileStride),
-		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
-	return r.inputTransforms[inputPart].Run(args, to, from, nil, conv.inChannels, tiles.count)
-}
-
-// pixelArray describes a row of tiles of an image at address p. The first pixel of the first tile has the given offset,
-// in elements.
-func (r *winogradRun) pixelArray(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
-	return winograd.TileArray{Ptr: unsafe.Add(p, floatBytes*offset), Row: floatBytes * strides.h,
-		Col: floatBytes * strides.w, Tile: floatBytes * r.form.M * strides.w}
-}
-
-// pointsAt returns the address of the points of a section.
-func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
-	if r.schedule == chunkSchedule {
-		return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch[kit.AlignUp(r.form.Points()*r.productStride):]))
-	}
-	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes:]))
-}
-
-// weightsAt returns the address of the transformed weights.
-func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
-	if r.isPacked {
-		return m.Ptrs[2]
-	}
-	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
-}
-
-// multiplyPhase returns the phase that computes the results of a section. A chunk computes one part of the section for
-// one block of output channels. If the weights are larger than the points, neighbouring chunks use the same block of
-// weights. Otherwise they use the same part.
-func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
-	parts := r.parts(section)
-	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.count
-	return graph.Phase{Chunks: parts.count * r.blockCount, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
-		defer args.release()
-		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
-		part, block := chunk/r.blockCount, chunk%r.blockCount
-		if byBlock {
-			part, block = chunk%parts.count, chunk/parts.count
-		}
-		return r.computePart(m, args, section, parts.span(part), block, prefetchShare{part, parts.count})
-	}}
-}
-
 // chunkPhase returns the only compute phase of chunkSchedule. A chunk transforms a section, multiplies, and transforms
 // the products back.
 func (r *winogradRun) chunkPhase() graph.Phase {
@@ -139,12 +42,83 @@ func (r *winogradRun) chunkPhase() graph.Phase {
 		for i := range parts.count {
 			part := parts.span(i)
 			for block := range r.blockCount {
-				if err := r.computePart(mem, args, section, part, block, prefetchShare{0, 1}); err != nil {
+				share := prefetchShare{index: 0, count: 1}
+				if err := r.computePart(mem, args, section, part, block, share); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
+	}}
+}
+
+// transformPhase returns the phase that transforms the tiles of a section.
+func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
+	division := machine.DivideUnits(section.count, r.form.Points()*r.tileStride, transformGrain)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		args := r.workers.Get(m)
+		defer args.release()
+		first, end := division.ChunkRange(chunk)
+		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
+			return r.transform(m, &args.transform, t, t.first-section.first)
+		})
+	}}
+}
+
+// multiplyPhase returns the phase that computes the results of a section. A chunk computes one part of the section for
+// one block of output channels. If the weights are larger than the points, neighbouring chunks use the same block of
+// weights. Otherwise they use the same part.
+func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
+	parts := r.parts(section)
+	byBlock := r.transformedWeights() > r.form.Points()*r.tileStride*section.count
+	return graph.Phase{Chunks: parts.count * r.blockCount, Run: func(m *graph.Mem, chunk int) error {
+		args := r.workers.Get(m)
+		defer args.release()
+		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
+		part, block := chunk/r.blockCount, chunk%r.blockCount
+		if byBlock {
+			part, block = chunk%parts.count, chunk/parts.count
+		}
+		share := prefetchShare{index: part, count: parts.count}
+		return r.computePart(m, args, section, parts.span(part), block, share)
+	}}
+}
+
+// pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
+func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
+	division := machine.DivideUnits(r.form.Points(), section.count*r.blockCount*r.pointWeights(), pointMACs)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		args := r.workers.Get(m)
+		defer args.release()
+		call := &args.product
+		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
+		call.Ptr[tile.Prefetched] = call.Ptr[tile.Vec]
+		call.Rows = 1
+		for point, end := division.ChunkRange(chunk); point < end; point++ {
+			if err := r.multiplyPoint(call, section, point); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// inversePhase returns the phase that transforms the products of a section back to pixels.
+func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
+	division := machine.DivideUnits(section.count, r.form.Points()*r.blockCount*r.blockChannels, transformGrain)
+	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
+		args := r.workers.Get(m)
+		defer args.release()
+		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
+		first, end := division.ChunkRange(chunk)
+		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
+			for block := range r.blockCount {
+				if err := r.transformBack(m, args, t, t.first-section.first, block); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}}
 }
 
@@ -159,6 +133,21 @@ func (r *winogradRun) computePart(m *graph.Mem, args *winogradArgs, section, par
 		return err
 	}
 	return r.eachRun(part, func(t tileRun) error { return r.transformBack(m, args, t, t.first-part.first, block) })
+}
+
+// transform transforms a run of tiles. The first tile has the given index in its section.
+func (r *winogradRun) transform(m *graph.Mem, args *jit.Args, tiles tileRun, index int) error {
+	conv, inputPart := r.conv, r.tilePart(tiles.tileRow, tiles.tileCol)
+	first := tiles.image * conv.inStride.n
+	if inputPart.RowEnd > 0 {
+		row := tiles.tileRow*r.form.M - conv.h.PadBefore + inputPart.Row
+		col := tiles.tileCol*r.form.M - conv.w.PadBefore + inputPart.Col
+		first += row*conv.inStride.h + col*conv.inStride.w
+	}
+	from := r.pixelArray(m.Ptrs[1], first, conv.inStride)
+	to := winograd.TileArray{Ptr: unsafe.Add(r.pointsAt(m), floatBytes*index*r.tileStride),
+		Row: r.form.N() * r.pointStride, Col: r.pointStride, Tile: floatBytes * r.tileStride}
+	return r.inputTransforms[inputPart].Run(args, to, from, nil, conv.inChannels, tiles.count)
 }
 
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
@@ -191,25 +180,6 @@ func (r *winogradRun) multiply(m *graph.Mem, args *jit.Args, part tileSpan, inde
 	return nil
 }
 
-// pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
-func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(r.form.Points(), section.count*r.blockCount*r.pointWeights(), pointMACs)
-	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
-		defer args.release()
-		call := &args.product
-		call.Ptr[tile.In], call.Ptr[tile.Vec], call.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
-		call.Ptr[tile.Prefetched] = call.Ptr[tile.Vec]
-		call.Rows = 1
-		for point, end := division.ChunkRange(chunk); point < end; point++ {
-			if err := r.multiplyPoint(call, section, point); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
-}
-
 // multiplyPoint multiplies all tiles of a section by the weights of one point.
 func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int) error {
 	points, matrixBytes := r.form.Points(), floatBytes*r.pointWeights()
@@ -234,33 +204,6 @@ func (r *winogradRun) multiplyPoint(args *jit.Args, section tileSpan, point int)
 	return nil
 }
 
-// inversePhase returns the phase that transforms the products of a section back to pixels.
-func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
-	division := machine.DivideUnits(section.count, r.form.Points()*r.blockCount*r.blockChannels, transformGrain)
-	return graph.Phase{Chunks: division.Chunks, Run: func(m *graph.Mem, chunk int) error {
-		args := r.workers.Get(m)
-		defer args.release()
-		r.epilogue.setOperands(&args.transform, &args.epilogue, m)
-		first, end := division.ChunkRange(chunk)
-		return r.eachRun(tileSpan{section.first + first, end - first}, func(t tileRun) error {
-			for block := range r.blockCount {
-				if err := r.transformBack(m, args, t, t.first-section.first, block); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}}
-}
-
-// productsAt returns the address of the products.
-func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
-	if r.schedule == pointSchedule {
-		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
-	}
-	return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
-}
-
 // transformBack transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has
 // the given index in the stored products.
 func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tileRun, index, block int) error {
@@ -281,10 +224,79 @@ func (r *winogradRun) transformBack(m *graph.Mem, args *winogradArgs, tiles tile
 	}
 	if r.epilogue.strips != nil {
 		for row := range code.rows {
-			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, (tiles.count-1)*r.form.M+code.cols,
-				conv.outStride.w,
-				r.channels(block), 1)
+			pixels := (tiles.count-1)*r.form.M + code.cols
+			r.epilogue.strips.Apply(&args.epilogue, first+row*conv.outStride.h, pixels, conv.outStride.w, r.channels(block), 1)
 		}
 	}
 	return nil
+}
+
+// tileRun is a sequence of neighbouring tiles of a row that use the same code.
+type tileRun struct {
+	tileSpan
+	image, tileRow, tileCol int // the image; the row of tiles; the column of the first tile
+}
+
+// eachRun visits the tiles of a span, run by run (see tileRun).
+func (r *winogradRun) eachRun(span tileSpan, visit func(tileRun) error) error {
+	for span.count > 0 {
+		row := span.first / r.tilesAcross
+		run := tileRun{tileSpan: tileSpan{first: span.first, count: 1}, image: row / r.tilesDown,
+			tileRow: row % r.tilesDown, tileCol: span.first % r.tilesAcross}
+		first := r.codeOf(run.tileRow, run.tileCol)
+		for run.count < span.count && run.tileCol+run.count < r.tilesAcross &&
+			r.codeOf(run.tileRow, run.tileCol+run.count) == first {
+			run.count++
+		}
+		if err := visit(run); err != nil {
+			return err
+		}
+		span.first += run.count
+		span.count -= run.count
+	}
+	return nil
+}
+
+// tileCode identifies the transforms of a tile in the first block of output channels. Tiles that have the same
+// transforms there have the same transforms in all blocks.
+type tileCode struct {
+	input   winograd.Part
+	inverse inverseKey
+}
+
+// codeOf returns the transforms of a tile.
+func (r *winogradRun) codeOf(tileRow, tileCol int) tileCode {
+	const block = 0
+	return tileCode{r.tilePart(tileRow, tileCol), r.inverseKey(tileRow, tileCol, block)}
+}
+
+// pixelArray describes a row of tiles of an image at address p. The first pixel of the first tile has the given offset,
+// in elements.
+func (r *winogradRun) pixelArray(p unsafe.Pointer, offset int, strides ncdhw) winograd.TileArray {
+	return winograd.TileArray{Ptr: unsafe.Add(p, floatBytes*offset), Row: floatBytes * strides.h,
+		Col: floatBytes * strides.w, Tile: floatBytes * r.form.M * strides.w}
+}
+
+// pointsAt returns the address of the points of a section.
+func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
+	if r.schedule == chunkSchedule {
+		return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch[kit.AlignUp(r.form.Points()*r.productStride):]))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes:]))
+}
+
+// productsAt returns the address of the products.
+func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
+	if r.schedule == pointSchedule {
+		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.WorkerScratch))
+}
+
+// weightsAt returns the address of the transformed weights.
+func (r *winogradRun) weightsAt(m *graph.Mem) unsafe.Pointer {
+	if r.isPacked {
+		return m.Ptrs[2]
+	}
+	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }

@@ -45,7 +45,12 @@ var Rates = [][2]string{
 var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: RateTranspose8, 16: RateTranspose16}
 
 // AddCopyCost adds the cost of a copy from the layout and dtype src to dst, which have the same shape: the bytes read
-// and written, and the number of rows, transposed tiles or strided elements.
+// and written, and the units of work of one of three patterns. For a copy to the row-major shape [64, 100]:
+//
+//	strides of src   pattern      units
+//	[128, 1]         rows         64 rows of 100 elements
+//	[1, 64]          transposed   tiles
+//	[200, 2]         strided      6400 elements with a stride
 func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	elem := kit.ElemOf(dst.DType, src.DType)
 	axes := make([]strided.Axis, 0, 8)
@@ -173,35 +178,13 @@ func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 // BorderImpl returns the implementation of an op that surrounds its operand by a border. widthsBefore returns, for each
 // dimension, the width of the border before the operand.
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), widthsBefore func(c *graph.Call) []int) graph.Impl {
-	// innerPart returns the part of the result that holds the operand. A border of negative width removes elements of the
-	// operand, so the part is at most as large as the result.
-	innerPart := func(operand, result tensor.Meta) tensor.Meta {
-		operand = operand.WithStrides(slices.Clone(result.Strides))
-		operand.Shape = slices.Clone(operand.Shape)
-		for dim := range operand.Shape {
-			operand.Shape[dim] = min(operand.Shape[dim], result.Shape[dim])
-		}
-		return operand
-	}
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			work, result := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 			inner := innerPart(c.Meta(0), result)
 			AddCopyCost(&work, inResultOrder(inner, result), inner)
-			remaining := result // the result without the slabs of the border that are already counted
-			remaining.Shape = slices.Clone(result.Shape)
-			for dim, width := range widthsBefore(c) {
-				width = min(max(width, 0), remaining.Shape[dim])
-				after := max(0, remaining.Shape[dim]-width-inner.Shape[dim])
-				for _, slabWidth := range [...]int{width, after} {
-					slab := remaining
-					slab.Shape = slices.Clone(remaining.Shape)
-					slab.Shape[dim] = slabWidth
-					addFillCost(&work, slab)
-				}
-				remaining.Shape[dim] -= width + after
-			}
+			addBorderCost(&work, inner, result, widthsBefore(c))
 			return work
 		},
 		Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
@@ -215,6 +198,36 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), widthsBefore f
 			AddCopyCost(&work, source, inner)
 			return work.Minus(counted), true
 		}}
+}
+
+// innerPart returns the part of the result that holds the operand. A border of negative width removes elements of the
+// operand, so the part is at most as large as the result.
+func innerPart(operand, result tensor.Meta) tensor.Meta {
+	operand = operand.WithStrides(slices.Clone(result.Strides))
+	operand.Shape = slices.Clone(operand.Shape)
+	for dim := range operand.Shape {
+		operand.Shape[dim] = min(operand.Shape[dim], result.Shape[dim])
+	}
+	return operand
+}
+
+// addBorderCost adds the cost of filling the border around the inner part of a result. The border of a dimension is two
+// slabs, before and after the inner part. Each element is in one slab: for a matrix, the slabs of dimension 0 are whole
+// rows, and those of dimension 1 are in the rows between.
+func addBorderCost(work *graph.Work, inner, result tensor.Meta, widthsBefore []int) {
+	remaining := result // the result without the slabs that are already counted
+	remaining.Shape = slices.Clone(result.Shape)
+	for dim, width := range widthsBefore {
+		width = min(max(width, 0), remaining.Shape[dim])
+		widthAfter := max(0, remaining.Shape[dim]-width-inner.Shape[dim])
+		for _, slabWidth := range [...]int{width, widthAfter} {
+			slab := remaining
+			slab.Shape = slices.Clone(remaining.Shape)
+			slab.Shape[dim] = slabWidth
+			addFillCost(work, slab)
+		}
+		remaining.Shape[dim] -= width + widthAfter
+	}
 }
 
 // addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which

@@ -7,6 +7,8 @@
 package folds
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
@@ -17,7 +19,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Spec describes the reduction of one call. [Define] derives the op's functions Infer, Compile and Ref from it.
+// Spec describes the reduction of one call. [Define] derives the op's functions Infer, Compile and Ref from it. For the
+// sum of an operand of shape [2, 3, 4] over the dimensions 0 and 2, Mask is [true, false, true]. There are three rows
+// of eight elements, and the result has the shape [3], or [1, 3, 1] with Keepdim.
 type Spec struct {
 	Mask        []bool             // for each dimension of the operand, whether it is reduced
 	Keepdim     bool               // reduced dimensions are kept with size 1
@@ -185,13 +189,7 @@ func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 	for i, dtype := range s.Outs {
 		results[i] = tensor.Zeros(dtype, shape...)
 	}
-	rowShape := make([]int, len(shape))
-	for dim := range rowShape {
-		rowShape[dim] = 1
-		if s.Mask[dim] {
-			rowShape[dim] = self.Shape[dim]
-		}
-	}
+	rowShape := s.rowShape(self.Shape)
 	elementIndex, rowReference := make([]int, len(shape)), s.Computation().Ref
 	row := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), self.Numel()))
 	kit.EachIndex(shape, func(index []int) {
@@ -210,4 +208,15 @@ func (s *Spec) Reference(self *tensor.Tensor) []*tensor.Tensor {
 		results[i] = tensor.Must(result.View(tensor.New(result.DType, rule.ReduceShape(self.Shape, s.Mask, s.Keepdim)...)))
 	}
 	return results
+}
+
+// rowShape returns the shape of a row: the sizes of reduced dimensions, and 1 for the others.
+func (s *Spec) rowShape(shape []int) []int {
+	rowShape := slices.Clone(shape)
+	for dim := range rowShape {
+		if !s.Mask[dim] {
+			rowShape[dim] = 1
+		}
+	}
+	return rowShape
 }

@@ -6,10 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has sums and means: as expressions, as loops in Go, and as references.
+// This file computes sums, and means as sums divided by a number. [Summing] has three forms of the computation: an
+// expression (sumExpression in rows.go), loops in Go ([iter.Fold]) and a reference. The loops add the elements of a row
+// to one sum ([SumRow]), or the elements of a row to one sum each ([SumColumns]), whichever suits the strides.
 
 // SumDType returns the dtype of a sum of elements of a dtype: requested if it is valid, else int64 for bools and
-// integers, and the given dtype for others.
+// integers, and dtype for others.
 func SumDType(dtype, requested tensor.DType) tensor.DType {
 	switch {
 	case requested != tensor.Invalid:
@@ -20,35 +22,18 @@ func SumDType(dtype, requested tensor.DType) tensor.DType {
 	return dtype
 }
 
-// refSum returns a function that sums values, and divides sums of floats and complex numbers by divisor.
-func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
-	return func(x []tensor.Scalar) []tensor.Scalar {
-		var intSum int64
-		var sum complex128 // of floats, too
-		for _, element := range x {
-			intSum += element.Int()
-			sum += element.Complex()
-		}
-		switch {
-		case dtype.IsIntegral(true):
-			return []tensor.Scalar{tensor.IntScalar(intSum)}
-		case dtype.IsComplex():
-			return []tensor.Scalar{tensor.ComplexScalar(complex(real(sum)/divisor, imag(sum)/divisor))}
-		}
-		return []tensor.Scalar{tensor.FloatScalar(real(sum) / divisor)}
-	}
-}
-
 // Summing returns the computation that sums elements of a dtype. Sums of floats and complex numbers are divided by
 // divisor.
 func Summing(dtype tensor.DType, divisor float64) Computation {
-	return Computation{Fold: func() *iter.Fold { return sumFold(dtype, divisor) }, Row: sumExpression(dtype, divisor),
-		Ref: refSum(dtype, divisor)}
+	return Computation{
+		Row:  sumExpression(dtype, divisor),
+		Fold: func() *iter.Fold { return sumFold(dtype, divisor) },
+		Ref:  refSum(dtype, divisor),
+	}
 }
 
 // sumFold returns a fold that sums elements of a dtype and divides sums of floats and complex numbers by divisor.
-// Floats are summed in float64, and integers in int64, where sums wrap. kit.Accumulators returns the sums of integers
-// unchanged.
+// Floats are summed in float64, and integers in int64, where sums wrap.
 func sumFold(dtype tensor.DType, divisor float64) *iter.Fold {
 	if dtype == tensor.Bool { // PyTorch computes torch.any if the result is a bool
 		return AnyOrAll(true)
@@ -145,5 +130,24 @@ func sumColumnsComplex[T complex64 | complex128](sums []complex128, x []T, _ int
 	x = x[:len(sums)]
 	for i := range sums {
 		sums[i] += complex128(x[i])
+	}
+}
+
+// refSum returns a function that sums values, and divides sums of floats and complex numbers by divisor.
+func refSum(dtype tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Scalar {
+	return func(x []tensor.Scalar) []tensor.Scalar {
+		var intSum int64
+		var sum complex128 // of floats, too
+		for _, element := range x {
+			intSum += element.Int()
+			sum += element.Complex()
+		}
+		switch {
+		case dtype.IsIntegral(true):
+			return []tensor.Scalar{tensor.IntScalar(intSum)}
+		case dtype.IsComplex():
+			return []tensor.Scalar{tensor.ComplexScalar(complex(real(sum)/divisor, imag(sum)/divisor))}
+		}
+		return []tensor.Scalar{tensor.FloatScalar(real(sum) / divisor)}
 	}
 }

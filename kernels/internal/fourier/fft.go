@@ -17,8 +17,9 @@ type dftAttrs struct {
 	Onesided bool     `attr:"onesided" default:"false" doc:"return only the first half of the frequencies; the other half is its mirror if the operand is real"`
 }
 
-// The ops of this file are Fourier transforms along one dimension. The ops with prefix Fft are PyTorch's and have
-// complex dtypes. Dft is ONNX's DFT.
+// The ops of this file are Fourier transforms along one dimension: result[k] is the sum over n of x[n] * w^(n*k) with w
+// = exp(-2*pi*i/N), or exp(2*pi*i/N) for an inverse transform. The ops with prefix Fft are PyTorch's and have complex
+// dtypes. Dft is ONNX's DFT.
 var (
 	FftFft  = fftOp("fft_fft", "Transforms along a dimension from time to frequency.", tensor.Complex64, fourierSpec{})
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
@@ -105,20 +106,22 @@ func fftOp(name, doc string, dtype tensor.DType, spec fourierSpec) *graph.Op {
 	})
 }
 
-// newDft checks a call of dft. It returns the transform and the type of the result.
+// newDft checks a call of dft. It returns the transform and the type of the result. For an operand of shape [2, 6, 1],
+// 2 real sequences of 6 numbers, the result has shape [2, 6, 2], or [2, 4, 2] if it is one-sided.
 func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	attrs, input := kit.Attrs[*dftAttrs](c), c.Type(0)
 	if !input.DType.IsFloat() {
 		return nil, input, kit.NotImplementedBy("dft", input.DType)
 	}
 	pairDim := input.Rank() - 1
-	if pairDim < 1 || !kit.SizeIs(input.Shape[pairDim], 1) && !kit.SizeIs(input.Shape[pairDim], 2) {
+	isReal := pairDim >= 1 && kit.SizeIs(input.Shape[pairDim], 1)
+	isComplex := pairDim >= 1 && kit.SizeIs(input.Shape[pairDim], 2)
+	if !isReal && !isComplex {
 		return nil, input, fmt.Errorf("dft: self needs a dimension to transform and a last dimension of size 1 or 2: "+
 			"it has shape %s", tensor.Sizes(input.Shape))
 	}
-	spec := &fourierSpec{isInverse: attrs.Inverse, isOnesided: attrs.Onesided && !attrs.Inverse, hasComplexPairs: true,
-		isFromReal: kit.SizeIs(input.Shape[pairDim], 1), scale: 1}
-	spec.isToReal = attrs.Onesided && attrs.Inverse
+	spec := &fourierSpec{isInverse: attrs.Inverse, hasComplexPairs: true, scale: 1, isFromReal: isReal,
+		isToReal: attrs.Onesided && attrs.Inverse, isOnesided: attrs.Onesided && !attrs.Inverse}
 	var err error
 	if spec.dim, err = tensor.WrapDim(attrs.Dim, input.Rank()); err != nil {
 		return nil, input, err

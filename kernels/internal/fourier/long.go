@@ -21,31 +21,14 @@ const (
 	rootBits = 13
 )
 
-// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
-// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
-type rootTable struct{ low, high []complex128 }
-
-// newRootTable returns the table for n.
-func newRootTable(n int) rootTable {
-	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
-	for k := range table.low {
-		table.low[k] = unitRoot(k, n)
-	}
-	for k := range table.high {
-		table.high[k] = unitRoot(k<<rootBits, n)
-	}
-	return table
-}
-
-// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
-func (t *rootTable) power(k int) complex128 {
-	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
-}
-
 // matrixFourier transforms a line, the elements along the transformed dimension at one index of the others. It treats
-// the n = rows*cols elements of the line as a matrix (Bailey's four-step method). It transforms the
-// columns, multiplies them by twiddle factors, and then transforms the rows. Element j*cols+i of the line is at row j
-// and column i of the matrix. After the transform, row k has the frequencies k, k+rows, k+2*rows and so on.
+// the n = rows*cols elements of the line as a matrix (Bailey's four-step method): element j*cols+i of the line is at
+// row j and column i. It transforms the columns, multiplies them by twiddle factors, and then transforms the rows.
+// After the transform, row k has the frequencies k, k+rows, k+2*rows and so on. For example, with 6 elements and 2
+// rows:
+//
+//	x0 x1 x2        X0 X2 X4
+//	x3 x4 x5   ->   X1 X3 X5
 type matrixFourier struct {
 	n, rows, cols                 int
 	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
@@ -55,9 +38,9 @@ type matrixFourier struct {
 // newMatrixFourier returns the transform of lines of the given length. Lines are treated as matrices with the given
 // number of rows.
 func newMatrixFourier(length, rows int) *matrixFourier {
-	return &matrixFourier{n: length, rows: rows, cols: length / rows, columnTransform: newFourier(rows),
-		rowTransform: newFourier(length / rows),
-		twiddles:     newRootTable(length)}
+	cols := length / rows
+	return &matrixFourier{n: length, rows: rows, cols: cols, columnTransform: newFourier(rows),
+		rowTransform: newFourier(cols), twiddles: newRootTable(length)}
 }
 
 // matrixRows divides a line into a matrix with about as many rows as columns, and returns the number of rows. It
@@ -114,37 +97,56 @@ func (f *matrixFourier) transformRow(matrix, scratch []complex128, row int) []co
 	return elements
 }
 
-// longFourier transforms a group of long lines in phases that all workers share. If the prime factors of the length are
-// small, a line is transformed as a matrix. Otherwise a line is transformed by Bluestein's convolution, and the
-// transforms of the convolution are computed as matrices. Scratch memory has one matrix for each line of the group. For
-// a convolution, it also has one matrix for each product of a line and the filter, and at the end one matrix for the
-// transform of the filter.
+// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low and an entry of high. The
+// lowest rootBits bits of the exponent are the index in low, and its other bits are the index in high.
+type rootTable struct{ low, high []complex128 }
+
+// newRootTable returns the table for n.
+func newRootTable(n int) rootTable {
+	table := rootTable{make([]complex128, 1<<rootBits), make([]complex128, n>>rootBits+1)}
+	for k := range table.low {
+		table.low[k] = unitRoot(k, n)
+	}
+	for k := range table.high {
+		table.high[k] = unitRoot(k<<rootBits, n)
+	}
+	return table
+}
+
+// power returns exp(-2 pi i / n) to the power of k, for k from 0 to n-1.
+func (t *rootTable) power(k int) complex128 {
+	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
+}
+
+// longFourier transforms a group of long lines in phases that all workers share. The units of work of a phase are the
+// columns, or the rows, of all matrices of the group.
+//
+// If the prime factors of the length are small, a line is transformed as a matrix, in two phases: columns and rows.
+// Otherwise a line is transformed by Bluestein's convolution, in four phases: the columns of the line times the chirp;
+// its rows, which are multiplied by the transform of the filter; the columns of this product; its rows, which are
+// multiplied by the chirp. Earlier phases, once for all groups, transform the filter.
+//
+// Scratch memory consists of matrices. With groups of at most L lines, these are:
+//
+//	0 to L-1     the lines
+//	L to 2*L-1   for a convolution: the products of the lines and the filter
+//	2*L          for a convolution: the transform of the filter
 type longFourier struct {
 	*fourierSpec              // the transform that the call computes
 	*matrixFourier            // the transform of a line, or the transforms of the convolution
 	chirp          *rootTable // powers of exp(-pi i / n), if the lines are transformed by a convolution; otherwise nil
 	lines          *kit.LineSet
-	loadElement    func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
-	storeElements  func(line unsafe.Pointer, x []complex128, first, step int) // writes x at first, first+step, ...
-	firstLine      int                                                        // index of the first line of the group
-	groupLines     int                                                        // number of lines of the group
+	loadElement    elementReader // of the operand
+	storeElements  elementWriter // of the result
+	firstLine      int           // index of the first line of the group
+	groupLines     int           // number of lines of the group
 }
 
 // longKernel returns the kernel of a call with lines longer than maxChunkLine.
 func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	f := longFourier{fourierSpec: spec}
 	f.lines, f.loadElement, f.storeElements = spec.access(c)
-	if rows := matrixRows(spec.points); rows > 0 {
-		f.matrixFourier = newMatrixFourier(spec.points, rows)
-	} else {
-		length := 1
-		for length < 2*spec.points-1 {
-			length *= 2
-		}
-		f.matrixFourier = newMatrixFourier(length, matrixRows(length))
-		chirp := newRootTable(2 * spec.points) // roots of unity of order 2n: exp(-pi i / n) and its powers
-		f.chirp = &chirp
-	}
+	f.setTransform()
 	matrixBytes := complexBytes * f.matrixFourier.n
 	matricesPerLine := 1
 	if f.chirp != nil {
@@ -163,6 +165,22 @@ func (spec *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 		kernel.Phases = append(kernel.Phases, group.phases(f.groupLines)...)
 	}
 	return kernel
+}
+
+// setTransform sets the fields matrixFourier and chirp. The length of a convolution is a power of two.
+func (f *longFourier) setTransform() {
+	points := f.fourierSpec.points
+	if rows := matrixRows(points); rows > 0 {
+		f.matrixFourier = newMatrixFourier(points, rows)
+		return
+	}
+	paddedLength := 1
+	for paddedLength < 2*points-1 {
+		paddedLength *= 2
+	}
+	f.matrixFourier = newMatrixFourier(paddedLength, matrixRows(paddedLength))
+	chirp := newRootTable(2 * points) // roots of unity of order 2n: exp(-pi i / n) and its powers
+	f.chirp = &chirp
 }
 
 // matrix returns matrix i of scratch memory.
@@ -184,37 +202,49 @@ func (f *longFourier) phase(lines, units, elements int,
 	})
 }
 
+// operandLine returns the address of a line of the group in the operand.
+func (f *longFourier) operandLine(mem *graph.Mem, line int) unsafe.Pointer {
+	return unsafe.Add(mem.Ptrs[1], f.lines.Offsets(f.firstLine + line)[0])
+}
+
+// resultLine returns the address of a line of the group in the result.
+func (f *longFourier) resultLine(mem *graph.Mem, line int) unsafe.Pointer {
+	return unsafe.Add(mem.Ptrs[0], f.lines.Offsets(f.firstLine + line)[1])
+}
+
 // phases returns the phases that transform the group. Scratch memory has room for maxLines lines. The last group may
 // have fewer.
 func (f *longFourier) phases(maxLines int) []graph.Phase {
-	operandLine := func(mem *graph.Mem, line int) unsafe.Pointer {
-		return unsafe.Add(mem.Ptrs[1], f.lines.Offsets(f.firstLine + line)[0])
+	if f.chirp != nil {
+		return f.convolutionPhases(maxLines)
 	}
-	resultLine := func(mem *graph.Mem, line int) unsafe.Pointer {
-		return unsafe.Add(mem.Ptrs[0], f.lines.Offsets(f.firstLine + line)[1])
-	}
-	// Transforms the columns of the line, or of the line times the chirp.
-	columnPhase := f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
-		src := operandLine(mem, line)
-		f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
-			if f.chirp == nil {
+	return []graph.Phase{
+		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+			src := f.operandLine(mem, line)
+			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
 				return f.lineValue(src, j)
-			}
-			if j >= f.fourierSpec.points {
-				return 0
-			}
-			return kit.MulComplex(f.lineValue(src, j), f.chirpAt(j))
-		})
-	})
-	if f.chirp == nil {
-		return []graph.Phase{columnPhase,
-			f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
-				f.writeFrequencies(resultLine(mem, line), f.transformRow(f.matrix(mem, line), scratch, row), row)
-			})}
-	}
-	// The inverse transform of x is conj(forward(conj(x))) * scale.
+			})
+		}),
+		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
+			f.writeFrequencies(f.resultLine(mem, line), f.transformRow(f.matrix(mem, line), scratch, row), row)
+		})}
+}
+
+// convolutionPhases returns the phases that transform the group by Bluestein's convolution. The inverse transform of x
+// is conj(forward(conj(x))) * scale.
+func (f *longFourier) convolutionPhases(maxLines int) []graph.Phase {
 	scale := complex(1/float64(f.matrixFourier.n), 0)
-	return []graph.Phase{columnPhase,
+	return []graph.Phase{
+		// Transforms the columns of the line times the chirp.
+		f.phase(f.groupLines, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, line, column int) {
+			src := f.operandLine(mem, line)
+			f.transformColumn(mem, f.matrix(mem, line), scratch, column, func(j int) complex128 {
+				if j >= f.fourierSpec.points {
+					return 0
+				}
+				return kit.MulComplex(f.lineValue(src, j), f.chirpAt(j))
+			})
+		}),
 		// Transforms the rows, multiplies the transform by the filter, and computes the inner conj.
 		f.phase(f.groupLines, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, line, row int) {
 			product, filter := f.matrix(mem, maxLines+line), f.matrix(mem, 2*maxLines)
@@ -239,7 +269,7 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 					frequencies[column] = kit.MulComplex(kit.MulComplex(conj(frequencyValue), scale), f.chirpAt(frequency))
 				}
 			}
-			f.writeFrequencies(resultLine(mem, line), frequencies, row)
+			f.writeFrequencies(f.resultLine(mem, line), frequencies, row)
 		})}
 }
 
@@ -276,9 +306,6 @@ func (f *longFourier) filterPhases() []graph.Phase {
 func (f *longFourier) chirpAt(k int) complex128 {
 	return f.chirp.power(k * k % (2 * f.fourierSpec.points))
 }
-
-// conj returns the conjugate of x.
-func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
 // lineValue returns element j of a line after the line is cut or extended to the length of the transform. It computes
 // the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
@@ -318,3 +345,6 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, values []complex128,
 	}
 	f.storeElements(line, values, first, f.rows)
 }
+
+// conj returns the conjugate of x.
+func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }

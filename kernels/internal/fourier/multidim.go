@@ -26,12 +26,10 @@ type fft2Attrs struct {
 	Norm string `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n"`
 }
 
-type fftShiftAttrs struct {
-	Dim []int `attr:"dim" default:"none" doc:"dimensions to shift; none: all"`
-}
-
-// The ops of this file are Fourier transforms along several dimensions, one after another, and the rotations of their
-// results.
+// The ops of this file are Fourier transforms along several dimensions, and the rotations of their results. A transform
+// along several dimensions is a graph of transforms along one dimension. For example, fft_rfftn along the dimensions 0,
+// 1 and 2 is fft_rfft along 2, then fft_fft along 0 and along 1; fft_irfftn is fft_ifft along 0 and along 1, then
+// fft_irfft along 2.
 var (
 	FftFftn  = fftNOp("fft_fftn", forwardDoc, "several dimensions", sameAttrs, FftFft, FftFft, lastDimLast)
 	FftFft2  = fftNOp("fft_fft2", forwardDoc, "two dimensions", attrsOfFft2, FftFft, FftFft, lastDimLast)
@@ -51,6 +49,10 @@ var (
 	FftIfftshift = fftShiftOp("fft_ifftshift",
 		"Rotates the middle of the dimensions to index 0: the inverse of fft_fftshift.", 1)
 )
+
+type fftShiftAttrs struct {
+	Dim []int `attr:"dim" default:"none" doc:"dimensions to shift; none: all"`
+}
 
 // Descriptions. %s stands for the transformed dimensions.
 const (
@@ -100,7 +102,11 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 		lastIndex := len(dims) - 1
 		s.Reject(startsWithLast && x.Type().DType.IsComplex(), "%sn expects a real-valued input tensor, but got %s",
 			lastOp.Name[len("fft_"):], x.Type().DType.TorchName())
-		transform := func(i int) { // transforms x along dims[i]
+		for step := range dims {
+			i := step // the step transforms x along dims[i]
+			if startsWithLast {
+				i = (step + lastIndex) % len(dims)
+			}
 			op, opAttrs := otherOp, graph.Attrs{"dim": dims[i], "norm": callAttrs.Norm}
 			if i == lastIndex {
 				op = lastOp
@@ -109,15 +115,6 @@ func fftNOp[A any](name, doc, dimsText string, attrs func(A) *fftNAttrs, lastOp,
 				opAttrs["n"] = lengths[i]
 			}
 			x = s.Apply(op, opAttrs, x)
-		}
-		if startsWithLast {
-			transform(lastIndex)
-		}
-		for i := range lastIndex {
-			transform(i)
-		}
-		if !startsWithLast {
-			transform(lastIndex)
 		}
 		return []*graph.Arg{x}
 	})
@@ -198,9 +195,11 @@ func fftShiftOp(name, doc string, roundUp int) *graph.Op {
 		_, isKnown := self.Meta()
 		for i := range dims {
 			dim, err := tensor.WrapDim(dims[i], self.Rank())
-			if s.Check(err); isKnown {
+			s.Check(err)
+			switch {
+			case isKnown:
 				shifts = append(shifts, (kit.KnownSize(self.Shape[dim])+roundUp)/2)
-			} else if !kit.IsEmpty(self) {
+			case !kit.IsEmpty(self):
 				start := sym.Int{} // index in the operand of the first element of the result
 				if !kit.SizeIs(self.Shape[dim], 1) {
 					start = self.Shape[dim].Add(sym.Of(1 - roundUp)).Div(sym.Of(2))

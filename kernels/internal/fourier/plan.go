@@ -10,9 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fourier computes discrete Fourier transforms of one length. If the prime factors of the length are small, it uses
-// mixed radices. Otherwise it uses Bluestein's convolution of a power-of-two length. Roots of unity are computed once,
-// in float64.
+// fourier computes discrete Fourier transforms of one length n: result k is the sum over j of x[j] * exp(-2 pi i
+// j*k/n). If the prime factors of n are small, it uses mixed radices: each stage combines the transforms of the stage
+// before into longer ones. For example, n = 12 has the factors 4 and 3; the first stage computes 3 transforms of 4
+// elements, and the second combines them into one of 12. Other lengths use Bluestein's convolution, which has a
+// power-of-two length. Roots of unity are computed once, in float64.
 type fourier struct {
 	n       int          // length
 	factors []int        // factors of n, in the order of the stages; unused in Bluestein's algorithm
@@ -27,20 +29,6 @@ type fourier struct {
 // maxRadix is the greatest prime factor whose transforms are computed by summation. Lengths with greater prime factors
 // use Bluestein's algorithm.
 const maxRadix = 61
-
-// The results of sin and cos have the same bits on all processors.
-var sin, cos = expr.Sin.Unary(), expr.Cos.Unary()
-
-// unitRoot returns exp(-2 pi i k / n).
-func unitRoot(k, n int) complex128 {
-	angle := -2 * math.Pi * float64(k) / float64(n)
-	return complex(cos(angle), sin(angle))
-}
-
-// zeroTable returns a table of n zeros. It panics with a [*tensor.MemoryError] if memory is short.
-func zeroTable(n int) []complex128 {
-	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(complexBytes*n).Bytes()))), n)
-}
 
 // newFourier returns the transform of length n.
 func newFourier(n int) *fourier {
@@ -85,6 +73,20 @@ func (f *fourier) makeBluesteinTables() {
 	f.inner.forward(f.filterTransform, zeroTable(f.inner.workLen()))
 }
 
+// zeroTable returns a table of n zeros. It panics with a [*tensor.MemoryError] if memory is short.
+func zeroTable(n int) []complex128 {
+	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(complexBytes*n).Bytes()))), n)
+}
+
+// unitRoot returns exp(-2 pi i k / n).
+func unitRoot(k, n int) complex128 {
+	angle := -2 * math.Pi * float64(k) / float64(n)
+	return complex(cos(angle), sin(angle))
+}
+
+// The results of sin and cos have the same bits on all processors.
+var sin, cos = expr.Sin.Unary(), expr.Cos.Unary()
+
 // workLen returns the number of elements of memory that forward needs.
 func (f *fourier) workLen() int {
 	if f.inner != nil {
@@ -111,8 +113,9 @@ func (f *fourier) forward(x, scratch []complex128) {
 	}
 }
 
-// runStage performs one step of Stockham's algorithm. It combines each group of radix transforms of the given length
-// into one transform of radix*length elements.
+// runStage performs one stage of Stockham's algorithm. It combines each group of radix transforms of the given length
+// into one transform of radix*length elements. The transforms are interleaved: before the stage, element j of transform
+// k is src[j*radix*groups+k]; after the stage, it is dst[j*groups+k].
 func (f *fourier) runStage(dst, src []complex128, radix, length int) {
 	groups := f.n / (radix * length) // number of transforms after the stage
 	span := length * groups          // distance between the results of a group

@@ -19,7 +19,23 @@ type fftAttrs struct {
 	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n"`
 }
 
-// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension.
+// maxFourier is the greatest length of a transform.
+const maxFourier = 1 << 26
+
+// transformCost is the approximate cost of transforming an element, in copied elements.
+const transformCost = 32
+
+// complexBytes is the size of a complex128 in bytes.
+const complexBytes = 16
+
+// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension. The lengths of a
+// line differ if half of the frequencies are omitted, because the other half of a real value's frequencies are their
+// conjugates. For example, for 8 points:
+//
+//	          inLen  points  outLen
+//	fft_fft       8       8       8
+//	fft_rfft      8       8       5   isFromReal, isOnesided
+//	fft_irfft     5       8       8   isInverse, isToReal
 type fourierSpec struct {
 	isInverse       bool // whether frequencies are transformed to values
 	isOnesided      bool // whether the result has only the first half of the frequencies
@@ -90,18 +106,41 @@ func (spec *fourierSpec) setLengths(self tensor.Type, requested *sym.Int) ([]sym
 	return shape, nil
 }
 
-// maxFourier is the greatest length of a transform.
-const maxFourier = 1 << 26
+// elementReader returns element i of the line of the operand at address line.
+type elementReader func(line unsafe.Pointer, i int) complex128
 
-// transformCost is the approximate cost of transforming an element, in copied elements.
-const transformCost = 32
+// elementWriter writes values to the line of the result at address line, at the indices first, first+step, first+2*step
+// and so on.
+type elementWriter func(line unsafe.Pointer, values []complex128, first, step int)
+
+// kernel returns the kernel of a call.
+func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}
+	}
+	if spec.points > maxChunkLine {
+		return spec.longKernel(c)
+	}
+	lineTransform := newFourier(spec.points)
+	lines, read, write := spec.access(c)
+	memoryLen := spec.points + lineTransform.workLen()
+	phase := lines.Phase(transformCost*spec.points, func(mem *graph.Mem, offsets [4]int) error {
+		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
+		values, scratch := memory[:spec.points], memory[spec.points:]
+		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])
+		spec.load(values, func(i int) complex128 { return read(operandLine, i) })
+		spec.transform(lineTransform, values, scratch)
+		const first, step = 0, 1
+		write(resultLine, values[:spec.outLen], first, step)
+		return nil
+	})
+	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
+}
 
 // load fills values with a line of the operand, cut or extended by zeros to the length of the transform. If isToReal is
 // set, the second half of values is the mirrored conjugate of the first. element returns element i of the line.
 func (spec *fourierSpec) load(values []complex128, element func(i int) complex128) {
-	for i := range values {
-		values[i] = 0
-	}
+	clear(values)
 	available := min(spec.inLen, spec.points)
 	if spec.isToReal {
 		available = min(spec.inLen, spec.points/2+1)
@@ -120,80 +159,66 @@ func (spec *fourierSpec) load(values []complex128, element func(i int) complex12
 	}
 }
 
-// kernel returns the kernel of a call.
-func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
-	if c.Out[0].Numel() == 0 {
-		return &graph.Kernel{}
+// access returns the lines of a call, and functions that access one line.
+func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, read elementReader, write elementWriter) {
+	src, dst := c.Meta(0), c.Out[0]
+	if spec.hasComplexPairs {
+		src, dst = withoutLastDim(src), withoutLastDim(dst)
 	}
-	if spec.points > maxChunkLine {
-		return spec.longKernel(c)
-	}
-	lineTransform := newFourier(spec.points)
-	lines, get, put := spec.access(c)
-	memoryLen := spec.points + lineTransform.workLen()
-	phase := lines.Phase(transformCost*spec.points, func(mem *graph.Mem, offsets [4]int) error {
-		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
-		values, scratch := memory[:spec.points], memory[spec.points:]
-		operandLine, resultLine := unsafe.Add(mem.Ptrs[1], offsets[0]), unsafe.Add(mem.Ptrs[0], offsets[1])
-		spec.load(values, func(i int) complex128 { return get(operandLine, i) })
-		spec.transform(lineTransform, values, scratch)
-		const first, step = 0, 1
-		put(resultLine, values[:spec.outLen], first, step)
-		return nil
-	})
-	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
+	return kit.NewLineSet(src.Shape, spec.dim, src, dst), spec.reader(c.Meta(0)), spec.writer(c.Out[0])
 }
 
-// complexBytes is the size of a complex128 in bytes.
-const complexBytes = 16
+// withoutLastDim returns the meta without its last dimension.
+func withoutLastDim(meta tensor.Meta) tensor.Meta {
+	lastDim := meta.Rank() - 1
+	meta.Shape, meta.Strides = meta.Shape[:lastDim], meta.Strides[:lastDim]
+	return meta
+}
 
-// access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand,
-// at address line. put writes values to a line of the result, at the indices first, first+step, first+2*step and so on.
-func (spec *fourierSpec) access(c *graph.Call) (lines *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
-	put func(line unsafe.Pointer, values []complex128, first, step int)) {
-	selfMeta, out := c.Meta(0), c.Out[0]
-	src, inStep, outStep := selfMeta, kit.ByteStride(selfMeta, spec.dim), kit.ByteStride(out, spec.dim)
-	imagIn, imagOut := 0, 0 // distances in bytes from the real part to the imaginary part of a pair
-	shape, dst := selfMeta.Shape, out
-	if spec.hasComplexPairs {
-		pairDim := selfMeta.Rank() - 1
-		imagIn, imagOut = kit.ByteStride(selfMeta, pairDim), kit.ByteStride(out, pairDim)
-		withoutLast := func(meta tensor.Meta) tensor.Meta {
-			meta.Shape, meta.Strides = meta.Shape[:pairDim], meta.Strides[:pairDim]
-			return meta
-		}
-		src, dst, shape = withoutLast(src), withoutLast(dst), shape[:pairDim]
-	}
-	loadComplex, loadReal := tensor.Converter(tensor.Complex128, selfMeta.DType),
-		tensor.Converter(tensor.Float64, selfMeta.DType)
-	storeComplex, storeReal := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
-	get = func(line unsafe.Pointer, i int) (element complex128) {
-		// The last three arguments of loads: two steps, which are not used for the single element, and a count of 1.
-		address := unsafe.Add(line, i*inStep)
-		if !spec.hasComplexPairs {
-			loadComplex(unsafe.Pointer(&element), address, 0, 0, 1)
+// reader returns the function that reads elements of the operand.
+func (spec *fourierSpec) reader(operand tensor.Meta) elementReader {
+	const unusedStep, count = 0, 1 // the arguments of a load of a single element
+	step := kit.ByteStride(operand, spec.dim)
+	if !spec.hasComplexPairs {
+		load := tensor.Converter(tensor.Complex128, operand.DType)
+		return func(line unsafe.Pointer, i int) (element complex128) {
+			load(unsafe.Pointer(&element), unsafe.Add(line, i*step), unusedStep, unusedStep, count)
 			return element
 		}
+	}
+	imagOffset := kit.ByteStride(operand, operand.Rank()-1) // from the real part to the imaginary part, in bytes
+	load := tensor.Converter(tensor.Float64, operand.DType)
+	return func(line unsafe.Pointer, i int) complex128 {
+		address := unsafe.Add(line, i*step)
 		var realPart, imagPart float64
-		loadReal(unsafe.Pointer(&realPart), address, 0, 0, 1)
+		load(unsafe.Pointer(&realPart), address, unusedStep, unusedStep, count)
 		if !spec.isFromReal {
-			loadReal(unsafe.Pointer(&imagPart), unsafe.Add(address, imagIn), 0, 0, 1)
+			load(unsafe.Pointer(&imagPart), unsafe.Add(address, imagOffset), unusedStep, unusedStep, count)
 		}
 		return complex(realPart, imagPart)
 	}
-	put = func(line unsafe.Pointer, values []complex128, first, step int) {
-		address, count := unsafe.Add(line, first*outStep), len(values)
-		if !spec.hasComplexPairs {
-			storeComplex(address, unsafe.Pointer(&values[0]), step*outStep, complexBytes, count)
-			return
-		}
-		storeReal(address, unsafe.Pointer(&values[0]), step*outStep, complexBytes, count)
-		if !spec.isToReal {
-			floats := unsafe.Slice((*float64)(unsafe.Pointer(&values[0])), 2*count)
-			storeReal(unsafe.Add(address, imagOut), unsafe.Pointer(&floats[1]), step*outStep, complexBytes, count)
+}
+
+// writer returns the function that writes elements of the result.
+func (spec *fourierSpec) writer(result tensor.Meta) elementWriter {
+	resultStep := kit.ByteStride(result, spec.dim)
+	if !spec.hasComplexPairs {
+		store := tensor.Converter(result.DType, tensor.Complex128)
+		return func(line unsafe.Pointer, values []complex128, first, step int) {
+			address := unsafe.Add(line, first*resultStep)
+			store(address, unsafe.Pointer(&values[0]), step*resultStep, complexBytes, len(values))
 		}
 	}
-	return kit.NewLineSet(shape, spec.dim, src, dst), get, put
+	imagOffset := kit.ByteStride(result, result.Rank()-1) // from the real part to the imaginary part, in bytes
+	store := tensor.Converter(result.DType, tensor.Float64)
+	return func(line unsafe.Pointer, values []complex128, first, step int) {
+		address, count := unsafe.Add(line, first*resultStep), len(values)
+		store(address, unsafe.Pointer(&values[0]), step*resultStep, complexBytes, count)
+		if !spec.isToReal {
+			floats := unsafe.Slice((*float64)(unsafe.Pointer(&values[0])), 2*count)
+			store(unsafe.Add(address, imagOffset), unsafe.Pointer(&floats[1]), step*resultStep, complexBytes, count)
+		}
+	}
 }
 
 // transform transforms a line and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.

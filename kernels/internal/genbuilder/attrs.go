@@ -12,7 +12,20 @@ import (
 )
 
 // This file writes the types of operands and attributes, the structs of optional attributes, and the documentation of
-// the generated functions.
+// the generated functions. For example, it writes these parts of the generated code (shortened):
+//
+//	type Conv1dAttrs struct {
+//		// step of the window (default 1)
+//		Stride []int `attr:"stride"`
+//		// zeros at both ends, or [begin, end]; ... (default 0)
+//		Padding []int `attr:"padding"`
+//		// PaddingWord takes the place of Padding.
+//		PaddingWord Conv1dPaddingWord `attr:"padding"`
+//	}
+//
+//	// Conv1d is the op conv1d.
+//	//
+//	// May be nil: bias.
 
 // operandConstraints are the type constraints that package op declares. A parameter with such a constraint makes the
 // generated function generic.
@@ -176,23 +189,35 @@ func (f *function) writeDoc(out *bytes.Buffer) {
 	for _, line := range strings.Split(strings.TrimSpace(f.op.Doc), "\n") {
 		writeWrapped(out, "", "", strings.TrimSpace(line))
 	}
-	var optional []string
+	f.writeNilable(out)
+	f.writeRequiredAttrs(out)
+}
+
+// writeNilable writes the names of the parameters that may be nil.
+func (f *function) writeNilable(out *bytes.Buffer) {
+	var names []string
 	for _, parameter := range f.params {
 		if parameter.isNilable {
-			optional = append(optional, parameter.name)
+			names = append(names, parameter.name)
 		}
 	}
-	if optional != nil {
+	if names != nil {
 		writeWrapped(out, "", "", "\n")
-		writeWrapped(out, "", "", "May be nil: "+strings.Join(optional, ", ")+".")
+		writeWrapped(out, "", "", "May be nil: "+strings.Join(names, ", ")+".")
 	}
+}
+
+// writeRequiredAttrs writes a list of the required attributes that have documentation.
+func (f *function) writeRequiredAttrs(out *bytes.Buffer) {
 	var lines []string
 	for _, parameter := range f.params {
-		i := slices.IndexFunc(f.op.Schema.Fields, func(field graph.Field) bool { return field.Name == parameter.attr })
-		if parameter.attr == "" || f.op.Schema.Fields[i].Doc == "" {
+		if parameter.attr == "" {
 			continue
 		}
-		lines = append(lines, parameter.name+": "+strings.Join(strings.Fields(f.op.Schema.Fields[i].Doc), " "))
+		i := slices.IndexFunc(f.op.Schema.Fields, func(field graph.Field) bool { return field.Name == parameter.attr })
+		if doc := strings.Fields(f.op.Schema.Fields[i].Doc); len(doc) > 0 {
+			lines = append(lines, parameter.name+": "+strings.Join(doc, " "))
+		}
 	}
 	if lines != nil {
 		out.WriteString("//\n// Attributes:\n//\n")

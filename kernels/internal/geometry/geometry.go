@@ -3,7 +3,13 @@
 //
 // A window is the list of elements of a dimension that one result reads. A tap is an element of a window. Taps outside
 // the operand are padding. [Window] holds the attributes of an op along a dimension. [Axis] adds the sizes of operand
-// and result. [Range] is the part of one result's window that is not padding.
+// and result. [Range] is the part of one result's window that is not padding. For example, these are the windows of an
+// axis of 5 elements with 3 taps, stride 2, and 1 element of padding (p) at both ends:
+//
+//	elements   p 0 1 2 3 4 p
+//	result 0   x x x            Range: Start 0, End 2
+//	result 1       x x x        Range: Start 1, End 4
+//	result 2           x x x    Range: Start 3, End 5
 package geometry
 
 import (
@@ -28,11 +34,12 @@ func (w *Window) Reach() int { return kit.BoundedProduct(max(w.Dilation, 0), max
 // ResultCount returns the number of windows over n elements, as PyTorch's pooling_output_shape does: (n + PadBefore +
 // PadAfter - Reach - 1)/Stride + 1. The quotient is rounded down or, with CeilMode, up. Stride must not be 0.
 func (w *Window) ResultCount(n sym.Int) sym.Int {
-	room, one, stride := w.PadBefore+w.PadAfter-w.Reach()-1, sym.Of(1), sym.Of(w.Stride)
+	one, stride := sym.Of(1), sym.Of(w.Stride)
+	extra := w.PadBefore + w.PadAfter - w.Reach() - 1 // the numerator without n
 	if w.CeilMode {
-		room += w.Stride - 1
+		extra += w.Stride - 1
 	}
-	results := n.Add(sym.Of(room)).Div(stride).Add(one)
+	results := n.Add(sym.Of(extra)).Div(stride).Add(one)
 	if w.CeilMode && results.Sub(one).Mul(stride).Ge(n.Add(sym.Of(w.PadBefore))).Holds() {
 		// The last window must begin inside the operand or the padding before it.
 		results = results.Sub(one)
@@ -41,9 +48,8 @@ func (w *Window) ResultCount(n sym.Int) sym.Int {
 }
 
 // Axis is a dimension of Size elements with Results windows. An axis is either sliding or adaptive. In a sliding axis,
-// the window of result o begins at element o*Stride-PadBefore. For example, with 5 elements, 3 taps, stride 2, and 1
-// element of padding at both ends, the 3 windows begin at -1, 1 and 3. In an adaptive axis, the window of result o has
-// the elements from floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
+// the window of result o begins at element o*Stride-PadBefore. In an adaptive axis, the window of result o has the
+// elements from floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
 type Axis struct {
 	Window
 	Size, Results int
@@ -249,8 +255,9 @@ func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
 	for run.Results < limit && first+run.Results < a.Results {
 		window := a.WindowAt(first + run.Results)
 		step := window.Start - last.Start
-		if begin.Count() != window.Count() || countPadding && begin.PaddedCount != window.PaddedCount || run.Results > 1 &&
-			step != run.Step {
+		sameCount := begin.Count() == window.Count() && (!countPadding || begin.PaddedCount == window.PaddedCount)
+		sameStep := run.Results == 1 || step == run.Step // the second window sets the step
+		if !sameCount || !sameStep {
 			break
 		}
 		run.Results, run.Step, last = run.Results+1, step, window

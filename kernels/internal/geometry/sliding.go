@@ -3,8 +3,17 @@ package geometry
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // The methods of this file are for sliding axes. A position is an index of an element. Positions in the padding are
-// negative or at least Size. The window of a result has its taps at the positions
-// result*Stride - PadBefore + k*Dilation, for k from 0 to Taps-1.
+// negative or at least Size. The window of a result has its taps at the positions result*Stride - PadBefore +
+// k*Dilation, for k from 0 to Taps-1. With Size 5, Taps 3, Stride 2, PadBefore 1 and Dilation 1, there are three
+// windows:
+//
+//	position   -1  0  1  2  3  4  5
+//	result 0    x  x  x
+//	result 1          x  x  x
+//	result 2                x  x  x
+//
+// The taps of result 0 inside the operand (TapsOf) are 1 and 2, and the results whose tap 0 is inside (ResultsOf) are 1
+// and 2.
 
 // Clamped returns an axis with the same positions, for which Position does not overflow. Two attributes can be large
 // without effect on positions: the stride of a single window, and the dilation of windows of one tap. Clamped bounds
@@ -45,7 +54,7 @@ func (a *Axis) ResultsOf(tap int) (first, end int) {
 
 // CountAll returns the number of taps inside the operand, summed over all windows.
 func (a *Axis) CountAll() (count int) {
-	if a.Results < a.Taps {
+	if a.Results < a.Taps { // the shorter loop
 		for result := range a.Results {
 			first, end := a.TapsOf(result)
 			count += max(0, end-first)

@@ -7,8 +7,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combineMode is the way in which a scatter combines an element of the plain operand (the source of the scatter) with
-// an element of the table (the value that is written).
+// This file has the inner loops of scatters. A loop combines each element of a row of the plain operand (the source of
+// the scatter) into an element of the table (the value that is written), at a constant step or at given offsets:
+//
+//	table[i*tableStep] = combine(table[i*tableStep], plain[i*plainStep])
+//	table[offsets[i]]  = combine(table[offsets[i]],  plain[i*plainStep])
+
+// combineMode is the way in which a scatter combines an element of the plain operand with an element of the table.
 type combineMode uint8
 
 const (
@@ -22,14 +27,8 @@ const (
 // combineModeByName maps the values of the attribute reduce of scatter ops to modes. A mean adds the elements; a later
 // phase divides the sums.
 var combineModeByName = map[string]combineMode{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
-	"mean":     combineAdd,
-	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
-	"amin": combineMin, "min": combineMin}
-
-// realElement is the type constraint of loops over real numbers.
-type realElement interface {
-	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
-}
+	"mean": combineAdd, "multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax,
+	"max": combineMax, "amin": combineMin, "min": combineMin}
 
 // scatterRowLoops returns the loops over a row that combine elements of the plain operand into the table. combineAdd
 // multiplies the elements of the plain operand by alpha; the other modes ignore alpha.
@@ -93,6 +92,11 @@ func combineEach(combine func(table, plain unsafe.Pointer)) kit.RowLoops {
 			}
 		},
 	}
+}
+
+// realElement is the type constraint of loops over real numbers.
+type realElement interface {
+	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
 // combineReal returns the loops for real numbers.

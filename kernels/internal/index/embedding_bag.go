@@ -13,7 +13,10 @@ import (
 )
 
 // A bag is a sequence of adjacent indices, whose rows of the weight are reduced to one row of the result. For example,
-// the indices [4 1 3 0] with the offsets [0 3] are the bags [4 1 3] and [0].
+// the indices [4 1 3 0] with the offsets [0 3] are the bags [4 1 3] and [0]. For the sum, the result has two rows:
+//
+//	result[0] = weight[4] + weight[1] + weight[3]
+//	result[1] = weight[0]
 
 type embeddingBagAttrs struct {
 	ScaleGradByFreq   bool `attr:"scale_grad_by_freq" default:"false" doc:"affects gradients only; ignored"`
@@ -165,107 +168,6 @@ func checkScales(c *graph.Call, weight, indices tensor.Type) error {
 	return nil
 }
 
-// paddingRow returns the index of padding, or -1 if there is none.
-func paddingRow(c *graph.Call) int64 {
-	padding := kit.Attrs[*embeddingBagAttrs](c).PaddingIdx
-	switch {
-	case padding == nil:
-		return -1
-	case *padding < 0:
-		return int64(*padding + c.Meta(bagWeight).Shape[0])
-	}
-	return int64(*padding)
-}
-
-// checkOffset returns an error if offset i is not the start of a bag. previous is offset i-1, or 0 if i is 0.
-func checkOffset(i, offsetCount int, offset, previous int64, indexCount int) error {
-	switch {
-	case i == 0 && offset != 0:
-		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
-			"However, got %d", offset)
-	case i == offsetCount-1 && offset > int64(indexCount):
-		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", indexCount,
-			offset)
-	case offset < previous:
-		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, previous)
-	}
-	return nil
-}
-
-// checkRow returns an error if an index is not the index of one of the rows of the weight.
-func checkRow(index int64, rows int) error {
-	if index < 0 || index >= int64(rows) {
-		return fmt.Errorf("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be %d", index)
-	}
-	return nil
-}
-
-// refBagBegins returns the first index of each bag, and the number of indices as the end of the last bag. With the
-// attribute include_last_offset, the last bag does not count.
-func refBagBegins(indices, offsets *tensor.Tensor) ([]int64, error) {
-	indexCount := int64(indices.Numel())
-	var bagBegins []int64
-	if indices.Rank() == 2 {
-		for i := range indices.Shape[0] {
-			bagBegins = append(bagBegins, int64(i*indices.Shape[1]))
-		}
-		return append(bagBegins, indexCount), nil
-	}
-	previous := int64(0)
-	for i := range offsets.Numel() {
-		begin := offsets.At(i).Int()
-		if err := checkOffset(i, offsets.Numel(), begin, previous, indices.Numel()); err != nil {
-			return nil, err
-		}
-		bagBegins, previous = append(bagBegins, begin), begin
-	}
-	return append(bagBegins, indexCount), nil
-}
-
-func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	mode, weight, indices := kit.Attrs[*embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
-	operands := make([]*tensor.Tensor, bagScales+1)
-	copy(operands, in)
-	bagBegins, err := refBagBegins(indices, operands[bagOffsets])
-	if err != nil {
-		return nil, err
-	}
-	out := tensor.Zeros(weight.DType, c.Out[0].Shape...)
-	for i := range out.Shape[0] {
-		sums, count := make([]float64, out.Shape[1]), 0
-		for k := bagBegins[i]; k < bagBegins[i+1]; k++ {
-			coords := kit.Unravel(int(k), indices.Shape)
-			row := indices.At(coords...).Int()
-			if err := checkRow(row, weight.Shape[0]); err != nil {
-				return nil, err
-			}
-			if row == paddingRow(c) {
-				continue
-			}
-			scale := 1.0
-			if operands[bagScales] != nil {
-				scale = operands[bagScales].At(coords...).Float()
-			}
-			for j := range sums {
-				switch x := weight.At(int(row), j).Float(); {
-				case mode != bagMax:
-					sums[j] += float64(scale * x)
-				case count == 0 || x > sums[j]:
-					sums[j] = x
-				}
-			}
-			count++
-		}
-		for j, x := range sums {
-			if mode == bagMean && count > 0 {
-				x /= float64(count)
-			}
-			out.Set(tensor.FloatScalar(x), i, j)
-		}
-	}
-	return []*tensor.Tensor{out}, nil
-}
-
 const (
 	// bagColumns is the number of columns that a bag reduces at once: a row of sums stays in the first-level cache.
 	bagColumns = 1024
@@ -373,56 +275,77 @@ func newBagWorker[T float32 | float64](mem *graph.Mem) *bagWorker[T] {
 
 // reduce computes the row of the result for a bag, in parts of bagColumns columns.
 func (r *bagReducer[T]) reduce(worker *bagWorker[T], bag int) error {
-	lastDim := r.indices.Meta.Rank() - 1
-	begin, count, bagPosition := 0, r.indices.Meta.Shape[lastDim], []int{bag}
-	if r.offsets.IsGiven() {
-		begin = int(r.offset(worker.mem, bag))
-		end := count
-		if bag+1 < r.offsets.Meta.Shape[0] {
-			end = int(r.offset(worker.mem, bag+1))
+	operands := r.operandsOf(worker.mem, bag)
+	out, rowStep, columnStep := r.out.Address(worker.mem), kit.ByteStride(r.out.Meta, 0), kit.ByteStride(r.out.Meta, 1)
+	allColumns := r.out.Meta.Shape[1]
+	// Without columns, one iteration still checks the indices.
+	for column := 0; column == 0 || column < allColumns; column += bagColumns {
+		columns := min(allColumns-column, bagColumns)
+		if err := r.reduceColumns(worker, operands, column, columns); err != nil {
+			return err
 		}
-		bagPosition, count = nil, end-begin
+		dst := unsafe.Add(out, bag*rowStep+column*columnStep)
+		r.store(dst, unsafe.Pointer(&worker.sums[0]), columnStep, r.dtype.Size(), columns)
 	}
-	// address returns the address of the bag's first element in an operand, and the bytes between elements.
-	address := func(buffer *kit.Buffer) (unsafe.Pointer, int) {
+	return nil
+}
+
+// bagOperands are the indices of a bag and their scales.
+type bagOperands struct {
+	count                int            // number of indices
+	indices, scales      unsafe.Pointer // addresses of the first index and the first scale; scales may be nil
+	indexStep, scaleStep int            // bytes between neighbours
+}
+
+// operandsOf returns the indices of a bag and their scales: a row of the operands or, with offsets, a part of a vector.
+func (r *bagReducer[T]) operandsOf(mem *graph.Mem, bag int) bagOperands {
+	lastDim := r.indices.Meta.Rank() - 1
+	begin, end := 0, r.indices.Meta.Shape[lastDim]
+	if r.offsets.IsGiven() {
+		begin = int(r.offset(mem, bag))
+		if bag+1 < r.offsets.Meta.Shape[0] {
+			end = int(r.offset(mem, bag+1))
+		}
+	}
+	address := func(buffer *kit.Buffer) (first unsafe.Pointer, step int) {
 		if !buffer.IsGiven() {
 			return nil, 0
 		}
-		step, pointer := kit.ByteStride(buffer.Meta, lastDim), buffer.Address(worker.mem)
-		for dim, i := range bagPosition {
-			pointer = unsafe.Add(pointer, i*kit.ByteStride(buffer.Meta, dim))
+		first, step = buffer.Address(mem), kit.ByteStride(buffer.Meta, lastDim)
+		if !r.offsets.IsGiven() {
+			first = unsafe.Add(first, bag*kit.ByteStride(buffer.Meta, 0))
 		}
-		return unsafe.Add(pointer, begin*step), step
+		return unsafe.Add(first, begin*step), step
 	}
-	indices, indexStep := address(&r.indices)
-	scales, scaleStep := address(&r.scales)
-	out, outStep := r.out.Address(worker.mem), kit.ByteStride(r.out.Meta, 1)
-	// Without columns, one iteration still checks the indices.
-	for column := 0; column == 0 || column < r.out.Meta.Shape[1]; column += bagColumns {
-		columns := min(r.out.Meta.Shape[1]-column, bagColumns)
-		sums, addedCount := worker.sums[:columns], 0
-		worker.mem.CheckContextAfter(max(columns, 1))
-		clear(sums)
-		for processed := 0; processed < count; processed += bagIndexBlock {
-			blockCount := min(count-processed, bagIndexBlock)
-			r.loadIndices(unsafe.Pointer(&worker.indices[0]), unsafe.Add(indices, processed*indexStep), 8, indexStep, blockCount)
-			if scales != nil {
-				r.loadScales(unsafe.Pointer(&worker.scales[0]), unsafe.Add(scales, processed*scaleStep), r.dtype.Size(), scaleStep,
-					blockCount)
-			}
-			added, err := r.addRows(worker, column, columns, blockCount, addedCount, scales != nil)
-			if err != nil {
-				return err
-			}
-			addedCount += added
+	operands := bagOperands{count: end - begin}
+	operands.indices, operands.indexStep = address(&r.indices)
+	operands.scales, operands.scaleStep = address(&r.scales)
+	return operands
+}
+
+// reduceColumns reduces some columns of the rows of a bag to the worker's sums.
+func (r *bagReducer[T]) reduceColumns(worker *bagWorker[T], operands bagOperands, column, columns int) error {
+	sums, addedCount := worker.sums[:columns], 0
+	worker.mem.CheckContextAfter(max(columns, 1))
+	clear(sums)
+	for processed := 0; processed < operands.count; processed += bagIndexBlock {
+		blockCount := min(operands.count-processed, bagIndexBlock)
+		r.loadIndices(unsafe.Pointer(&worker.indices[0]), unsafe.Add(operands.indices, processed*operands.indexStep), 8,
+			operands.indexStep, blockCount)
+		if operands.scales != nil {
+			r.loadScales(unsafe.Pointer(&worker.scales[0]), unsafe.Add(operands.scales, processed*operands.scaleStep),
+				r.dtype.Size(), operands.scaleStep, blockCount)
 		}
-		if r.mode == bagMean && addedCount > 0 {
-			for j, x := range sums {
-				sums[j] = x / T(addedCount)
-			}
+		added, err := r.addRows(worker, column, columns, blockCount, addedCount, operands.scales != nil)
+		if err != nil {
+			return err
 		}
-		dst := unsafe.Add(out, bag*kit.ByteStride(r.out.Meta, 0)+column*outStep)
-		r.store(dst, unsafe.Pointer(&worker.sums[0]), outStep, r.dtype.Size(), columns)
+		addedCount += added
+	}
+	if r.mode == bagMean && addedCount > 0 {
+		for j, x := range sums {
+			sums[j] = x / T(addedCount)
+		}
 	}
 	return nil
 }
@@ -467,4 +390,105 @@ func (r *bagReducer[T]) addRows(worker *bagWorker[T], column, columns, count, ad
 		added++
 	}
 	return added, nil
+}
+
+// paddingRow returns the index of padding, or -1 if there is none.
+func paddingRow(c *graph.Call) int64 {
+	padding := kit.Attrs[*embeddingBagAttrs](c).PaddingIdx
+	switch {
+	case padding == nil:
+		return -1
+	case *padding < 0:
+		return int64(*padding + c.Meta(bagWeight).Shape[0])
+	}
+	return int64(*padding)
+}
+
+// checkOffset returns an error if offset i is not the start of a bag. previous is offset i-1, or 0 if i is 0.
+func checkOffset(i, offsetCount int, offset, previous int64, indexCount int) error {
+	switch {
+	case i == 0 && offset != 0:
+		return fmt.Errorf("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "+
+			"However, got %d", offset)
+	case i == offsetCount-1 && offset > int64(indexCount):
+		return fmt.Errorf("offsets[-1] can not be greater than input's length %d but got offsets[-1] of %d", indexCount,
+			offset)
+	case offset < previous:
+		return fmt.Errorf("embedding_bag: offsets must not decrease, but offsets[%d] is %d after %d", i, offset, previous)
+	}
+	return nil
+}
+
+// checkRow returns an error if an index is not the index of one of the rows of the weight.
+func checkRow(index int64, rows int) error {
+	if index < 0 || index >= int64(rows) {
+		return fmt.Errorf("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be %d", index)
+	}
+	return nil
+}
+
+func refEmbeddingBag(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	mode, weight, indices := kit.Attrs[*embeddingBagAttrs](c).Mode, in[bagWeight], in[bagIndices]
+	operands := make([]*tensor.Tensor, bagScales+1)
+	copy(operands, in)
+	bagBegins, err := refBagBegins(indices, operands[bagOffsets])
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.Zeros(weight.DType, c.Out[0].Shape...)
+	for i := range out.Shape[0] {
+		sums, count := make([]float64, out.Shape[1]), 0
+		for k := bagBegins[i]; k < bagBegins[i+1]; k++ {
+			coords := kit.Unravel(int(k), indices.Shape)
+			row := indices.At(coords...).Int()
+			if err := checkRow(row, weight.Shape[0]); err != nil {
+				return nil, err
+			}
+			if row == paddingRow(c) {
+				continue
+			}
+			scale := 1.0
+			if operands[bagScales] != nil {
+				scale = operands[bagScales].At(coords...).Float()
+			}
+			for j := range sums {
+				switch x := weight.At(int(row), j).Float(); {
+				case mode != bagMax:
+					sums[j] += float64(scale * x)
+				case count == 0 || x > sums[j]:
+					sums[j] = x
+				}
+			}
+			count++
+		}
+		for j, x := range sums {
+			if mode == bagMean && count > 0 {
+				x /= float64(count)
+			}
+			out.Set(tensor.FloatScalar(x), i, j)
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+// refBagBegins returns the first index of each bag, and the number of indices as the end of the last bag. With the
+// attribute include_last_offset, the last bag does not count.
+func refBagBegins(indices, offsets *tensor.Tensor) ([]int64, error) {
+	indexCount := int64(indices.Numel())
+	var bagBegins []int64
+	if indices.Rank() == 2 {
+		for i := range indices.Shape[0] {
+			bagBegins = append(bagBegins, int64(i*indices.Shape[1]))
+		}
+		return append(bagBegins, indexCount), nil
+	}
+	previous := int64(0)
+	for i := range offsets.Numel() {
+		begin := offsets.At(i).Int()
+		if err := checkOffset(i, offsets.Numel(), begin, previous, indices.Numel()); err != nil {
+			return nil, err
+		}
+		bagBegins, previous = append(bagBegins, begin), begin
+	}
+	return append(bagBegins, indexCount), nil
 }

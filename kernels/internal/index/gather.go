@@ -18,6 +18,9 @@ type gatherGradAttrs struct {
 	SparseGrad bool `attr:"sparse_grad" default:"false" doc:"affects gradients only; ignored"`
 }
 
+// indexedDim implements [oneDimAttrs], as do the methods of this name in other files.
+func (a *gatherGradAttrs) indexedDim() (int, bool) { return a.Dim, true }
+
 // Gather is torch.gather.
 var Gather = kit.Define[*gatherGradAttrs](graph.Op{
 	Semantics: graph.Semantics{
@@ -108,11 +111,12 @@ func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 			return
 		}
 		sourceIndex := slices.Clone(coords)
-		if self.Rank() == 0 {
+		switch {
+		case self.Rank() == 0:
 			sourceIndex = nil
-		} else if len(sourceIndex) == 0 {
+		case len(sourceIndex) == 0:
 			sourceIndex = []int{position}
-		} else {
+		default:
 			sourceIndex[dim] = position
 		}
 		out.Set(self.At(sourceIndex...), coords...)
@@ -120,8 +124,28 @@ func gatherRef(self, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, firstErr
 }
 
+// flatGatherRef is gatherRef for self and index flattened to vectors.
+func flatGatherRef(self, index *tensor.Tensor) ([]*tensor.Tensor, error) {
+	source, err := kit.ReshapeRowMajor(context.Background(), self, self.Numel())
+	if err != nil {
+		return nil, err
+	}
+	indices, err := kit.ReshapeRowMajor(context.Background(), index, index.Numel())
+	if err != nil {
+		return nil, err
+	}
+	return gatherRef(source, indices, 0)
+}
+
 type takeAlongAttrs struct {
 	Dim *int `attr:"dim" default:"none" doc:"dimension to index; none: self and indices are flattened"`
+}
+
+func (a *takeAlongAttrs) indexedDim() (int, bool) {
+	if a.Dim == nil {
+		return 0, false
+	}
+	return *a.Dim, true
 }
 
 // TakeAlongDim is torch.take_along_dim.
@@ -144,17 +168,14 @@ var TakeAlongDim = kit.Define[*takeAlongAttrs](graph.Op{
 				return nil, err
 			}
 			selfMeta, indexMeta := kit.KnownMeta(self), kit.KnownMeta(index)
-			source, err := in[0].View(selfMeta)
 			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
-				source, err = kit.ReshapeRowMajor(context.Background(), in[0], selfMeta.Numel())
+				return flatGatherRef(in[0], in[1])
 			}
+			source, err := in[0].View(selfMeta)
 			if err != nil {
 				return nil, err
 			}
 			indices, err := in[1].Contiguous().Expanded(indexMeta.Shape)
-			if kit.Attrs[*takeAlongAttrs](call).Dim == nil {
-				indices, err = kit.ReshapeRowMajor(context.Background(), in[1], indexMeta.Shape...)
-			}
 			if err != nil {
 				return nil, err
 			}
@@ -268,16 +289,6 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 		lookups: []lookup{{operand: 2, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
 			byteStride: selfMeta.DType.Size(), flatLayout: &selfMeta}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
-}
-
-// indexedDim implements [oneDimAttrs], as do the methods of this name in other files.
-func (a *gatherGradAttrs) indexedDim() (int, bool) { return a.Dim, true }
-
-func (a *takeAlongAttrs) indexedDim() (int, bool) {
-	if a.Dim == nil {
-		return 0, false
-	}
-	return *a.Dim, true
 }
 
 // takeAlongLoops returns the parallel loops over the dimensions that are not indexed.

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -17,33 +18,43 @@ type indexAddAttrs struct {
 	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of source"`
 }
 
-// IndexAdd, IndexCopy and IndexFill copy self and write to slices of the copy.
+// IndexAdd, IndexCopy and IndexFill copy self and write to slices of the copy. For dim 0, and each position j of index:
+//
+//	index_add:   result[index[j]] += alpha * source[j]
+//	index_copy:  result[index[j]] = source[j]
+//	index_fill:  result[index[j]] = value
 var (
 	IndexAdd = indexWriteOp(graph.SchemaOf[*indexAddAttrs](), "index_add",
 		"Copies self and adds the slices of `source` to its slices along `dim`, at the positions in a one-dimensional "+
 			"`index`.",
-		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
-			a := kit.Attrs[*indexAddAttrs](c)
-			return a.Dim, combineAdd, a.Alpha
+		func(c *graph.Call) indexWrite {
+			attrs := kit.Attrs[*indexAddAttrs](c)
+			return indexWrite{dim: attrs.Dim, mode: combineAdd, alpha: attrs.Alpha}
 		})
 	IndexCopy = indexWriteOp(graph.SchemaOf[*gatherAttrs](), "index_copy",
 		"Copies self and replaces its slices along `dim`, at the positions in a one-dimensional `index`, by the slices "+
 			"of `source`.",
-		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
-			return kit.Attrs[*gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
-		})
+		replacingWrite)
 	IndexFill = indexWriteOp(graph.SchemaOf[*gatherAttrs](), "index_fill",
 		"Copies self and fills its slices along `dim`, at the positions in a one-dimensional `index`, with a number or "+
 			"0-dim value.",
-		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
-			return kit.Attrs[*gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
-		})
+		replacingWrite)
 )
 
-// indexWriteOp defines index_add, index_copy or index_fill. spec returns how a call writes the source: along dimension
-// dim, by the given mode, multiplied by alpha.
-func indexWriteOp(attrs *graph.Schema, name, doc string,
-	spec func(c *graph.Call) (dim int, mode combineMode, alpha tensor.Scalar)) *graph.Op {
+// indexWrite is how a call combines the source with slices of the result.
+type indexWrite struct {
+	dim   int // may be negative, as in the attribute
+	mode  combineMode
+	alpha tensor.Scalar // factor of the source
+}
+
+// replacingWrite returns how index_copy and index_fill write the source.
+func replacingWrite(c *graph.Call) indexWrite {
+	return indexWrite{dim: kit.Attrs[*gatherAttrs](c).Dim, mode: combineSet, alpha: tensor.IntScalar(1)}
+}
+
+// indexWriteOp defines index_add, index_copy or index_fill. writeOf returns how a call writes the source.
+func indexWriteOp(attrs *graph.Schema, name, doc string, writeOf func(c *graph.Call) indexWrite) *graph.Op {
 	isFill := name == "index_fill"
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
@@ -56,11 +67,10 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 			Name: name, Doc: doc + " A negative index counts from the end.",
 			Params: []graph.Param{kit.Self, indexParam, source},
 			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				dim, _, alpha := spec(call)
-				selfType := call.Type(0)
-				dim, err := tensor.WrapDim(dim, selfType.Rank())
+				write, selfType := writeOf(call), call.Type(0)
+				dim, err := tensor.WrapDim(write.dim, selfType.Rank())
 				if err == nil {
-					err = checkIndexWrite(name, call, dim, isFill, alpha)
+					err = checkIndexWrite(name, call, dim, isFill, write.alpha)
 				}
 				if isFill { // aten fills a clone
 					return call.NewResult(rule.PreserveType(selfType)), err
@@ -68,23 +78,16 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 				return call.NewResult(selfType.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				dim, mode, alpha := spec(c)
-				dim, err := tensor.WrapDim(dim, in[0].Rank())
-				if err != nil {
-					return nil, err
-				}
-				return indexWriteRef(in, dim, mode, alpha)
+				return indexWriteRef(in, writeOf(c))
 			},
 			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: true, Parallel: kit.LoopsExcept(func(c *graph.Call) []int {
-			dim, _, _ := spec(c)
-			return []int{dim}
+			return []int{writeOf(c).dim}
 		})},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				dim, mode, alpha := spec(c)
-				return compileIndexWrite(c, dim, mode, alpha)
+				return compileIndexWrite(c, writeOf(c))
 			},
 		},
 	})
@@ -100,26 +103,37 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 		return err
 	}
 	// No index of an empty dimension is valid. If the slices have no elements, only index_add rejects the indices.
-	if kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(index) &&
+	hasInvalidIndex := kit.SizeIs(kit.SizeAtDim(self, dim), 0) && !kit.IsEmpty(index)
+	if hasInvalidIndex &&
 		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(self.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
 	if isFill {
-		if src.DType.IsComplex() && !self.DType.IsComplex() {
-			return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
-		}
-		if src.Rank() > 0 {
-			return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
-				src.Rank())
-		}
-		if call.In[2].Kind == graph.NumberArg {
-			return kit.CheckNumberFits(call.In[2].Number, self.DType)
-		}
-		return nil
+		return checkFillValue(call, self, src)
 	}
 	if err := kit.CheckNumberFits(alpha, self.DType); err != nil {
 		return err
 	}
+	return checkSource(name, self, src, dim, index.Numel())
+}
+
+// checkFillValue returns PyTorch's error if index_fill cannot write the value to self.
+func checkFillValue(call *graph.Call, self, value tensor.Type) error {
+	switch {
+	case value.DType.IsComplex() && !self.DType.IsComplex():
+		return errors.New("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+	case value.Rank() > 0:
+		return fmt.Errorf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+			value.Rank())
+	case call.In[2].Kind == graph.NumberArg:
+		return kit.CheckNumberFits(call.In[2].Number, self.DType)
+	}
+	return nil
+}
+
+// checkSource returns PyTorch's error if the dtype or the slices of the source of index_add or index_copy do not match
+// self and the number of indices.
+func checkSource(name string, self, src tensor.Type, dim int, indexCount sym.Int) error {
 	if src.DType != self.DType {
 		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, self.DType.TorchName(),
 			src.DType.TorchName())
@@ -127,7 +141,7 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 	if max(1, src.Rank()) != max(1, self.Rank()) {
 		return errors.New(name + "(): When source and destination are not scalars, their dimensionality must match.")
 	}
-	if size, indexCount := kit.SizeAtDim(src, dim), index.Numel(); size.Ne(indexCount).Holds() {
+	if size := kit.SizeAtDim(src, dim); size.Ne(indexCount).Holds() {
 		return fmt.Errorf("%s(): Number of indices (%v) should be equal to source.size(dim): (%v)", name, indexCount, size)
 	}
 	for d := range self.Shape {
@@ -142,7 +156,7 @@ func checkIndexWrite(name string, call *graph.Call, dim int, isFill bool, alpha 
 
 // compileIndexWrite returns a kernel that copies self and then writes the slices. An indexed walk (walk.go) over the
 // source writes them. The table of this walk is the result, and its lookup gives the position in the table.
-func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
+func compileIndexWrite(call *graph.Call, write indexWrite) (*graph.Kernel, error) {
 	out, index, src := call.Out[0], call.Meta(1), call.Meta(2)
 	kernel := copySelfKernel(call)
 	source := kit.InBuffer(call, 2)
@@ -155,8 +169,8 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	if index.Numel() == 0 || out.Numel() == 0 {
 		return kernel, nil
 	}
-	var err error
-	if dim, err = tensor.WrapDim(dim, out.Rank()); err != nil {
+	dim, err := tensor.WrapDim(write.dim, out.Rank())
+	if err != nil {
 		return nil, err
 	}
 	if out.Rank() == 0 { // a 0-dim value counts as a vector of one element
@@ -175,7 +189,7 @@ func compileIndexWrite(call *graph.Call, dim int, mode combineMode, alpha tensor
 	table := walkOperand{kit.OutBuffer(call, 0), withoutStride(kit.ByteStrides(out), dim)}
 	walk := &indexedWalk{shape: shape, operands: []walkOperand{sourceOperand, table, indexOperand},
 		lookups: []lookup{lookupAlong(out, index, dim)}, writesTable: true}
-	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, mode, alpha)))
+	kernel.Phases = append(kernel.Phases, walk.phase(scatterRowLoops(out.DType, write.mode, write.alpha)))
 	return kernel, nil
 }
 
@@ -196,7 +210,11 @@ func convertValue(kernel *graph.Kernel, dtype, from tensor.DType) kit.Buffer {
 }
 
 // indexWriteRef is the reference of index_add, index_copy and index_fill.
-func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
+func indexWriteRef(in []*tensor.Tensor, write indexWrite) ([]*tensor.Tensor, error) {
+	dim, err := tensor.WrapDim(write.dim, in[0].Rank())
+	if err != nil {
+		return nil, err
+	}
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	if in[2].Rank() == 0 && in[2].DType != out.DType {
 		if err := kit.CheckNumberFits(in[2].At(), out.DType); err != nil {
@@ -229,7 +247,7 @@ func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.
 			if src.Rank() != out.Rank() { // a 0-dim value, or a vector of one element for a 0-dim self
 				source = make([]int, src.Rank())
 			}
-			out.Set(refCombine(out.DType, mode, alpha, out.At(target...), src.At(source...)), target...)
+			out.Set(refCombine(out.DType, write.mode, write.alpha, out.At(target...), src.At(source...)), target...)
 		})
 	}
 	return []*tensor.Tensor{out}, nil

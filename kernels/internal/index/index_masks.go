@@ -12,6 +12,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file runs calls of index with masks, which are operands of bools. A mask of rank r selects elements along r
+// dimensions of self, and is replaced by r operands of indices. For example, self[mask] with
+//
+//	mask = [[true, false],   becomes self[rows, columns] with rows = [0, 1, 1]
+//	        [true, true]]                                 and columns = [0, 0, 1]
+
 // hasMask reports whether an operand of index is a mask, so that the result's shape depends on data.
 func hasMask(c *graph.Call) bool {
 	for i := 1; i < len(c.In); i++ {
@@ -104,13 +110,8 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 			continue
 		}
 		// Operand j of the new call indexes dimension j-1 of self.
-		firstDim := len(operands) - 1 // the first dimension of self that the mask covers
-		for dim := range mask.Rank() {
-			if selfDim := firstDim + dim; selfDim >= in[0].Rank() || in[0].Shape[selfDim] != mask.Shape[dim] {
-				return nil, nil, fmt.Errorf(
-					"The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
-					tensor.ListString(mask.Shape), dim, tensor.ListString(in[0].Shape), selfDim)
-			}
+		if err := checkMaskShape(mask, in[0], len(operands)-1); err != nil {
+			return nil, nil, err
 		}
 		indices, err := nonzero(mask) // [n, rank]
 		if err != nil {
@@ -129,6 +130,18 @@ func replaceMasks(call *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Te
 		}
 	}
 	return &graph.Call{In: args, Attrs: call.Attrs}, operands, nil
+}
+
+// checkMaskShape returns an error unless a mask has the sizes of the dimensions of self from firstDim on.
+func checkMaskShape(mask, self *tensor.Tensor, firstDim int) error {
+	for dim := range mask.Rank() {
+		if selfDim := firstDim + dim; selfDim >= self.Rank() || self.Shape[selfDim] != mask.Shape[dim] {
+			return fmt.Errorf(
+				"The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
+				tensor.ListString(mask.Shape), dim, tensor.ListString(self.Shape), selfDim)
+		}
+	}
+	return nil
 }
 
 // runIndex compiles a call of index without masks and runs it in the calling goroutine.

@@ -14,9 +14,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has the kernels of gathers of slices, the op index, and what both share with scatters.
+
 // selectKernel returns a kernel that selects the slices of operand 0 along dim whose numbers are in index. In the
-// result, the dimensions of index replace dimension dim. The kernel is an indexed walk (walk.go) over the result. Its
-// lookup gives the position in the table, which is operand 0.
+// result, the dimensions of index replace dimension dim. For example, with an operand of shape [4 5 6], dim 1 and an
+// index of shape [2 3]:
+//
+//	result[a, i, j, b] = operand[a, index[i, j], b]    of shape [4 2 3 6]
+//
+// The kernel is an indexed walk (walk.go) over the result. Its lookup gives the position in the table, which is operand
+// 0. The strides of the table and of the index are 0 in the dimensions of the result that the other one has.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	result := operandAt(0, out)
@@ -43,7 +50,8 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 }
 
 // indexCall is a call of the op index without masks. The fields table and indices are types, expanded to the shape of
-// the result.
+// the result. For example, if self has the shape [4 5 6 7] and indices of the shapes [3 1] and [2] index its dimensions
+// 1 and 2, indexShape is [3 2], shape is [4 3 2 7] and firstIndexDim is 1.
 type indexCall struct {
 	self        tensor.Type
 	table       tensor.Type   // self, with strides of 0 in the dimensions of the indices
@@ -147,8 +155,7 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 		dim := parsed.indexedDims[k]
 		walk.operands = append(walk.operands, operandAt(firstIndexPtr+dim, kit.KnownMeta(index)))
 		walk.lookups = append(walk.lookups, lookup{operand: 2 + k, isInt64: index.DType == tensor.Int64, dim: dim,
-			size:       self.Shape[dim],
-			byteStride: kit.ByteStride(self, dim)})
+			size: self.Shape[dim], byteStride: kit.ByteStride(self, dim)})
 	}
 	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
@@ -164,40 +171,6 @@ func (parsed *indexCall) resultType() (tensor.Type, error) {
 		config = config.Input(rule.OperandOfType(t))
 	}
 	return kit.FirstResultType(config)
-}
-
-// copySelfKernel returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If
-// operand 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of
-// operand 0; then nothing is copied.
-func copySelfKernel(c *graph.Call) *graph.Kernel {
-	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
-	kernel.WorkerScratch = max(kernel.WorkerScratch, offsetBlockLen*8) // the op's indexed walk computes int offsets there
-	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
-		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
-		for i := range kernel.Phases {
-			phase := &kernel.Phases[i]
-			run := phase.Run
-			phase.Run = func(m *graph.Mem, chunk int) error {
-				if m.Ptrs[0] == m.Ptrs[1] { // the output is in the memory of operand 0
-					return nil
-				}
-				return run(m, chunk)
-			}
-		}
-	}
-	return kernel
-}
-
-// selfIsUnshared reports whether no other operand shares the memory of self, operand 0. The elements of such an operand
-// would be overwritten before they are read if the result overwrote self.
-func selfIsUnshared(c *graph.Call) bool {
-	for _, arg := range c.In[1:] {
-		if arg.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
-			arg.Value.BufferOwner() == c.In[0].Value.BufferOwner() {
-			return false
-		}
-	}
-	return true
 }
 
 // maxIndices is the maximum number of index operands of the op index.
@@ -236,15 +209,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				continue
 			}
 			index := in[dim+1]
-			// The element of index that is broadcast to broadcastIndex: omit leading dimensions that index does not have,
-			// and take element 0 of dimensions of size 1.
-			position := slices.Clone(broadcastIndex[len(broadcastIndex)-index.Rank():])
-			for j, size := range index.Shape {
-				if size == 1 {
-					position[j] = 0
-				}
-			}
-			i, indexErr := refIndex(index, in[0].Shape[dim], dim, position...)
+			i, indexErr := refIndex(index, in[0].Shape[dim], dim, broadcastSource(index, broadcastIndex)...)
 			if indexErr != nil {
 				err = cmp.Or(err, indexErr)
 				return
@@ -254,4 +219,50 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out.Set(in[0].At(source...), coords...)
 	})
 	return []*tensor.Tensor{out}, err
+}
+
+// broadcastSource returns the position of the element of index that is broadcast to the given position: it omits
+// leading dimensions that index does not have, and takes element 0 of dimensions of size 1.
+func broadcastSource(index *tensor.Tensor, position []int) []int {
+	source := slices.Clone(position[len(position)-index.Rank():])
+	for dim, size := range index.Shape {
+		if size == 1 {
+			source[dim] = 0
+		}
+	}
+	return source
+}
+
+// copySelfKernel returns a kernel that copies operand 0 to the output. The op adds phases that modify the output. If
+// operand 0 has the output's layout and shares its memory with no other operand, the output may be in the memory of
+// operand 0; then nothing is copied.
+func copySelfKernel(c *graph.Call) *graph.Kernel {
+	kernel := copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)})
+	kernel.WorkerScratch = max(kernel.WorkerScratch, offsetBlockLen*8) // the op's indexed walk computes int offsets there
+	if c.Out[0].SameAddresses(c.Meta(0)) && selfIsUnshared(c) {
+		kernel.InPlace = []graph.InPlace{{Out: 0, In: 0}}
+		for i := range kernel.Phases {
+			phase := &kernel.Phases[i]
+			run := phase.Run
+			phase.Run = func(m *graph.Mem, chunk int) error {
+				if m.Ptrs[0] == m.Ptrs[1] { // the output is in the memory of operand 0
+					return nil
+				}
+				return run(m, chunk)
+			}
+		}
+	}
+	return kernel
+}
+
+// selfIsUnshared reports whether no other operand shares the memory of self, operand 0. The elements of such an operand
+// would be overwritten before they are read if the result overwrote self.
+func selfIsUnshared(c *graph.Call) bool {
+	for _, arg := range c.In[1:] {
+		if arg.Kind == graph.TensorArg && c.In[0].Kind == graph.TensorArg &&
+			arg.Value.BufferOwner() == c.In[0].Value.BufferOwner() {
+			return false
+		}
+	}
+	return true
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// float64s returns the elements of a tensor of floats, in row-major order.
-func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
-	flat := kit.CopyTo(ctx, t, tensor.New(tensor.Float64, t.Shape...))
-	list, err := tensor.ToSlice[float64](flat)
-	if err != nil {
-		panic(err)
-	}
-	return list
-}
-
 // Box is a rectangle from (X0, Y0) to (X1, Y1).
 type Box struct{ X0, Y0, X1, Y1 float64 }
 
@@ -26,7 +16,8 @@ type Box struct{ X0, Y0, X1, Y1 float64 }
 // Otherwise it has x and y of two opposite corners.
 func NewBox(isCentered bool, coordinates [4]float64) Box {
 	if isCentered {
-		x, y, halfWidth, halfHeight := coordinates[0], coordinates[1], float64(coordinates[2]/2), float64(coordinates[3]/2)
+		x, y := coordinates[0], coordinates[1]
+		halfWidth, halfHeight := float64(coordinates[2]/2), float64(coordinates[3]/2)
 		return Box{X0: x - halfWidth, Y0: y - halfHeight, X1: x + halfWidth, Y1: y + halfHeight}
 	}
 	return Box{
@@ -47,12 +38,6 @@ func (b *Box) IOU(other *Box) float64 {
 	return intersection / union
 }
 
-// scoredBox is the index of a box and its score.
-type scoredBox struct {
-	score float64
-	box   int
-}
-
 // Suppress returns the indices of at most maxBoxes boxes to keep, in descending order of score. A box is dropped if its
 // intersection over union with a kept box exceeds iouThreshold. If minScore is not nil, boxes with scores up to
 // *minScore are dropped, too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in
@@ -65,12 +50,7 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iouThreshold f
 			candidates = append(candidates, scoredBox{score, i})
 		}
 	}
-	kit.Sort(ctx, candidates, func(a, b scoredBox) int {
-		if a.score != a.score || b.score != b.score { // cmp.Compare orders NaN first
-			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
-		}
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
-	})
+	kit.Sort(ctx, candidates, compareScores)
 	kept := newKeptBoxes(boxes, iouThreshold)
 	for _, candidate := range candidates {
 		if len(kept.order) >= maxBoxes {
@@ -82,6 +62,20 @@ func Suppress(ctx context.Context, boxes []Box, scores []float64, iouThreshold f
 		}
 	}
 	return kept.order
+}
+
+// scoredBox is the index of a box and its score.
+type scoredBox struct {
+	score float64
+	box   int
+}
+
+// compareScores orders boxes by descending score, with NaN first, and boxes of equal score by index.
+func compareScores(a, b scoredBox) int {
+	if a.score != a.score || b.score != b.score { // cmp.Compare orders NaN first
+		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
+	}
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.box, b.box))
 }
 
 // keptBoxes holds the boxes that were kept so far. The plane is divided into vertical strips of equal width, and a kept
@@ -163,4 +157,14 @@ func (kept *keptBoxes) overlaps(b *Box) bool {
 		}
 	}
 	return false
+}
+
+// float64s returns the elements of a tensor of floats, in row-major order.
+func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
+	flat := kit.CopyTo(ctx, t, tensor.New(tensor.Float64, t.Shape...))
+	list, err := tensor.ToSlice[float64](flat)
+	if err != nil {
+		panic(err)
+	}
+	return list
 }

@@ -17,7 +17,8 @@ type oneHotAttrs struct {
 	Dim        int     `attr:"dim" default:"-1" doc:"position of the new dimension in the result"`
 }
 
-// OneHot is torch.one_hot with ONNX's axis and values.
+// OneHot is torch.one_hot with ONNX's axis and values. For example, the indices [2 0] with 3 classes give
+// [[0 0 1] [1 0 0]].
 var OneHot = kit.Define[*oneHotAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "one_hot",
@@ -91,39 +92,50 @@ func compileOneHot(call *graph.Call) (*graph.Kernel, error) {
 	}
 	indices := tensor.Meta{DType: self.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(self.Strides), dim, 0)}
 	lines := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, classCount, size, hasValues := kit.ByteStride(out, dim), kit.KnownSize(attrs.NumClasses), out.DType.Size(),
-		call.HasOperand(1)
+	step, classCount := kit.ByteStride(out, dim), kit.KnownSize(attrs.NumClasses)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	copyElements := kit.RowConverter(out.DType, out.DType)
 	// offsets are the byte offsets of a line in the result and in indices.
 	return &graph.Kernel{Phases: []graph.Phase{lines.Phase(classCount, func(mem *graph.Mem, offsets [4]int) error {
-		class, address := 0, unsafe.Add(mem.Ptrs[1], offsets[1])
-		if self.DType == tensor.Int64 {
-			class = int(*(*int64)(address))
-		} else {
-			class = int(*(*int32)(address))
-		}
+		class := loadClass(unsafe.Add(mem.Ptrs[1], offsets[1]), self.DType)
 		offValue, onValue := zero.Pointer(), one.Pointer()
-		if hasValues {
+		if call.HasOperand(1) {
 			offValue = mem.Ptrs[2]
 			onValue = unsafe.Add(offValue, kit.ByteStride(call.Meta(1), 0))
 			if class < 0 {
 				class += classCount
 			}
-		} else if class < 0 {
-			return errors.New("Class values must be non-negative.")
-		} else if class >= classCount {
-			return errors.New("Class values must be smaller than num_classes.")
+		} else if err := checkClass(class, classCount); err != nil {
+			return err
 		}
 		dst := unsafe.Add(mem.Ptrs[0], offsets[0])
 		kit.ForEachBlock(mem.Context, classCount, func(begin, end int) {
 			copyElements(unsafe.Add(dst, begin*step), offValue, step, 0, end-begin)
 		})
 		if class >= 0 && class < classCount {
-			kit.CopyElement(unsafe.Add(dst, class*step), onValue, size)
+			kit.CopyElement(unsafe.Add(dst, class*step), onValue, out.DType.Size())
 		}
 		return nil
 	})}}, nil
+}
+
+// loadClass returns the index at an address. Its dtype is int64 or int32.
+func loadClass(address unsafe.Pointer, dtype tensor.DType) int {
+	if dtype == tensor.Int64 {
+		return int(*(*int64)(address))
+	}
+	return int(*(*int32)(address))
+}
+
+// checkClass returns PyTorch's error if a class is outside 0 to classCount-1.
+func checkClass(class, classCount int) error {
+	switch {
+	case class < 0:
+		return errors.New("Class values must be non-negative.")
+	case class >= classCount:
+		return errors.New("Class values must be smaller than num_classes.")
+	}
+	return nil
 }
 
 // classesFromIndices is the value of num_classes if the indices determine the number of classes.

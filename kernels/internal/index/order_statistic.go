@@ -31,7 +31,11 @@ type modeAttrs struct {
 }
 
 // The ops of this file take one element, and its index, of each line. A line has the elements along a dimension, at one
-// index of the other dimensions. If dim is not given, all elements are one line.
+// index of the other dimensions. If dim is not given, all elements are one line. For example, for the line [5 2 9 2]:
+//
+//	kthvalue, k=3:  element 5, index 0
+//	median:         element 2, index 3   (rank 2 of 4; equal elements are ranked by index)
+//	mode:           element 2, index 3
 var (
 	Kthvalue = orderStatistic(graph.Semantics{
 		Name: "kthvalue",
@@ -61,19 +65,6 @@ var (
 	}, func(a *modeAttrs) statistic { return statistic{kind: modeOf, dim: a.Dim, keepdim: a.Keepdim} })
 )
 
-// medianExamples are the examples of median and nanmedian.
-var medianExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
-	{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}}
-
-// statistic returns the statistic of a call of median or nanmedian.
-func (a *medianAttrs) statistic(kind statisticKind) statistic {
-	result := statistic{kind: kind, keepdim: a.Keepdim, isFlat: a.Dim == nil}
-	if a.Dim != nil {
-		result.dim = *a.Dim
-	}
-	return result
-}
-
 // statisticKind is the op of a statistic.
 type statisticKind uint8
 
@@ -91,6 +82,19 @@ type statistic struct {
 	dim     int
 	keepdim bool
 	isFlat  bool // whether all elements are one line; there is then no result of indices
+}
+
+// medianExamples are the examples of median and nanmedian.
+var medianExamples = []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
+	{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}}
+
+// statistic returns the statistic of a call of median or nanmedian.
+func (a *medianAttrs) statistic(kind statisticKind) statistic {
+	result := statistic{kind: kind, keepdim: a.Keepdim, isFlat: a.Dim == nil}
+	if a.Dim != nil {
+		result.dim = *a.Dim
+	}
+	return result
 }
 
 // orderStatistic defines an op that takes one element of each line.
@@ -139,10 +143,12 @@ func (s statistic) infer(name string, call *graph.Call) ([]graph.Result, error) 
 
 // checkDType returns PyTorch's error if the op does not support the dtype.
 func (s statistic) checkDType(name string, dtype tensor.DType) error {
+	isSupported := !dtype.IsComplex() && dtype != tensor.Bool
+	if s.kind == modeOf {
+		isSupported = !dtype.IsComplex() && !dtype.IsBareUnsigned()
+	}
 	switch {
-	case !dtype.IsComplex() && dtype != tensor.Bool && !(s.kind == modeOf && dtype.IsBareUnsigned()):
-		return nil
-	case s.kind == modeOf && dtype == tensor.Bool:
+	case isSupported:
 		return nil
 	case s.kind == modeOf:
 		return kit.NotImplementedBy("mode_impl", dtype)
@@ -173,38 +179,19 @@ func (s statistic) compile(call *graph.Call) (*graph.Kernel, error) {
 func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(call)
 	in, dtype := builder.Operand(0), call.Meta(0).DType
-	outMetas := []tensor.Meta{call.Out[0], call.Out[0]}
-	dim := 0
 	if stat.isFlat {
 		in = builder.ToRowMajor(in, dtype)
 		in = in.View(tensor.New(dtype, in.Meta.Numel()))
-		outMetas[0] = tensor.New(dtype, 1)
-		outMetas[1] = outMetas[0]
-	} else {
-		var err error
-		if dim, err = tensor.WrapDim(stat.dim, in.Meta.Rank()); err != nil {
-			return nil, err
-		}
-		for i, out := range call.Out {
-			outMetas[i] = out
-			// If keepdim is not set, insert dim with size 1, so that operand and results have the same dimensions.
-			if out.Rank() < in.Meta.Rank() {
-				outMetas[i].Shape = slices.Insert(slices.Clone(out.Shape), dim, 1)
-				outMetas[i].Strides = slices.Insert(slices.Clone(out.Strides), dim, 0)
-			}
-		}
 	}
-	inMeta := in.Meta
-	length, stepBytes, elementSize := sizeAt(inMeta, dim), kit.ByteStride(inMeta, dim), dtype.Size()
-	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
-	if !stat.isFlat {
-		buffers = append(buffers, kit.OutBuffer(call, 1))
+	dim, values, indices, err := stat.alignResults(call, in.Meta.Rank())
+	if err != nil {
+		return nil, err
 	}
-	lines := kit.NewLineSet(inMeta.Shape, dim, inMeta, outMetas[0], outMetas[1])
+	lines := kit.NewLineSet(in.Meta.Shape, dim, in.Meta, values, indices)
+	length, stepBytes, elementSize := sizeAt(in.Meta, dim), kit.ByteStride(in.Meta, dim), dtype.Size()
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	nan := tensor.FloatScalar(math.NaN()).Tensor(dtype)
-	const costPerElement = 16     // of loading and selecting, in copied elements
-	workerBytes := 2 * length * 8 // a copy of the line, and the memory of indexOf; elements have at most 8 bytes
+	const costPerElement = 16 // of loading and selecting, in copied elements
 	// offsets are the byte offsets of a line in the operand, the values and the indices.
 	phase := lines.Phase(costPerElement*length, func(mem *graph.Mem, offsets [4]int) error {
 		dst, src := unsafe.Add(mem.Ptrs[0], offsets[1]), unsafe.Add(mem.Ptrs[1], offsets[0])
@@ -222,8 +209,33 @@ func statisticKernel[T kit.Sortable](stat statistic, call *graph.Call) (*graph.K
 		}
 		return nil
 	})
+	buffers := []kit.Buffer{kit.OutBuffer(call, 0), in}
+	if !stat.isFlat {
+		buffers = append(buffers, kit.OutBuffer(call, 1))
+	}
+	workerBytes := 2 * length * 8 // a copy of the line, and the memory of indexOf; elements have at most 8 bytes
 	builder.AddPhases(copies.NoScratch, workerBytes, buffers, phase)
 	return builder.Kernel()
+}
+
+// alignResults returns the dimension of the lines, and the results with the dimensions of an operand of the given rank.
+// If there is no result of indices, indices equals values.
+func (s statistic) alignResults(call *graph.Call, rank int) (dim int, values, indices tensor.Meta, err error) {
+	if s.isFlat {
+		values = tensor.New(call.Out[0].DType, 1)
+		return 0, values, values, nil
+	}
+	if dim, err = tensor.WrapDim(s.dim, rank); err != nil {
+		return 0, values, indices, err
+	}
+	values, indices = call.Out[0], call.Out[1]
+	for _, out := range []*tensor.Meta{&values, &indices} {
+		if out.Rank() < rank { // keepdim is not set: insert dim with size 1
+			out.Shape = slices.Insert(slices.Clone(out.Shape), dim, 1)
+			out.Strides = slices.Insert(slices.Clone(out.Strides), dim, 0)
+		}
+	}
+	return dim, values, indices, nil
 }
 
 // loadLine reads elements that are stepBytes apart, from address src on, into the line. load converts them to T.
@@ -259,16 +271,7 @@ func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, scratch 
 	rank := stat.k - 1
 	switch {
 	case stat.kind == modeOf && numberCount > 0:
-		value := mostFrequent(ctx, numbers)
-		lastIndex := 0
-		kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-			for i, x := range line[begin:end] {
-				if x == value {
-					lastIndex = begin + i
-				}
-			}
-		})
-		return lastIndex
+		return lastOccurrence(ctx, line, mostFrequent(ctx, numbers))
 	case stat.kind == kthOf && rank >= numberCount:
 		return nthNaN(ctx, line, rank-numberCount)
 	case stat.kind == medianOf && firstNaN >= 0, numberCount == 0:
@@ -279,34 +282,6 @@ func indexOf[T kit.Sortable](ctx context.Context, stat statistic, line, scratch 
 	// Equal elements are ranked by index: the result is occurrence rank-lesserCount of value.
 	value, lesserCount := selectRank(ctx, numbers, rank)
 	return occurrence(ctx, line, value, rank-lesserCount)
-}
-
-// occurrence returns the index of occurrence k of a value in a line. k counts from 0.
-func occurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
-	index := 0
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i := begin; i < end && k >= 0; i++ {
-			if line[i] == value {
-				index = i
-				k--
-			}
-		}
-	})
-	return index
-}
-
-// nthNaN returns the index of NaN k of a line. k counts from 0.
-func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
-	index := 0
-	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
-		for i := begin; i < end && k >= 0; i++ {
-			if line[i] != line[i] {
-				index = i
-				k--
-			}
-		}
-	})
-	return index
 }
 
 // mostFrequent sorts a line without NaN and returns the least of its most frequent elements.
@@ -335,6 +310,33 @@ func compareNumbers[T kit.Sortable](a, b T) int {
 		return 1
 	}
 	return 0
+}
+
+// lastOccurrence returns the index of the last occurrence of a value in a line.
+func lastOccurrence[T kit.Sortable](ctx context.Context, line []T, value T) int {
+	lastIndex := 0
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
+		for i, x := range line[begin:end] {
+			if x == value {
+				lastIndex = begin + i
+			}
+		}
+	})
+	return lastIndex
+}
+
+// nthNaN returns the index of NaN k of a line. k counts from 0.
+func nthNaN[T kit.Sortable](ctx context.Context, line []T, k int) int {
+	index := 0
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
+		for i := begin; i < end && k >= 0; i++ {
+			if line[i] != line[i] {
+				index = i
+				k--
+			}
+		}
+	})
+	return index
 }
 
 // [selectRank] sorts a line of up to maxSortedLen elements, and any line after maxPivots pivots.
@@ -391,6 +393,20 @@ func partition[T kit.Sortable](ctx context.Context, line []T, isFirst func(x T) 
 		}
 	})
 	return firstCount
+}
+
+// occurrence returns the index of occurrence k of a value in a line. k counts from 0.
+func occurrence[T kit.Sortable](ctx context.Context, line []T, value T, k int) int {
+	index := 0
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
+		for i := begin; i < end && k >= 0; i++ {
+			if line[i] == value {
+				index = i
+				k--
+			}
+		}
+	})
+	return index
 }
 
 // reference sorts the lines by the reference of sort and takes an element of each.

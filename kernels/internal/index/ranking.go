@@ -12,46 +12,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// valuesAndIndices has the names of the results of ops that rank elements.
-var valuesAndIndices = []string{"values", "indices"}
-
-// orderingFlops estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
-// as functions such as exp.
-var orderingFlops = graph.ElementFlops{Function: 7}
-
 // ranking describes a call of sort or topk, which sorts the lines along dim and keeps the first k elements of each
-// line.
+// line. For example, with k = 2, the line [5 2 9 2] gives the values [2 2] and the indices [1 3]; descending, it gives
+// [9 5] and [2 0].
 type ranking struct {
 	dim, k       int
 	isDescending bool
-}
-
-// rankedElement is an element and its index in the line.
-type rankedElement[T kit.Sortable] struct {
-	value T
-	index int64
-}
-
-// compareAscending compares elements in ascending order. NaN is last. Equal elements are ordered by index.
-func compareAscending[T kit.Sortable](a, b rankedElement[T]) int {
-	switch {
-	case a.value < b.value || b.value != b.value && a.value == a.value:
-		return -1
-	case a.value > b.value || a.value != a.value && b.value == b.value:
-		return 1
-	}
-	return int(a.index - b.index)
-}
-
-// compareDescending compares elements in descending order. NaN is first. Equal elements are ordered by index.
-func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
-	switch {
-	case a.value > b.value || a.value != a.value && b.value == b.value:
-		return -1
-	case a.value < b.value || b.value != b.value && a.value == a.value:
-		return 1
-	}
-	return int(a.index - b.index)
 }
 
 // compile returns the kernel for the operand 0 and the results of the call.
@@ -69,6 +35,13 @@ func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 	return rankKernel[float64](r, call, dtype), nil
 }
 
+// valuesAndIndices has the names of the results of ops that rank elements.
+var valuesAndIndices = []string{"values", "indices"}
+
+// orderingFlops estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
+// as functions such as exp.
+var orderingFlops = graph.ElementFlops{Function: 7}
+
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
 // operand by index, so that their bits are preserved.
 func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType) *graph.Kernel {
@@ -76,30 +49,19 @@ func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType
 	length := sizeAt(selfMeta, r.dim)
 	// sort and topk return values and indices, argsort only indices. Mem.Ptrs has the results, then the operand. The
 	// offsets of a line are first the offset in the operand, then the offsets in the results.
-	metas := append([]tensor.Meta{selfMeta}, call.Out...)
-	lines := kit.NewLineSet(selfMeta.Shape, r.dim, metas...)
+	hasValues, last := len(call.Out) == 2, len(call.Out)-1
+	lines := kit.NewLineSet(selfMeta.Shape, r.dim, append([]tensor.Meta{selfMeta}, call.Out...)...)
 	load := tensor.Converter(kit.LoopDType(dtype), dtype)
 	inStep, valueStep := kit.ByteStride(selfMeta, r.dim), kit.ByteStride(call.Out[0], r.dim)
-	indexStep := kit.ByteStride(call.Out[len(call.Out)-1], r.dim)
-	isUnsigned := dtype == tensor.Uint64
-	comparisonRounds := 1 // log2(length), rounded up
-	for 1<<comparisonRounds < length {
-		comparisonRounds++
-	}
-	sortCost := 4 * length * comparisonRounds // a comparison costs about as much as copying 4 elements
+	indexStep := kit.ByteStride(call.Out[last], r.dim)
 	return &graph.Kernel{WorkerScratch: length * int(unsafe.Sizeof(rankedElement[T]{})),
-		Phases: []graph.Phase{lines.Phase(sortCost, func(mem *graph.Mem, offsets [4]int) error {
+		Phases: []graph.Phase{lines.Phase(sortCost(length), func(mem *graph.Mem, offsets [4]int) error {
 			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), length)
-			src := unsafe.Add(mem.Ptrs[len(call.Out)], offsets[0])
-			loadRanked(mem.Context, line, load, src, inStep, isUnsigned)
+			src := unsafe.Add(mem.Ptrs[last+1], offsets[0])
+			loadRanked(mem.Context, line, load, src, inStep, dtype == tensor.Uint64)
 			line = takeBest(mem.Context, line, r.k, r.isDescending)
-			indices := unsafe.Add(mem.Ptrs[len(call.Out)-1], offsets[len(call.Out)])
-			kit.ForEachBlock(mem.Context, len(line), func(begin, end int) {
-				for i := begin; i < end; i++ {
-					*(*int64)(unsafe.Add(indices, i*indexStep)) = line[i].index
-				}
-			})
-			if len(call.Out) == 2 {
+			storeIndices(mem.Context, line, unsafe.Add(mem.Ptrs[last], offsets[last+1]), indexStep)
+			if hasValues {
 				values := unsafe.Add(mem.Ptrs[0], offsets[1])
 				for i := range line {
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
@@ -110,6 +72,35 @@ func rankKernel[T kit.Sortable](r *ranking, call *graph.Call, dtype tensor.DType
 			}
 			return nil
 		})}}
+}
+
+// rankedElement is an element and its index in the line.
+type rankedElement[T kit.Sortable] struct {
+	value T
+	index int64
+}
+
+// sortCost returns the approximate cost of sorting a line, in copied elements.
+func sortCost(length int) int {
+	return 4 * length * bisectionSteps(length) // a comparison costs about as much as copying 4 elements
+}
+
+// bisectionSteps returns the number of steps of a binary search: log2(length), rounded up, but at least 1.
+func bisectionSteps(length int) int {
+	steps := 1
+	for 1<<steps < length {
+		steps++
+	}
+	return steps
+}
+
+// storeIndices writes the indices of the elements of a line to addresses that are stepBytes apart.
+func storeIndices[T kit.Sortable](ctx context.Context, line []rankedElement[T], dst unsafe.Pointer, stepBytes int) {
+	kit.ForEachBlock(ctx, len(line), func(begin, end int) {
+		for i := begin; i < end; i++ {
+			*(*int64)(unsafe.Add(dst, i*stepBytes)) = line[i].index
+		}
+	})
 }
 
 // loadRanked reads elements that are stepBytes apart, from address src on, into the line. load converts them to T.
@@ -142,9 +133,6 @@ func flipSign[T kit.Sortable](number *T) {
 	*bits = int64(uint64(*bits) ^ 1<<63)
 }
 
-// siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
-const siftsPerCheck = kit.CheckEvery / 8
-
 // takeBest returns the first count elements of the line in sorted order. If count is less than a quarter of the line, a
 // heap holds the best count elements found so far, with the worst of them at the root. Only these are sorted at the
 // end.
@@ -158,26 +146,57 @@ func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], coun
 		return line[:0]
 	}
 	if count*4 < len(line) {
-		heap := line[:count]
-		for i := count/2 - 1; i >= 0; i-- {
-			if i%siftsPerCheck == 0 {
-				interrupt.Check(ctx)
-			}
-			siftDown(heap, i, compare)
-		}
-		for i, candidate := range line[count:] {
-			if i%siftsPerCheck == siftsPerCheck-1 {
-				interrupt.Check(ctx)
-			}
-			if compare(candidate, heap[0]) < 0 {
-				heap[0] = candidate
-				siftDown(heap, 0, compare)
-			}
-		}
-		line = heap
+		selectByHeap(ctx, line, count, compare)
+		line = line[:count]
 	}
 	kit.Sort(ctx, line, compare)
 	return line[:count]
+}
+
+// compareAscending compares elements in ascending order. NaN is last. Equal elements are ordered by index.
+func compareAscending[T kit.Sortable](a, b rankedElement[T]) int {
+	switch {
+	case a.value < b.value || b.value != b.value && a.value == a.value:
+		return -1
+	case a.value > b.value || a.value != a.value && b.value == b.value:
+		return 1
+	}
+	return int(a.index - b.index)
+}
+
+// compareDescending compares elements in descending order. NaN is first. Equal elements are ordered by index.
+func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
+	switch {
+	case a.value > b.value || a.value != a.value && b.value == b.value:
+		return -1
+	case a.value < b.value || b.value != b.value && a.value == a.value:
+		return 1
+	}
+	return int(a.index - b.index)
+}
+
+// siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
+const siftsPerCheck = kit.CheckEvery / 8
+
+// selectByHeap moves the first count elements of the line, by compare, to the front, which is the heap.
+func selectByHeap[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
+	compare func(a, b rankedElement[T]) int) {
+	heap := line[:count]
+	for i := count/2 - 1; i >= 0; i-- {
+		if i%siftsPerCheck == 0 {
+			interrupt.Check(ctx)
+		}
+		siftDown(heap, i, compare)
+	}
+	for i, candidate := range line[count:] {
+		if i%siftsPerCheck == siftsPerCheck-1 {
+			interrupt.Check(ctx)
+		}
+		if compare(candidate, heap[0]) < 0 {
+			heap[0] = candidate
+			siftDown(heap, 0, compare)
+		}
+	}
 }
 
 // siftDown restores the order of a heap after element i was replaced. The root is the last element by compare; the

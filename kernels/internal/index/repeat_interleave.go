@@ -22,7 +22,11 @@ type repeatInterleaveAttrs struct {
 }
 
 // RepeatInterleave is torch.repeat_interleave in its three forms: with a number of repetitions, with a tensor of such
-// numbers, and with a tensor of such numbers as the only operand.
+// numbers, and with a tensor of such numbers as the only operand. For example:
+//
+//	self [a b c], attribute repeats 2      ->  [a a b b c c]
+//	self [a b c], operand repeats [2 0 1]  ->  [a a c]
+//	self [2 0 1]                           ->  [0 0 2]
 var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
@@ -93,46 +97,63 @@ func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	if !call.HasOperand(1) && attrs.Repeats == nil {
 		return repeat, repeat.setRepeatedIndices(call)
 	}
-	switch {
-	case attrs.Dim == nil:
-		repeat.valueType, repeat.isFlattened = tensor.NewType(self.DType, self.Numel()), true
-	case self.Rank() == 0 && call.HasOperand(1):
-		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
-	default:
-		var err error
-		if repeat.dim, err = tensor.WrapDim(*attrs.Dim, self.Rank()); err != nil {
-			return nil, err
-		}
-		if self.Rank() == 0 {
-			repeat.valueType, repeat.isFlattened = tensor.NewType(self.DType, sym.Of(1)), true
-		}
+	if err := repeat.setDim(call); err != nil {
+		return nil, err
 	}
-	sliceCount := repeat.valueType.Shape[repeat.dim]
 	if call.HasOperand(1) {
-		repeatsType := call.Type(1)
-		repeat.isPerSlice, repeat.repeatsOperand = true, 1
-		switch {
-		case repeatsType.Rank() > 1:
-			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
-		case repeatsType.Rank() == 1 && repeatsType.Shape[0].Ne(sym.Of(1)).And(repeatsType.Shape[0].Ne(sliceCount)).Holds():
-			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
-				"input.size(%d) = %v", repeatsType.Shape[0], repeat.dim, sliceCount)
-		}
-		return repeat, repeat.setSize(call, repeatsType.DType)
+		return repeat, repeat.setRepeatsOperand(call)
 	}
+	return repeat, repeat.setCount(attrs)
+}
+
+// setDim sets the repeated dimension, and the type of the value that has it.
+func (r *repeatCall) setDim(call *graph.Call) (err error) {
+	attrs, self := kit.Attrs[*repeatInterleaveAttrs](call), call.Type(0)
+	if attrs.Dim == nil {
+		r.valueType, r.isFlattened = tensor.NewType(self.DType, self.Numel()), true
+		return nil
+	}
+	if self.Rank() == 0 && call.HasOperand(1) {
+		return errors.New("Dimension specified as 0 but tensor has no dimensions")
+	}
+	if r.dim, err = tensor.WrapDim(*attrs.Dim, self.Rank()); err != nil {
+		return err
+	}
+	if self.Rank() == 0 {
+		r.valueType, r.isFlattened = tensor.NewType(self.DType, sym.Of(1)), true
+	}
+	return nil
+}
+
+// setRepeatsOperand sets the fields for a call in which operand 1 has the numbers of repetitions.
+func (r *repeatCall) setRepeatsOperand(call *graph.Call) error {
+	repeatsType, sliceCount := call.Type(1), r.valueType.Shape[r.dim]
+	r.isPerSlice, r.repeatsOperand = true, 1
+	switch {
+	case repeatsType.Rank() > 1:
+		return errors.New("repeats must be 0-dim or 1-dim tensor")
+	case repeatsType.Rank() == 1 && repeatsType.Shape[0].Ne(sym.Of(1)).And(repeatsType.Shape[0].Ne(sliceCount)).Holds():
+		return fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
+			"input.size(%d) = %v", repeatsType.Shape[0], r.dim, sliceCount)
+	}
+	return r.setSize(call, repeatsType.DType)
+}
+
+// setCount sets the fields for a call in which the attribute repeats is the number of repetitions of all slices.
+func (r *repeatCall) setCount(attrs *repeatInterleaveAttrs) error {
+	sliceCount := r.valueType.Shape[r.dim]
 	if kit.IsNegative(*attrs.Repeats) {
-		return nil, errors.New("repeats can not be negative")
+		return errors.New("repeats can not be negative")
 	}
-	repeat.count, repeat.isSizeKnown = *attrs.Repeats, true
-	if kit.RepeatTooLarge(sliceCount, repeat.count) {
-		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", repeat.count,
-			sliceCount)
+	r.count, r.isSizeKnown = *attrs.Repeats, true
+	if kit.RepeatTooLarge(sliceCount, r.count) {
+		return fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.count, sliceCount)
 	}
-	repeat.size = sliceCount.Mul(repeat.count)
-	if attrs.OutputSize != nil && attrs.OutputSize.Ne(repeat.size).Holds() {
-		return nil, fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *attrs.OutputSize, repeat.size)
+	r.size = sliceCount.Mul(r.count)
+	if attrs.OutputSize != nil && attrs.OutputSize.Ne(r.size).Holds() {
+		return fmt.Errorf("repeat_interleave: output_size is %v, the repeats sum to %v", *attrs.OutputSize, r.size)
 	}
-	return repeat, nil
+	return nil
 }
 
 // setRepeatedIndices sets the fields for a call with self as its only operand. self then has the numbers of
@@ -168,77 +189,6 @@ func (r *repeatCall) setSize(call *graph.Call, dtype tensor.DType) error {
 	return nil
 }
 
-// repeats returns the number of repetitions of index i.
-type repeats func(i int) int
-
-// repeatsOf returns the repeats in a tensor. A single number applies to all indices.
-func repeatsOf(list *tensor.Tensor) repeats {
-	return func(i int) int {
-		switch {
-		case list.Rank() == 0:
-			return int(list.At().Int())
-		case list.Shape[0] == 1:
-			return int(list.At(0).Int())
-		}
-		return int(list.At(i).Int())
-	}
-}
-
-// total returns the sum of the repeats of the indices 0 to count-1.
-func (r repeats) total(ctx context.Context, count int) (total int, err error) {
-	for i := range count {
-		if i%kit.CheckEvery == kit.CheckEvery-1 {
-			interrupt.Check(ctx)
-		}
-		repetitions := r(i)
-		switch {
-		case repetitions < 0:
-			return 0, errors.New("repeats can not be negative")
-		case repetitions > tensor.MaxBytes/positionBytes-total: // the positions take more than MaxBytes
-			return 0, errors.New("numel: integer multiplication overflow")
-		}
-		total += repetitions
-	}
-	return total, nil
-}
-
-// positionBytes is the size of an element of a list of positions or of prefix sums.
-const positionBytes = 8
-
-// checkTotal returns the sum of the repeats of the indices 0 to count-1. It fails if the sum differs from size, unless
-// size is unknownSize.
-func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, err error) {
-	if total, err = r.total(ctx, count); err == nil && size != unknownSize && total != size {
-		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
-	}
-	return total, err
-}
-
-// repeatedPositions returns a list of the indices 0 to count-1, in which index i is repeated repeatsTensor[i] times.
-// size is the required length of the list, or unknownSize. If memory is short, it panics as [tensor.NewStorage] does.
-func repeatedPositions(ctx context.Context, repeatsTensor *tensor.Tensor, count, size int) ([]int, error) {
-	repeatsAt := repeatsOf(repeatsTensor)
-	total, err := repeatsAt.checkTotal(ctx, count, size)
-	if err != nil || total == 0 {
-		return nil, err
-	}
-	positions := kit.SliceOf[int](tensor.NewStorage(positionBytes*total).Bytes(), 0, total)
-	filled := 0
-	for i := range count {
-		if i%kit.CheckEvery == 0 {
-			interrupt.Check(ctx)
-		}
-		repetitions := positions[filled : filled+repeatsAt(i)]
-		kit.ForEachBlock(ctx, len(repetitions), func(begin, end int) {
-			for k := range repetitions[begin:end] {
-				repetitions[begin+k] = i
-			}
-		})
-		filled += len(repetitions)
-	}
-	return positions, nil
-}
-
 // uniformKernel returns the kernel for a number of repetitions that is the same for all slices. It copies a view of
 // self. In the view, the repetitions are a dimension of stride 0 after the repeated dimension.
 func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
@@ -257,21 +207,19 @@ func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.View(dstView), Src: src.View(srcView)}), nil
 }
 
-// positionsGrain is the number of positions that a chunk writes.
-const positionsGrain = 1 << 16
-
 // positionsKernel returns the kernel for repeats in an operand. In scratch memory, it first lists a position for each
 // slice of the result: the index of the slice of self that it repeats. Then it gathers the slices. Scratch memory has
-// the list, then the prefix sums of the repeats, each of positionBytes per element.
+// the list, then the prefix sums of the repeats, each of positionBytes per element. For example, the repeats [2 0 1]
+// have the prefix sums [2 2 3] and the positions [0 0 2].
 func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
 	valueMeta, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
-	listLen := size
+	lists := positionLists{positionCount: size, sliceCount: valueMeta.Shape[r.dim]}
 	if out.Numel() == 0 { // slices may be empty: there is nothing to gather
-		listLen = 0
+		lists.positionCount = 0
 	}
-	kernel := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, valueMeta.Shape[r.dim], size, listLen),
-		Scratch: positionBytes * (listLen + valueMeta.Shape[r.dim])}
+	kernel := &graph.Kernel{Phases: []graph.Phase{r.sumPhase(lists, repeatsMeta, size), lists.listPhase()},
+		Scratch: positionBytes * (lists.positionCount + lists.sliceCount)}
 	if out.Numel() == 0 {
 		return kernel, nil
 	}
@@ -295,32 +243,43 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
-// repeats. In the second phase, each chunk searches the prefix sums for its first position. repeatsMeta is the meta of
-// the repeats, and count is their number. size is the size of the result, and listLen the number of positions to list.
-func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, count, size, listLen int) []graph.Phase {
+// positionLists describes the lists in the scratch memory of positionsKernel.
+type positionLists struct {
+	positionCount int // number of positions
+	sliceCount    int // number of slices, each with a prefix sum
+}
+
+// positions returns the list of positions.
+func (l positionLists) positions(mem *graph.Mem) []int {
+	return kit.SliceOf[int](mem.Scratch, 0, l.positionCount)
+}
+
+// sums returns the prefix sums: sums[i] is the sum of the repeats of the slices 0 to i.
+func (l positionLists) sums(mem *graph.Mem) []int {
+	return kit.SliceOf[int](mem.Scratch, positionBytes*l.positionCount, l.sliceCount)
+}
+
+// sumPhase returns the phase that computes the prefix sums of the repeats. Their total must be size.
+func (r *repeatCall) sumPhase(lists positionLists, repeatsMeta tensor.Meta, size int) graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
-	lists := func(mem *graph.Mem) (positions, sums []int) {
-		return kit.SliceOf[int](mem.Scratch, 0, listLen), kit.SliceOf[int](mem.Scratch, positionBytes*listLen, count)
-	}
-	sumRepeats := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		if repeatsMeta.Numel() == 0 || count == 0 { // an empty tensor has no address
+	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+		if repeatsMeta.Numel() == 0 || lists.sliceCount == 0 { // an empty tensor has no address
 			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
 			return err
 		}
-		_, sums := lists(mem)
+		sums := lists.sums(mem)
 		step := repeatStep(repeatsMeta)
 		if repeatsMeta.Numel() == 1 { // one number for all slices
 			step = 0
 		}
-		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
+		kit.ForEachBlock(mem.Context, len(sums), func(begin, end int) {
 			src := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
 			load(unsafe.Pointer(&sums[begin]), src, positionBytes, step, end-begin)
 		})
-		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, count, size); err != nil {
+		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, len(sums), size); err != nil {
 			return err
 		}
-		for i := 1; i < count; i++ { // sums[i] = the sum of the repeats of 0 to i
+		for i := 1; i < len(sums); i++ {
 			if i%kit.CheckEvery == 0 {
 				mem.CheckContext()
 			}
@@ -328,9 +287,13 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, count, size, listLen
 		}
 		return nil
 	}}
-	listPositions := graph.Phase{Chunks: kit.DivUp(listLen, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
-		positions, sums := lists(mem)
-		position, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, listLen)
+}
+
+// listPhase returns the phase that lists the positions. A chunk searches the prefix sums for its first position.
+func (l positionLists) listPhase() graph.Phase {
+	return graph.Phase{Chunks: kit.DivUp(l.positionCount, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
+		positions, sums := l.positions(mem), l.sums(mem)
+		position, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, l.positionCount)
 		// An element of positions is the first index whose prefix sum exceeds the element's own index.
 		i, _ := slices.BinarySearch(sums, position+1)
 		for ; position < end; i++ {
@@ -340,8 +303,10 @@ func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, count, size, listLen
 		}
 		return nil
 	}}
-	return []graph.Phase{sumRepeats, listPositions}
 }
+
+// positionsGrain is the number of positions that a chunk writes.
+const positionsGrain = 1 << 16
 
 // repeatStep returns the stride in bytes of repeats with the given meta.
 func repeatStep(meta tensor.Meta) int {
@@ -359,19 +324,18 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	if err != nil {
 		return nil, err
 	}
-	var positions []int
 	sliceCount, size := kit.KnownSize(repeat.valueType.Shape[repeat.dim]), unknownSize
 	if repeat.isSizeKnown {
 		size = kit.KnownSize(repeat.size)
 	}
-	// For an empty result, only the repeats are checked.
-	if shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size)); repeat.isSizeKnown &&
-		tensor.Numel(shape) == 0 {
+	shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))
+	if repeat.isSizeKnown && tensor.Numel(shape) == 0 { // only the repeats are checked
 		if repeat.isPerSlice {
 			_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, sliceCount, size)
 		}
 		return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 	}
+	var positions []int
 	if !repeat.isPerSlice {
 		count := kit.KnownSize(repeat.count)
 		positions = kit.NewInts[int](sliceCount * count)
@@ -400,3 +364,74 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	out, err := pickSlices(ctx, value, repeat.dim, positions)
 	return []*tensor.Tensor{out}, err
 }
+
+// repeatedPositions returns a list of the indices 0 to count-1, in which index i is repeated repeatsTensor[i] times.
+// size is the required length of the list, or unknownSize. If memory is short, it panics as [tensor.NewStorage] does.
+func repeatedPositions(ctx context.Context, repeatsTensor *tensor.Tensor, count, size int) ([]int, error) {
+	repeatsAt := repeatsOf(repeatsTensor)
+	total, err := repeatsAt.checkTotal(ctx, count, size)
+	if err != nil || total == 0 {
+		return nil, err
+	}
+	positions := kit.SliceOf[int](tensor.NewStorage(positionBytes*total).Bytes(), 0, total)
+	filled := 0
+	for i := range count {
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(ctx)
+		}
+		repetitions := positions[filled : filled+repeatsAt(i)]
+		kit.ForEachBlock(ctx, len(repetitions), func(begin, end int) {
+			for k := range repetitions[begin:end] {
+				repetitions[begin+k] = i
+			}
+		})
+		filled += len(repetitions)
+	}
+	return positions, nil
+}
+
+// repeats returns the number of repetitions of index i.
+type repeats func(i int) int
+
+// repeatsOf returns the repeats in a tensor. A single number applies to all indices.
+func repeatsOf(list *tensor.Tensor) repeats {
+	return func(i int) int {
+		switch {
+		case list.Rank() == 0:
+			return int(list.At().Int())
+		case list.Shape[0] == 1:
+			return int(list.At(0).Int())
+		}
+		return int(list.At(i).Int())
+	}
+}
+
+// checkTotal returns the sum of the repeats of the indices 0 to count-1. It fails if the sum differs from size, unless
+// size is unknownSize.
+func (r repeats) checkTotal(ctx context.Context, count, size int) (total int, err error) {
+	if total, err = r.total(ctx, count); err == nil && size != unknownSize && total != size {
+		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
+	}
+	return total, err
+}
+
+// total returns the sum of the repeats of the indices 0 to count-1.
+func (r repeats) total(ctx context.Context, count int) (total int, err error) {
+	for i := range count {
+		if i%kit.CheckEvery == kit.CheckEvery-1 {
+			interrupt.Check(ctx)
+		}
+		repetitions := r(i)
+		switch {
+		case repetitions < 0:
+			return 0, errors.New("repeats can not be negative")
+		case repetitions > tensor.MaxBytes/positionBytes-total: // the positions take more than MaxBytes
+			return 0, errors.New("numel: integer multiplication overflow")
+		}
+		total += repetitions
+	}
+	return total, nil
+}
+
+// positionBytes is the size of an element of a list of positions or of prefix sums.
+const positionBytes = 8

@@ -25,21 +25,16 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
-// scatterCall has the attributes of a call of scatter, scatter_add or scatter_reduce.
-type scatterCall struct {
-	dim         int    // dimension to index
-	reduce      string // name of the reduction (combineModeByName)
-	includeSelf bool   // the reduction includes self's elements
-}
-
-// mode returns the way in which an element of src is combined with the element at its position.
-func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
-
 // scatterPositions is the part of the docs about positions.
 const scatterPositions = "An element of `src` goes to its own indices, except that `index` gives the index in " +
 	"dimension `dim`."
 
-// Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
+// Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions. For matrices and dim 1, and each
+// position [i, j] of index:
+//
+//	scatter:         result[i, index[i, j]] = src[i, j]
+//	scatter_add:     result[i, index[i, j]] += src[i, j]
+//	scatter_reduce:  result[i, index[i, j]] = reduce(result[i, index[i, j]], src[i, j])
 var (
 	Scatter = scatterOp(graph.SchemaOf[*scatterAttrs](), "scatter",
 		"Returns a copy of self into which the elements of `src` are written. "+scatterPositions+" `src` may be a number. "+
@@ -106,6 +101,16 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
+// scatterCall has the attributes of a call of scatter, scatter_add or scatter_reduce.
+type scatterCall struct {
+	dim         int    // dimension to index
+	reduce      string // name of the reduction (combineModeByName)
+	includeSelf bool   // the reduction includes self's elements
+}
+
+// mode returns the way in which an element of src is combined with the element at its position.
+func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
+
 // checkScatter returns PyTorch's error if the call is invalid.
 func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	self, index, src := c.Type(0), c.Type(1), c.Type(2)
@@ -125,37 +130,19 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	if kit.IsEmpty(index) {
 		return nil
 	}
-	if max(1, index.Rank()) != max(1, self.Rank()) || !isNumber && max(1, index.Rank()) != max(1, src.Rank()) {
+	dims := func(t tensor.Type) int { return max(1, t.Rank()) } // a 0-dim value counts as a vector
+	if dims(index) != dims(self) || !isNumber && dims(index) != dims(src) {
 		return errors.New("Index tensor must have the same number of dimensions as self and src tensors")
 	}
 	for dim, size := range index.Shape {
-		if dim != scatter.dim && size.Gt(kit.SizeAtDim(self, dim)).Holds() || !isNumber &&
-			size.Gt(kit.SizeAtDim(src, dim)).Holds() {
+		exceedsSelf := dim != scatter.dim && size.Gt(kit.SizeAtDim(self, dim)).Holds()
+		exceedsSrc := !isNumber && size.Gt(kit.SizeAtDim(src, dim)).Holds()
+		if exceedsSelf || exceedsSrc {
 			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size "+
 				"than src %s", tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), scatter.dim, tensor.Sizes(src.Shape))
 		}
 	}
 	return nil
-}
-
-// walk returns an indexed walk (walk.go) over all elements of index, operand 1. The walk combines the elements of the
-// source into the table, at positions given by a lookup in index.
-func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) *indexedWalk {
-	index := c.Meta(1)
-	// The lookup gives the position in dim, so the table has stride 0 there.
-	steps := withoutStride(kit.ByteStrides(table.Meta), s.dim)
-	// A 0-dim value counts as a vector of one element: table and index may differ in rank.
-	if index.Rank() == 0 {
-		steps = nil
-	} else if table.Meta.Rank() == 0 {
-		steps = []int{0}
-	}
-	// A constant, or a src of another rank, has one element, which is read with strides of 0.
-	if source.IsData() || len(source.byteStrides) != index.Rank() {
-		source.byteStrides = make([]int, index.Rank())
-	}
-	return &indexedWalk{shape: index.Shape, operands: []walkOperand{source, {table, steps}, operandAt(2, index)},
-		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
 }
 
 // compile returns a kernel with these phases. The first phase copies self to the output. Unless includeSelf is set, the
@@ -182,6 +169,26 @@ func (s *scatterCall) compile(call *graph.Call) (*graph.Kernel, error) {
 		s.addMeanPhases(call, kernel)
 	}
 	return kernel, nil
+}
+
+// walk returns an indexed walk (walk.go) over all elements of index, operand 1. The walk combines the elements of the
+// source into the table, at positions given by a lookup in index.
+func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) *indexedWalk {
+	index := c.Meta(1)
+	// The lookup gives the position in dim, so the table has stride 0 there.
+	steps := withoutStride(kit.ByteStrides(table.Meta), s.dim)
+	// A 0-dim value counts as a vector of one element: table and index may differ in rank.
+	if index.Rank() == 0 {
+		steps = nil
+	} else if table.Meta.Rank() == 0 {
+		steps = []int{0}
+	}
+	// A constant, or a src of another rank, has one element, which is read with strides of 0.
+	if source.IsData() || len(source.byteStrides) != index.Rank() {
+		source.byteStrides = make([]int, index.Rank())
+	}
+	return &indexedWalk{shape: index.Shape, operands: []walkOperand{source, {table, steps}, operandAt(2, index)},
+		lookups: []lookup{lookupAlong(table.Meta, index, s.dim)}, writesTable: true}
 }
 
 // identityOf returns the identity element of a reduction: x combined with it is x. For combineSet it is 0.
@@ -234,16 +241,25 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
 	addCounts := s.walk(call, countBuffer, walkOperand{Buffer: one}).
 		phase(scatterRowLoops(tensor.Int64, combineAdd, tensor.IntScalar(1)))
-	loopDType := kit.LoopDType(out.DType)
-	load, store := tensor.Converter(loopDType, out.DType), tensor.Converter(out.DType, loopDType)
+	divide := meanDivider(out.DType)
 	divideSums := eachBlock(func(mem *graph.Mem, counts []int64, first int) {
+		divide(unsafe.Add(mem.Ptrs[0], first*elementSize), counts)
+	})
+	kernel.Phases = append(kernel.Phases, setCounts, addCounts, divideSums)
+}
+
+// meanDivider returns the function that divides the sums of a dtype from address sums on by their counts.
+func meanDivider(dtype tensor.DType) func(sums unsafe.Pointer, counts []int64) {
+	loopDType := kit.LoopDType(dtype)
+	load, store := tensor.Converter(loopDType, dtype), tensor.Converter(dtype, loopDType)
+	return func(sums unsafe.Pointer, counts []int64) {
 		for i, count := range counts {
 			if count < 2 { // the sum is the mean, or the element is not indexed
 				continue
 			}
 			var buffer [2]uint64 // one element of any loop dtype, 16 bytes at most
 			value := unsafe.Pointer(&buffer)
-			address := unsafe.Add(mem.Ptrs[0], (first+i)*elementSize)
+			address := unsafe.Add(sums, i*dtype.Size())
 			const step, n = 0, 1 // of loads and stores of a single element
 			load(value, address, step, step, n)
 			switch loopDType {
@@ -260,8 +276,7 @@ func (s *scatterCall) addMeanPhases(call *graph.Call, kernel *graph.Kernel) {
 			}
 			store(address, value, step, step, n)
 		}
-	})
-	kernel.Phases = append(kernel.Phases, setCounts, addCounts, divideSums)
+	}
 }
 
 // reference combines one element after another. counts has the number of elements combined so far at each position.
@@ -293,27 +308,32 @@ func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		counts.Set(tensor.IntScalar(count+1), target...)
 	})
 	if s.reduce == "mean" {
-		kit.EachIndex(out.Shape, func(coords []int) {
-			count := counts.At(coords...).Int()
-			if s.includeSelf {
-				count++
-			}
-			value := out.At(coords...)
-			if count < 2 {
-				return
-			}
-			switch {
-			case dtype.IsFloat():
-				value = tensor.FloatScalar(value.Float() / float64(count))
-			case dtype.IsComplex():
-				value = tensor.ComplexScalar(value.Complex() / complex(float64(count), 0))
-			default:
-				value = tensor.IntScalar(floorDiv(value.Int(), count))
-			}
-			out.Set(value, coords...)
-		})
+		s.refDivide(out, counts)
 	}
 	return []*tensor.Tensor{out}, firstErr
+}
+
+// refDivide divides sums by their counts, plus 1 if the sums include the elements of self.
+func (s *scatterCall) refDivide(sums, counts *tensor.Tensor) {
+	kit.EachIndex(sums.Shape, func(coords []int) {
+		count := counts.At(coords...).Int()
+		if s.includeSelf {
+			count++
+		}
+		if count < 2 {
+			return
+		}
+		value := sums.At(coords...)
+		switch dtype := sums.DType; {
+		case dtype.IsFloat():
+			value = tensor.FloatScalar(value.Float() / float64(count))
+		case dtype.IsComplex():
+			value = tensor.ComplexScalar(value.Complex() / complex(float64(count), 0))
+		default:
+			value = tensor.IntScalar(floorDiv(value.Int(), count))
+		}
+		sums.Set(value, coords...)
+	})
 }
 
 // floorDiv returns a / b, rounded down.

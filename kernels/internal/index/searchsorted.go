@@ -22,8 +22,9 @@ type bucketizeAttrs struct {
 	Right    bool `attr:"right" default:"false" doc:"return the position after equal elements; false: before them"`
 }
 
-// Searchsorted and Bucketize find positions by binary search in a sorted sequence. After a comparison with NaN, the
-// search continues behind the compared element, as PyTorch's does.
+// Searchsorted and Bucketize find positions by binary search in a sorted sequence. For example, the position of 3 in
+// [1 3 3 5] is 1, before the equal elements, or 3 with right. After a comparison with NaN, the search continues behind
+// the compared element, as PyTorch's does.
 var (
 	Searchsorted = kit.Define[*searchsortedAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -131,8 +132,9 @@ func inferSearch(c *graph.Call, operands searchOperands, outInt32 bool) ([]graph
 	if values.Rank() == 0 && sequence.Rank() != 1 {
 		return nil, errors.New(scalarMessage)
 	}
-	if sequence.Rank() > 1 && (values.Rank() != sequence.Rank() ||
-		!tensor.SameSizes(values.Shape[:batchRank], sequence.Shape[:batchRank])) {
+	rowsMatch := values.Rank() == sequence.Rank() &&
+		tensor.SameSizes(values.Shape[:batchRank], sequence.Shape[:batchRank])
+	if sequence.Rank() > 1 && !rowsMatch {
 		return nil, fmt.Errorf("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "+
 			"of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
 			tensor.Sizes(sequence.Shape), tensor.Sizes(values.Shape))
@@ -209,13 +211,10 @@ func searchKernel[T kit.Sortable](c *graph.Call, operands searchOperands, dtype 
 	batchRank := sequence.Meta.Rank() - 1
 	length, rows := sequence.Meta.Shape[batchRank], tensor.Numel(sequence.Meta.Shape[:batchRank])
 	valuesPerRow := values.Meta.Numel() / max(1, rows)
-	steps := 1 // steps of a binary search: log2(length), rounded up
-	for 1<<steps < length {
-		steps++
-	}
 	const stepCost = 4 // in copied elements
 	isInt32 := c.Out[0].DType == tensor.Int32
-	phase := copies.ChunkedPhase(values.Meta.Numel(), stepCost*steps, func(mem *graph.Mem, begin, end int) error {
+	searchCost := stepCost * bisectionSteps(length)
+	phase := copies.ChunkedPhase(values.Meta.Numel(), searchCost, func(mem *graph.Mem, begin, end int) error {
 		for i := begin; i < end; i++ {
 			row := 0
 			if rows > 1 {

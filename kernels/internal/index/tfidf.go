@@ -26,7 +26,9 @@ type tfidfAttrs struct {
 	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; none: 1"`
 }
 
-// TfidfVectorizer is ONNX's operator for integers.
+// TfidfVectorizer is ONNX's operator for integers. For example, with ngram_counts [0 2] and pool_int64s [7 8 1 2 3 4],
+// the n-grams are (7), (8), (1 2) and (3 4). The row [1 5 2 7] has one occurrence of (7), and one of (1 2) at distance
+// 2.
 var TfidfVectorizer = kit.Define[*tfidfAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tfidf_vectorizer",
@@ -55,9 +57,8 @@ var TfidfVectorizer = kit.Define[*tfidfAttrs](graph.Op{
 			return vectorizer.reference(in[0])
 		},
 		Examples: kit.OneExample(kit.I64(2, 6), graph.Attrs{"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 1,
-			"mode":         "TFIDF",
-			"ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3}, "pool_int64s": []int{0, 1, 1, 0, 1, 1},
-			"weights": []float64{1, 2, 3, 4}}),
+			"mode": "TFIDF", "ngram_counts": []int{0, 2}, "ngram_indexes": []int{0, 1, 2, 3},
+			"pool_int64s": []int{0, 1, 1, 0, 1, 1}, "weights": []float64{1, 2, 3, 4}}),
 	},
 	Facts: graph.Facts{WritesAnyDenseLayout: true},
 	Lowerings: graph.Lowerings{
@@ -70,33 +71,6 @@ var TfidfVectorizer = kit.Define[*tfidfAttrs](graph.Op{
 		},
 	},
 })
-
-// reference computes the Ref of the op: it counts one n-gram after another.
-func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
-	lastDim := self.Rank() - 1
-	length, rows := self.Shape[lastDim], tensor.Numel(self.Shape[:lastDim])
-	out := tensor.Zeros(tensor.Float32, append(slices.Clone(self.Shape[:lastDim]), t.size)...)
-	elements, err := tensor.ToSlice[int64](self.CopyTo(tensor.New(tensor.Int64, self.Shape...)))
-	if err != nil {
-		return nil, err
-	}
-	for row := range rows {
-		counts := make([]float32, t.size)
-		for i := range t.grams {
-			gram, count := &t.grams[i], 0
-			for distance := 1; distance <= t.maxDistance(gram, length); distance++ {
-				count += gram.count(nil, elements[row*length:(row+1)*length], distance)
-			}
-			if t.includes(gram) {
-				t.writeCount(gram, count, &counts[gram.position])
-			}
-		}
-		for i, value := range counts {
-			out.SetFlat(row*t.size+i, tensor.FloatScalar(float64(value)))
-		}
-	}
-	return []*tensor.Tensor{out}, nil
-}
 
 // tfidf is a call of tfidf_vectorizer, with its pool divided into n-grams.
 type tfidf struct {
@@ -112,9 +86,6 @@ type tfidfGram struct {
 	weight   float32
 }
 
-// maxTfidfPosition bounds the positions of n-grams, and with them the length of a row of the result.
-const maxTfidfPosition = 1 << 24
-
 // newTfidf checks the attributes and divides the pool into n-grams.
 func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 	vectorizer := &tfidf{attrs: attrs}
@@ -127,19 +98,9 @@ func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 			return nil, errors.New("tfidf_vectorizer: ngram_counts do not divide the pool into n-grams")
 		}
 		for ; begin < end; begin += gramLength {
-			gram := tfidfGram{weight: 1}
-			for _, id := range attrs.Pool[begin : begin+gramLength] {
-				gram.ids = append(gram.ids, int64(id))
-			}
-			gramIndex := len(vectorizer.grams)
-			if gramIndex >= len(attrs.NgramIndexes) || attrs.NgramIndexes[gramIndex] < 0 ||
-				attrs.NgramIndexes[gramIndex] > maxTfidfPosition ||
-				attrs.Weights != nil && gramIndex >= len(attrs.Weights) {
-				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
-			}
-			gram.position = attrs.NgramIndexes[gramIndex]
-			if attrs.Weights != nil {
-				gram.weight = float32(attrs.Weights[gramIndex])
+			gram, err := attrs.gram(len(vectorizer.grams), attrs.Pool[begin:begin+gramLength])
+			if err != nil {
+				return nil, err
 			}
 			vectorizer.size = max(vectorizer.size, gram.position+1)
 			vectorizer.grams = append(vectorizer.grams, gram)
@@ -148,56 +109,25 @@ func newTfidf(attrs *tfidfAttrs) (*tfidf, error) {
 	return vectorizer, nil
 }
 
-// includes reports whether the attributes request n-grams of the length of the given one.
-func (t *tfidf) includes(gram *tfidfGram) bool {
-	return len(gram.ids) >= t.attrs.MinGramLength && len(gram.ids) <= t.attrs.MaxGramLength
+// gram returns n-gram i of the pool, which consists of the given ids.
+func (a *tfidfAttrs) gram(i int, ids []int) (tfidfGram, error) {
+	hasPosition := i < len(a.NgramIndexes) && a.NgramIndexes[i] >= 0 && a.NgramIndexes[i] <= maxTfidfPosition
+	hasWeight := a.Weights == nil || i < len(a.Weights)
+	if !hasPosition || !hasWeight {
+		return tfidfGram{}, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
+	}
+	gram := tfidfGram{position: a.NgramIndexes[i], weight: 1}
+	if a.Weights != nil {
+		gram.weight = float32(a.Weights[i])
+	}
+	for _, id := range ids {
+		gram.ids = append(gram.ids, int64(id))
+	}
+	return gram, nil
 }
 
-// maxDistance returns the greatest distance between neighbouring elements of an occurrence, in rows of the given
-// length. Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
-func (t *tfidf) maxDistance(gram *tfidfGram, length int) int {
-	maxSkip := t.attrs.MaxSkipCount
-	switch {
-	case !t.includes(gram) || maxSkip < 0:
-		return 0
-	case len(gram.ids) == 1:
-		return 1
-	}
-	// An occurrence of k elements spans (k-1)*distance+1 elements of the row.
-	greatest := max(0, length-1) / (len(gram.ids) - 1)
-	return min(greatest-1, maxSkip) + 1 // maxSkip+1 could overflow
-}
-
-// count returns the number of occurrences of the n-gram in a row. `distance` is the distance between neighbouring
-// elements of an occurrence. It counts the comparisons in mem, which then regularly checks whether the run is canceled.
-// mem may be nil.
-func (g *tfidfGram) count(mem *graph.Mem, row []int64, distance int) int {
-	count := 0
-	for first := 0; first+(len(g.ids)-1)*distance < len(row); first++ {
-		isOccurrence := true
-		for k, id := range g.ids {
-			isOccurrence = isOccurrence && row[first+k*distance] == id
-		}
-		if isOccurrence {
-			count++
-		}
-		mem.CheckContextAfter(len(g.ids))
-	}
-	return count
-}
-
-// writeCount writes the result for an n-gram that occurs count times. If count is 0, it writes only in mode TF.
-func (t *tfidf) writeCount(gram *tfidfGram, count int, result *float32) {
-	switch {
-	case t.attrs.Mode == "TF":
-		*result = float32(count)
-	case count == 0:
-	case t.attrs.Mode == "IDF":
-		*result = gram.weight
-	default:
-		*result = float32(count) * gram.weight
-	}
-}
+// maxTfidfPosition bounds the positions of n-grams, and with them the length of a row of the result.
+const maxTfidfPosition = 1 << 24
 
 // tfidfGrain is the maximum number of elements that a unit of work reads, unless one row is longer.
 const tfidfGrain = 1 << 20
@@ -257,4 +187,82 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	countBytes := rows * grams * 8
 	builder.AddPhases(countBytes, copies.NoScratch, buffers, clearCounts, countGrams, writeResults)
 	return builder.Kernel()
+}
+
+// includes reports whether the attributes request n-grams of the length of the given one.
+func (t *tfidf) includes(gram *tfidfGram) bool {
+	return len(gram.ids) >= t.attrs.MinGramLength && len(gram.ids) <= t.attrs.MaxGramLength
+}
+
+// maxDistance returns the greatest distance between neighbouring elements of an occurrence, in rows of the given
+// length. Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
+func (t *tfidf) maxDistance(gram *tfidfGram, length int) int {
+	maxSkip := t.attrs.MaxSkipCount
+	switch {
+	case !t.includes(gram) || maxSkip < 0:
+		return 0
+	case len(gram.ids) == 1:
+		return 1
+	}
+	// An occurrence of k elements spans (k-1)*distance+1 elements of the row.
+	greatest := max(0, length-1) / (len(gram.ids) - 1)
+	return min(greatest-1, maxSkip) + 1 // maxSkip+1 could overflow
+}
+
+// count returns the number of occurrences of the n-gram in a row. `distance` is the distance between neighbouring
+// elements of an occurrence. It counts the comparisons in mem, which then regularly checks whether the run is canceled.
+// mem may be nil.
+func (g *tfidfGram) count(mem *graph.Mem, row []int64, distance int) int {
+	count := 0
+	for first := 0; first+(len(g.ids)-1)*distance < len(row); first++ {
+		isOccurrence := true
+		for k, id := range g.ids {
+			isOccurrence = isOccurrence && row[first+k*distance] == id
+		}
+		if isOccurrence {
+			count++
+		}
+		mem.CheckContextAfter(len(g.ids))
+	}
+	return count
+}
+
+// writeCount writes the result for an n-gram that occurs count times. If count is 0, it writes only in mode TF.
+func (t *tfidf) writeCount(gram *tfidfGram, count int, result *float32) {
+	switch {
+	case t.attrs.Mode == "TF":
+		*result = float32(count)
+	case count == 0:
+	case t.attrs.Mode == "IDF":
+		*result = gram.weight
+	default:
+		*result = float32(count) * gram.weight
+	}
+}
+
+// reference computes the Ref of the op: it counts one n-gram after another.
+func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
+	lastDim := self.Rank() - 1
+	length, rows := self.Shape[lastDim], tensor.Numel(self.Shape[:lastDim])
+	out := tensor.Zeros(tensor.Float32, append(slices.Clone(self.Shape[:lastDim]), t.size)...)
+	elements, err := tensor.ToSlice[int64](self.CopyTo(tensor.New(tensor.Int64, self.Shape...)))
+	if err != nil {
+		return nil, err
+	}
+	for row := range rows {
+		counts := make([]float32, t.size)
+		for i := range t.grams {
+			gram, count := &t.grams[i], 0
+			for distance := 1; distance <= t.maxDistance(gram, length); distance++ {
+				count += gram.count(nil, elements[row*length:(row+1)*length], distance)
+			}
+			if t.includes(gram) {
+				t.writeCount(gram, count, &counts[gram.position])
+			}
+		}
+		for i, value := range counts {
+			out.SetFlat(row*t.size+i, tensor.FloatScalar(float64(value)))
+		}
+	}
+	return []*tensor.Tensor{out}, nil
 }

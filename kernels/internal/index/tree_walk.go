@@ -10,13 +10,18 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file has the kernel of tree_ensemble. Each row of self descends every tree, and the weights of the leaves are
+// combined. The rows are divided into blocks, which are chunks of the kernel, and a block into groups of treeGroupRows
+// rows:
+//
+//	for each block, for each tree, for each group of the block:
+//		find the leaves of the rows of the group (leavesOf)
+//		add the weights of the leaves to the sums of the rows (addWeights)
+
 type treeEnsembleAttrs struct {
 	Outputs   int    `attr:"outputs" doc:"number of columns of the result"`
 	Aggregate string `attr:"aggregate" default:"sum" oneof:"sum|mean|amin|amax" doc:"combination of the weights of all trees; mean: their sum, divided by the number of trees"`
 }
-
-// This file has the kernel of tree_ensemble. Each row of self descends every tree, and the weights of the leaves are
-// combined.
 
 // The operands of tree_ensemble.
 const (
@@ -89,79 +94,6 @@ func (t *trees[T]) check(columns, outputs int) error {
 		}
 	}
 	return nil
-}
-
-// isForward reports whether each child is the node itself or a later node of the list. A descent then ends after a
-// bounded number of steps, at a node that is its own child. children lists the children of node 0, then the children of
-// node 1, and so on.
-func isForward(children []int32, childrenPerNode int) bool {
-	for i, next := range children {
-		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
-			return false
-		}
-	}
-	return true
-}
-
-// makeForward writes children to dst. A child that is not a later node ends the descent: it is replaced by the node
-// itself.
-func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
-	for i, next := range children {
-		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
-			next = int32(node)
-		}
-		dst[i] = next
-		m.CheckContextAfter(1)
-	}
-}
-
-// treeAggregate is the operation that combines the weights of all trees.
-type treeAggregate uint8
-
-const (
-	treeSum treeAggregate = iota
-	treeMean
-	treeMin
-	treeMax
-)
-
-// treeAggregates maps the values of the attribute aggregate to operations.
-var treeAggregates = map[string]treeAggregate{"sum": treeSum, "mean": treeMean, "amin": treeMin, "amax": treeMax}
-
-// clear sets sums to their initial values. NaN stands for a column without weights.
-func (a treeAggregate) clear(sums []float64) {
-	first := 0.0
-	if a == treeMin || a == treeMax {
-		first = math.NaN()
-	}
-	for i := range sums {
-		sums[i] = first
-	}
-}
-
-// finish converts a sum over all trees to an element of the result.
-func (a treeAggregate) finish(sum float64, trees int) float64 {
-	switch {
-	case a == treeMean:
-		return sum / float64(max(1, trees))
-	case a != treeSum && sum != sum: // a column without weights
-		return 0
-	}
-	return sum
-}
-
-// addWeights combines the weights of a node with the sums of a row.
-func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
-	for weightIndex := int(t.offsets[node]); weightIndex < int(t.offsets[node+1]); weightIndex++ {
-		weight, sum := float64(t.weights[weightIndex]), &sums[t.targets[weightIndex]]
-		switch {
-		case a == treeSum || a == treeMean:
-			*sum += weight
-		case a == treeMin && !(*sum <= weight), a == treeMax &&
-			!(*sum >= weight): // also if *sum is NaN, because the weight is then the first
-			*sum = weight
-		}
-	}
 }
 
 // treeGroupRows is the number of rows of a group, which descend a tree together. Their steps do not depend on each
@@ -278,15 +210,7 @@ func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	sums := kit.SliceOf[float64](m.WorkerScratch, 0, (end-begin)*w.outputs)
 	w.aggregate.clear(sums)
-	// For each group: whether the rows have NaNs; false if missing is omitted.
-	var hasNaN [maxTreeBlockRows / treeGroupRows]bool
-	for group := range kit.DivUp(end-begin, treeGroupRows) {
-		if t.missing != nil {
-			firstRow := begin + group*treeGroupRows
-			hasNaN[group] = containsNaN(kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[1], firstRow*w.columns), 0,
-				(min(firstRow+treeGroupRows, end)-firstRow)*w.columns))
-		}
-	}
+	hasNaN := w.groupsWithNaN(m, t, begin, end)
 	nodes := newTreeNodes(t)
 	for _, root := range t.roots {
 		for group := range kit.DivUp(end-begin, treeGroupRows) {
@@ -315,6 +239,20 @@ func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	}
 }
 
+// groupsWithNaN reports for each group of rows [begin, end) whether a row has a NaN. It reports false if missing is
+// omitted.
+func (w *treeWalk[T]) groupsWithNaN(m *graph.Mem, t *trees[T], begin, end int) (
+	hasNaN [maxTreeBlockRows / treeGroupRows]bool) {
+	for group := range kit.DivUp(end-begin, treeGroupRows) {
+		if t.missing != nil {
+			firstRow := begin + group*treeGroupRows
+			hasNaN[group] = containsNaN(kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[1], firstRow*w.columns), 0,
+				(min(firstRow+treeGroupRows, end)-firstRow)*w.columns))
+		}
+	}
+	return hasNaN
+}
+
 // containsNaN reports whether an element is NaN.
 func containsNaN[T treeElement](list []T) bool {
 	hasNaN := false
@@ -322,6 +260,79 @@ func containsNaN[T treeElement](list []T) bool {
 		hasNaN = hasNaN || x != x
 	}
 	return hasNaN
+}
+
+// isForward reports whether each child is the node itself or a later node of the list. A descent then ends after a
+// bounded number of steps, at a node that is its own child. children lists the children of node 0, then the children of
+// node 1, and so on.
+func isForward(children []int32, childrenPerNode int) bool {
+	for i, next := range children {
+		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
+			return false
+		}
+	}
+	return true
+}
+
+// makeForward writes children to dst. A child that is not a later node ends the descent: it is replaced by the node
+// itself.
+func makeForward(m *graph.Mem, dst, children []int32, childrenPerNode int) {
+	for i, next := range children {
+		if node := i / childrenPerNode; int(next) < node || int(next) >= len(children)/childrenPerNode {
+			next = int32(node)
+		}
+		dst[i] = next
+		m.CheckContextAfter(1)
+	}
+}
+
+// treeAggregate is the operation that combines the weights of all trees.
+type treeAggregate uint8
+
+const (
+	treeSum treeAggregate = iota
+	treeMean
+	treeMin
+	treeMax
+)
+
+// treeAggregates maps the values of the attribute aggregate to operations.
+var treeAggregates = map[string]treeAggregate{"sum": treeSum, "mean": treeMean, "amin": treeMin, "amax": treeMax}
+
+// clear sets sums to their initial values. NaN stands for a column without weights.
+func (a treeAggregate) clear(sums []float64) {
+	first := 0.0
+	if a == treeMin || a == treeMax {
+		first = math.NaN()
+	}
+	for i := range sums {
+		sums[i] = first
+	}
+}
+
+// finish converts a sum over all trees to an element of the result.
+func (a treeAggregate) finish(sum float64, trees int) float64 {
+	switch {
+	case a == treeMean:
+		return sum / float64(max(1, trees))
+	case a != treeSum && sum != sum: // a column without weights
+		return 0
+	}
+	return sum
+}
+
+// addWeights combines the weights of a node with the sums of a row.
+func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
+	for weightIndex := int(t.offsets[node]); weightIndex < int(t.offsets[node+1]); weightIndex++ {
+		weight, sum := float64(t.weights[weightIndex]), &sums[t.targets[weightIndex]]
+		switch {
+		case a == treeSum || a == treeMean:
+			*sum += weight
+		// Also if *sum is NaN, because the weight is then the first.
+		case a == treeMin && !(*sum <= weight), a == treeMax && !(*sum >= weight):
+			*sum = weight
+		}
+	}
 }
 
 // leafOf returns the node at which a row leaves a tree: the node whose next node is the node itself. The row may have

@@ -12,30 +12,6 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type unique2Attrs struct {
-	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
-}
-
-type uniqueDimAttrs struct {
-	Dim           int  `attr:"dim" doc:"dimension whose slices are compared"`
-	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
-}
-
-type uniqueAttrs struct {
-	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
-	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
-}
-
-type uniqueConsecutiveAttrs struct {
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
-	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
-}
-
 // Unique2, UniqueDim and Unique remove duplicates. Unique2 and UniqueDim are ops of aten. Unique is an op of ONNX, and
 // also returns the indices of first occurrences.
 var (
@@ -112,6 +88,30 @@ var UniqueConsecutive = uniqueOp(graph.SchemaOf[*uniqueConsecutiveAttrs](), "uni
 		return found.atenResults(shape, attrs.ReturnInverse, attrs.ReturnCounts), nil
 	})
 
+type unique2Attrs struct {
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
+}
+
+type uniqueDimAttrs struct {
+	Dim           int  `attr:"dim" doc:"dimension whose slices are compared"`
+	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
+}
+
+type uniqueAttrs struct {
+	Dim    *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
+	Sorted bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
+}
+
+type uniqueConsecutiveAttrs struct {
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
+	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
+}
+
 // uniqueOp defines an op that removes duplicates. refine gets an outline for each result and corrects the outlines of
 // results that are not vectors of unknown length. The first result has the dtype of self, and all other results are
 // int64. compute returns the results.
@@ -171,27 +171,6 @@ func clearUnrequested(outlines []graph.PartialType, returnInverse, returnCounts 
 	}
 }
 
-// uniques is the result of a search for the distinct slices of a value along a dimension.
-type uniques struct {
-	output  *tensor.Tensor // the distinct slices
-	first   []int64        // for each distinct slice, the index of its first occurrence
-	counts  []int64        // for each distinct slice, the number of its occurrences
-	inverse []int64        // for each slice of the value, the index of the equal distinct slice
-}
-
-// atenResults returns the results of aten's ops: output, inverse and counts. inverse and counts are empty if they are
-// not requested.
-func (u *uniques) atenResults(inverseShape []int, returnInverse, returnCounts bool) []*tensor.Tensor {
-	out := []*tensor.Tensor{u.output, int64Vector(nil), int64Vector(nil)}
-	if returnInverse {
-		out[1] = tensor.Must(tensor.FromSlice(u.inverse, inverseShape...))
-	}
-	if returnCounts {
-		out[2] = int64Vector(u.counts)
-	}
-	return out
-}
-
 // uniqueMode defines the distinct slices and their order.
 type uniqueMode uint8
 
@@ -209,15 +188,23 @@ func uniqueModeOf(isSorted bool) uniqueMode {
 	return uniqueUnsorted
 }
 
+// uniques is the result of a search for the distinct slices of a value along a dimension. For example, for the value
+// [3 1 3 2] and the mode uniqueSorted:
+//
+//	output  [1 2 3]
+//	first   [1 3 0]
+//	counts  [1 1 2]
+//	inverse [2 0 2 1]
+type uniques struct {
+	output  *tensor.Tensor // the distinct slices
+	first   []int64        // for each distinct slice, the index of its first occurrence
+	counts  []int64        // for each distinct slice, the number of its occurrences
+	inverse []int64        // for each slice of the value, the index of the equal distinct slice
+}
+
 // findUnique finds the distinct slices of self along a dimension, or its distinct elements if dim is nil.
 func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueMode) (*uniques, error) {
-	input, wrappedDim := self, 0 // the slices of input along this dimension are compared
-	var err error
-	if dim == nil {
-		input, err = kit.ReshapeRowMajor(ctx, self, self.Numel())
-	} else if wrappedDim, err = tensor.WrapDim(*dim, self.Rank()); err == nil && self.Rank() == 0 {
-		input, err = kit.ReshapeRowMajor(ctx, self, 1)
-	}
+	input, wrappedDim, err := slicedInput(ctx, self, dim)
 	if err != nil {
 		return nil, err
 	}
@@ -246,20 +233,39 @@ func findUnique(ctx context.Context, self *tensor.Tensor, dim *int, mode uniqueM
 	default:
 		found.find(ctx, count, mode, rowCompare[float64](ctx, rows, tensor.Float64))
 	}
-	first := kit.NewInts[int](len(found.first))
-	for i, index := range found.first {
-		first[i] = int(index)
-	}
-	distinctRows, err := pickSlices(ctx, rows, 0, first)
-	if err != nil {
-		return nil, err
-	}
-	movedBack, err := distinctRows.Meta.MoveDim([]int{0}, []int{wrappedDim})
-	if err != nil {
-		return nil, err
-	}
-	found.output, err = distinctRows.View(movedBack)
+	found.output, err = distinctAlong(ctx, rows, found.first, wrappedDim)
 	return found, err
+}
+
+// slicedInput returns the value whose slices along a dimension are compared, and the dimension: self and dim or,
+// without dim, the elements of self in row-major order.
+func slicedInput(ctx context.Context, self *tensor.Tensor, dim *int) (input *tensor.Tensor, wrappedDim int, err error) {
+	if dim == nil {
+		input, err = kit.ReshapeRowMajor(ctx, self, self.Numel())
+		return input, 0, err
+	}
+	input = self
+	if wrappedDim, err = tensor.WrapDim(*dim, self.Rank()); err == nil && self.Rank() == 0 {
+		input, err = kit.ReshapeRowMajor(ctx, self, 1)
+	}
+	return input, wrappedDim, err
+}
+
+// distinctAlong returns the rows with the given indices, as slices along dimension dim.
+func distinctAlong(ctx context.Context, rows *tensor.Tensor, indices []int64, dim int) (*tensor.Tensor, error) {
+	positions := kit.NewInts[int](len(indices))
+	for i, index := range indices {
+		positions[i] = int(index)
+	}
+	distinctRows, err := pickSlices(ctx, rows, 0, positions)
+	if err != nil {
+		return nil, err
+	}
+	movedBack, err := distinctRows.Meta.MoveDim([]int{0}, []int{dim})
+	if err != nil {
+		return nil, err
+	}
+	return distinctRows.View(movedBack)
 }
 
 // rowCompare returns a function that compares rows a and b of a tensor in lexicographic order, after their conversion
@@ -334,6 +340,15 @@ func (u *uniques) find(ctx context.Context, count int, mode uniqueMode, compare 
 	}
 }
 
+// ascending returns the numbers from 0 to count-1.
+func ascending(count int) []int {
+	numbers := kit.NewInts[int](count)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
 // sortByOccurrence reorders the distinct slices by first occurrence.
 func (u *uniques) sortByOccurrence(ctx context.Context) {
 	order := ascending(len(u.first))
@@ -352,11 +367,15 @@ func (u *uniques) sortByOccurrence(ctx context.Context) {
 	u.first, u.counts = first, counts
 }
 
-// ascending returns the numbers from 0 to count-1.
-func ascending(count int) []int {
-	numbers := kit.NewInts[int](count)
-	for i := range numbers {
-		numbers[i] = i
+// atenResults returns the results of aten's ops: output, inverse and counts. inverse and counts are empty if they are
+// not requested.
+func (u *uniques) atenResults(inverseShape []int, returnInverse, returnCounts bool) []*tensor.Tensor {
+	out := []*tensor.Tensor{u.output, int64Vector(nil), int64Vector(nil)}
+	if returnInverse {
+		out[1] = tensor.Must(tensor.FromSlice(u.inverse, inverseShape...))
 	}
-	return numbers
+	if returnCounts {
+		out[2] = int64Vector(u.counts)
+	}
+	return out
 }

@@ -10,69 +10,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the indexed walk ([indexedWalk]), the loop that gathers and scatters share.
-
-// lookup describes a dimension of the table (the value that is indexed) and its indices. A negative index counts from
-// the end.
-type lookup struct {
-	operand    int  // operand of the walk that has the index
-	byteOffset int  // offset in bytes of the index from the operand's address; a tuple has several indices
-	isInt64    bool // the index is int64, else int32
-	dim        int  // the dimension, for error messages
-	size       int  // size of the dimension
-	byteStride int  // stride of the dimension in bytes, or bytes of an element if the index is flat
-	// flatLayout is the layout of the table if the index is a flat row-major index; else nil.
-	flatLayout *tensor.Meta
-}
-
-// offset reads the index at an address and returns its byte offset in the table.
-func (l *lookup) offset(address unsafe.Pointer) (int, error) {
-	var index int64
-	if l.isInt64 {
-		index = *(*int64)(unsafe.Add(address, l.byteOffset))
-	} else {
-		index = int64(*(*int32)(unsafe.Add(address, l.byteOffset)))
-	}
-	if size := int64(l.size); index < -size || index >= size {
-		return 0, outOfBounds(index, l.dim, l.size)
-	}
-	i := int(index)
-	if i < 0 {
-		i += l.size
-	}
-	if l.flatLayout == nil {
-		return i * l.byteStride, nil
-	}
-	// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
-	elements := 0
-	for dim := l.flatLayout.Rank() - 1; dim >= 0; dim-- {
-		size := l.flatLayout.Shape[dim]
-		elements += i % size * l.flatLayout.Strides[dim]
-		i /= size
-	}
-	return elements * l.byteStride, nil
-}
-
-// outOfBounds returns the error for index i of a dimension.
-func outOfBounds(i int64, dim, size int) error {
-	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
-}
-
-// walkOperand is an operand of an indexed walk.
-type walkOperand struct {
-	kit.Buffer
-	byteStrides []int // strides in bytes in the dimensions of the walk
-}
-
-// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta.
-// In Mem.Ptrs, the result of the op comes first, then the operands of the op.
-func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
-	return walkOperand{kit.PtrBuffer(ptrIndex, meta), kit.ByteStrides(meta)}
-}
-
-// indexedWalk visits all indices of a shape and moves elements between two operands. Operand 0, the plain operand, is
-// accessed by its own strides. Operand 1, the table, is accessed at positions given by lookups. The other operands have
-// the indices. A gather reads the table, and a scatter writes the table.
+// indexedWalk is the loop that gathers and scatters share. It visits all indices of a shape and moves elements between
+// two operands. Operand 0, the plain operand, is accessed by its own strides. Operand 1, the table, is accessed at
+// positions given by lookups. The other operands have the indices. A gather reads the table, and a scatter writes the
+// table. For example, the walk of result = gather(self, dim 0, index) for matrices is:
+//
+//	shape:       the shape of index
+//	operands[0]: result, with its own strides
+//	operands[1]: self, with the strides [0, s1] instead of [s0, s1]
+//	operands[2]: index, with its own strides
+//	lookups:     for dim 0: operand 2, stride s0
+//
+//	result[i, j] = the element of self at index[i, j]*s0 + j*s1
 //
 // If the table has stride 0 in a dimension, a scatter may write several elements along that dimension to the same
 // position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. The
@@ -100,50 +49,68 @@ const (
 	minPieceLen    = 64  // least number of elements of a piece, if the dimension has as many
 )
 
-// isSerial reports whether one worker has to visit the elements along a dimension in order.
-func (walk *indexedWalk) isSerial(dim int) bool {
-	return walk.writesTable && walk.operands[1].byteStrides[dim] == 0
+// walkOperand is an operand of an indexed walk.
+type walkOperand struct {
+	kit.Buffer
+	byteStrides []int // strides in bytes in the dimensions of the walk
 }
 
-// merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
-func (walk *indexedWalk) merge() {
-	var dims []int
-	shape := append([]int(nil), walk.shape...)
-	for dim, size := range shape {
-		if size == 1 && len(shape) > 1 {
-			continue
-		}
-		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(dim) {
-			// The previous dimension and dim are contiguous in an operand if stride[previous] = stride[dim]*size[dim].
-			previous, isMergeable := dims[k], true
-			for _, operand := range walk.operands {
-				isMergeable = isMergeable && operand.byteStrides[previous] == operand.byteStrides[dim]*size
+// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta.
+// In Mem.Ptrs, the result of the op comes first, then the operands of the op.
+func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
+	return walkOperand{kit.PtrBuffer(ptrIndex, meta), kit.ByteStrides(meta)}
+}
+
+// lookup describes a dimension of the table (the value that is indexed) and its indices. A negative index counts from
+// the end.
+type lookup struct {
+	operand    int  // operand of the walk that has the index
+	byteOffset int  // offset in bytes of the index from the operand's address; a tuple has several indices
+	isInt64    bool // the index is int64, else int32
+	dim        int  // the dimension, for error messages
+	size       int  // size of the dimension
+	byteStride int  // stride of the dimension in bytes, or bytes of an element if the index is flat
+	// flatLayout is the layout of the table if the index is a flat row-major index; else nil.
+	flatLayout *tensor.Meta
+}
+
+// lookupAlong returns the lookup for dimension dim of a table with the given meta. Operand 2 of the walk indexes the
+// dimension, and index is the operand's meta.
+func lookupAlong(table, index tensor.Meta, dim int) lookup {
+	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(table, dim),
+		byteStride: kit.ByteStride(table, dim)}
+}
+
+// withoutStride returns a copy of strides in which the stride of dimension dim is 0.
+func withoutStride(strides []int, dim int) []int {
+	out := append([]int(nil), strides...)
+	if len(out) > 0 {
+		out[dim] = 0
+	}
+	return out
+}
+
+// kernel returns a kernel whose only phase is the walk.
+func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
+	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: offsetBlockLen * 8}
+	if form := walk.form(); form != nil {
+		kernel.Forms = []graph.Form{form}
+	}
+	return kernel
+}
+
+// phase returns the phase that runs the walk. rowLoops are the loops over a row of elements.
+func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
+	walk.divideWork()
+	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), offsetBlockLen)
+		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
+			if err := walk.runUnit(mem, rowLoops, unit, offsets); err != nil {
+				return err
 			}
-			if isMergeable {
-				shape[dim] *= shape[previous]
-				dims[k] = dim
-				continue
-			}
 		}
-		dims = append(dims, dim)
-	}
-	for i := range walk.operands {
-		steps := make([]int, len(dims))
-		for k, dim := range dims {
-			steps[k] = walk.operands[i].byteStrides[dim]
-		}
-		walk.operands[i].byteStrides = steps
-	}
-	walk.shape = nil
-	for _, dim := range dims {
-		walk.shape = append(walk.shape, shape[dim])
-	}
-	if len(walk.shape) == 0 { // a 0-dim walk has one element
-		walk.shape = []int{1}
-		for i := range walk.operands {
-			walk.operands[i].byteStrides = []int{0}
-		}
-	}
+		return nil
+	}}
 }
 
 // divideWork divides the walk into units of work.
@@ -178,64 +145,56 @@ func (walk *indexedWalk) divideWork() {
 	}
 }
 
-// phase returns the phase that runs the walk. rowLoops are the loops over a row of elements.
-func (walk *indexedWalk) phase(rowLoops kit.RowLoops) graph.Phase {
-	walk.divideWork()
-	return graph.Phase{Chunks: kit.DivUp(walk.units, walk.unitsPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-		offsets := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), offsetBlockLen)
-		for unit := chunk * walk.unitsPerChunk; unit < min(walk.units, (chunk+1)*walk.unitsPerChunk); unit++ {
-			if err := walk.runUnit(mem, rowLoops, unit, offsets); err != nil {
-				return err
+// merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
+func (walk *indexedWalk) merge() {
+	var dims []int
+	shape := append([]int(nil), walk.shape...)
+	for dim, size := range shape {
+		if size == 1 && len(shape) > 1 {
+			continue
+		}
+		if k := len(dims) - 1; k >= 0 && walk.isSerial(dims[k]) == walk.isSerial(dim) {
+			if previous := dims[k]; walk.areContiguous(previous, dim, size) {
+				shape[dim] *= shape[previous]
+				dims[k] = dim
+				continue
 			}
 		}
-		return nil
-	}}
+		dims = append(dims, dim)
+	}
+	for i := range walk.operands {
+		steps := make([]int, len(dims))
+		for k, dim := range dims {
+			steps[k] = walk.operands[i].byteStrides[dim]
+		}
+		walk.operands[i].byteStrides = steps
+	}
+	walk.shape = nil
+	for _, dim := range dims {
+		walk.shape = append(walk.shape, shape[dim])
+	}
+	if len(walk.shape) == 0 { // a 0-dim walk has one element
+		walk.shape = []int{1}
+		for i := range walk.operands {
+			walk.operands[i].byteStrides = []int{0}
+		}
+	}
 }
 
-// kernel returns a kernel whose only phase is the walk.
-func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
-	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: offsetBlockLen * 8}
-	if form := walk.form(); form != nil {
-		kernel.Forms = []graph.Form{form}
-	}
-	return kernel
-}
-
-// form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
-// writes the table, has flat indices, or has an operand in scratch memory or packed.
-func (walk *indexedWalk) form() *graph.Gather {
-	if walk.writesTable {
-		return nil
-	}
-	form := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
+// areContiguous reports whether dimension outer and the next dimension, which has size elements, are contiguous in all
+// operands: stride[outer] = stride[inner]*size.
+func (walk *indexedWalk) areContiguous(outer, inner, size int) bool {
 	for _, operand := range walk.operands {
-		index, offset, ok := operand.Operand()
-		if !ok {
-			return nil
+		if operand.byteStrides[outer] != operand.byteStrides[inner]*size {
+			return false
 		}
-		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: operand.byteStrides})
 	}
-	for _, l := range walk.lookups {
-		if l.flatLayout != nil {
-			return nil
-		}
-		form.Lookups = append(form.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
-			Size: l.size, Step: l.byteStride})
-	}
-	return form
+	return true
 }
 
-// moveAddresses moves the addresses of the operands from index 0 of the dimensions dims to the flat row-major index i.
-func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
-	for k := len(dims) - 1; k >= 0; k-- {
-		dim := dims[k]
-		indexInDim := i % walk.shape[dim]
-		i /= walk.shape[dim]
-		for operandIndex := range walk.operands {
-			byteStride := walk.operands[operandIndex].byteStrides[dim]
-			addresses[operandIndex] = unsafe.Add(addresses[operandIndex], indexInDim*byteStride)
-		}
-	}
+// isSerial reports whether one worker has to visit the elements along a dimension in order.
+func (walk *indexedWalk) isSerial(dim int) bool {
+	return walk.writesTable && walk.operands[1].byteStrides[dim] == 0
 }
 
 // runUnit runs a unit of work. offsets is memory for the offsets of offsetBlockLen elements.
@@ -260,6 +219,19 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int
 		}
 	}
 	return nil
+}
+
+// moveAddresses moves the addresses of the operands from index 0 of the dimensions dims to the flat row-major index i.
+func (walk *indexedWalk) moveAddresses(addresses *[maxOperands]unsafe.Pointer, dims []int, i int) {
+	for k := len(dims) - 1; k >= 0; k-- {
+		dim := dims[k]
+		indexInDim := i % walk.shape[dim]
+		i /= walk.shape[dim]
+		for operandIndex := range walk.operands {
+			byteStride := walk.operands[operandIndex].byteStrides[dim]
+			addresses[operandIndex] = unsafe.Add(addresses[operandIndex], indexInDim*byteStride)
+		}
+	}
 }
 
 // runRow moves count elements along the innermost dimension. addresses are the addresses of the operands. If the
@@ -307,6 +279,63 @@ func (walk *indexedWalk) runRow(mem *graph.Mem, rowLoops kit.RowLoops, addresses
 	return nil
 }
 
+// offset reads the index at an address and returns its byte offset in the table.
+func (l *lookup) offset(address unsafe.Pointer) (int, error) {
+	var index int64
+	if l.isInt64 {
+		index = *(*int64)(unsafe.Add(address, l.byteOffset))
+	} else {
+		index = int64(*(*int32)(unsafe.Add(address, l.byteOffset)))
+	}
+	if size := int64(l.size); index < -size || index >= size {
+		return 0, outOfBounds(index, l.dim, l.size)
+	}
+	i := int(index)
+	if i < 0 {
+		i += l.size
+	}
+	if l.flatLayout == nil {
+		return i * l.byteStride, nil
+	}
+	// i = (i0*n1 + i1)*n2 + i2 ...: the last dimension varies fastest.
+	elements := 0
+	for dim := l.flatLayout.Rank() - 1; dim >= 0; dim-- {
+		size := l.flatLayout.Shape[dim]
+		elements += i % size * l.flatLayout.Strides[dim]
+		i /= size
+	}
+	return elements * l.byteStride, nil
+}
+
+// outOfBounds returns the error for index i of a dimension.
+func outOfBounds(i int64, dim, size int) error {
+	return fmt.Errorf("index %d is out of bounds for dimension %d with size %d", i, dim, size)
+}
+
+// form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
+// writes the table, has flat indices, or has an operand in scratch memory or packed.
+func (walk *indexedWalk) form() *graph.Gather {
+	if walk.writesTable {
+		return nil
+	}
+	form := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
+	for _, operand := range walk.operands {
+		index, offset, ok := operand.Operand()
+		if !ok {
+			return nil
+		}
+		form.Operands = append(form.Operands, graph.GatherOperand{Index: index, Offset: offset, Strides: operand.byteStrides})
+	}
+	for _, l := range walk.lookups {
+		if l.flatLayout != nil {
+			return nil
+		}
+		form.Lookups = append(form.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
+			Size: l.size, Step: l.byteStride})
+	}
+	return form
+}
+
 // checkIndexDType rejects dtypes that cannot hold indices.
 func checkIndexDType(op string, dtype tensor.DType) error {
 	if dtype != tensor.Int64 && dtype != tensor.Int32 {
@@ -315,28 +344,12 @@ func checkIndexDType(op string, dtype tensor.DType) error {
 	return nil
 }
 
-// withoutStride returns a copy of strides in which the stride of dimension dim is 0.
-func withoutStride(strides []int, dim int) []int {
-	out := append([]int(nil), strides...)
-	if len(out) > 0 {
-		out[dim] = 0
-	}
-	return out
-}
-
 // sizeAt returns the size of a dimension. It returns 1 for a 0-dim value.
 func sizeAt(meta tensor.Meta, dim int) int {
 	if meta.Rank() == 0 {
 		return 1
 	}
 	return meta.Shape[dim]
-}
-
-// lookupAlong returns the lookup for dimension dim of a table with the given meta. Operand 2 of the walk indexes the
-// dimension, and index is the operand's meta.
-func lookupAlong(table, index tensor.Meta, dim int) lookup {
-	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(table, dim),
-		byteStride: kit.ByteStride(table, dim)}
 }
 
 // refIndex reads the element of an index operand at a position, and checks it as a lookup does. size is the size of

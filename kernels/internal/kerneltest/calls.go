@@ -1,5 +1,6 @@
-// Package kerneltest has functions for the tests of several packages of ops. They call ops by name on random operands,
-// and compare kernels with references in every layout.
+// Package kerneltest has functions for the tests of several packages of ops. They call ops on random operands, and
+// compare the results of kernels with references. [CheckCall] does so for one call. [CheckAgainstRef] does so for an op
+// by name, for the inferred layout of the result and for a random layout.
 package kerneltest
 
 import (
@@ -18,6 +19,27 @@ import (
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
+
+// CheckCall runs a call and compares the results with the op's reference.
+func CheckCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
+	got, err := RunCall(op, call, in, layouts...)
+	if err != nil {
+		return err
+	}
+	want, err := op.Ref(call, in)
+	if err != nil {
+		return fmt.Errorf("reference: %w", err)
+	}
+	if len(want) != len(got) {
+		return fmt.Errorf("%d results, the reference gives %d", len(got), len(want))
+	}
+	for i := range got {
+		if err := CompareTensors(got[i], want[i]); err != nil {
+			return fmt.Errorf("result %d: %w", i, err)
+		}
+	}
+	return nil
+}
 
 // CallOf returns a call of an op with operands of the given metas. The zero Meta stands for an omitted operand.
 func CallOf(op *graph.Op, attrs graph.Attrs, in []tensor.Meta) (*graph.Call, error) {
@@ -60,26 +82,9 @@ func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...ten
 	if op.Decompose != nil {
 		return runParts(op, encodeAttrs(call.Attrs), call.In, in)
 	}
-	outputs := make([]*tensor.Tensor, len(results))
-	hasNewOutput := false
-	for i, result := range results {
-		if result.Alias >= 0 {
-			if outputs[i], err = in[result.Alias].View(result.Meta()); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		hasNewOutput = true
-		if i < len(layouts) {
-			call.Out[i] = layouts[i]
-		}
-		outputs[i] = tensor.Empty(call.Out[i])
-		for byteIndex := range outputs[i].Storage().Bytes() { // the memory of a run is not cleared
-			outputs[i].Storage().Bytes()[byteIndex] = 0x55
-		}
-	}
-	if !hasNewOutput {
-		return outputs, nil
+	outputs, hasNewOutput, err := makeOutputs(call, results, in, layouts)
+	if err != nil || !hasNewOutput {
+		return outputs, err
 	}
 	kernel, err := op.Compile(call)
 	if err != nil {
@@ -88,13 +93,38 @@ func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...ten
 	return outputs, RunKernel(kernel, call, in, outputs)
 }
 
+// makeOutputs returns the memory of the results: views of operands, or new tensors, whose layouts it sets in call.Out.
+// hasNew reports whether there are new tensors.
+func makeOutputs(call *graph.Call, results []graph.Result, in []*tensor.Tensor, layouts []tensor.Meta) (
+	outputs []*tensor.Tensor, hasNew bool, err error) {
+	outputs = make([]*tensor.Tensor, len(results))
+	for i, result := range results {
+		if result.Alias >= 0 {
+			if outputs[i], err = in[result.Alias].View(result.Meta()); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		hasNew = true
+		if i < len(layouts) {
+			call.Out[i] = layouts[i]
+		}
+		outputs[i] = tensor.Empty(call.Out[i])
+		for byteIndex := range outputs[i].Storage().Bytes() { // the memory of a run is not cleared
+			outputs[i].Storage().Bytes()[byteIndex] = 0x55
+		}
+	}
+	return outputs, hasNew, nil
+}
+
 // encodeAttrs converts decoded attributes, which are a struct, to attributes by name, as a caller gives them.
 func encodeAttrs(attrs any) graph.Attrs {
 	encoded, fields := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range fields.NumField() {
 		name, field := fields.Type().Field(i).Tag.Get("attr"), fields.Field(i)
 		isNumber := field.CanInt() || field.CanFloat() || field.Type() == reflect.TypeFor[sym.Int]()
-		if name == "" || field.IsZero() && field.Kind() != reflect.Bool && !isNumber {
+		isUnset := field.IsZero() && field.Kind() != reflect.Bool && !isNumber
+		if name == "" || isUnset {
 			continue
 		}
 		if field.Kind() == reflect.Pointer {
@@ -142,13 +172,7 @@ func runParts(op *graph.Op, attrs graph.Attrs, args []graph.Arg, in []*tensor.Te
 		for _, arg := range node.In {
 			operands = append(operands, tensors[arg.Value])
 		}
-		outputs, err := RunCall(node.Op, &graph.Call{In: node.In, Attrs: node.Attrs}, operands)
-		if errors.Is(err, graph.ErrNoImpl) { // use row-major copies of the operands, as plans do
-			copiesCall := &graph.Call{In: makeRowMajor(operands), Attrs: node.Attrs}
-			if outputs, err = RunCall(node.Op, copiesCall, operands); err == nil {
-				outputs[0] = outputs[0].CopyTo(node.Out[0].Meta)
-			}
-		}
+		outputs, err := runPart(node, operands)
 		if err != nil {
 			return nil, err
 		}
@@ -161,6 +185,19 @@ func runParts(op *graph.Op, attrs graph.Attrs, args []graph.Arg, in []*tensor.Te
 		resultTensors = append(resultTensors, tensors[value])
 	}
 	return resultTensors, nil
+}
+
+// runPart runs one of the nodes into which an op decomposes. If no implementation supports the layouts of the operands,
+// it uses row-major copies, as plans do, and replaces the operands by the copies.
+func runPart(node *graph.Node, operands []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	outputs, err := RunCall(node.Op, &graph.Call{In: node.In, Attrs: node.Attrs}, operands)
+	if errors.Is(err, graph.ErrNoImpl) {
+		copiesCall := &graph.Call{In: makeRowMajor(operands), Attrs: node.Attrs}
+		if outputs, err = RunCall(node.Op, copiesCall, operands); err == nil {
+			outputs[0] = outputs[0].CopyTo(node.Out[0].Meta)
+		}
+	}
+	return outputs, err
 }
 
 // makeRowMajor replaces the tensors of the list by row-major copies, and returns operands with the layouts of the
@@ -179,8 +216,8 @@ func makeRowMajor(list []*tensor.Tensor) []graph.Arg {
 // CompileAnyLayouts compiles a call with operands in any layouts. If no implementation reads the layouts without a
 // copy, it uses the last implementation that supports the call. It packs constants and replaces them in the call.
 func CompileAnyLayouts(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
-	if !slices.ContainsFunc(op.Impls, func(candidate graph.Impl) bool { return candidate.Pack != nil }) &&
-		len(op.Impls) < 2 {
+	packs := slices.ContainsFunc(op.Impls, func(candidate graph.Impl) bool { return candidate.Pack != nil })
+	if !packs && len(op.Impls) < 2 {
 		return op.Compile(call)
 	}
 	impl := op.Fitting(call)
@@ -286,10 +323,6 @@ func IndexValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	}
 }
 
-// tolerance is the permitted error by dtype, relative to 1 plus the magnitude of the reference's element.
-var tolerance = map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
-	tensor.Float64: 1e-11, tensor.Complex64: 5e-5, tensor.Complex128: 1e-10}
-
 // CompareTensors returns an error for the first element in which got differs from want.
 func CompareTensors(got, want *tensor.Tensor) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
@@ -297,8 +330,8 @@ func CompareTensors(got, want *tensor.Tensor) error {
 	}
 	var err error
 	kit.EachIndex(got.Shape, func(index []int) {
-		if gotElement, wantElement := got.At(index...), want.At(index...); err == nil &&
-			!isClose(got.DType, gotElement, wantElement) {
+		gotElement, wantElement := got.At(index...), want.At(index...)
+		if err == nil && !isClose(got.DType, gotElement, wantElement) {
 			err = fmt.Errorf("at %v: got %v, want %v", index, gotElement, wantElement)
 		}
 	})
@@ -316,29 +349,12 @@ func isClose(dtype tensor.DType, got, want tensor.Scalar) bool {
 		return cmplx.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+cmplx.Abs(wantValue))
 	case dtype.IsFloat():
 		gotValue, wantValue := got.Float(), want.Float()
-		return gotValue == wantValue || gotValue != gotValue && wantValue != wantValue ||
-			math.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+math.Abs(wantValue))
+		areEqual := gotValue == wantValue || gotValue != gotValue && wantValue != wantValue // also two NaNs
+		return areEqual || math.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+math.Abs(wantValue))
 	}
 	return got.Int() == want.Int()
 }
 
-// CheckCall runs a call and compares the results with the op's reference.
-func CheckCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) error {
-	got, err := RunCall(op, call, in, layouts...)
-	if err != nil {
-		return err
-	}
-	want, err := op.Ref(call, in)
-	if err != nil {
-		return fmt.Errorf("reference: %w", err)
-	}
-	if len(want) != len(got) {
-		return fmt.Errorf("%d results, the reference gives %d", len(got), len(want))
-	}
-	for i := range got {
-		if err := CompareTensors(got[i], want[i]); err != nil {
-			return fmt.Errorf("result %d: %w", i, err)
-		}
-	}
-	return nil
-}
+// tolerance is the permitted error by dtype, relative to 1 plus the magnitude of the reference's element.
+var tolerance = map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
+	tensor.Float64: 1e-11, tensor.Complex64: 5e-5, tensor.Complex128: 1e-10}

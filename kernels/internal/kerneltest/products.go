@@ -17,14 +17,193 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RandomConstants draws the indices of operands that a test declares as constants.
-func RandomConstants(rng *rand.Rand, in []*tensor.Tensor) (list []int) {
+// ProductCall is a call of a matrix product or a convolution, with the tensors of its operands. A test makes a call of
+// random operands ([RandomOperand], [NewProductCall]) and compares its results with the reference
+// ([ProductCall.Check]).
+type ProductCall struct {
+	Op   *graph.Op
+	in   []*tensor.Tensor // nil for an omitted operand
+	Call *graph.Call
+	want *tensor.Tensor // the result of the reference, computed once
+}
+
+// NewProductCall returns a call of the named op, whose results are inferred. constants are the indices of the operands
+// that are constants of the graph.
+func NewProductCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
+	call := &ProductCall{Op: kernels.Lookup(name), in: in}
+	decoded, err := call.Op.Schema.Decode(attrs, nil)
+	if err != nil {
+		return nil, err
+	}
+	call.Call = &graph.Call{Attrs: decoded}
 	for i, operand := range in {
-		if operand != nil && rng.IntN(3) == 0 {
-			list = append(list, i)
+		if operand == nil {
+			call.Call.In = append(call.Call.In, graph.Arg{})
+			continue
+		}
+		value := &graph.Value{Meta: operand.Meta}
+		if slices.Contains(constants, i) {
+			value.Const = operand
+		}
+		call.Call.In = append(call.Call.In, graph.Arg{Kind: graph.TensorArg, Value: value})
+	}
+	results, err := call.Op.Infer(call.Call)
+	if err != nil {
+		return nil, err
+	}
+	call.Call.Out = []tensor.Meta{results[0].Meta()}
+	return call, nil
+}
+
+// Check runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
+// equal, and compares them with the reference. summands is the number of products in a sum.
+func (p *ProductCall) Check(t testing.TB, summands int) {
+	t.Helper()
+	run := p.Compile(t)
+	run.poison(0x7f)
+	run.Run(t, ascending)
+	first := bytes.Clone(run.Out.Storage().Bytes())
+	run.poison(0x55)
+	run.Run(t, descending)
+	run.checkDeclaredProgress(t, p.in[0])
+	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))
+	again := tensor.Must(tensor.FromStorage(run.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
+	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
+		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
+	}
+	want := p.reference(t)
+	if want.DType != got.DType || !slices.Equal(want.Shape, got.Shape) {
+		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want.Meta, got.Meta)
+	}
+	tolerance := productTolerance(got.DType, summands)
+	kit.EachIndex(got.Shape, func(index []int) {
+		gotElement, wantElement := got.At(index...), want.At(index...)
+		difference := cmplx.Abs(gotElement.Complex() - wantElement.Complex())
+		if !(difference <= tolerance*(1+cmplx.Abs(wantElement.Complex()))) {
+			t.Fatalf("%s %v: at %v got %v, want %v", p.Op.Name, p.describe(), index, gotElement, wantElement)
+		}
+	})
+}
+
+// reference returns the result of the op's reference.
+func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
+	if p.want == nil {
+		want, err := p.Op.Ref(p.Call, p.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.want = want[0]
+	}
+	return p.want
+}
+
+// Result runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
+// equal and returns the result. If isPacked is set, constants are packed.
+func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
+	t.Helper()
+	copied := *p
+	call := *p.Call
+	call.In = slices.Clone(call.In)
+	copied.Call = &call
+	var run *productRun
+	if isPacked {
+		run = copied.Compile(t)
+	} else {
+		kernel, err := call.Impl.Lower(&call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run = copied.newRun(kernel)
+	}
+	run.poison(0x7f)
+	run.Run(t, ascending)
+	first := bytes.Clone(run.Out.Storage().Bytes())
+	run.poison(0x7f)
+	run.Run(t, descending)
+	if !bytes.Equal(first, run.Out.Storage().Bytes()) {
+		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
+	}
+	return run.Out
+}
+
+// WithInput returns the call with x as operand 0, and with other attributes and constants. The result must be the same:
+// x must have the elements of operand 0, in any layout.
+func (p *ProductCall) WithInput(t testing.TB, attrs graph.Attrs, x *tensor.Tensor, constants ...int) *ProductCall {
+	changed, err := NewProductCall(p.Op.Name, attrs, append([]*tensor.Tensor{x}, p.in[1:]...), constants...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed.want = p.reference(t)
+	return changed
+}
+
+// describe returns the attributes and the metas of the call for messages.
+func (p *ProductCall) describe() string {
+	text := fmt.Sprintf("%+v ->%v:", p.Call.Attrs, p.Call.Out)
+	for i := range p.Call.In {
+		text += fmt.Sprintf(" %v(const %v)", p.Call.Meta(i), p.Call.Const(i) != nil)
+	}
+	return text
+}
+
+// productTolerance returns the permitted error of a sum of products. It is relative to 1 plus the magnitude of the sum.
+func productTolerance(dtype tensor.DType, summands int) float64 {
+	rounding := map[tensor.DType]float64{tensor.Float16: 1e-3, tensor.BFloat16: 8e-3, tensor.Float32: 2e-7,
+		tensor.Float64: 4e-16, tensor.Complex64: 4e-7, tensor.Complex128: 1e-15}[dtype]
+	if dtype.IsReducedFloat() {
+		return rounding // one rounding
+	}
+	return rounding * math.Sqrt(float64(summands)+1) * 4
+}
+
+// productRun is a compiled call with its memory.
+type productRun struct {
+	kernel *graph.Kernel
+	mem    graph.Mem
+	Out    *tensor.Tensor
+}
+
+// Compile compiles the call and allocates its memory.
+func (p *ProductCall) Compile(t testing.TB) *productRun {
+	kernel, err := CompileAnyLayouts(p.Op, p.Call)
+	if err != nil {
+		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
+	}
+	return p.newRun(kernel)
+}
+
+// newRun allocates the memory of a run of a kernel.
+func (p *ProductCall) newRun(kernel *graph.Kernel) *productRun {
+	run := &productRun{kernel: kernel, Out: tensor.Empty(p.Call.Out[0])}
+	run.mem = graph.Mem{Ptrs: []unsafe.Pointer{run.Out.Pointer()},
+		Scratch: tensor.NewStorage(kernel.Scratch).Bytes(), WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
+	for i := range p.in {
+		run.mem.Ptrs = append(run.mem.Ptrs, DataOf(p.Call, i, p.in))
+	}
+	return run
+}
+
+// Run executes the kernel, optionally with its chunks in reverse order.
+func (r *productRun) Run(t testing.TB, isReversed bool) {
+	for _, phase := range r.kernel.Phases {
+		for chunk := range phase.Chunks {
+			if isReversed {
+				chunk = phase.Chunks - 1 - chunk
+			}
+			if err := phase.Run(&r.mem, chunk); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	return list
+}
+
+// poison fills the output and the scratch memory with one byte. A kernel must not rely on their contents.
+func (r *productRun) poison(filler byte) {
+	for _, region := range [][]byte{r.mem.Scratch, r.mem.WorkerScratch, r.Out.Storage().Bytes()} {
+		for i := range region {
+			region[i] = filler
+		}
+	}
 }
 
 // CheckLarge runs the op and compares the result with want. want computes the result from row-major float64 copies of
@@ -89,10 +268,11 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = impl, walks[0], walks[0].ResultLayout(0, p.Call.Out[0])
 	run := p.Compile(b)
 	copies := []unsafe.Pointer{run.mem.Ptrs[2]}
-	if bytes := p.Call.In[1].Value.Const.Storage().Bytes(); isUncached {
-		for range uncachedBytes / len(bytes) {
-			storage := tensor.NewStorage(len(bytes))
-			copy(storage.Bytes(), bytes)
+	if isUncached {
+		original := p.Call.In[1].Value.Const.Storage().Bytes()
+		for range uncachedBytes / len(original) {
+			storage := tensor.NewStorage(len(original))
+			copy(storage.Bytes(), original)
 			copies = append(copies, unsafe.Pointer(unsafe.SliceData(storage.Bytes())))
 		}
 	}
@@ -103,37 +283,9 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, isUncached bool) {
 		run.Run(b, ascending)
 		times = append(times, time.Since(start))
 	}
-	slices.Sort(times) // report a fast run, because other programs make some runs slower
-	b.ReportMetric(p.Op.Flops(p.Call)/float64(times[len(times)/10]), "GFLOP/s")
-}
-
-// Result runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
-// equal and returns the result. If isPacked is set, constants are packed.
-func (p *ProductCall) Result(t testing.TB, isPacked bool) *tensor.Tensor {
-	t.Helper()
-	copied := *p
-	call := *p.Call
-	call.In = slices.Clone(call.In)
-	copied.Call = &call
-	var run *productRun
-	if isPacked {
-		run = copied.Compile(t)
-	} else {
-		kernel, err := call.Impl.Lower(&call)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run = copied.newRun(kernel)
-	}
-	run.poison(0x7f)
-	run.Run(t, ascending)
-	first := bytes.Clone(run.Out.Storage().Bytes())
-	run.poison(0x7f)
-	run.Run(t, descending)
-	if !bytes.Equal(first, run.Out.Storage().Bytes()) {
-		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
-	}
-	return run.Out
+	slices.Sort(times)
+	fast := times[len(times)/10] // not the median, because other programs make some runs slower
+	b.ReportMetric(p.Op.Flops(p.Call)/float64(fast), "GFLOP/s")
 }
 
 // BenchTensor returns a tensor of random numbers between -0.5 and 0.5.
@@ -146,162 +298,14 @@ func BenchTensor(meta tensor.Meta) *tensor.Tensor {
 	return filled
 }
 
-// ProductCall is a call of a matrix product or a convolution, with the tensors of its operands.
-type ProductCall struct {
-	Op   *graph.Op
-	in   []*tensor.Tensor // nil for an omitted operand
-	Call *graph.Call
-	want *tensor.Tensor // the result of the reference, computed once
-}
-
-// NewProductCall returns a call of the named op, whose results are inferred. constants are the indices of the operands
-// that are constants of the graph.
-func NewProductCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...int) (*ProductCall, error) {
-	call := &ProductCall{Op: kernels.Lookup(name), in: in}
-	decoded, err := call.Op.Schema.Decode(attrs, nil)
-	if err != nil {
-		return nil, err
-	}
-	call.Call = &graph.Call{Attrs: decoded}
+// RandomConstants draws the indices of operands that a test declares as constants.
+func RandomConstants(rng *rand.Rand, in []*tensor.Tensor) (list []int) {
 	for i, operand := range in {
-		if operand == nil {
-			call.Call.In = append(call.Call.In, graph.Arg{})
-			continue
-		}
-		value := &graph.Value{Meta: operand.Meta}
-		if slices.Contains(constants, i) {
-			value.Const = operand
-		}
-		call.Call.In = append(call.Call.In, graph.Arg{Kind: graph.TensorArg, Value: value})
-	}
-	results, err := call.Op.Infer(call.Call)
-	if err != nil {
-		return nil, err
-	}
-	call.Call.Out = []tensor.Meta{results[0].Meta()}
-	return call, nil
-}
-
-// productRun is a compiled call with its memory.
-type productRun struct {
-	kernel *graph.Kernel
-	mem    graph.Mem
-	Out    *tensor.Tensor
-}
-
-// Compile compiles the call and allocates its memory.
-func (p *ProductCall) Compile(t testing.TB) *productRun {
-	kernel, err := CompileAnyLayouts(p.Op, p.Call)
-	if err != nil {
-		t.Fatalf("%s %v: %v", p.Op.Name, p.Call.Out, err)
-	}
-	return p.newRun(kernel)
-}
-
-// newRun allocates the memory of a run of a kernel.
-func (p *ProductCall) newRun(kernel *graph.Kernel) *productRun {
-	run := &productRun{kernel: kernel, Out: tensor.Empty(p.Call.Out[0])}
-	run.mem = graph.Mem{Ptrs: []unsafe.Pointer{run.Out.Pointer()},
-		Scratch: tensor.NewStorage(kernel.Scratch).Bytes(), WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes()}
-	for i := range p.in {
-		run.mem.Ptrs = append(run.mem.Ptrs, DataOf(p.Call, i, p.in))
-	}
-	return run
-}
-
-// Run executes the kernel, optionally with its chunks in reverse order.
-func (r *productRun) Run(t testing.TB, isReversed bool) {
-	for _, phase := range r.kernel.Phases {
-		for chunk := range phase.Chunks {
-			if isReversed {
-				chunk = phase.Chunks - 1 - chunk
-			}
-			if err := phase.Run(&r.mem, chunk); err != nil {
-				t.Fatal(err)
-			}
+		if operand != nil && rng.IntN(3) == 0 {
+			list = append(list, i)
 		}
 	}
-}
-
-// poison fills the output and the scratch memory with one byte. A kernel must not rely on their contents.
-func (r *productRun) poison(filler byte) {
-	for _, region := range [][]byte{r.mem.Scratch, r.mem.WorkerScratch, r.Out.Storage().Bytes()} {
-		for i := range region {
-			region[i] = filler
-		}
-	}
-}
-
-// Check runs the call twice, with its chunks in ascending and in descending order. It checks that the results are
-// equal, and compares them with the reference. summands is the number of products in a sum.
-func (p *ProductCall) Check(t testing.TB, summands int) {
-	t.Helper()
-	run := p.Compile(t)
-	run.poison(0x7f)
-	run.Run(t, ascending)
-	first := bytes.Clone(run.Out.Storage().Bytes())
-	run.poison(0x55)
-	run.Run(t, descending)
-	run.checkDeclaredProgress(t, p.in[0])
-	got := run.Out.CopyTo(tensor.New(run.Out.DType, run.Out.Shape...))
-	again := tensor.Must(tensor.FromStorage(run.Out.Meta, tensor.StorageOf(first))).CopyTo(got.Meta)
-	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
-		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
-	}
-	want := p.reference(t)
-	if want.DType != got.DType || !slices.Equal(want.Shape, got.Shape) {
-		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want.Meta, got.Meta)
-	}
-	tolerance := productTolerance(got.DType, summands)
-	kit.EachIndex(got.Shape, func(index []int) {
-		gotElement, wantElement := got.At(index...), want.At(index...)
-		if difference := cmplx.Abs(gotElement.Complex() -
-			wantElement.Complex()); !(difference <= tolerance*(1+cmplx.Abs(wantElement.Complex()))) {
-			t.Fatalf("%s %v: at %v got %v, want %v", p.Op.Name, p.describe(), index, gotElement, wantElement)
-		}
-	})
-}
-
-// reference returns the result of the op's reference.
-func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
-	if p.want == nil {
-		want, err := p.Op.Ref(p.Call, p.in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.want = want[0]
-	}
-	return p.want
-}
-
-// WithInput returns the call with x as operand 0, and with other attributes and constants. The result must be the same:
-// x must have the elements of operand 0, in any layout.
-func (p *ProductCall) WithInput(t testing.TB, attrs graph.Attrs, x *tensor.Tensor, constants ...int) *ProductCall {
-	changed, err := NewProductCall(p.Op.Name, attrs, append([]*tensor.Tensor{x}, p.in[1:]...), constants...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed.want = p.reference(t)
-	return changed
-}
-
-// describe returns the attributes and the metas of the call for messages.
-func (p *ProductCall) describe() string {
-	text := fmt.Sprintf("%+v ->%v:", p.Call.Attrs, p.Call.Out)
-	for i := range p.Call.In {
-		text += fmt.Sprintf(" %v(const %v)", p.Call.Meta(i), p.Call.Const(i) != nil)
-	}
-	return text
-}
-
-// productTolerance returns the permitted error of a sum of products. It is relative to 1 plus the magnitude of the sum.
-func productTolerance(dtype tensor.DType, summands int) float64 {
-	rounding := map[tensor.DType]float64{tensor.Float16: 1e-3, tensor.BFloat16: 8e-3, tensor.Float32: 2e-7,
-		tensor.Float64: 4e-16, tensor.Complex64: 4e-7, tensor.Complex128: 1e-15}[dtype]
-	if dtype.IsReducedFloat() {
-		return rounding // one rounding
-	}
-	return rounding * math.Sqrt(float64(summands)+1) * 4
+	return list
 }
 
 // RandomOperand returns a random tensor in a random layout. The dimensions are stored in random order. Some layouts

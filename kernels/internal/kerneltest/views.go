@@ -14,37 +14,50 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CopyInLayout returns a tensor with the values of t, in the given layout and at its offset. Bytes of its storage that
-// belong to no element are 1.
-func CopyInLayout(t *tensor.Tensor, layout tensor.Meta) *tensor.Tensor {
-	out := tensor.Empty(layout)
-	bytes := out.Storage().Bytes()
-	for i := range bytes {
-		bytes[i] = 1
+// CheckAgainstRef applies the named op to random operands with the given metas and compares the results of its kernel
+// with the reference. The kernel writes the inferred layout and then a random layout. CheckAgainstRef returns false if
+// inference rejects the call.
+func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, metas ...tensor.Meta) bool {
+	t.Helper()
+	g := graph.New("", kernels.Lookup)
+	var in []*tensor.Tensor
+	var args []any
+	for i, meta := range metas {
+		in = append(in, RandomElements(rng, meta))
+		args = append(args, g.InputMeta(fmt.Sprint("x", i), meta))
 	}
-	tensor.CopyElements(out, t)
-	return out
-}
-
-// RandomElements returns a tensor of the given layout with random values. If elements share memory, the element that
-// was written last determines the value.
-func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
-	out := tensor.Zeros(meta.DType, meta.Shape...)
-	for i := range out.Numel() {
-		switch {
-		case meta.DType == tensor.Bool:
-			out.SetFlat(i, tensor.BoolScalar(rng.IntN(2) == 1))
-		case meta.DType.IsComplex():
-			out.SetFlat(i, tensor.ComplexScalar(complex(float64(rng.IntN(200)-100)/8, float64(rng.IntN(200)-100)/8)))
-		case meta.DType.IsFloat():
-			out.SetFlat(i, tensor.FloatScalar(float64(rng.IntN(200)-100)/8))
-		case meta.DType.IsSigned():
-			out.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200)-100)))
-		default:
-			out.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200))))
+	values := g.Apply(op, attrs, args...)
+	if g.Err() != nil {
+		return false
+	}
+	node := values[0].Node
+	want, err := node.Op.Ref(node.Call(), in)
+	if err != nil {
+		t.Fatalf("%s %v %v: reference: %v", op, metas, attrs, err)
+	}
+	compareResults := func(got []*tensor.Tensor) {
+		t.Helper()
+		for i := range got {
+			if difference := FirstRelativeDifference(got[i], want[i], 0); difference != "" {
+				t.Fatalf("%s %v %v to %v: %s", op, metas, attrs, got[i].Meta, difference)
+			}
 		}
 	}
-	return CopyInLayout(out, meta)
+	compareResults(RunViewNode(t, node, in))
+	// A planner may request results in another layout than the inferred layout.
+	call := node.Call()
+	out := make([]*tensor.Tensor, len(call.Out))
+	for i := range call.Out {
+		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, false)
+		out[i] = tensor.Empty(call.Out[i])
+	}
+	kernel, err := CompileAnyLayouts(node.Op, call)
+	if err != nil {
+		t.Fatalf("%s %v %v to %v: %v", op, metas, attrs, call.Out, err)
+	}
+	RunViewKernel(t, kernel, out, in)
+	compareResults(out)
+	return true
 }
 
 // RunViewNode computes the results of a node. If the first result is a view, no kernel runs: views are made from their
@@ -119,15 +132,47 @@ func FirstRelativeDifference(got, want *tensor.Tensor, tolerance float64) string
 	difference := ""
 	kit.EachIndex(got.Shape, func(index []int) {
 		gotElement, wantElement := got.At(index...).Complex(), want.At(index...).Complex()
-		isSame := gotElement == wantElement || real(gotElement) != real(gotElement) &&
-			real(wantElement) != real(wantElement)
+		areNaN := real(gotElement) != real(gotElement) && real(wantElement) != real(wantElement)
 		distance := math.Abs(real(gotElement)-real(wantElement)) + math.Abs(imag(gotElement)-imag(wantElement))
-		if !isSame && !(distance <= tolerance*(math.Abs(real(wantElement))+math.Abs(imag(wantElement)))) &&
-			difference == "" {
+		isClose := distance <= tolerance*(math.Abs(real(wantElement))+math.Abs(imag(wantElement)))
+		if difference == "" && gotElement != wantElement && !areNaN && !isClose {
 			difference = fmt.Sprintf("at %v: %v, want %v", index, gotElement, wantElement)
 		}
 	})
 	return difference
+}
+
+// RandomElements returns a tensor of the given layout with random values. If elements share memory, the element that
+// was written last determines the value.
+func RandomElements(rng *rand.Rand, meta tensor.Meta) *tensor.Tensor {
+	out := tensor.Zeros(meta.DType, meta.Shape...)
+	for i := range out.Numel() {
+		switch {
+		case meta.DType == tensor.Bool:
+			out.SetFlat(i, tensor.BoolScalar(rng.IntN(2) == 1))
+		case meta.DType.IsComplex():
+			out.SetFlat(i, tensor.ComplexScalar(complex(float64(rng.IntN(200)-100)/8, float64(rng.IntN(200)-100)/8)))
+		case meta.DType.IsFloat():
+			out.SetFlat(i, tensor.FloatScalar(float64(rng.IntN(200)-100)/8))
+		case meta.DType.IsSigned():
+			out.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200)-100)))
+		default:
+			out.SetFlat(i, tensor.IntScalar(int64(rng.IntN(200))))
+		}
+	}
+	return CopyInLayout(out, meta)
+}
+
+// CopyInLayout returns a tensor with the values of t, in the given layout and at its offset. Bytes of its storage that
+// belong to no element are 1.
+func CopyInLayout(t *tensor.Tensor, layout tensor.Meta) *tensor.Tensor {
+	out := tensor.Empty(layout)
+	bytes := out.Storage().Bytes()
+	for i := range bytes {
+		bytes[i] = 1
+	}
+	tensor.CopyElements(out, t)
+	return out
 }
 
 // RandomStrides returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps
@@ -161,53 +206,6 @@ func RandomViewShape(rng *rand.Rand, rank int) []int {
 		}
 	}
 	return shape
-}
-
-// CheckAgainstRef applies the named op to random operands with the given metas and compares the results of its kernel
-// with the reference. The kernel writes the inferred layout and then a random layout. CheckAgainstRef returns false if
-// inference rejects the call.
-func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, metas ...tensor.Meta) bool {
-	t.Helper()
-	g := graph.New("", kernels.Lookup)
-	var in []*tensor.Tensor
-	var args []any
-	for i, meta := range metas {
-		in = append(in, RandomElements(rng, meta))
-		args = append(args, g.InputMeta(fmt.Sprint("x", i), meta))
-	}
-	values := g.Apply(op, attrs, args...)
-	if g.Err() != nil {
-		return false
-	}
-	node := values[0].Node
-	want, err := node.Op.Ref(node.Call(), in)
-	if err != nil {
-		t.Fatalf("%s %v %v: reference: %v", op, metas, attrs, err)
-	}
-	got := RunViewNode(t, node, in)
-	for i := range got {
-		if difference := FirstRelativeDifference(got[i], want[i], 0); difference != "" {
-			t.Fatalf("%s %v %v -> %v: %s", op, metas, attrs, values[i].Meta, difference)
-		}
-	}
-	// A planner may request results in another layout than the inferred layout.
-	call := node.Call()
-	out := make([]*tensor.Tensor, len(call.Out))
-	for i := range call.Out {
-		call.Out[i] = RandomStrides(rng, call.Out[i].DType, call.Out[i].Shape, false)
-		out[i] = tensor.Empty(call.Out[i])
-	}
-	kernel, err := CompileAnyLayouts(node.Op, call)
-	if err != nil {
-		t.Fatalf("%s %v %v to %v: %v", op, metas, attrs, call.Out, err)
-	}
-	RunViewKernel(t, kernel, out, in)
-	for i := range out {
-		if difference := FirstRelativeDifference(out[i], want[i], 0); difference != "" {
-			t.Fatalf("%s %v %v to %v: %s", op, metas, attrs, call.Out[i], difference)
-		}
-	}
-	return true
 }
 
 // RandomDType draws a dtype.

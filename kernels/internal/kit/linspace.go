@@ -6,9 +6,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LinspaceElement returns the function that computes element i of linspace with n elements. As in PyTorch, numbers are
-// first converted to dtype, and the second half is computed backward from the last element. For complex and 16-bit
-// dtypes, each product and each sum is rounded. Other dtypes use fused multiply-adds.
+// LinspaceElement returns the function that computes element i of linspace with n elements: n numbers at equal
+// distances from `from` to `to`. As in PyTorch, numbers are first converted to dtype, and the second half is computed
+// backward from the last element, so that this element is exact:
+//
+//	step = (to - from) / (n-1)
+//	element i = from + step*i        for i < n/2, and for n = 1
+//	element i = to - step*(n-1-i)    for the others
+//
+// The rounding depends on the dtype. For complex and 16-bit dtypes, each product and each sum is rounded. Other dtypes
+// use fused multiply-adds.
 func LinspaceElement(from, to tensor.Scalar, n int, dtype tensor.DType) func(i int) tensor.Scalar {
 	half := n / 2
 	first, last := from.Tensor(dtype).At(), to.Tensor(dtype).At()

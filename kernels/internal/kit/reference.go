@@ -45,33 +45,20 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 	if err != nil {
 		return nil, err
 	}
-	outputs := iterator.NumOutputs() // the iterator lists the outputs before the operands
 	shape := iterator.Shape()
 	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
 		return []*tensor.Tensor{tensor.Zeros(iterator.Meta(0).DType, shape...)}, nil
 	}
-	var expanded []*tensor.Tensor
-	for _, given := range in {
-		if given == nil {
-			continue
-		}
-		i := outputs + len(expanded)
-		given = given.CopyTo(tensor.New(iterator.Meta(i).DType, given.Shape...))
-		if dtype := iterator.Cast(i); dtype != tensor.Invalid { // a conversion before the conversion to the loop's dtype
-			given = given.CopyTo(tensor.New(dtype, given.Shape...))
-		}
-		operand, err := given.CopyTo(tensor.New(iterator.DType(i), given.Shape...)).Expanded(shape)
-		if err != nil {
-			return nil, err
-		}
-		expanded = append(expanded, operand)
+	expanded, err := expandedOperands(iterator, in)
+	if err != nil {
+		return nil, err
 	}
 	out := tensor.Zeros(iterator.Meta(0).DType, shape...)
 	value := scalar(call)
 	x := make([]tensor.Scalar, len(expanded))
 	loopDType := iterator.DType(0)
 	if len(expanded) > 0 {
-		loopDType = iterator.DType(outputs) // of the first operand
+		loopDType = iterator.DType(iterator.NumOutputs()) // of the first operand
 	}
 	EachIndex(shape, func(index []int) {
 		for i, operand := range expanded {
@@ -82,27 +69,25 @@ func pointwiseRef(pointwise *graph.Pointwise, scalar func(c *graph.Call) ScalarF
 	return []*tensor.Tensor{out}, nil
 }
 
-// EachIndex calls visit with every index of the shape, in row-major order. visit must not keep the slice.
-func EachIndex(shape []int, visit func(index []int)) {
-	if tensor.Numel(shape) == 0 {
-		return
-	}
-	index := make([]int, len(shape))
-	for {
-		visit(index)
-		// The last dimension advances. A dimension at its end goes back to 0, and the one before it advances.
-		dim := len(shape) - 1
-		for ; dim >= 0; dim-- {
-			index[dim]++
-			if index[dim] < shape[dim] {
-				break
-			}
-			index[dim] = 0
+// expandedOperands returns the given operands, converted to the dtypes of the loop and broadcast to the shape of the
+// iteration.
+func expandedOperands(iterator *iter.Iterator, in []*tensor.Tensor) (expanded []*tensor.Tensor, err error) {
+	for _, given := range in {
+		if given == nil {
+			continue
 		}
-		if dim < 0 {
-			return
+		i := iterator.NumOutputs() + len(expanded) // the iterator lists the outputs before the operands
+		given = given.CopyTo(tensor.New(iterator.Meta(i).DType, given.Shape...))
+		if dtype := iterator.Cast(i); dtype != tensor.Invalid { // a conversion before the conversion to the loop's dtype
+			given = given.CopyTo(tensor.New(dtype, given.Shape...))
 		}
+		operand, err := given.CopyTo(tensor.New(iterator.DType(i), given.Shape...)).Expanded(iterator.Shape())
+		if err != nil {
+			return nil, err
+		}
+		expanded = append(expanded, operand)
 	}
+	return expanded, nil
 }
 
 // IgnoringCall returns a function that ignores the call and returns scalar. It is an argument of [PointwiseRef] for an
@@ -122,24 +107,21 @@ func ByDTypeKind(integers func(x []int64) int64, floats func(x []float64) float6
 	return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
 		case dtype.IsComplex():
-			operands := make([]complex128, len(x))
-			for i := range x {
-				operands[i] = x[i].Complex()
-			}
-			return tensor.ComplexScalar(complexes(operands))
+			return tensor.ComplexScalar(complexes(convertScalars(x, tensor.Scalar.Complex)))
 		case dtype.IsFloat():
-			operands := make([]float64, len(x))
-			for i := range x {
-				operands[i] = x[i].Float()
-			}
-			return tensor.FloatScalar(floats(operands))
+			return tensor.FloatScalar(floats(convertScalars(x, tensor.Scalar.Float)))
 		}
-		operands := make([]int64, len(x))
-		for i := range x {
-			operands[i] = x[i].Int()
-		}
-		return tensor.IntScalar(integers(operands))
+		return tensor.IntScalar(integers(convertScalars(x, tensor.Scalar.Int)))
 	}
+}
+
+// convertScalars converts each scalar.
+func convertScalars[T any](x []tensor.Scalar, convert func(tensor.Scalar) T) []T {
+	converted := make([]T, len(x))
+	for i := range x {
+		converted[i] = convert(x[i])
+	}
+	return converted
 }
 
 // WithUint64Case returns a ScalarFunc that calls uint64s for uint64 and other for other dtypes. A function that
@@ -149,11 +131,32 @@ func WithUint64Case(uint64s func(x []uint64) uint64, other ScalarFunc) ScalarFun
 		if dtype != tensor.Uint64 {
 			return other(dtype, x)
 		}
-		operands := make([]uint64, len(x))
-		for i := range x {
-			operands[i] = uint64(x[i].Int())
-		}
+		operands := convertScalars(x, func(s tensor.Scalar) uint64 { return uint64(s.Int()) })
 		return tensor.IntScalar(int64(uint64s(operands)))
+	}
+}
+
+// EachIndex calls visit with every index of the shape, in row-major order: for [2, 3] with [0 0], [0 1], [0 2], [1 0],
+// [1 1] and [1 2]. visit must not keep the slice.
+func EachIndex(shape []int, visit func(index []int)) {
+	if tensor.Numel(shape) == 0 {
+		return
+	}
+	index := make([]int, len(shape))
+	for {
+		visit(index)
+		// The last dimension advances. A dimension at its end goes back to 0, and the one before it advances.
+		dim := len(shape) - 1
+		for ; dim >= 0; dim-- {
+			index[dim]++
+			if index[dim] < shape[dim] {
+				break
+			}
+			index[dim] = 0
+		}
+		if dim < 0 {
+			return
+		}
 	}
 }
 

@@ -18,7 +18,9 @@ type choleskyExAttrs struct {
 	CheckErrors bool `attr:"check_errors" default:"false" doc:"return an error if a matrix is not positive definite; else report it in info"`
 }
 
-// Ops that compute Cholesky factors, or solve equations with them.
+// Ops that compute Cholesky factors, or solve equations with them. The factor of a positive definite matrix A is the
+// lower triangle L with A = L L^H. With L, an equation A x = b is solved by two triangular equations: L y = b, L^H x =
+// y.
 var (
 	LinalgCholesky = choleskyOp(graph.SchemaOf[*upperAttrs](), "linalg_cholesky", nil,
 		matrixCheck{name: "linalg.cholesky", kernel: "cholesky", integerErrorNamesOp: true},
@@ -51,12 +53,6 @@ var (
 	}, algorithm{float: solveByCholesky[float64], complex: solveByCholesky[complex128],
 		solverElements: elementsOfCopies(2), ranks: matrixResults(1)})
 )
-
-// alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
-// positive definite.
-func alwaysChecked(c *graph.Call) choleskyExAttrs {
-	return choleskyExAttrs{Upper: kit.Attrs[*upperAttrs](c).Upper, CheckErrors: true}
-}
 
 // choleskyOp defines an op that returns Cholesky factors. If outputs is not nil, the op also returns info. check has
 // the names in the op's errors. attrsOf returns the attributes of a call.
@@ -94,6 +90,12 @@ func choleskyOp(attrs *graph.Schema, name string, outputs []string, check matrix
 		solverElements: elementsOfCopies(1), ranks: ranks})
 }
 
+// alwaysChecked returns the attributes of an op without check_errors, which always returns an error if a matrix is not
+// positive definite.
+func alwaysChecked(c *graph.Call) choleskyExAttrs {
+	return choleskyExAttrs{Upper: kit.Attrs[*upperAttrs](c).Upper, CheckErrors: true}
+}
+
 // factorCholesky computes the Cholesky factor of the matrix of a task, and info if it is a result. name is the name of
 // the op in its error.
 func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) error {
@@ -117,20 +119,6 @@ func factorCholesky[T number](t *task[T], name string, attrs choleskyExAttrs) er
 	return nil
 }
 
-// lowerFactor returns the Cholesky factor L of a task whose operand factor is L or, if the attribute upper is set, L^H.
-func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
-	if kit.Attrs[*upperAttrs](t.call).Upper {
-		return t.adjointOf(factor)
-	}
-	return factor
-}
-
-// solveFactored overwrites b with the solution x of L L^H x = b, for the lower triangle L.
-func (s *solver[T]) solveFactored(lower, b matrix[T]) {
-	s.solveTriangular(lower, triangle{}, b)
-	s.solveTriangular(s.adjointOf(lower), triangle{isUpper: true}, b)
-}
-
 // invertByCholesky computes the result of cholesky_inverse: the solution X of L L^H X = I.
 func invertByCholesky[T number](t *task[T]) error {
 	lower, x := lowerFactor(t, t.in[0]), t.out[0]
@@ -145,12 +133,12 @@ func invertByCholesky[T number](t *task[T]) error {
 	return nil
 }
 
+// inferCholeskySolve returns the type of the result of cholesky_solve.
 func inferCholeskySolve(c *graph.Call) ([]graph.Result, error) {
 	bType, aType := c.Type(0), c.Type(1)
-	for i, operandType := range []tensor.Type{bType, aType} {
-		if operandType.Rank() < 2 {
-			return nil, fmt.Errorf("%s should have at least 2 dimensions, but has %d dimensions instead",
-				[]string{"b", "u"}[i], operandType.Rank()) // PyTorch's names of self and input2
+	for i, torchName := range []string{"b", "u"} {
+		if rank := c.Type(i).Rank(); rank < 2 {
+			return nil, fmt.Errorf("%s should have at least 2 dimensions, but has %d dimensions instead", torchName, rank)
 		}
 	}
 	if err := (matrixCheck{kernel: "cholesky_solve"}).checkSquare(aType); err != nil {
@@ -177,4 +165,18 @@ func solveByCholesky[T number](t *task[T]) error {
 	copy(t.out[0].elements, t.in[0].elements)
 	t.solveFactored(lowerFactor(t, t.in[1]), t.out[0])
 	return nil
+}
+
+// lowerFactor returns the Cholesky factor L of a task whose operand factor is L or, if the attribute upper is set, L^H.
+func lowerFactor[T number](t *task[T], factor matrix[T]) matrix[T] {
+	if kit.Attrs[*upperAttrs](t.call).Upper {
+		return t.adjointOf(factor)
+	}
+	return factor
+}
+
+// solveFactored overwrites b with the solution x of L L^H x = b, for the lower triangle L.
+func (s *solver[T]) solveFactored(lower, b matrix[T]) {
+	s.solveTriangular(lower, triangle{}, b)
+	s.solveTriangular(s.adjointOf(lower), triangle{isUpper: true}, b)
 }

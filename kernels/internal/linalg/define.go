@@ -12,6 +12,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// An op of this package is an [algorithm], from which [matrixOp] makes the op. The operands and results of a call are
+// batches of matrices. A call is divided into tasks, one for each index of the batch. For example, linalg_eigh of a
+// [5 7 3 3] operand has 35 tasks, each with a 3x3 operand and two results: a vector and a 3x3 matrix. A task has
+// column-major copies of its operands (runTask); the algorithm computes the results from these copies.
+
 // task is the computation of a call for one index of the batch: one matrix of each operand and of each result. A vector
 // is a matrix with one column, and a number is a 1x1 matrix. An algorithm may overwrite operands, which are copies.
 // Results are 0 at first.
@@ -78,16 +83,45 @@ func elementsOfCopies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
 }
 
+// batchedCall is a call whose operands and results are described as batches of matrices.
+type batchedCall struct {
+	call    *graph.Call
+	in, out []matrixBatch // operands and results
+	batch   []int         // shape of the batch; every requested result has a matrix for each of its indices
+}
+
+// newBatchedCall describes a call. Mem.Ptrs has the results before the operands.
+func (a *algorithm) newBatchedCall(c *graph.Call) *batchedCall {
+	batched := &batchedCall{call: c}
+	inRanks, outRanks := a.ranks(c)
+	for i, rank := range outRanks {
+		if resultBatchRank := c.Out[i].Rank() - rank; resultBatchRank >= 0 && len(batched.batch) == 0 {
+			batched.batch = c.Out[i].Shape[:resultBatchRank]
+		}
+	}
+	for i, rank := range outRanks {
+		batched.out = append(batched.out, newMatrixBatch(c.Out[i], rank, len(batched.batch), i))
+	}
+	for i, rank := range inRanks {
+		meta := tensor.Meta{} // of dtype Invalid
+		if c.HasOperand(i) {
+			meta = c.Meta(i)
+		}
+		batched.in = append(batched.in, newMatrixBatch(meta, rank, len(batched.batch), len(c.Out)+i))
+	}
+	return batched
+}
+
 // elementCounts returns two numbers of elements for one task: values is the total of all operands and results, and
 // memory is the number that the solver allocates in addition.
-func (a *algorithm) elementCounts(in, out []matrixBatch) (values, memory int) {
+func (a *algorithm) elementCounts(batched *batchedCall) (values, memory int) {
 	count := func(list []matrixBatch) (n int) {
 		for _, p := range list {
 			n += p.rows * p.cols
 		}
 		return n
 	}
-	operands, results := count(in), count(out)
+	operands, results := count(batched.in), count(batched.out)
 	if a.solverElements != nil {
 		memory = a.solverElements(operands, results)
 	}
@@ -136,64 +170,43 @@ func newMatrixBatch(meta tensor.Meta, rank, batchRank, ptrIndex int) matrixBatch
 	return result
 }
 
-// matrixBatches returns the operands and the results of a call, and the shape of the batch. Every requested result has
-// a matrix for each index of the batch. Mem.Ptrs has the results before the operands.
-func (a *algorithm) matrixBatches(c *graph.Call) (in, out []matrixBatch, batch []int) {
-	inRanks, outRanks := a.ranks(c)
-	for i, rank := range outRanks {
-		if resultBatchRank := c.Out[i].Rank() - rank; resultBatchRank >= 0 && len(batch) == 0 {
-			batch = c.Out[i].Shape[:resultBatchRank]
-		}
-	}
-	for i, rank := range outRanks {
-		out = append(out, newMatrixBatch(c.Out[i], rank, len(batch), i))
-	}
-	for i, rank := range inRanks {
-		meta := tensor.Meta{} // of dtype Invalid
-		if c.HasOperand(i) {
-			meta = c.Meta(i)
-		}
-		in = append(in, newMatrixBatch(meta, rank, len(batch), len(c.Out)+i))
-	}
-	return in, out, batch
-}
-
-// compile returns a kernel with one chunk for each index of the batch, or without chunks if all results are empty. The
-// scratch memory of a worker has the operands, the results and the memory of the solver.
+// compile returns a kernel with one chunk for each task, or without chunks if all results are empty. The scratch memory
+// of a worker has the operands, the results and the memory of the solver.
 func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(c.Out, func(m tensor.Meta) bool { return m.Numel() > 0 }) {
 		return &graph.Kernel{}, nil
 	}
-	in, out, batch := a.matrixBatches(c)
-	values, memory := a.elementCounts(in, out)
+	batched := a.newBatchedCall(c)
+	values, memory := a.elementCounts(batched)
 	elements := values + memory
-	isComplex := slices.ContainsFunc(slices.Concat(in, out), func(p matrixBatch) bool { return p.meta.DType.IsComplex() })
+	isComplex := slices.ContainsFunc(slices.Concat(batched.in, batched.out),
+		func(p matrixBatch) bool { return p.meta.DType.IsComplex() })
 	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
 	run := func(mem *graph.Mem, chunk int) error {
 		scratch := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
 		taskSolver := &solver[float64]{field: reals, ctx: mem.Context, freeMemory: scratch}
-		return runTask(taskSolver, a.float, c, mem.Ptrs, in, out, batch, chunk, tensor.Float64)
+		return runTask(taskSolver, a.float, batched, mem.Ptrs, chunk, tensor.Float64)
 	}
 	if isComplex {
 		kernel.WorkerScratch *= 2
 		run = func(mem *graph.Mem, chunk int) error {
 			scratch := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), elements)
 			taskSolver := &solver[complex128]{field: complexes, ctx: mem.Context, freeMemory: scratch}
-			return runTask(taskSolver, a.complex, c, mem.Ptrs, in, out, batch, chunk, tensor.Complex128)
+			return runTask(taskSolver, a.complex, batched, mem.Ptrs, chunk, tensor.Complex128)
 		}
 	}
-	kernel.Phases = []graph.Phase{{Chunks: tensor.Numel(batch), Run: run}}
+	kernel.Phases = []graph.Phase{{Chunks: tensor.Numel(batched.batch), Run: run}}
 	return kernel, nil
 }
 
-// runTask runs the task at index chunk of the batch: it loads the operands, computes the results and stores them.
+// runTask runs the task at an index of the batch: it loads the operands, computes the results and stores them.
 // computeType is the dtype of T.
-func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *graph.Call, ptrs []unsafe.Pointer,
-	in, out []matrixBatch, batch []int, chunk int, computeType tensor.DType) error {
-	current := &task[T]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
+func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batched *batchedCall, ptrs []unsafe.Pointer,
+	index int, computeType tensor.DType) error {
+	current := &task[T]{solver: taskSolver, call: batched.call, index: index, isBatch: len(batched.batch) > 0}
 	elementSize := int(unsafe.Sizeof(*new(T)))
-	for i := range in {
-		source := &in[i]
+	for i := range batched.in {
+		source := &batched.in[i]
 		if source.isOmitted {
 			current.in = append(current.in, matrix[T]{})
 			continue
@@ -201,25 +214,25 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 		operand, load := taskSolver.zeros(source.rows, source.cols), tensor.Converter(computeType, source.meta.DType)
 		for j := range source.cols {
 			if source.rows > 0 {
-				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), source.column(ptrs, batch, chunk, j), elementSize,
-					source.rowStep, source.rows)
+				load(unsafe.Pointer(unsafe.SliceData(operand.column(j))), source.column(ptrs, batched.batch, index, j),
+					elementSize, source.rowStep, source.rows)
 			}
 			taskSolver.checkContextAfter(source.rows)
 		}
 		current.in = append(current.in, operand)
 	}
-	for i := range out {
-		current.out = append(current.out, taskSolver.zeros(out[i].rows, out[i].cols))
+	for i := range batched.out {
+		current.out = append(current.out, taskSolver.zeros(batched.out[i].rows, batched.out[i].cols))
 	}
 	if err := compute(current); err != nil {
 		return err
 	}
-	for i := range out {
-		target := &out[i]
+	for i := range batched.out {
+		target := &batched.out[i]
 		store := tensor.Converter(target.meta.DType, computeType)
 		for j := range target.cols {
-			if target.rows > 0 && target.isStored(batch, chunk) {
-				store(target.column(ptrs, batch, chunk, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
+			if target.rows > 0 && target.isStored(batched.batch, index) {
+				store(target.column(ptrs, batched.batch, index, j), unsafe.Pointer(unsafe.SliceData(current.out[i].column(j))),
 					target.rowStep, elementSize, target.rows)
 			}
 			taskSolver.checkContextAfter(target.rows)
@@ -228,25 +241,24 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, c *g
 	return nil
 }
 
-// isStored reports whether the task at index chunk of the batch stores the result p. If p is broadcast along a
-// dimension of the batch, only tasks with index 0 along this dimension store it. No task stores a result that is not
-// requested.
-func (p *matrixBatch) isStored(batch []int, chunk int) bool {
+// isStored reports whether the task at an index of the batch stores the result p. If p is broadcast along a dimension
+// of the batch, only tasks with index 0 along this dimension store it. No task stores a result that is not requested.
+func (p *matrixBatch) isStored(batch []int, index int) bool {
 	for dim := len(batch) - 1; dim >= 0; dim-- {
-		if chunk%batch[dim] != 0 && p.batchSteps[dim] == 0 {
+		if index%batch[dim] != 0 && p.batchSteps[dim] == 0 {
 			return false
 		}
-		chunk /= batch[dim]
+		index /= batch[dim]
 	}
 	return !p.isUnrequested
 }
 
-// column returns the address of column j of the matrix at index chunk of the batch.
-func (p *matrixBatch) column(ptrs []unsafe.Pointer, batch []int, chunk, j int) unsafe.Pointer {
+// column returns the address of column j of the matrix at an index of the batch.
+func (p *matrixBatch) column(ptrs []unsafe.Pointer, batch []int, index, j int) unsafe.Pointer {
 	offset := j * p.colStep
 	for dim := len(batch) - 1; dim >= 0; dim-- {
-		offset += chunk % batch[dim] * p.batchSteps[dim]
-		chunk /= batch[dim]
+		offset += index % batch[dim] * p.batchSteps[dim]
+		index /= batch[dim]
 	}
 	return unsafe.Add(ptrs[p.ptrIndex], offset)
 }
@@ -258,56 +270,59 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	for i, meta := range c.Out {
 		out[i] = tensor.Zeros(meta.DType, meta.Shape...)
 	}
-	// index returns the index in t of element i, j of the matrix at batchIndex. rank is the number of dimensions of t
-	// that do not belong to the batch.
-	index := func(t *tensor.Tensor, rank int, batchIndex []int, i, j int) []int {
-		elementIndex := make([]int, 0, t.Rank())
-		for dim := range t.Rank() - rank {
-			position := batchIndex[len(batchIndex)-(t.Rank()-rank)+dim]
-			if t.Shape[dim] == 1 { // t is broadcast
-				position = 0
-			}
-			elementIndex = append(elementIndex, position)
-		}
-		return append(elementIndex, []int{i, j}[:rank]...)
-	}
 	if !slices.ContainsFunc(out, func(t *tensor.Tensor) bool { return t.Numel() > 0 }) {
 		return out, nil
 	}
-	operands, results, batch := a.matrixBatches(c)
+	batched := a.newBatchedCall(c)
 	inRanks, outRanks := a.ranks(c)
-	_, memory := a.elementCounts(operands, results)
+	_, memory := a.elementCounts(batched)
 	var err error
-	chunk := 0
-	kit.EachIndex(batch, func(batchIndex []int) {
+	taskIndex := 0
+	kit.EachIndex(batched.batch, func(batchIndex []int) {
 		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(), freeMemory: make([]complex128, memory)}
-		current := &task[complex128]{solver: taskSolver, call: c, index: chunk, isBatch: len(batch) > 0}
-		chunk++
-		for k, source := range operands {
+		current := &task[complex128]{solver: taskSolver, call: c, index: taskIndex, isBatch: len(batched.batch) > 0}
+		taskIndex++
+		for k, source := range batched.in {
 			operand := matrix[complex128]{make([]complex128, source.rows*source.cols), source.rows, source.cols}
 			for i := range operand.elements {
 				if !source.isOmitted {
-					operand.elements[i] = in[k].At(index(in[k], inRanks[k], batchIndex, i%source.rows, i/source.rows)...).Complex()
+					position := elementIndex(in[k], inRanks[k], batchIndex, i%source.rows, i/source.rows)
+					operand.elements[i] = in[k].At(position...).Complex()
 				}
 			}
 			current.in = append(current.in, operand)
 		}
-		for _, p := range results {
+		for _, p := range batched.out {
 			current.out = append(current.out, matrix[complex128]{make([]complex128, p.rows*p.cols), p.rows, p.cols})
 		}
 		if taskErr := a.complex(current); taskErr != nil && err == nil {
 			err = taskErr
 			return
 		}
-		for k, target := range results {
+		for k, target := range batched.out {
 			for i, element := range current.out[k].elements {
 				if !target.isUnrequested {
-					out[k].Set(tensor.ComplexScalar(element), index(out[k], outRanks[k], batchIndex, i%target.rows, i/target.rows)...)
+					position := elementIndex(out[k], outRanks[k], batchIndex, i%target.rows, i/target.rows)
+					out[k].Set(tensor.ComplexScalar(element), position...)
 				}
 			}
 		}
 	})
 	return out, err
+}
+
+// elementIndex returns the index in t of element i, j of the matrix at an index of the batch. rank is the number of
+// dimensions of t that do not belong to the batch.
+func elementIndex(t *tensor.Tensor, rank int, batchIndex []int, i, j int) []int {
+	index := make([]int, 0, t.Rank())
+	for dim := range t.Rank() - rank {
+		position := batchIndex[len(batchIndex)-(t.Rank()-rank)+dim]
+		if t.Shape[dim] == 1 { // t is broadcast
+			position = 0
+		}
+		index = append(index, position)
+	}
+	return append(index, []int{i, j}[:rank]...)
 }
 
 // columnMajor returns the type of a batch of column-major matrices. shape has the sizes of the batch, followed by the

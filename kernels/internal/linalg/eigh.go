@@ -49,19 +49,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 // eigen computes the eigenvalues of the matrix of a task, and the eigenvectors if they are a result.
 func eigen[T number](t *task[T]) error {
 	a := t.in[0]
-	readsUpper := kit.Attrs[*eighAttrs](t.call).UPLO == "U"
-	// Copy the triangle that is read to the other triangle, and ignore imaginary parts on the diagonal.
-	for j := range a.cols {
-		for i := range j {
-			if readsUpper {
-				a.set(j, i, t.conj(a.at(i, j)))
-			} else {
-				a.set(i, j, t.conj(a.at(j, i)))
-			}
-		}
-		a.set(j, j, t.fromParts(t.re(a.at(j, j)), 0))
-		t.checkContextAfter(a.rows)
-	}
+	t.mirrorTriangle(a, kit.Attrs[*eighAttrs](t.call).UPLO == "U")
 	if !t.isFinite(a) {
 		return t.setNonFiniteResults(a)
 	}
@@ -73,20 +61,26 @@ func eigen[T number](t *task[T]) error {
 	return nil
 }
 
+// mirrorTriangle makes a Hermitian: it writes the conjugate of one triangle, the upper one if isUpper is set, to the
+// other triangle, and clears imaginary parts on the diagonal.
+func (t *task[T]) mirrorTriangle(a matrix[T], isUpper bool) {
+	for j := range a.cols {
+		for i := range j {
+			if isUpper {
+				a.set(j, i, t.conj(a.at(i, j)))
+			} else {
+				a.set(i, j, t.conj(a.at(j, i)))
+			}
+		}
+		a.set(j, j, t.fromParts(t.re(a.at(j, j)), 0))
+		t.checkContextAfter(a.rows)
+	}
+}
+
 // setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. For more than two
 // rows, the results also depend on the positions of the infinities.
 func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
-	onlyOnDiagonal := true // whether infinities on the diagonal are the only elements that are not finite
-	for j := range a.cols {
-		for i, x := range a.column(j) {
-			re, im := t.re(x), t.im(x)
-			isFinite := re-re == 0 && im-im == 0 // x - x is NaN for an infinite x
-			if i == j && !math.IsNaN(re) || isFinite {
-				continue
-			}
-			onlyOnDiagonal = false
-		}
-	}
+	onlyOnDiagonal := t.isFiniteExceptDiagonal(a)
 	if a.rows > 2 && !onlyOnDiagonal {
 		return fmt.Errorf("linalg.eigh: %sThe algorithm failed to converge because the input matrix is ill-conditioned or "+
 			"has too many repeated eigenvalues.", t.errorPrefix())
@@ -110,4 +104,18 @@ func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
 	}
 	copy(t.out[1].elements, vectors.elements)
 	return nil
+}
+
+// isFiniteExceptDiagonal reports whether infinities on the diagonal are the only elements that are not finite.
+func (t *task[T]) isFiniteExceptDiagonal(a matrix[T]) bool {
+	for j := range a.cols {
+		for i, x := range a.column(j) {
+			re, im := t.re(x), t.im(x)
+			isFinite := re-re == 0 && im-im == 0 // x - x is NaN for an infinite x
+			if !isFinite && (i != j || math.IsNaN(re)) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -8,6 +8,107 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// This file computes singular values ([solver.svd]) and eigenvalues of Hermitian matrices ([solver.eigh]). Both use one
+// method, [solver.orthogonalize]: it multiplies a by a unitary V such that the columns of a V are orthogonal.
+
+// svd returns the singular values of a in descending order, and sets the orthonormal columns of u and v such that
+// a = u S v^H, where S is the diagonal matrix of the singular values. a has at least as many rows as columns, and is
+// overwritten. v is square. u has at least as many columns as a; further columns complete an orthonormal basis.
+//
+// orthogonalize computes a V with orthogonal columns. Their norms are the singular values, their directions are the
+// columns of u, and v = V.
+func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
+	rotations := s.identity(a.cols, a.cols)
+	norms := s.orthogonalize(a, rotations)
+	order := sortedOrder(a.cols, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
+	values := make([]float64, a.cols)
+	rank := 0 // number of columns of a V that have a direction
+	for k, j := range order {
+		values[k] = norms[j]
+		copy(v.column(k), rotations.column(j))
+		// Columns of a V that fail this test have no direction, but are the result of rounding: their norms are below
+		// minNorm, and far below the largest.
+		if norms[j] >= minNorm || norms[j] > norms[order[0]]*0x1p-53 {
+			rank = k + 1
+			column := a.column(j)
+			for i, x := range column {
+				u.set(i, k, s.fromParts(s.re(x)/norms[j], s.im(x)/norms[j]))
+			}
+		}
+	}
+	s.complete(u, rank)
+	return values
+}
+
+// minNorm is 2^53 times the least normal number. If a norm is at least minNorm, subnormal elements are smaller than the
+// rounding error of the norm.
+const minNorm = 0x1p-1022 * 0x1p53
+
+// eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors
+// of norm 1. If a is not 0, the sum of a and shift I is positive definite; its singular vectors are then eigenvectors
+// of a. eigh computes the eigenvalue of the eigenvector x as x^H a x.
+func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
+	n := a.cols
+	shift := 0.0
+	for j := range n {
+		shift = max(shift, s.norm(a.column(j)))
+	}
+	shift *= 2 * math.Sqrt(float64(n)) // at least twice the magnitude of every eigenvalue
+	shifted := s.copyOf(a)
+	for j := range n {
+		shifted.set(j, j, shifted.at(j, j)+s.fromParts(shift, 0))
+	}
+	vectors := s.identity(n, n)
+	s.orthogonalize(shifted, vectors)
+	values := make([]float64, n)
+	aTimesX := s.zeros(n, 1).elements
+	for j := range n {
+		x := vectors.column(j)
+		clear(aTimesX)
+		for k, factor := range x {
+			s.addScaled(factor, a.column(k), aTimesX)
+			s.checkContextAfter(n)
+		}
+		values[j] = s.re(s.dot(x, aTimesX))
+	}
+	order := sortedOrder(n, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
+	sorted := make([]float64, n)
+	for k, j := range order {
+		sorted[k] = values[j]
+		copy(v.column(k), vectors.column(j))
+	}
+	return sorted
+}
+
+// sortedOrder returns the numbers 0 to n-1, stably sorted by compare.
+func sortedOrder(n int, compare func(i, j int) int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	return order
+}
+
+// complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank
+// columns are already orthonormal.
+func (s *solver[T]) complete(u matrix[T], rank int) {
+	if rank == u.cols {
+		return
+	}
+	// Factor Q R = u[:, :rank]. The first rank columns of Q span the same space as the first rank columns of u. The other
+	// columns of Q are therefore orthogonal to this space.
+	q := s.copyOf(u.firstColumns(rank))
+	tau := s.zeros(rank, 1).elements
+	s.qr(q, tau)
+	lastColumns := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
+	lastColumns.clear() // and then set to the last columns of the identity, which multiplyQ multiplies by Q
+	for j := range lastColumns.cols {
+		lastColumns.set(rank+j, j, s.fromParts(1, 0))
+	}
+	s.multiplyQ(q, tau, lastColumns, notAdjoint)
+}
+
 // orthogonalize rotates pairs of columns of a until all columns are orthogonal (the one-sided Jacobi method of
 // Hestenes): it overwrites a with a V and v with v V, for a unitary V. It returns the norms of the resulting columns of
 // a. One round visits all pairs of columns; there are at most maxRounds.
@@ -33,9 +134,6 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 
 // maxRounds is the greatest number of rounds of orthogonalize. Ten rounds suffice for usual matrices.
 const maxRounds = 60
-
-// hypot returns the square root of a*a + b*b, with the same bits on every processor.
-func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }
 
 // rotate makes columns i and j of a orthogonal, unless the magnitude of the cosine of their angle is at most the
 // tolerance. It rotates columns i and j of v in the same way, and updates norms[i] and norms[j], the norms of the
@@ -85,98 +183,5 @@ func (s *solver[T]) rotateColumns(x, y []T, cosine, sine float64, phase T) {
 	}
 }
 
-// svd returns the singular values of a in descending order, and sets the orthonormal columns of u and v such that
-// a = u S v^H, where S is the diagonal matrix of the singular values. a has at least as many rows as columns, and is
-// overwritten. v is square. u has at least as many columns as a; further columns complete an orthonormal basis.
-//
-// orthogonalize computes a V with orthogonal columns. Their norms are the singular values, their directions are the
-// columns of u, and v = V.
-func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
-	rotations := s.identity(a.cols, a.cols)
-	norms := s.orthogonalize(a, rotations)
-	order := make([]int, a.cols)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
-	values := make([]float64, a.cols)
-	rank := 0 // number of columns of a V that have a direction
-	for k, j := range order {
-		values[k] = norms[j]
-		copy(v.column(k), rotations.column(j))
-		// Columns of a V that fail this test have no direction, but are the result of rounding: their norms are below
-		// minNorm, and far below the largest.
-		if norms[j] >= minNorm || norms[j] > norms[order[0]]*0x1p-53 {
-			rank = k + 1
-			column := a.column(j)
-			for i, x := range column {
-				u.set(i, k, s.fromParts(s.re(x)/norms[j], s.im(x)/norms[j]))
-			}
-		}
-	}
-	s.complete(u, rank)
-	return values
-}
-
-// minNorm is 2^53 times the least normal number. If a norm is at least minNorm, subnormal elements are smaller than the
-// rounding error of the norm.
-const minNorm = 0x1p-1022 * 0x1p53
-
-// complete sets the columns of u after the first rank columns such that all columns are orthonormal. The first rank
-// columns are already orthonormal.
-func (s *solver[T]) complete(u matrix[T], rank int) {
-	if rank == u.cols {
-		return
-	}
-	// Factor Q R = u[:, :rank]. The first rank columns of Q span the same space as the first rank columns of u. The other
-	// columns of Q are therefore orthogonal to this space.
-	q := s.copyOf(u.firstColumns(rank))
-	tau := s.zeros(rank, 1).elements
-	s.qr(q, tau)
-	lastColumns := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
-	lastColumns.clear() // and then set to the last columns of the identity, which multiplyQ multiplies by Q
-	for j := range lastColumns.cols {
-		lastColumns.set(rank+j, j, s.fromParts(1, 0))
-	}
-	s.multiplyQ(q, tau, lastColumns, notAdjoint)
-}
-
-// eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors
-// of norm 1. If a is not 0, the sum of a and shift I is positive definite; its singular vectors are then eigenvectors
-// of a. eigh computes the eigenvalue of the eigenvector x as x^H a x.
-func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
-	n := a.cols
-	shift := 0.0
-	for j := range n {
-		shift = max(shift, s.norm(a.column(j)))
-	}
-	shift *= 2 * math.Sqrt(float64(n)) // at least twice the magnitude of every eigenvalue
-	shifted := s.copyOf(a)
-	for j := range n {
-		shifted.set(j, j, shifted.at(j, j)+s.fromParts(shift, 0))
-	}
-	vectors := s.identity(n, n)
-	s.orthogonalize(shifted, vectors)
-	values := make([]float64, n)
-	aTimesX := s.zeros(n, 1).elements
-	for j := range n {
-		x := vectors.column(j)
-		clear(aTimesX)
-		for k, factor := range x {
-			s.addScaled(factor, a.column(k), aTimesX)
-			s.checkContextAfter(n)
-		}
-		values[j] = s.re(s.dot(x, aTimesX))
-	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
-	sorted := make([]float64, n)
-	for k, j := range order {
-		sorted[k] = values[j]
-		copy(v.column(k), vectors.column(j))
-	}
-	return sorted
-}
+// hypot returns the square root of a*a + b*b, with the same bits on every processor.
+func hypot(a, b float64) float64 { return kit.AbsComplex(complex(a, b)) }

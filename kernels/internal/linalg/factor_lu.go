@@ -8,7 +8,10 @@ import (
 // lu overwrites a with its factors L and U. L has ones on the diagonal, which are not stored. L U is the matrix a after
 // the exchanges of rows. lu sets pivots[k] to the number, from 1, of the row with which row k is exchanged. The pivot
 // of a column is the element with the greatest sum of the magnitudes of its real and imaginary parts, as in LAPACK. The
-// result is the number, from 1, of the first column whose pivot is 0, or 0 if there is none.
+// result is the number, from 1, of the first column whose pivot is 0, or 0 if there is none. For example:
+//
+//	    0 2                    4 6
+//	a = 4 6   is overwritten   0 2   and pivots is [2 2]
 func (s *solver[T]) lu(a matrix[T], pivots []int) (info int) {
 	sumOfParts := func(v T) float64 { return math.Abs(s.re(v)) + math.Abs(s.im(v)) }
 	for k := range min(a.rows, a.cols) {

@@ -2,7 +2,13 @@ package linalg
 
 // qr factors a = Q R as LAPACK's geqrf does. It overwrites the upper triangle of a with R. Q is the product H_0 H_1 ...
 // of the reflections H_k = I - tau[k] v v^H, one for each column k. The elements of v before k are 0, and v[k] is 1. qr
-// overwrites column k of a below the diagonal with the elements of v after v[k].
+// overwrites column k of a below the diagonal with the elements of v after v[k]. For example, a matrix with 4 rows and
+// 3 columns is overwritten with these elements of R and of the vectors u, v and w of the reflections H_0, H_1 and H_2:
+//
+//	R00 R01 R02
+//	u1  R11 R12
+//	u2  v2  R22
+//	u3  v3  w3
 func (s *solver[T]) qr(a matrix[T], tau []T) {
 	for k := range min(a.rows, a.cols) {
 		s.qrStep(a, tau, k)

@@ -8,6 +8,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
+// Algorithms are methods of [solver], which are written once for real and complex numbers. A [field] has the arithmetic
+// of the numbers, a [matrix] the elements. For example, s.addScaled(a, x.column(0), y.column(0)) adds a times the first
+// column of x to the first column of y.
+
 // number is the type of the elements of a matrix during a computation.
 type number interface{ float64 | complex128 }
 
@@ -93,24 +97,6 @@ var complexes = &field[complex128]{
 	},
 }
 
-// solver computes with matrices of one type of numbers. The method zeros allocates a matrix at the start of freeMemory.
-// Matrices are not freed before the end of the task.
-type solver[T number] struct {
-	*field[T]
-	ctx                  context.Context
-	freeMemory           []T
-	operationsSinceCheck int // approximate number of operations since the last check of the context
-}
-
-// checkContextAfter counts about n operations on elements. After every kit.CheckEvery operations, it stops the
-// computation if the context was cancelled.
-func (s *solver[T]) checkContextAfter(n int) {
-	if s.operationsSinceCheck += n; s.operationsSinceCheck >= kit.CheckEvery {
-		s.operationsSinceCheck = 0
-		interrupt.Check(s.ctx)
-	}
-}
-
 // matrix is a column-major matrix without gaps between columns.
 type matrix[T number] struct {
 	elements   []T
@@ -131,6 +117,24 @@ func (a matrix[T]) firstColumns(cols int) matrix[T] {
 // clear sets all elements to 0.
 func (a matrix[T]) clear() { clear(a.elements) }
 
+// solver computes with matrices of one type of numbers. The method zeros allocates a matrix at the start of freeMemory.
+// Matrices are not freed before the end of the task.
+type solver[T number] struct {
+	*field[T]
+	ctx                  context.Context
+	freeMemory           []T
+	operationsSinceCheck int // approximate number of operations since the last check of the context
+}
+
+// checkContextAfter counts about n operations on elements. After every kit.CheckEvery operations, it stops the
+// computation if the context was cancelled.
+func (s *solver[T]) checkContextAfter(n int) {
+	if s.operationsSinceCheck += n; s.operationsSinceCheck >= kit.CheckEvery {
+		s.operationsSinceCheck = 0
+		interrupt.Check(s.ctx)
+	}
+}
+
 // zeros returns a matrix of zeros in the memory of the solver.
 func (s *solver[T]) zeros(rows, cols int) matrix[T] {
 	n := rows * cols
@@ -148,18 +152,18 @@ func (s *solver[T]) copyOf(a matrix[T]) matrix[T] {
 	return duplicate
 }
 
+// Values of parameters that are named isAdjoint.
+const (
+	notAdjoint = false
+	useAdjoint = true
+)
+
 // adjointOf returns a new matrix: the conjugate transpose of a.
 func (s *solver[T]) adjointOf(a matrix[T]) matrix[T] {
 	result := s.zeros(a.cols, a.rows)
 	s.storeAdjoint(a, result)
 	return result
 }
-
-// Values of parameters that are named isAdjoint.
-const (
-	notAdjoint = false
-	useAdjoint = true
-)
 
 // storeAdjoint sets result to the conjugate transpose of a.
 func (s *solver[T]) storeAdjoint(a, result matrix[T]) {

@@ -12,10 +12,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A least-squares solution X minimizes the Frobenius norm of A X - B. If A has dependent columns, there are many
-// solutions; the columns of the minimum-norm solution have the least norm. The drivers are named after LAPACK's
-// functions: gels (QR without pivoting, for A of full rank), gelsy (QR with column pivoting), and gelsd and gelss
-// (singular values).
+// A least-squares solution X minimizes the Frobenius norm of A X - B. With A [m, n] and B [m, k], X is [n, k]. If A has
+// dependent columns, there are many solutions; the columns of the minimum-norm solution have the least norm. The
+// drivers are named after LAPACK's functions:
+//
+//	gels          solveFullRank: QR without pivoting, for A of full rank
+//	gelsy         solvePivoted:  QR with column pivoting
+//	gelsd, gelss  solveBySVD:    singular values
 
 type lstsqAttrs struct {
 	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition number of the columns that count as independent is less than 1/rcond; default: the number of rows or columns of A, the greater one, times the precision of the dtype"`
@@ -124,53 +127,69 @@ func rightSideShape(a, b tensor.Type) ([]sym.Int, error) {
 
 // leastSquares computes the results of linalg_lstsq.
 func leastSquares[T number](t *task[T]) error {
-	attrs, x := kit.Attrs[*lstsqAttrs](t.call), t.out[0]
+	driver, x := kit.Attrs[*lstsqAttrs](t.call).Driver, t.out[0]
 	a, b := t.in[0], t.copyOf(t.in[1])
 	original := t.copyOf(a)
-	rankError := func(code int) error { // code is LAPACK's error code
-		return fmt.Errorf("torch.linalg.lstsq: %sThe least squares solution could not be computed because the input matrix "+
-			"does not have full rank (error code: %d).", t.errorPrefix(), code)
+	rank, err := solveByDriver(t, a, b, x)
+	if err != nil {
+		return err
 	}
-	rank := 0
-	precision := kit.Precision(t.call.Meta(0).DType)
-	rcond := precision * float64(max(a.rows, a.cols))
-	if attrs.Rcond != nil {
-		rcond = *attrs.Rcond
-	}
-	isFinite := t.isFinite(a)
-	switch {
-	case !isFinite && findsSingularValues(attrs.Driver):
-		// LAPACK's error code is the number of off-diagonal elements that do not converge to 0: all of them.
-		return rankError(max(1, min(a.rows, a.cols)-1))
-	case !isFinite:
-		rank = 1
-		for i := range x.elements {
-			x.elements[i] = t.fromParts(math.NaN(), math.NaN())
-		}
-	case attrs.Driver == "gels":
-		if firstDependent := t.solveFullRank(a, b, x); firstDependent > 0 {
-			return rankError(firstDependent)
-		}
-	case attrs.Driver == "gelsy":
-		rank = t.solvePivoted(a, b, x, rcond)
-	default:
-		if attrs.Driver == "gelsd" && (rcond <= 0 || rcond >= 1) || attrs.Driver == "gelss" && rcond < 0 {
-			rcond = precision // as LAPACK, for thresholds outside the range of the driver
-		}
-		var values []float64
-		values, rank = t.solveBySVD(a, b, x, rcond)
-		t.setReals(3, values)
-	}
-	if attrs.Driver == "gels" && t.norm(original.elements) == 0 {
+	if driver == "gels" && t.norm(original.elements) == 0 {
 		return nil // LAPACK then sets b to 0, from which PyTorch computes residuals: they remain 0
 	}
 	for j := range t.out[1].rows { // residuals; no rows if they are not requested
 		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))
 	}
-	if attrs.Driver != "gels" {
+	if driver != "gels" {
 		t.setNumber(2, rank)
 	}
 	return nil
+}
+
+// solveByDriver sets x, which is 0, to the solution of a x = b, and the result singular_values if it is requested. It
+// returns the rank of a, or 0 with gels. It may overwrite a and b.
+func solveByDriver[T number](t *task[T], a, b, x matrix[T]) (rank int, err error) {
+	attrs, precision := kit.Attrs[*lstsqAttrs](t.call), kit.Precision(t.call.Meta(0).DType)
+	rcond := attrs.threshold(precision, max(a.rows, a.cols))
+	isFinite := t.isFinite(a)
+	switch {
+	case !isFinite && findsSingularValues(attrs.Driver):
+		// LAPACK's error code is the number of off-diagonal elements that do not converge to 0: all of them.
+		return 0, t.rankError(max(1, min(a.rows, a.cols)-1))
+	case !isFinite:
+		for i := range x.elements {
+			x.elements[i] = t.fromParts(math.NaN(), math.NaN())
+		}
+		return 1, nil
+	case attrs.Driver == "gels":
+		if firstDependent := t.solveFullRank(a, b, x); firstDependent > 0 {
+			return 0, t.rankError(firstDependent)
+		}
+		return 0, nil
+	case attrs.Driver == "gelsy":
+		return t.solvePivoted(a, b, x, rcond), nil
+	}
+	values, rank := t.solveBySVD(a, b, x, rcond)
+	t.setReals(3, values)
+	return rank, nil
+}
+
+// threshold returns the threshold rcond for matrices with at most size rows or columns.
+func (attrs *lstsqAttrs) threshold(precision float64, size int) float64 {
+	rcond := precision * float64(size)
+	if attrs.Rcond != nil {
+		rcond = *attrs.Rcond
+	}
+	if attrs.Driver == "gelsd" && (rcond <= 0 || rcond >= 1) || attrs.Driver == "gelss" && rcond < 0 {
+		return precision // as LAPACK, for thresholds outside the range of the driver
+	}
+	return rcond
+}
+
+// rankError returns PyTorch's error for a matrix without full rank. code is LAPACK's error code.
+func (t *task[T]) rankError(code int) error {
+	return fmt.Errorf("torch.linalg.lstsq: %sThe least squares solution could not be computed because the input matrix "+
+		"does not have full rank (error code: %d).", t.errorPrefix(), code)
 }
 
 // residual returns the square of the norm of a x - b for the vectors x and b. It overwrites b with b - a x.

@@ -31,14 +31,14 @@ type luSolveAttrs struct {
 
 var luResultNames = []string{"P", "L", "U"}
 
-// LUUnpackParams are the operands of lu_unpack.
-var LUUnpackParams = []graph.Param{{Name: "LU_data"},
-	{Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}}
-
-// luSolveCheck checks the operand LU of linalg_lu_solve and lu_solve.
-var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", integerErrorNamesOp: true}
-
-// Ops that compute LU factors, or solve equations with them.
+// Ops that compute LU factors, or solve equations with them. An LU factorization is A = P L U. For example, for the
+// rows [0 2] and [4 6] of A:
+//
+//	0 2   0 1   1 0   4 6
+//	4 6 = 1 0 * 0 1 * 0 2
+//
+// linalg_lu_factor returns L and U in one matrix, and P as the pivots [2 2]: row 1 is exchanged with row 2, then row 2
+// with itself.
 var (
 	LUFactor   = luFactorOp(graph.SchemaOf[*luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
 	LUFactorEx = luFactorOp(graph.SchemaOf[*luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})
@@ -69,7 +69,7 @@ var (
 			}
 			return c.NewResult(out), err
 		},
-		Examples: examplesOfLUSolve(0, 1, 2),
+		Examples: examplesOfLUSolve(0, 1, 2), // LU, pivots, B
 	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], solverElements: elementsOfCopies(1),
 		ranks: fixedRanks([]int{2, 1, 2}, []int{2})})
 	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
@@ -83,43 +83,10 @@ var (
 			out, err := columnMajor(c.Type(1).DType, shape...)
 			return c.NewResult(out), err
 		},
-		Examples: examplesOfLUSolve(1, 2, 0),
+		Examples: examplesOfLUSolve(1, 2, 0), // LU, pivots, B
 	}, algorithm{float: luSolve[float64], complex: luSolve[complex128], solverElements: elementsOfCopies(1),
 		ranks: fixedRanks([]int{2, 2, 1}, []int{2})})
 )
-
-// LUPermutation is the part of lu_unpack that computes P. It is not in the catalogue.
-var LUPermutation = sync.OnceValue(func() *graph.Op {
-	return matrixOp(graph.SchemaOf[*luPermutationAttrs](), graph.Semantics{Name: "lu_permutation",
-		Doc:    "Returns P from the results of linalg_lu_factor, or an empty vector.",
-		Params: LUUnpackParams, Infer: inferPermutation,
-		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
-			tensor.New(tensor.Int32, 2, 3))},
-	}, algorithm{float: unpackPivots[float64], complex: unpackPivots[complex128],
-		ranks: fixedRanks([]int{2, 1}, []int{2})})
-})
-
-// examplesOfLUSolve returns an example with 0x0 matrices, because random numbers would not be valid pivots. The
-// arguments are the indices of the operands LU, pivots and B.
-func examplesOfLUSolve(lu, pivots, b int) []graph.Example {
-	in := make([]tensor.Meta, 3)
-	in[lu], in[pivots], in[b] = kit.F32(2, 0, 0), tensor.New(tensor.Int32, 2, 0), kit.F32(0, 4)
-	return []graph.Example{{In: in}}
-}
-
-// checkLU returns PyTorch's error for a type or a pivot attribute that the LU ops do not accept.
-func checkLU(name string, aType tensor.Type, pivot bool) error {
-	switch {
-	case aType.Rank() < 2:
-		return fmt.Errorf("%s: Expected tensor with 2 or more dimensions. Got size: %s instead", name,
-			tensor.Sizes(aType.Shape))
-	case !pivot:
-		return errors.New("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
-	case aType.DType.IsIntegral(true) || aType.DType.IsReducedFloat():
-		return kit.NotImplemented("lu", aType.DType)
-	}
-	return nil
-}
 
 // luFactorOp defines linalg_lu_factor or linalg_lu_factor_ex.
 func luFactorOp(attrs *graph.Schema, name string, outputs []string) *graph.Op {
@@ -175,6 +142,20 @@ func factorWithPivots[T number](t *task[T], attrs luExAttrs) error {
 	return nil
 }
 
+// checkLU returns PyTorch's error for a type or a pivot attribute that the LU ops do not accept.
+func checkLU(name string, aType tensor.Type, pivot bool) error {
+	switch {
+	case aType.Rank() < 2:
+		return fmt.Errorf("%s: Expected tensor with 2 or more dimensions. Got size: %s instead", name,
+			tensor.Sizes(aType.Shape))
+	case !pivot:
+		return errors.New("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+	case aType.DType.IsIntegral(true) || aType.DType.IsReducedFloat():
+		return kit.NotImplemented("lu", aType.DType)
+	}
+	return nil
+}
+
 // unpackedTypes returns the types of P, L and U.
 func unpackedTypes(c *graph.Call, luType tensor.Type) ([]graph.Result, error) {
 	rank := luType.Rank()
@@ -223,54 +204,15 @@ func setTriangles[T number](t *task[T], a matrix[T]) {
 	}
 }
 
-func inferPermutation(c *graph.Call) ([]graph.Result, error) {
-	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[*luPermutationAttrs](c)
-	if luType.Rank() < 2 {
-		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
-			tensor.Sizes(luType.Shape))
-	}
-	if attrs.UnpackPivots && pivots.DType != tensor.Int32 {
-		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
-	}
-	rank := luType.Rank()
-	if sizes := withBatch(batchSizes(luType), luType.Shape[rank-2].Min(luType.Shape[rank-1])); !tensor.SameSizes(sizes,
-		pivots.Shape) {
-		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(sizes),
-			tensor.Sizes(pivots.Shape))
-	}
-	if !attrs.UnpackPivots {
-		return c.NewResult(emptyVector(luType.DType)), nil
-	}
-	rows := luType.Shape[rank-2]
-	out, err := kit.FreshType(luType.DType, withBatch(batchSizes(luType), rows, rows))
-	return c.NewResult(out), err
-}
+// luSolveCheck checks the operand LU of linalg_lu_solve and lu_solve.
+var luSolveCheck = matrixCheck{name: "torch.linalg.lu_solve", kernel: "linalg.lu_solve", integerErrorNamesOp: true}
 
-// pivotsOf returns the elements of an operand with pivots. It returns an error if a pivot is not a row number from 1 to
-// rows.
-func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) {
-	pivots := make([]int, operand.rows)
-	for i, element := range operand.elements {
-		pivot := int(t.re(element))
-		if pivot < 1 || pivot > rows {
-			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.errorPrefix(), rows, pivot)
-		}
-		pivots[i] = pivot
-	}
-	return pivots, nil
-}
-
-// unpackPivots computes the result of lu_permutation.
-func unpackPivots[T number](t *task[T]) error {
-	if !kit.Attrs[*luPermutationAttrs](t.call).UnpackPivots {
-		return nil
-	}
-	pivots, err := pivotsOf(t, t.in[1], t.in[0].rows)
-	if err != nil {
-		return err
-	}
-	setPermutation(t, pivots)
-	return nil
+// examplesOfLUSolve returns an example with 0x0 matrices, because random numbers would not be valid pivots. The
+// arguments are the indices of the operands LU, pivots and B.
+func examplesOfLUSolve(lu, pivots, b int) []graph.Example {
+	in := make([]tensor.Meta, 3)
+	in[lu], in[pivots], in[b] = kit.F32(2, 0, 0), tensor.New(tensor.Int32, 2, 0), kit.F32(0, 4)
+	return []graph.Example{{In: in}}
 }
 
 // luSolveShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. lu has the factors
@@ -291,12 +233,17 @@ func luSolveShape(check matrixCheck, lu, pivots, b tensor.Type, isLeft bool) ([]
 	return equationShape("linalg.lu_solve", lu.Shape, b.Shape, isLeft)
 }
 
+// linalgLUSolve computes the result of linalg_lu_solve.
 func linalgLUSolve[T number](t *task[T]) error {
 	attrs := kit.Attrs[*luSolveAttrs](t.call)
 	return solveByLU(t, t.in[0], t.in[1], t.in[2], attrs.Left, attrs.Adjoint)
 }
 
-func luSolve[T number](t *task[T]) error { return solveByLU(t, t.in[1], t.in[2], t.in[0], true, false) }
+// luSolve computes the result of lu_solve.
+func luSolve[T number](t *task[T]) error {
+	const isLeft, isAdjoint = true, notAdjoint
+	return solveByLU(t, t.in[1], t.in[2], t.in[0], isLeft, isAdjoint)
+}
 
 // solveByLU solves A X = B or, if isLeft is not set, X A = B. If isAdjoint is set, the equation has the adjoint of A in
 // place of A. X A = B is solved as A^H X^H = B^H.
@@ -313,5 +260,70 @@ func solveByLU[T number](t *task[T], lu, pivots, b matrix[T], isLeft, isAdjoint 
 	adjointSolution := t.adjointOf(b)
 	t.solveLU(lu, pivotRows, adjointSolution, !isAdjoint)
 	t.storeAdjoint(adjointSolution, t.out[0])
+	return nil
+}
+
+// pivotsOf returns the elements of an operand with pivots. It returns an error if a pivot is not a row number from 1 to
+// rows.
+func pivotsOf[T number](t *task[T], operand matrix[T], rows int) ([]int, error) {
+	pivots := make([]int, operand.rows)
+	for i, element := range operand.elements {
+		pivot := int(t.re(element))
+		if pivot < 1 || pivot > rows {
+			return nil, fmt.Errorf("%spivots must be between 1 and %d, got %d", t.errorPrefix(), rows, pivot)
+		}
+		pivots[i] = pivot
+	}
+	return pivots, nil
+}
+
+// LUPermutation is the part of lu_unpack that computes P. It is not in the catalogue.
+var LUPermutation = sync.OnceValue(func() *graph.Op {
+	return matrixOp(graph.SchemaOf[*luPermutationAttrs](), graph.Semantics{Name: "lu_permutation",
+		Doc:    "Returns P from the results of linalg_lu_factor, or an empty vector.",
+		Params: LUUnpackParams, Infer: inferPermutation,
+		Examples: []graph.Example{kit.Example(graph.Attrs{"unpack_pivots": false}, tallExample,
+			tensor.New(tensor.Int32, 2, 3))},
+	}, algorithm{float: unpackPivots[float64], complex: unpackPivots[complex128],
+		ranks: fixedRanks([]int{2, 1}, []int{2})})
+})
+
+// LUUnpackParams are the operands of lu_unpack.
+var LUUnpackParams = []graph.Param{{Name: "LU_data"},
+	{Name: "LU_pivots", IndexBound: func(*graph.Call) int { return 1 }}}
+
+func inferPermutation(c *graph.Call) ([]graph.Result, error) {
+	luType, pivots, attrs := c.Type(0), c.Type(1), kit.Attrs[*luPermutationAttrs](c)
+	if luType.Rank() < 2 {
+		return nil, fmt.Errorf("torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: %s instead",
+			tensor.Sizes(luType.Shape))
+	}
+	if attrs.UnpackPivots && pivots.DType != tensor.Int32 {
+		return nil, errors.New("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
+	}
+	rank := luType.Rank()
+	wantShape := withBatch(batchSizes(luType), luType.Shape[rank-2].Min(luType.Shape[rank-1]))
+	if !tensor.SameSizes(wantShape, pivots.Shape) {
+		return nil, fmt.Errorf("torch.lu_unpack: Expected LU_pivots of shape %s, got %s", tensor.Sizes(wantShape),
+			tensor.Sizes(pivots.Shape))
+	}
+	if !attrs.UnpackPivots {
+		return c.NewResult(emptyVector(luType.DType)), nil
+	}
+	rows := luType.Shape[rank-2]
+	out, err := kit.FreshType(luType.DType, withBatch(batchSizes(luType), rows, rows))
+	return c.NewResult(out), err
+}
+
+// unpackPivots computes the result of lu_permutation.
+func unpackPivots[T number](t *task[T]) error {
+	if !kit.Attrs[*luPermutationAttrs](t.call).UnpackPivots {
+		return nil
+	}
+	pivots, err := pivotsOf(t, t.in[1], t.in[0].rows)
+	if err != nil {
+		return err
+	}
+	setPermutation(t, pivots)
 	return nil
 }

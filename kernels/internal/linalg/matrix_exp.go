@@ -52,19 +52,11 @@ func exponentialType(t tensor.Type) (tensor.Type, error) {
 	return rule.PreserveType(flat).View(t.Shape)
 }
 
-// exponential computes exp(a) by scaling and squaring: exp(a) = exp(a / 2^squarings)^(2^squarings). The 1-norm of a
-// matrix is the greatest sum of the magnitudes of a column. If the 1-norm of a / 2^squarings is at most 1, the error of
-// the Taylor polynomial of degree taylorDegree is below the rounding error.
+// exponential computes exp(a) by scaling and squaring: exp(a) = exp(a / 2^squarings)^(2^squarings). If the 1-norm of
+// a / 2^squarings is at most 1, the error of the Taylor polynomial of degree taylorDegree is below the rounding error.
 func exponential[T number](t *task[T]) error {
 	a, x := t.in[0], t.out[0]
-	norm := 0.0 // the 1-norm of a
-	for j := range a.cols {
-		sum := 0.0
-		for _, v := range a.column(j) {
-			sum += t.abs(v)
-		}
-		norm = max(norm, sum) // max returns NaN if an argument is NaN
-	}
+	norm := t.oneNorm(a)
 	if math.IsInf(norm, 0) || math.IsNaN(norm) {
 		for i := range x.elements {
 			x.elements[i] = t.fromParts(math.NaN(), math.NaN())
@@ -93,6 +85,19 @@ func exponential[T number](t *task[T]) error {
 
 // taylorDegree is the degree of the Taylor polynomial of exponential.
 const taylorDegree = 18
+
+// oneNorm returns the 1-norm of a: the greatest sum of the magnitudes of a column, or NaN if an element is NaN.
+func (s *solver[T]) oneNorm(a matrix[T]) float64 {
+	norm := 0.0
+	for j := range a.cols {
+		sum := 0.0
+		for _, v := range a.column(j) {
+			sum += s.abs(v)
+		}
+		norm = max(norm, sum) // max returns NaN if an argument is NaN
+	}
+	return norm
+}
 
 // addIdentity adds 1 to the diagonal of the square matrix a.
 func (s *solver[T]) addIdentity(a matrix[T]) {

@@ -22,7 +22,12 @@ type qrAttrs struct {
 	Some bool `attr:"some" default:"true" doc:"Q has as many columns as R has rows; else it is square"`
 }
 
-// Ops that compute QR decompositions, or the reflections whose product is the factor Q.
+// Ops that compute QR decompositions A = Q R, or the reflections whose product is the factor Q. The mode of linalg_qr
+// chooses the sizes of Q and R. For example, for A [4, 3]:
+//
+//	reduced   Q [4, 3]  R [3, 3]
+//	complete  Q [4, 4]  R [4, 3]
+//	r         Q empty   R [3, 3]
 var (
 	LinalgQR = qrOp(graph.SchemaOf[*linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
 		return kit.Attrs[*linalgQRAttrs](c).Mode

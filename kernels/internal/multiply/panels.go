@@ -19,6 +19,11 @@ import (
 // Panels is the packed form of the constant operand of a product. The operand holds one or more matrices. Each matrix
 // is divided into panels of Width lanes (rows of A, columns of B). A term is an index along a lane, the dimension that
 // the product sums. In a panel, the elements of one term are contiguous. All offsets and strides are in elements.
+// For example, this is a matrix of 3 lanes with 4 terms, and its panels of Width 2:
+//
+//	a0 a1 a2 a3        a0 b0 a1 b1 a2 b2 a3 b3
+//	b0 b1 b2 b3   ->
+//	c0 c1 c2 c3        c0 0  c1 0  c2 0  c3 0
 type Panels struct {
 	Format     string       // the name of the packed form, as in [graph.Packing]
 	DType      tensor.DType // the dtype of the computation
@@ -33,103 +38,53 @@ type Panels struct {
 	TermStride int // stride between evenly spaced terms
 }
 
+// MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
+// terms; laneStride and termStride are their strides in elements. offsets has the offset of each entry's matrix. nil
+// stands for a single matrix at offset 0. Each distinct matrix is packed once.
+func MatrixPanels(dtype tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
+	p := &Panels{DType: dtype, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
+		Starts: []int{0}}
+	p.Format = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", dtype, width, lanes, depth, laneStride, termStride)
+	if offsets != nil {
+		p.Starts = slices.Clone(offsets)
+		sorted.Ints(p.Starts)
+		p.Starts = slices.Compact(p.Starts)
+		p.Format += fmt.Sprintf(" at %s", startsText(p.Starts))
+	}
+	return p
+}
+
+// startsText formats offsets. Evenly spaced offsets are formatted as FIRST+NUMBERxSPACING, other offsets as a list.
+func startsText(starts []int) string {
+	if len(starts) > 1 {
+		spacing := starts[1] - starts[0]
+		for i, s := range starts {
+			if s != starts[0]+i*spacing {
+				return tensor.ListString(starts)
+			}
+		}
+		return fmt.Sprintf("%d+%dx%d", starts[0], len(starts), spacing)
+	}
+	return tensor.ListString(starts)
+}
+
 // MatrixLen returns the number of elements of one packed matrix.
 func (p *Panels) MatrixLen() int {
 	return kit.BoundedProduct(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth)
 }
 
-// terms returns the offset of each term from the start of its lane.
-func (p *Panels) terms() []int {
-	if p.Terms != nil {
-		return p.Terms()
+// PackedOffsets returns the offset of each entry's packed matrix, in elements, or nil for nil offsets. offsets has the
+// offset of each entry's matrix in the operand.
+func (p *Panels) PackedOffsets(offsets []int) []int {
+	if offsets == nil {
+		return nil
 	}
-	list := make([]int, p.Depth)
-	for k := range list {
-		list[k] = k * p.TermStride
+	out := make([]int, len(offsets))
+	for entry, offset := range offsets {
+		matrix, _ := slices.BinarySearch(p.Starts, offset)
+		out[entry] = matrix * p.MatrixLen()
 	}
-	return list
-}
-
-// FillPanel packs panel i of the matrix at src into dst. terms has the offset of each term from the start of its lane.
-// In long panels, FillPanel checks the context and panics as [interrupt.Check] does.
-func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
-	first, size := i*p.Width, p.DType.Size()
-	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
-	lanes := min(p.Width, p.Lanes-first)
-	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
-	for k, filledElements := 0, 0; k < len(terms); {
-		termCount, step := evenPrefix(terms[k:])
-		if filledElements += termCount * p.Width; filledElements >= elementsPerCheck {
-			interrupt.Check(ctx)
-			filledElements = 0
-		}
-		if lanes < p.Width { // the missing lanes of the last panel are 0
-			clear(dst[k*p.Width*size:][:termCount*p.Width*size])
-		}
-		elem.CopyBlock(unsafe.Add(packed, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
-			strided.Axis{N: lanes, Dst: size, Src: p.LaneStride * size},
-			strided.Axis{N: termCount, Dst: p.Width * size, Src: step * size})
-		k += termCount
-	}
-}
-
-// evenPrefix returns the length and the spacing of an evenly spaced prefix of a list of offsets. The prefix is as long
-// as possible, but at most maxLength, so that the elements of its terms stay in the caches. offsets must not be empty.
-func evenPrefix(offsets []int) (count, spacing int) {
-	const maxLength = 256
-	if len(offsets) < 2 {
-		return len(offsets), 0
-	}
-	count, spacing = 2, offsets[1]-offsets[0]
-	for count < min(len(offsets), maxLength) && offsets[count]-offsets[count-1] == spacing {
-		count++
-	}
-	return count, spacing
-}
-
-// elementsPerCheck is the number of elements that are packed between two checks of the context.
-const elementsPerCheck = 1 << 17
-
-// fill packs the matrix at src into dst. It checks the context after about elementsPerCheck elements: several panels,
-// or a part of a panel.
-func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
-	var terms []int
-	if p.Terms != nil {
-		terms = p.terms()
-	}
-	panelsPerCheck, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
-	for first := 0; first < p.Lanes; first += panelsPerCheck * p.Width {
-		interrupt.Check(ctx)
-		lanes := min(panelsPerCheck*p.Width, p.Lanes-first)
-		target, source := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
-		switch termsPerCheck := elementsPerCheck / p.Width; {
-		case p.Terms != nil:
-			for i := range kit.DivUp(lanes, p.Width) {
-				p.FillPanel(ctx, terms, dst, src, first/p.Width+i)
-			}
-		case panelsPerCheck == 1:
-			for k := 0; k < p.Depth; k += termsPerCheck {
-				interrupt.Check(ctx)
-				gemm.PackPanels(p.DType, target[k*p.Width*size:], p.Width, unsafe.Add(source, k*p.TermStride*size),
-					min(termsPerCheck, p.Depth-k), lanes, p.TermStride, p.LaneStride)
-			}
-		default:
-			gemm.PackPanels(p.DType, target, p.Width, source, p.Depth, lanes, p.TermStride, p.LaneStride)
-		}
-	}
-}
-
-// unpack is the inverse of fill.
-func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
-	terms, size := p.terms(), p.DType.Size()
-	elem := strided.MoverOf(size)
-	for first := 0; first < p.Lanes; first += p.Width {
-		panel, lanes := src[first*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-first)
-		for k, offset := range terms {
-			elem.Row(unsafe.Add(dst, (first*p.LaneStride+offset)*size), unsafe.Pointer(&panel[k*p.Width*size]),
-				p.LaneStride*size, size, lanes)
-		}
-	}
+	return out
 }
 
 // PackingOf returns the packing of an operand that is packed in several forms of the same dtype, one after another.
@@ -172,6 +127,100 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return packing
 }
 
+// fill packs the matrix at src into dst. It checks the context after about elementsPerCheck elements: several panels,
+// or a part of a panel.
+func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
+	var terms []int
+	if p.Terms != nil {
+		terms = p.terms()
+	}
+	panelsPerCheck, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
+	for first := 0; first < p.Lanes; first += panelsPerCheck * p.Width {
+		interrupt.Check(ctx)
+		lanes := min(panelsPerCheck*p.Width, p.Lanes-first)
+		target, source := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
+		switch termsPerCheck := elementsPerCheck / p.Width; {
+		case p.Terms != nil:
+			for i := range kit.DivUp(lanes, p.Width) {
+				p.FillPanel(ctx, terms, dst, src, first/p.Width+i)
+			}
+		case panelsPerCheck == 1:
+			for k := 0; k < p.Depth; k += termsPerCheck {
+				interrupt.Check(ctx)
+				gemm.PackPanels(p.DType, target[k*p.Width*size:], p.Width, unsafe.Add(source, k*p.TermStride*size),
+					min(termsPerCheck, p.Depth-k), lanes, p.TermStride, p.LaneStride)
+			}
+		default:
+			gemm.PackPanels(p.DType, target, p.Width, source, p.Depth, lanes, p.TermStride, p.LaneStride)
+		}
+	}
+}
+
+// FillPanel packs panel i of the matrix at src into dst. terms has the offset of each term from the start of its lane.
+// In long panels, FillPanel checks the context and panics as [interrupt.Check] does.
+func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src unsafe.Pointer, i int) {
+	first, size := i*p.Width, p.DType.Size()
+	dst = dst[first*p.Depth*size:][:p.Width*p.Depth*size]
+	lanes := min(p.Width, p.Lanes-first)
+	elem, packed := strided.MoverOf(size), unsafe.Pointer(unsafe.SliceData(dst))
+	for k, filledElements := 0, 0; k < len(terms); {
+		termCount, step := evenPrefix(terms[k:])
+		if filledElements += termCount * p.Width; filledElements >= elementsPerCheck {
+			interrupt.Check(ctx)
+			filledElements = 0
+		}
+		if lanes < p.Width { // the missing lanes of the last panel are 0
+			clear(dst[k*p.Width*size:][:termCount*p.Width*size])
+		}
+		elem.CopyBlock(unsafe.Add(packed, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
+			strided.Axis{N: lanes, Dst: size, Src: p.LaneStride * size},
+			strided.Axis{N: termCount, Dst: p.Width * size, Src: step * size})
+		k += termCount
+	}
+}
+
+// evenPrefix returns the length and the spacing of an evenly spaced prefix of a list of offsets. The prefix is as long
+// as possible, but at most maxLength, so that the elements of its terms stay in the caches. offsets must not be empty.
+func evenPrefix(offsets []int) (count, spacing int) {
+	const maxLength = 256
+	if len(offsets) < 2 {
+		return len(offsets), 0
+	}
+	count, spacing = 2, offsets[1]-offsets[0]
+	for count < min(len(offsets), maxLength) && offsets[count]-offsets[count-1] == spacing {
+		count++
+	}
+	return count, spacing
+}
+
+// elementsPerCheck is the number of elements that are packed between two checks of the context.
+const elementsPerCheck = 1 << 17
+
+// terms returns the offset of each term from the start of its lane.
+func (p *Panels) terms() []int {
+	if p.Terms != nil {
+		return p.Terms()
+	}
+	list := make([]int, p.Depth)
+	for k := range list {
+		list[k] = k * p.TermStride
+	}
+	return list
+}
+
+// unpack is the inverse of fill.
+func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
+	terms, size := p.terms(), p.DType.Size()
+	elem := strided.MoverOf(size)
+	for first := 0; first < p.Lanes; first += p.Width {
+		panel, lanes := src[first*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-first)
+		for k, offset := range terms {
+			elem.Row(unsafe.Add(dst, (first*p.LaneStride+offset)*size), unsafe.Pointer(&panel[k*p.Width*size]),
+				p.LaneStride*size, size, lanes)
+		}
+	}
+}
+
 // IsPackedIn reports whether operand i is packed in panels of the form that the kernel requires. required is nil if the
 // kernel reads the operand in place. IsPackedIn returns false if the operand is not packed, or is packed as a dense
 // copy. It fails if the operand has any other packed form.
@@ -186,48 +235,4 @@ func IsPackedIn(c *graph.Call, i int, required *Panels) (bool, error) {
 		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, packed.Format)
 	}
 	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Format, required.Format)
-}
-
-// MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
-// terms; laneStride and termStride are their strides in elements. offsets has the offset of each entry's matrix. nil
-// stands for a single matrix at offset 0. Each distinct matrix is packed once.
-func MatrixPanels(dtype tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
-	p := &Panels{DType: dtype, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
-		Starts: []int{0}}
-	p.Format = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", dtype, width, lanes, depth, laneStride, termStride)
-	if offsets != nil {
-		p.Starts = slices.Clone(offsets)
-		sorted.Ints(p.Starts)
-		p.Starts = slices.Compact(p.Starts)
-		p.Format += fmt.Sprintf(" at %s", startsText(p.Starts))
-	}
-	return p
-}
-
-// startsText formats offsets. Evenly spaced offsets are formatted as FIRST+NUMBERxSPACING, other offsets as a list.
-func startsText(starts []int) string {
-	if len(starts) > 1 {
-		spacing := starts[1] - starts[0]
-		for i, s := range starts {
-			if s != starts[0]+i*spacing {
-				return tensor.ListString(starts)
-			}
-		}
-		return fmt.Sprintf("%d+%dx%d", starts[0], len(starts), spacing)
-	}
-	return tensor.ListString(starts)
-}
-
-// PackedOffsets returns the offset of each entry's packed matrix, in elements, or nil for nil offsets. offsets has the
-// offset of each entry's matrix in the operand.
-func (p *Panels) PackedOffsets(offsets []int) []int {
-	if offsets == nil {
-		return nil
-	}
-	out := make([]int, len(offsets))
-	for entry, offset := range offsets {
-		matrix, _ := slices.BinarySearch(p.Starts, offset)
-		out[entry] = matrix * p.MatrixLen()
-	}
-	return out
 }

@@ -33,6 +33,74 @@ func bessel(name, kernel string, order int, isScaled bool) *graph.Op {
 	}, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 }
 
+// besselText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| up to 8, and one in
+// 1/|x| above.
+func besselText(order int, isScaled bool) string {
+	near, far := "near", "far / sqrt(a)"
+	if order == 1 {
+		near = "near * a"
+	}
+	if !isScaled {
+		near, far = "exp(a) * "+near, "exp(a) * "+far
+	}
+	text := "v = float64(x); a = abs(v); " + chebyshevSeries("near", "a * 0.5 - 2", besselNear[order]) +
+		chebyshevSeries("far", "32 / a - 2", besselFar[order]) + "r = where(a <= 8, " + near + ", " + far + "); "
+	if order == 1 {
+		return text + "type_as(where(v < 0, -r, r), x)"
+	}
+	return text + "type_as(r, x)"
+}
+
+// besselReference is the reference function. For x > 0 and order n it sums the power series, or above 30 the asymptotic
+// series (DLMF 10.25.2 and 10.40.1):
+//
+//	(x/2)^n * sum over k of (x^2/4)^k / (k! * (k+n)!)
+//	exp(x) / sqrt(2*pi*x) * sum over k of (1^2-mu) * (3^2-mu) * ... * ((2k-1)^2-mu) / (k! * (8x)^k), where mu is 4*n^2
+func besselReference(order int, isScaled bool, x float64) float64 {
+	magnitude, sign := math.Abs(x), 1.0
+	if order == 1 && x < 0 {
+		sign = -1
+	}
+	if math.IsInf(magnitude, 0) {
+		if isScaled {
+			return 0 * sign
+		}
+		return math.NaN()
+	}
+	if magnitude > 30 {
+		sum := besselAsymptotic(order, magnitude)
+		if isScaled {
+			return sign * sum
+		}
+		return sign * math.Exp(magnitude) * sum
+	}
+	term := 1.0
+	if order == 1 {
+		term = magnitude / 2
+	}
+	sum := term
+	for k := 1; k < 100; k++ {
+		term = float64(term * (magnitude / 2 * magnitude / 2 / float64(k*(k+order))))
+		sum += term
+	}
+	if isScaled {
+		sum *= math.Exp(-magnitude)
+	}
+	return sign * sum
+}
+
+// besselAsymptotic returns the asymptotic series of [besselReference], without the factor exp(x).
+func besselAsymptotic(order int, x float64) float64 {
+	term, sum, mu := 1.0, 1.0, float64(4*order*order)
+	for k := 1; k < 20; k++ {
+		odd := float64(2*k - 1)
+		term = float64(term * (float64(odd*odd) - mu) / (float64(k) * 8 * x))
+		sum += term
+	}
+	sum /= math.Sqrt(2*math.Pi) * math.Sqrt(x) // 2π times x can be infinite
+	return sum
+}
+
 // Modified Bessel functions of the second kind. Scaled functions have a factor of exp(x).
 var (
 	BesselK0       = besselSecond("special_modified_bessel_k0", 0, unscaled)
@@ -77,7 +145,6 @@ func besselSecondText(order int, isScaled bool) string {
 // whose error decreases exponentially with the number of steps. Below 1e-8, the other terms of the power series are
 // less than a rounding.
 func besselSecondReference(order int, isScaled bool, x float64) float64 {
-	scaledResult := 0.0
 	switch {
 	case x == 0:
 		return math.Inf(1)
@@ -88,21 +155,12 @@ func besselSecondReference(order int, isScaled bool, x float64) float64 {
 	case x < 1e-8:
 		const eulerGamma = 0.57721566490153286061
 		return math.Ln2 - eulerGamma - logWithSubnormals(x)
-	case x > 30:
-		term, mu := 1.0, float64(4*order*order)
-		for k := 1; k <= 20; k++ {
-			scaledResult += term
-			odd := float64(2*k - 1)
-			term = float64(term * (mu - float64(odd*odd)) / (float64(k) * 8 * x))
-		}
-		scaledResult *= math.Sqrt(math.Pi/2) / math.Sqrt(x)
-	default:
-		const step = 1.0 / 8
-		scaledResult = step / 2
-		for t := step; t < 30; t += step {
-			half := math.Sinh(t / 2) // 2*sinh(t/2)^2 is cosh(t)-1
-			scaledResult += float64(step * math.Exp(-2*x*half*half) * math.Cosh(float64(order)*t))
-		}
+	}
+	scaledResult := 0.0
+	if x > 30 {
+		scaledResult = besselSecondAsymptotic(order, x)
+	} else {
+		scaledResult = besselSecondIntegral(order, x)
 	}
 	if isScaled {
 		return scaledResult
@@ -110,26 +168,36 @@ func besselSecondReference(order int, isScaled bool, x float64) float64 {
 	return math.Exp(-x) * scaledResult
 }
 
-// besselText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| up to 8, and one in
-// 1/|x| above.
-func besselText(order int, isScaled bool) string {
-	near, far := "near", "far / sqrt(a)"
-	if order == 1 {
-		near = "near * a"
+// besselSecondAsymptotic returns the asymptotic series of [besselSecondReference], multiplied by exp(x).
+func besselSecondAsymptotic(order int, x float64) float64 {
+	term, sum, mu := 1.0, 0.0, float64(4*order*order)
+	for k := 1; k <= 20; k++ {
+		sum += term
+		odd := float64(2*k - 1)
+		term = float64(term * (mu - float64(odd*odd)) / (float64(k) * 8 * x))
 	}
-	if !isScaled {
-		near, far = "exp(a) * "+near, "exp(a) * "+far
-	}
-	text := "v = float64(x); a = abs(v); " + chebyshevSeries("near", "a * 0.5 - 2", besselNear[order]) +
-		chebyshevSeries("far", "32 / a - 2", besselFar[order]) + "r = where(a <= 8, " + near + ", " + far + "); "
-	if order == 1 {
-		return text + "type_as(where(v < 0, -r, r), x)"
-	}
-	return text + "type_as(r, x)"
+	return sum * (math.Sqrt(math.Pi/2) / math.Sqrt(x))
 }
 
-// chebyshevSeries returns statements that set the variable name to the sum of a Chebyshev series. twiceArgument
-// is an expression. The coefficients are in descending order of degree.
+// besselSecondIntegral returns the integral of [besselSecondReference], multiplied by exp(x).
+func besselSecondIntegral(order int, x float64) float64 {
+	const step = 1.0 / 8
+	sum := step / 2
+	for t := step; t < 30; t += step {
+		half := math.Sinh(t / 2) // 2*sinh(t/2)^2 is cosh(t)-1
+		sum += float64(step * math.Exp(-2*x*half*half) * math.Cosh(float64(order)*t))
+	}
+	return sum
+}
+
+// chebyshevSeries returns statements that set the variable name to the sum of a Chebyshev series. twiceArgument is an
+// expression. The coefficients are in descending order of degree. For example, for the name s, the argument "2 * v" and
+// the coefficients 3 and 5 (with line breaks):
+//
+//	st = 2 * v;
+//	sb0 = st * 0 - 0 + 3;
+//	sb1 = st * sb0 - 0 + 5;
+//	s = 0.5 * (sb1 - 0);
 func chebyshevSeries(name, twiceArgument string, coefficients []float64) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%st = %s; ", name, twiceArgument)
@@ -141,50 +209,6 @@ func chebyshevSeries(name, twiceArgument string, coefficients []float64) string 
 	}
 	fmt.Fprintf(&text, "%s = 0.5 * (%s - %s); ", name, recent[0], recent[2])
 	return text.String()
-}
-
-// besselReference is the reference function. For x > 0 and order n it sums the power series, or above 30 the asymptotic
-// series (DLMF 10.25.2 and 10.40.1):
-//
-//	(x/2)^n * sum over k of (x^2/4)^k / (k! * (k+n)!)
-//	exp(x) / sqrt(2*pi*x) * sum over k of (1^2-mu) * (3^2-mu) * ... * ((2k-1)^2-mu) / (k! * (8x)^k), where mu is 4*n^2
-func besselReference(order int, isScaled bool, x float64) float64 {
-	magnitude, sign := math.Abs(x), 1.0
-	if order == 1 && x < 0 {
-		sign = -1
-	}
-	if math.IsInf(magnitude, 0) {
-		if isScaled {
-			return 0 * sign
-		}
-		return math.NaN()
-	}
-	if magnitude > 30 {
-		term, sum, mu := 1.0, 1.0, float64(4*order*order)
-		for k := 1; k < 20; k++ {
-			odd := float64(2*k - 1)
-			term = float64(term * (float64(odd*odd) - mu) / (float64(k) * 8 * magnitude))
-			sum += term
-		}
-		sum /= math.Sqrt(2*math.Pi) * math.Sqrt(magnitude) // 2π times the magnitude can be infinite
-		if isScaled {
-			return sign * sum
-		}
-		return sign * math.Exp(magnitude) * sum
-	}
-	term := 1.0
-	if order == 1 {
-		term = magnitude / 2
-	}
-	sum := term
-	for k := 1; k < 100; k++ {
-		term = float64(term * (magnitude / 2 * magnitude / 2 / float64(k*(k+order))))
-		sum += term
-	}
-	if isScaled {
-		sum *= math.Exp(-magnitude)
-	}
-	return sign * sum
 }
 
 // The coefficients are from Cephes, by order of the function.

@@ -10,7 +10,14 @@ import (
 )
 
 // The Chebyshev polynomials of the four kinds, at x and at 2x - 1 (shifted). n is truncated; for negative n the result
-// is 0.
+// is 0. For -1 < x < 1 and x = cos(t), the polynomials of degree n are
+//
+//	T: cos(n*t)
+//	U: sin((n+1)*t) / sin(t)
+//	V: cos((n+1/2)*t) / cos(t/2)
+//	W: sin((n+1/2)*t) / sin(t/2)
+//
+// For x > 1 and x = cosh(p), cosh and sinh of p take the place of cos and sin of t.
 var (
 	ChebyshevPolynomialT = chebyshev("chebyshev_polynomial_t", 't')
 	ChebyshevPolynomialU = chebyshev("chebyshev_polynomial_u", 'u')
@@ -23,9 +30,9 @@ var (
 	ShiftedChebyshevPolynomialW = chebyshev("shifted_chebyshev_polynomial_w", 'w')
 )
 
-// chebyshevTexts maps a kind to the formula of its polynomial of degree k at a = abs(v). If a is less than 1, a is
-// cos(t); otherwise it is cosh(p). A negative v exchanges the third and the fourth kind, and changes the sign of odd
-// polynomials. Unlike PyTorch's recurrences, the formulas take the same time for every degree.
+// chebyshevTexts maps a kind to the formula of its polynomial of degree k at a = abs(v). A negative v exchanges the
+// third and the fourth kind, and changes the sign of odd polynomials. Unlike PyTorch's recurrences, the formulas take
+// the same time for every degree.
 var chebyshevTexts = map[rune]string{
 	't': "where(a < 1, cos(k * t), cosh(k * p))",
 	'u': "where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, sinh((k + 1) * p) / sinh(p)))",

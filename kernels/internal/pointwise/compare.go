@@ -11,35 +11,39 @@ import (
 var (
 	Eq = comparisonOp("eq", "Returns whether self equals `other`.",
 		"x == y", complexes,
-		boolRef(func(x []int64) bool {
-			return x[0] == x[1]
-		}, func(x []float64) bool { return x[0] == x[1] }, func(x []complex128) bool { return x[0] == x[1] }))
+		boolRef(func(x []int64) bool { return x[0] == x[1] },
+			func(x []float64) bool { return x[0] == x[1] },
+			func(x []complex128) bool { return x[0] == x[1] }))
 	Ne = comparisonOp("ne", "Returns whether self differs from `other`.",
 		"x != y", complexes,
-		boolRef(func(x []int64) bool {
-			return x[0] != x[1]
-		}, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
+		boolRef(func(x []int64) bool { return x[0] != x[1] },
+			func(x []float64) bool { return x[0] != x[1] },
+			func(x []complex128) bool { return x[0] != x[1] }))
 	Lt = comparisonOp("lt", "Returns whether self is less than `other`. Complex numbers have no order.",
 		"x < y", nil,
-		orderRef(func(x []int64) bool { return x[0] < x[1] }, func(x []uint64) bool { return x[0] < x[1] },
+		orderRef(func(x []int64) bool { return x[0] < x[1] },
+			func(x []uint64) bool { return x[0] < x[1] },
 			func(x []float64) bool { return x[0] < x[1] }))
 	Le = comparisonOp("le", "Returns whether self is at most `other`. Complex numbers have no order.",
 		"x <= y", nil,
-		orderRef(func(x []int64) bool { return x[0] <= x[1] }, func(x []uint64) bool { return x[0] <= x[1] },
+		orderRef(func(x []int64) bool { return x[0] <= x[1] },
+			func(x []uint64) bool { return x[0] <= x[1] },
 			func(x []float64) bool { return x[0] <= x[1] }))
 	Gt = comparisonOp("gt", "Returns whether self is greater than `other`. Complex numbers have no order.",
 		"x > y", nil,
-		orderRef(func(x []int64) bool { return x[0] > x[1] }, func(x []uint64) bool { return x[0] > x[1] },
+		orderRef(func(x []int64) bool { return x[0] > x[1] },
+			func(x []uint64) bool { return x[0] > x[1] },
 			func(x []float64) bool { return x[0] > x[1] }))
 	Ge = comparisonOp("ge", "Returns whether self is at least `other`. Complex numbers have no order.",
 		"x >= y", nil,
-		orderRef(func(x []int64) bool { return x[0] >= x[1] }, func(x []uint64) bool { return x[0] >= x[1] },
+		orderRef(func(x []int64) bool { return x[0] >= x[1] },
+			func(x []uint64) bool { return x[0] >= x[1] },
 			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
-// comparisonOp defines a comparison. The op supports bools, integers, real floats and moreDTypes. formulaText is the
-// formula, and ref computes one element in the reference. The last two arguments of elementwise are examples of
-// operands.
+// comparisonOp defines a comparison of bools, integers, real floats and moreDTypes. Kernels are compiled from
+// formulaText, a formula of the elements x and y. ref computes one element in the reference: the operands are its slice
+// x.
 func comparisonOp(name, doc, formulaText string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, kernelsWithResultDType(formula(formulaText), toBool, bools, integers, floats, moreDTypes))},

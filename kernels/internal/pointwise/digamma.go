@@ -15,7 +15,10 @@ var Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivativ
 
 // digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence digamma(y) =
 // digamma(y+1) - 1/y below, and the reflection digamma(1-v) - pi/tan(pi v) for negative numbers v. The variables y0 to
-// y10 and s0 to s10 are y and the sum of the terms -1/y after each step of the recurrence.
+// y10 and s0 to s10 are y and the sum of the terms -1/y after each step of the recurrence. For example, the first step
+// is
+//
+//	s1 = where(y0 < 10, s0 - 1 / y0, s0); y1 = where(y0 < 10, y0 + 1, y0);
 func digammaText() string {
 	var text strings.Builder
 	text.WriteString("v = float64(x); y0 = where(v < 0, 1 - v, v); s0 = float64(0); ")

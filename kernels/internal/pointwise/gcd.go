@@ -12,13 +12,17 @@ import (
 // The greatest common divisor and the least common multiple. They are loops in Go, because expressions have no loops.
 var (
 	Gcd = divisorOp("gcd", "Returns the greatest common divisor of self and `other`. Supports integers.", gcdRef,
-		kernelTable{tensor.Int8: mapPairs(gcd[int8]), tensor.Int16: mapPairs(gcd[int16]),
-			tensor.Int32: mapPairs(gcd[int32]),
-			tensor.Int64: mapPairs(gcd[int64]), tensor.Uint8: mapPairs(gcd[uint8])})
+		kernelTable{
+			tensor.Int8: mapPairs(gcd[int8]), tensor.Int16: mapPairs(gcd[int16]), tensor.Int32: mapPairs(gcd[int32]),
+			tensor.Int64: mapPairs(gcd[int64]), tensor.Uint8: mapPairs(gcd[uint8]),
+		})
 	Lcm = divisorOp("lcm", "Returns the least common multiple of self and `other`, 0 if one of them is 0. Supports "+
-		"integers.", lcmRef, kernelTable{tensor.Int8: mapPairs(lcm[int8, int32]), tensor.Int16: mapPairs(lcm[int16, int32]),
-		tensor.Int32: mapPairs(lcm[int32, int32]), tensor.Int64: mapPairs(lcm[int64, int64]),
-		tensor.Uint8: mapPairs(lcm[uint8, int32])})
+		"integers.", lcmRef,
+		kernelTable{
+			tensor.Int8: mapPairs(lcm[int8, int32]), tensor.Int16: mapPairs(lcm[int16, int32]),
+			tensor.Int32: mapPairs(lcm[int32, int32]), tensor.Int64: mapPairs(lcm[int64, int64]),
+			tensor.Uint8: mapPairs(lcm[uint8, int32]),
+		})
 )
 
 // divisorOp defines an op on pairs of integers by its kernels and its reference function. Overflow wraps.
@@ -66,14 +70,16 @@ func absolute[T integer](a T) T {
 	return a
 }
 
-// gcdRef is the reference of gcd for integers of the given dtype.
+// gcdRef is the reference of gcd for integers of the given dtype. It computes in int64, but the magnitude of the
+// dtype's least integer wraps as in gcd.
 func gcdRef(dtype tensor.DType, a, b int64) int64 {
 	a, b = absolute(a), absolute(b)
-	if least := int64(1) << (8*dtype.Size() - 1); dtype != tensor.Uint8 {
-		if a == least {
+	if dtype != tensor.Uint8 {
+		overflow := int64(1) << (8*dtype.Size() - 1) // the magnitude that the dtype cannot represent
+		if a == overflow {
 			a = -a
 		}
-		if b == least {
+		if b == overflow {
 			b = -b
 		}
 	}

@@ -8,7 +8,8 @@ import (
 // This file has the references of complex functions for which package cmplx is inaccurate. The formulas of cmplx suffer
 // from cancellation, divide infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The
 // references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
-// finite they call package cmplx.
+// finite they call package cmplx. Half of the functions are computed by others at i*z: for example, sin(z) is
+// sinh(i*z)/i ([applyRotated]). In the formulas, z = a + i*b.
 
 func hasFiniteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
 
@@ -36,26 +37,30 @@ func applyRotated(f func(complex128) complex128, z complex128) complex128 {
 
 // complexSinh and complexCosh need the product exp(a)*s/2, where a is the magnitude of the real part and s is a sine or
 // a cosine of the imaginary part. For large a they compute it as exp(a/2)/2*s*exp(a/2), because the product may be
-// finite although exp(a) overflows. Clamping a to 1400 keeps exp(a/2) finite.
+// finite although exp(a) overflows.
 func complexSinh(z complex128) complex128 {
-	a := math.Abs(real(z))
-	if !hasFiniteParts(z) || a < 600 {
+	if !hasFiniteParts(z) || math.Abs(real(z)) < maxExpOperand {
 		return cmplx.Sinh(z)
 	}
 	sin, cos := math.Sincos(imag(z))
-	root := math.Exp(min(a, 1400) / 2)
+	root := rootOfExp(math.Abs(real(z)))
 	return complex(math.Copysign(root/2, real(z))*cos*root, root/2*sin*root)
 }
 
 func complexCosh(z complex128) complex128 {
-	a := math.Abs(real(z))
-	if !hasFiniteParts(z) || a < 600 {
+	if !hasFiniteParts(z) || math.Abs(real(z)) < maxExpOperand {
 		return cmplx.Cosh(z)
 	}
 	sin, cos := math.Sincos(imag(z))
-	root := math.Exp(min(a, 1400) / 2)
+	root := rootOfExp(math.Abs(real(z)))
 	return complex(root/2*cos*root, math.Copysign(root/2, real(z))*sin*root)
 }
+
+// maxExpOperand is an operand up to which exp certainly does not overflow.
+const maxExpOperand = 600
+
+// rootOfExp returns exp(a/2). Clamping a to 1400 keeps the result finite.
+func rootOfExp(a float64) float64 { return math.Exp(min(a, 1400) / 2) }
 
 func complexSin(z complex128) complex128 {
 	if !hasFiniteParts(z) {
@@ -73,12 +78,13 @@ func complexCos(z complex128) complex128 {
 
 func complexTan(z complex128) complex128 {
 	b := imag(z)
-	if !hasFiniteParts(z) || math.Abs(b) < 100 && !squareOverflows(z) {
+	isLarge := math.Abs(b) >= 100
+	if !hasFiniteParts(z) || !isLarge && !squareOverflows(z) {
 		return cmplx.Tan(z)
 	}
 	sin, cos := math.Sincos(real(z))
 	// With z = a + i*b, tan(z) = (sin(a)*cos(a) + i*sinh(b)*cosh(b)) / (cos(a)^2 + sinh(b)^2).
-	if math.Abs(b) < 100 { // twice the real part may overflow
+	if !isLarge { // twice the real part may overflow
 		divisor := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/divisor, math.Sinh(b)*math.Cosh(b)/divisor)
 	}

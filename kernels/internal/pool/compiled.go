@@ -21,7 +21,12 @@ const (
 // tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
 // order, whether one loop or several loops fold them. A neutral element (0 for sums, the lowest value for maxima)
 // replaces each tap outside the operand, and each tap that the last loop of a window lacks. The embedded sizedPooling
-// describes the call, and its foldSpec the reduction.
+// describes the call, and its foldSpec the reduction. For example, these are the loops for averages:
+//
+//	9 taps:   firstLoop: (tap 0 + ... + tap 8) / divisor
+//	25 taps:  firstLoop: tap 0 + ... + tap 15
+//	          nextLoop: partial sum + tap 16 + ... + tap 24 + 7 zeros
+//	          divideLoop: sum / divisor
 type tapLoops struct {
 	*sizedPooling
 	dtype, sumDType tensor.DType // dtypes of elements and sums
@@ -48,9 +53,9 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 		}
 	}
 	for _, spec := range []struct {
-		loop             **loops.Loop
+		loop             **loops.Loop // the field to set
 		taps             int
-		isFirst, divides bool
+		isFirst, divides bool // as in buildLoop
 		isNeeded         bool
 	}{
 		{loop: &compiled.firstLoop, taps: compiled.tapsPerLoop, isFirst: true,
@@ -105,21 +110,11 @@ func (t *tapLoops) buildLoop(taps int, isFirst, divides bool) (*expr.Loop, error
 	case t.kind == reduceMax:
 		out = t.maximum(builder, tap, taps, isFirst)
 	default:
-		var sum expr.Value
-		if isFirst {
-			sum = builder.Const(t.sumDType, 0)
-		} else {
-			sum = builder.Load(0)
+		result := t.sum(builder, tap, taps, isFirst)
+		if divides {
+			result = builder.Convert(t.dtype, builder.Emit(t.averageOp(), result, builder.Load(scalarOperand)))
 		}
-		for k := range taps {
-			sum = builder.Emit(expr.Add, sum, tap(k))
-		}
-		if !divides {
-			out = []expr.Output{builder.Real(sum)} // Real: an output that is not complex
-			break
-		}
-		out = []expr.Output{builder.Real(builder.Convert(t.dtype,
-			builder.Emit(t.averageOp(), sum, builder.Load(scalarOperand))))}
+		out = []expr.Output{builder.Real(result)} // Real: an output that is not complex
 	}
 	code, err := builder.Build(out...)
 	return &expr.Loop{Code: code, Uniform: isScalarOperand}, err
@@ -132,6 +127,51 @@ func (t *tapLoops) partialDType() tensor.DType {
 		return t.dtype
 	}
 	return t.sumDType
+}
+
+// sum returns the sum of the taps and the partial result.
+func (t *tapLoops) sum(builder *expr.Builder, tap func(int) expr.Value, taps int, isFirst bool) expr.Value {
+	var sum expr.Value
+	if isFirst {
+		sum = builder.Const(t.sumDType, 0)
+	} else {
+		sum = builder.Load(0)
+	}
+	for k := range taps {
+		sum = builder.Emit(expr.Add, sum, tap(k))
+	}
+	return sum
+}
+
+// maximum returns the maximum of the taps and the partial result. NaN propagates.
+func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps int, isFirst bool) []expr.Output {
+	best, k := expr.Value(0), 0
+	if isFirst {
+		best, k = tap(0), 1
+	} else {
+		best = builder.Convert(t.sumDType, builder.Load(0))
+	}
+	for ; k < taps; k++ {
+		best = builder.Emit(expr.Max, tap(k), best)
+	}
+	return []expr.Output{builder.Real(builder.Convert(t.dtype, best))}
+}
+
+// maximumIndex returns the maximum of all taps and its index in the plane. firstIndex is the index of the first tap. Of
+// several equal maxima, the first counts. NaN is greater than all numbers, and of several NaNs the last counts.
+func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, firstIndex expr.Value) []expr.Output {
+	best, index := tap(0), builder.Int(tensor.Int32, 0)
+	for k := 1; k < t.tapsPerLoop; k++ {
+		element := tap(k)
+		isBetter := builder.Emit(expr.Lt, best, element)
+		if t.dtype.IsFloat() {
+			isBetter = builder.Emit(expr.Or, isBetter, builder.Emit(expr.Ne, element, element)) // x != x for NaN
+		}
+		best = builder.Emit(expr.Select, isBetter, element, best)
+		index = builder.Emit(expr.Select, isBetter, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
+	}
+	return []expr.Output{builder.Real(builder.Convert(t.dtype, best)),
+		builder.Real(builder.Emit(expr.Add, builder.Convert(tensor.Int64, index), firstIndex))}
 }
 
 // averageOp returns the operation that computes an average from a sum and the number that putDivisor writes.
@@ -165,37 +205,6 @@ func (f *foldSpec) putDivisor(dst []byte, dtype, sumDType tensor.DType, area flo
 		return
 	}
 	binary.LittleEndian.PutUint64(dst, math.Float64bits(divisor))
-}
-
-// maximum returns the maximum of the taps and the partial result. NaN propagates.
-func (t *tapLoops) maximum(builder *expr.Builder, tap func(int) expr.Value, taps int, isFirst bool) []expr.Output {
-	best, k := expr.Value(0), 0
-	if isFirst {
-		best, k = tap(0), 1
-	} else {
-		best = builder.Convert(t.sumDType, builder.Load(0))
-	}
-	for ; k < taps; k++ {
-		best = builder.Emit(expr.Max, tap(k), best)
-	}
-	return []expr.Output{builder.Real(builder.Convert(t.dtype, best))}
-}
-
-// maximumIndex returns the maximum of all taps and its index in the plane. firstIndex is the index of the first tap. Of
-// several equal maxima, the first counts. NaN is greater than all numbers, and of several NaNs the last counts.
-func (t *tapLoops) maximumIndex(builder *expr.Builder, tap func(int) expr.Value, firstIndex expr.Value) []expr.Output {
-	best, index := tap(0), builder.Int(tensor.Int32, 0)
-	for k := 1; k < t.tapsPerLoop; k++ {
-		element := tap(k)
-		isBetter := builder.Emit(expr.Lt, best, element)
-		if t.dtype.IsFloat() {
-			isBetter = builder.Emit(expr.Or, isBetter, builder.Emit(expr.Ne, element, element)) // x != x for NaN
-		}
-		best = builder.Emit(expr.Select, isBetter, element, best)
-		index = builder.Emit(expr.Select, isBetter, builder.Int(tensor.Int32, int64(t.tapIndex(k))), index)
-	}
-	return []expr.Output{builder.Real(builder.Convert(t.dtype, best)),
-		builder.Real(builder.Emit(expr.Add, builder.Convert(tensor.Int64, index), firstIndex))}
 }
 
 // fillNeutral sets memory to elements of a dtype that do not affect the reduction: 0 for sums, the lowest value for

@@ -27,36 +27,15 @@ const loopCallCost = 64
 // result. If the pixels of the run are contiguous in operand and result, a single loop row has the channels of the
 // whole run. Windows of up to maxLoopTaps taps are folded by a single loop (isSingle), larger windows by several loops
 // of tapsPerPartialLoop taps.
+//
+// For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
+// loop has the 9 taps as operands, and 16 loop rows of 64 elements.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes           int  // bytes of an element
 	maxRunResults       int  // maximum number of results of a run
 	pixelsAreContiguous bool // whether horizontally adjacent pixels are contiguous in operand and result
 	state               graph.PerWorker[loopState]
-}
-
-// tapStream gives the addresses of one tap for all results of a run.
-type tapStream struct {
-	ptr          unsafe.Pointer // address of the tap of the first result
-	resultStride int            // distance to the tap of the next result, in bytes
-}
-
-// loopState is the state of a worker that runs the loops of a pooling.
-type loopState struct {
-	loops.State
-	ptrs         [expr.MaxOperands]unsafe.Pointer // addresses of the operands of the next loop call
-	strides      [expr.MaxOperands]int            // their distances between loop rows, in bytes
-	operandCount int                              // number of operands added so far
-	taps         []tapStream                      // taps of the current run of results
-	divisor      [8]byte                          // scalar operand of averages, in the dtype of sums
-	index        int64                            // scalar operand of maxima with indices: index of the first tap
-}
-
-// add adds an operand of the next loop call. first is the address of its first loop row, and loopRowStride the distance
-// between its loop rows in bytes.
-func (s *loopState) add(first unsafe.Pointer, loopRowStride int) {
-	s.ptrs[s.operandCount], s.strides[s.operandCount] = first, loopRowStride
-	s.operandCount++
 }
 
 // compilePixels makes the kernel of a [compiledPixels]. It returns nil if channels are not contiguous, if no window has
@@ -81,14 +60,6 @@ func compilePixels(p *sizedPooling) (*graph.Kernel, error) {
 		pixels.maxRunResults = max(1, partialSumBytes/(p.channels*pixels.sumDType.Size()))
 	}
 	return pixels.kernel(), nil
-}
-
-// tapIndex returns the distance, in elements of a plane (the pixels of one channel), from the first element of a window
-// to its tap k.
-func (p *sizedPooling) tapIndex(k int) int {
-	dilation := func(axis int) int { return max(1, p.axes[axis].WindowAt(0).Step) }
-	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*dilation(0), k/p.maxTaps[2]%p.maxTaps[1]*dilation(1),
-		k%p.maxTaps[2]*dilation(2))
 }
 
 // kernel returns the kernel, which iterates over result rows: the results that differ only in the column. Worker memory
@@ -133,7 +104,7 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 		next += run.Results
 		mem.CheckContextAfter(loopCallCost + p.channels*run.Results)
 		windows := p.windows(depth, row, run.First)
-		// the first tap of the first window of the run
+		// The first tap of the first window of the run:
 		tapDepth, tapRow, tapColumn := windows[0].Start, windows[1].Start, windows[2].Start
 		offset := image*p.inStrides[batchDim] + tapDepth*p.inStrides[depthDim] + tapRow*p.inStrides[rowDim] +
 			tapColumn*p.inStrides[columnDim]
@@ -167,7 +138,8 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 	for windowDepth := range p.maxTaps[0] {
 		for windowRow := range p.maxTaps[1] {
 			for windowColumn := range p.maxTaps[2] {
-				if windowDepth >= window[0].Count() || windowRow >= window[1].Count() || windowColumn >= window[2].Count() {
+				isInside := windowDepth < window[0].Count() && windowRow < window[1].Count() && windowColumn < window[2].Count()
+				if !isInside {
 					allInside = false
 					worker.taps = append(worker.taps, tapStream{neutral, 0})
 					continue
@@ -185,16 +157,6 @@ func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, wi
 func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, windowDepth, windowRow, windowColumn int) int {
 	return windowDepth*window[0].Step*p.inStrides[depthDim] + windowRow*window[1].Step*p.inStrides[rowDim] +
 		windowColumn*window[2].Step*p.inStrides[columnDim]
-}
-
-// begin prepares the state for a chunk. It discards operands that an interrupted chunk has added.
-func (s *loopState) begin(mem *graph.Mem) { s.operandCount, s.Context = 0, mem.Context }
-
-// run calls a loop over loopRows rows of rowLength elements each, with the operands that were added. It then removes
-// these operands.
-func (s *loopState) run(loop *loops.Loop, rowLength, loopRows int) {
-	loop.Run(&s.State, s.ptrs[:s.operandCount], s.strides[:s.operandCount], rowLength, loopRows)
-	s.operandCount = 0
 }
 
 // runSingle computes a run of results at address dst by one loop.
@@ -268,4 +230,46 @@ func (p *compiledPixels) runLoops(mem *graph.Mem, worker *loopState, dst unsafe.
 		worker.add(unsafe.Pointer(&worker.divisor), 0)
 		worker.run(p.divideLoop, p.channels, run.Results)
 	}
+}
+
+// tapIndex returns the distance, in elements of a plane (the pixels of one channel), from the first element of a window
+// to its tap k.
+func (p *sizedPooling) tapIndex(k int) int {
+	dilation := func(axis int) int { return max(1, p.axes[axis].WindowAt(0).Step) }
+	return p.planeIndex(k/(p.maxTaps[1]*p.maxTaps[2])*dilation(0), k/p.maxTaps[2]%p.maxTaps[1]*dilation(1),
+		k%p.maxTaps[2]*dilation(2))
+}
+
+// loopState is the state of a worker that runs the loops of a pooling.
+type loopState struct {
+	loops.State
+	ptrs         [expr.MaxOperands]unsafe.Pointer // addresses of the operands of the next loop call
+	strides      [expr.MaxOperands]int            // their distances between loop rows, in bytes
+	operandCount int                              // number of operands added so far
+	taps         []tapStream                      // taps of the current run of results
+	divisor      [8]byte                          // scalar operand of averages, in the dtype of sums
+	index        int64                            // scalar operand of maxima with indices: index of the first tap
+}
+
+// begin prepares the state for a chunk. It discards operands that an interrupted chunk has added.
+func (s *loopState) begin(mem *graph.Mem) { s.operandCount, s.Context = 0, mem.Context }
+
+// add adds an operand of the next loop call. first is the address of its first loop row, and loopRowStride the distance
+// between its loop rows in bytes.
+func (s *loopState) add(first unsafe.Pointer, loopRowStride int) {
+	s.ptrs[s.operandCount], s.strides[s.operandCount] = first, loopRowStride
+	s.operandCount++
+}
+
+// run calls a loop over loopRows rows of rowLength elements each, with the operands that were added. It then removes
+// these operands.
+func (s *loopState) run(loop *loops.Loop, rowLength, loopRows int) {
+	loop.Run(&s.State, s.ptrs[:s.operandCount], s.strides[:s.operandCount], rowLength, loopRows)
+	s.operandCount = 0
+}
+
+// tapStream gives the addresses of one tap for all results of a run.
+type tapStream struct {
+	ptr          unsafe.Pointer // address of the tap of the first result
+	resultStride int            // distance to the tap of the next result, in bytes
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldedBytes is the approximate size, in bytes, of the folded rows of a worker. Rows of this size stay in the L1
-// cache.
-const foldedBytes = 16 << 10
-
 // compiledPlanes is a pooling of row-major operands by compiled loops over rows. For each row of results, a first loop
 // folds (reduces) the rows that its windows cover into one row of worker memory, the folded row, with neutral elements
 // as padding on both sides. A second loop folds the columns of each window in the folded row. If windows are 2 elements
-// apart, the second loop loads the folded row as complex numbers, which are pairs of an even and an odd element.
+// apart, the second loop loads the folded row as complex numbers, which are pairs of an even and an odd element. For
+// example, with windows of 2x2 elements that are 2 elements apart, result row 0 of the plane x is computed as
+//
+//	folded[j] = x[0, j] + x[1, j]
+//	result[0, j] = folded[2*j] + folded[2*j+1]    the real and the imaginary part of pair j
 //
 // The axes are depth, rows and columns. A tap is an element of a window, and maxTaps has the taps of a window by axis.
 type compiledPlanes struct {
@@ -64,50 +64,6 @@ func compilePlanes(sized *sizedPooling) (*graph.Kernel, error) {
 	return planes.kernel(), nil
 }
 
-// columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
-// which are dilation elements apart. There are `results` windows. Elements outside the row are padding.
-type columns struct{ first, step, taps, dilation, results int }
-
-// newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
-// support them.
-func newColumns(axis *geometry.Axis) (c columns, ok bool) {
-	c = columns{step: 1, dilation: 1, results: axis.Results}
-	first := axis.WindowAt(0)
-	switch {
-	case axis.Results == 1:
-		c.first, c.taps, c.dilation = first.Start, first.Count(), max(1, first.Step)
-	case axis.Adaptive:
-		if axis.Size%axis.Results != 0 {
-			return c, false
-		}
-		c.taps, c.step = first.Count(), first.Count()
-	default:
-		c.first, c.taps, c.step, c.dilation = -axis.PadBefore, axis.Taps, axis.Stride, axis.Dilation
-	}
-	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
-	// must not be much longer than the rows of operand and results.
-	isTooLong := c.taps > 2*maxLoopTaps ||
-		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
-	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
-}
-
-// layOutRows sets foldedRowStride and paddingBefore, and chooses blockRows and batchPlanes. The choice depends only on
-// sizes and does not affect the bits of results.
-func (p *compiledPlanes) layOutRows() {
-	p.paddingBefore = max(0, -p.columns.first)
-	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
-	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
-	foldedRowBytes := p.foldedRowStride * p.sumDType.Size()
-	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/foldedRowBytes))
-	p.batchPlanes = 1
-	if p.blockRows == p.axes[1].Results {
-		p.batchPlanes = min(p.planes, max(1, foldedBytes/(foldedRowBytes*p.blockRows)))
-	}
-}
-
-// maxDivisors is the maximum length of a table of divisors.
-const maxDivisors = 1 << 22
-
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
 // returns false if there would be more than maxDivisors numbers. sumDType is the dtype of sums. Other reductions have
 // no divisors, and hasOneDivisor is true.
@@ -133,6 +89,27 @@ func (p *compiledPlanes) setDivisors(sized *sizedPooling, sumDType tensor.DType)
 		sized.putDivisor(p.divisors[i*divisorBytes:], sized.meta.DType, sumDType, area)
 	}
 	return true
+}
+
+// maxDivisors is the maximum length of a table of divisors.
+const maxDivisors = 1 << 22
+
+// foldedBytes is the approximate size, in bytes, of the folded rows of a worker. Rows of this size stay in the L1
+// cache.
+const foldedBytes = 16 << 10
+
+// layOutRows sets foldedRowStride and paddingBefore, and chooses blockRows and batchPlanes. The choice depends only on
+// sizes and does not affect the bits of results.
+func (p *compiledPlanes) layOutRows() {
+	p.paddingBefore = max(0, -p.columns.first)
+	lastTap := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
+	p.foldedRowStride = p.paddingBefore + max(p.width, lastTap+2) + 1 // room for a pair at the last tap
+	foldedRowBytes := p.foldedRowStride * p.sumDType.Size()
+	p.blockRows = min(p.axes[1].Results, max(1, foldedBytes/foldedRowBytes))
+	p.batchPlanes = 1
+	if p.blockRows == p.axes[1].Results {
+		p.batchPlanes = min(p.planes, max(1, foldedBytes/(foldedRowBytes*p.blockRows)))
+	}
 }
 
 // kernel returns the kernel. A unit of work is a block of rows of results, at one depth, in a batch of planes. Worker
@@ -171,7 +148,8 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, 
 		return unsafe.Add(folded, ((plane*rows+resultRow-firstRow)*p.foldedRowStride+p.paddingBefore)*p.sumDType.Size())
 	}
 	rowBytes := p.foldedRowStride * p.sumDType.Size()
-	for runStart := firstRow; runStart < firstRow+rows; { // a run of result rows with the same number of rows per window
+	// Fold rows: for each run of result rows with the same number of rows per window.
+	for runStart := firstRow; runStart < firstRow+rows; {
 		run := p.axes[1].RunAt(runStart, firstRow+rows-runStart, false)
 		end := runStart + run.Results
 		if planes > end-runStart { // a call of the loop folds one row in all planes
@@ -187,6 +165,7 @@ func (p *compiledPlanes) computeBlock(mem *graph.Mem, worker *loopState, batch, 
 		}
 		runStart = end
 	}
+	// Fold columns.
 	depthResults := p.axes[1].Results * p.columns.results
 	firstResult := (firstPlane*p.axes[0].Results+depth)*depthResults + firstRow*p.columns.results
 	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
@@ -249,13 +228,31 @@ func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer,
 	worker.run(p.columnsLoop, p.columns.results, rows)
 }
 
-// rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into a folded row, and columnsLoop
-// folds the columns of windows in this row.
-type rowLoops struct {
-	*sizedPooling
-	dtype, sumDType       tensor.DType // dtypes of elements and sums
-	columns               columns
-	rowsLoop, columnsLoop *loops.Loop
+// columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
+// which are dilation elements apart. There are `results` windows. Elements outside the row are padding.
+type columns struct{ first, step, taps, dilation, results int }
+
+// newColumns describes the windows of an axis. It returns false if they are not equally spaced, or if the loops do not
+// support them.
+func newColumns(axis *geometry.Axis) (c columns, ok bool) {
+	c = columns{step: 1, dilation: 1, results: axis.Results}
+	first := axis.WindowAt(0)
+	switch {
+	case axis.Results == 1:
+		c.first, c.taps, c.dilation = first.Start, first.Count(), max(1, first.Step)
+	case axis.Adaptive:
+		if axis.Size%axis.Results != 0 {
+			return c, false
+		}
+		c.taps, c.step = first.Count(), first.Count()
+	default:
+		c.first, c.taps, c.step, c.dilation = -axis.PadBefore, axis.Taps, axis.Stride, axis.Dilation
+	}
+	// A loop has at most maxLoopTaps operands, and an operand has at most two taps, a pair. Folded rows with their padding
+	// must not be much longer than the rows of operand and results.
+	isTooLong := c.taps > 2*maxLoopTaps ||
+		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
+	return c, c.taps > 0 && !isTooLong && (c.step == 1 || c.step == 2)
 }
 
 // operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
@@ -268,6 +265,15 @@ func (c *columns) operands() (list []int) {
 		}
 	}
 	return list
+}
+
+// rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into a folded row, and columnsLoop
+// folds the columns of windows in this row.
+type rowLoops struct {
+	*sizedPooling
+	dtype, sumDType       tensor.DType // dtypes of elements and sums
+	columns               columns
+	rowsLoop, columnsLoop *loops.Loop
 }
 
 // newRowLoops compiles the loops of a pooling by planes. It returns nil for norms, for windows with too many taps, for
@@ -296,14 +302,6 @@ func newRowLoops(sized *sizedPooling, sumDType tensor.DType, windowRows int, col
 		return nil, err
 	}
 	return compiled, nil
-}
-
-// combine returns the maximum or the sum of two values.
-func (r *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
-	if r.kind == reduceMax {
-		return builder.Emit(expr.Max, y, x)
-	}
-	return builder.Emit(expr.Add, x, y)
 }
 
 // newRowsLoop returns a loop that folds the given number of rows.
@@ -355,6 +353,14 @@ func (r *rowLoops) newColumnsLoop(hasOneDivisor bool) (*expr.Loop, error) {
 	}
 	code, err := builder.Build(builder.Real(builder.Convert(r.dtype, folded)))
 	return &expr.Loop{Code: code, Uniform: isUniform}, err
+}
+
+// combine returns the maximum or the sum of two values.
+func (r *rowLoops) combine(builder *expr.Builder, x, y expr.Value) expr.Value {
+	if r.kind == reduceMax {
+		return builder.Emit(expr.Max, y, x)
+	}
+	return builder.Emit(expr.Add, x, y)
 }
 
 // listings returns the machine code of the loops.

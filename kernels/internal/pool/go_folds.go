@@ -9,9 +9,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowFold folds (reduces) the windows of n results in Go. A tap is an element of a window. partials is memory for
-// the partial results. Steps are in bytes. An index is the row-major index of an element in its plane, and an index
-// step is a difference of such indices.
+// windowFold folds (reduces) the windows of n results in Go. A tap is an element of a window. The caller computes n
+// neighbouring results together, tap by tap, or a single result window by window:
+//
+//	n results                      a single result
+//	begin                          begin
+//	foldTap for each tap           foldWindow for each depth of the window
+//	writeResults or writeIndices   writeResults or writeIndices
+//
+// partials is memory for the partial results. Steps are in bytes. An index is the row-major index of an element in its
+// plane, and an index step is a difference of such indices.
 type windowFold interface {
 	// partialBytes returns the number of bytes of partials for n results.
 	partialBytes(n int) int
@@ -77,7 +84,8 @@ type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct 
 func (f maxFold[T]) split(partials unsafe.Pointer, results int) (best []T, bestIndex []int64) {
 	best = unsafe.Slice((*T)(partials), results)
 	if f.tracksIndex {
-		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, kit.AlignUp(results*int(unsafe.Sizeof(f.lowest))))), results)
+		bestBytes := kit.AlignUp(results * int(unsafe.Sizeof(f.lowest)))
+		bestIndex = unsafe.Slice((*int64)(unsafe.Add(partials, bestBytes)), results)
 	}
 	return best, bestIndex
 }
@@ -119,13 +127,14 @@ func (f maxFold[T]) foldWindow(partials, first unsafe.Pointer, grid tapGrid, ind
 	maximum, maximumIndex := best[0], -1 // index -1: the maximum has not changed
 	for row := range grid.rows {
 		for column := range grid.columns {
-			if element := *(*T)(unsafe.Add(first, row*grid.rowStep+column*grid.columnStep)); element > maximum ||
-				element != element {
+			element := *(*T)(unsafe.Add(first, row*grid.rowStep+column*grid.columnStep))
+			if element > maximum || element != element { // also for NaN
 				maximum, maximumIndex = element, index+row*grid.rowIndexStep+column*grid.columnIndexStep
 			}
 		}
 	}
-	if best[0] = maximum; f.tracksIndex && maximumIndex >= 0 {
+	best[0] = maximum
+	if f.tracksIndex && maximumIndex >= 0 {
 		bestIndex[0] = int64(maximumIndex)
 	}
 }

@@ -11,17 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// goGrain is the approximate number of taps per chunk of a pooling in Go. It is less than the grain of other
-// reductions, because a tap costs a few nanoseconds.
-const goGrain = machine.ReduceGrain / 2
-
-// minRunResults is the minimum number of neighbouring results of a row whose windows are folded together, with one call
-// for each tap. Fewer windows are folded one by one, because these calls would cost more than they save.
-const minRunResults = 4
-
 // goPooling is a pooling in Go, for all windows, dtypes and layouts. It folds (reduces) the windows of a vector of
 // results at once, tap by tap. A tap is an element of a window. In a pooling by pixels, a vector is a sequence of
-// neighbouring channels. In a pooling by planes, a vector is a run of neighbouring results of a row.
+// neighbouring channels. In a pooling by planes, a vector is a run of neighbouring results of a row. For example, for a
+// vector of 8 results of a row x, with windows of 3 elements that are 2 elements apart, partial[i] is the reduction of
+// x[2*i], x[2*i+1] and x[2*i+2]; the tap 0 of all windows is folded first, then tap 1, then tap 2.
 type goPooling struct {
 	*sizedPooling
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
@@ -52,10 +46,7 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 			first, end := division.ChunkRange(chunk)
 			for next := 0; next < length; {
 				vector := pooled.vectorAt(mem, next)
-				index, remaining := [len(sizes)]int{}, first // index of the first result of the vector
-				for d := len(sizes) - 1; d >= 0; d-- {
-					index[d], remaining = remaining%sizes[d], remaining/sizes[d]
-				}
+				index := unitIndex(first, &sizes) // index of the first result of the vector
 				index[vectorDim] = next
 				for range end - first {
 					vector.compute(mem, &index)
@@ -66,6 +57,18 @@ func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 			return nil
 		}}},
 	}
+}
+
+// goGrain is the approximate number of taps per chunk of a pooling in Go. It is less than the grain of other
+// reductions, because a tap costs a few nanoseconds.
+const goGrain = machine.ReduceGrain / 2
+
+// unitIndex returns the index of element flatIndex, in row-major order, of an array of the given sizes.
+func unitIndex(flatIndex int, sizes *[2 + maxDims]int) (index [2 + maxDims]int) {
+	for d := len(sizes) - 1; d >= 0; d-- {
+		index[d], flatIndex = flatIndex%sizes[d], flatIndex/sizes[d]
+	}
+	return index
 }
 
 // nextUnit advances an index of the given sizes in row-major order. The index in dimension fixedDim does not change.
@@ -110,6 +113,10 @@ func (g *goPooling) vectorAt(mem *graph.Mem, first int) resultVector {
 	vector.count, vector.stepBytes, vector.indexStep = run.Results, run.Step*g.inStrides[columnDim], run.Step
 	return vector
 }
+
+// minRunResults is the minimum number of neighbouring results of a row whose windows are folded together, with one call
+// for each tap. Fewer windows are folded one by one, because these calls would cost more than they save.
+const minRunResults = 4
 
 // compute computes the results of the vector. index is the index of the first result: batch, channel, depth, row and
 // column.

@@ -14,7 +14,8 @@ import (
 )
 
 // This file infers the results of poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As
-// in PyTorch, sequences are pooled as images of height 1.
+// in PyTorch, sequences are pooled as images of height 1. Three functions check a call: inferAdaptive for adaptive
+// windows, inferMaxPool1d for max_pool1d, and infer for all other windows.
 
 // infer checks a call and infers the results. The results of volumes, and of max_pool1d, are row-major. Other results
 // have the memory format that the operand's strides suggest.
@@ -50,70 +51,6 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	return p.results(call, input, shape)
 }
 
-// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. ONNX has. So a
-// call with separate padding before and after, which only ONNX has, may have integers except uint16, uint32 and uint64.
-func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
-	switch p.kind {
-	case reduceMax:
-		return dtype.IsFloat() || p.hasONNXPadding(args) && dtype.IsIntegral(false) && !dtype.IsBareUnsigned()
-	case reduceAvg:
-		return dtype.IsFloat() || dtype == tensor.Int64
-	}
-	return dtype.IsFloat()
-}
-
-// results returns the types of results of the given shape. input is the operand's type, with height 1 if the operand is
-// a sequence.
-func (p *pooling) results(call *graph.Call, input tensor.Type, shape []sym.Int) ([]graph.Result, error) {
-	format := tensor.Contiguous
-	if p.dims < 3 {
-		format = input.SuggestMemoryFormat(false)
-	}
-	out, err := tensor.NewTypeFormat(input.DType, shape, format)
-	if err == nil && p.dims == 1 {
-		out, err = out.Squeeze(-2)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if p.returnsIndices {
-		return kit.WithIndices(call, out), nil
-	}
-	return call.NewResult(out), nil
-}
-
-// asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
-// the last dimension.
-func asImages(sequences tensor.Type) tensor.Type {
-	images, err := sequences.Unsqueeze(-2)
-	if err != nil {
-		panic(err)
-	}
-	return images
-}
-
-// lengthError is the error for an attribute that is a list of n numbers, where n is not a supported length.
-func (p *pooling) lengthError(attr string, n int) error {
-	requirement := "must either be"
-	switch {
-	case p.dims == 1 && attr == "stride":
-		return fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", p.name, n)
-	case p.dims == 1:
-		return fmt.Errorf("%s() argument '%s' should contain one int (got %d)", p.name, attr, n)
-	case p.kind == reduceAvg && p.dims == 3:
-		requirement = "must be"
-	case p.kind == reduceMax && attr == "padding":
-		requirement = "must be either be"
-	case p.kind == reduceMax && attr == "dilation":
-		requirement = "must be either"
-	}
-	if attr == "stride" {
-		requirement += " omitted,"
-	}
-	number := []string{"two", "three"}[p.dims-2]
-	return fmt.Errorf("%s: %s %s a single int, or a tuple of %s ints", p.name, attr, requirement, number)
-}
-
 // checkRank rejects operands whose rank or format the op does not support.
 func (p *pooling) checkRank(input tensor.Type) error {
 	rank := input.Rank()
@@ -139,6 +76,16 @@ func (p *pooling) checkRank(input tensor.Type) error {
 		return fmt.Errorf("non-empty %dD or %dD (batch mode) tensor expected for input", p.dims+1, p.dims+2)
 	}
 	return nil
+}
+
+// asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
+// the last dimension.
+func asImages(sequences tensor.Type) tensor.Type {
+	images, err := sequences.Unsqueeze(-2)
+	if err != nil {
+		panic(err)
+	}
+	return images
 }
 
 // shape checks the windows of images or volumes and returns the shape of the result (pool2d_shape_check,
@@ -242,6 +189,18 @@ func joinSizes(sizes []sym.Int) string {
 	return strings.Join(texts, "x")
 }
 
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. ONNX has. So a
+// call with separate padding before and after, which only ONNX has, may have integers except uint16, uint32 and uint64.
+func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
+	switch p.kind {
+	case reduceMax:
+		return dtype.IsFloat() || p.hasONNXPadding(args) && dtype.IsIntegral(false) && !dtype.IsBareUnsigned()
+	case reduceAvg:
+		return dtype.IsFloat() || dtype == tensor.Int64
+	}
+	return dtype.IsFloat()
+}
+
 // dtypeError is the error for an unsupported dtype. Its message names the kernel that PyTorch would choose for an
 // operand of the given type.
 func (p *pooling) dtypeError(input tensor.Type) error {
@@ -263,11 +222,32 @@ func (p *pooling) dtypeError(input tensor.Type) error {
 	return kit.NotImplementedBy(kernelName, input.DType)
 }
 
+// results returns the types of results of the given shape. input is the operand's type, with height 1 if the operand is
+// a sequence.
+func (p *pooling) results(call *graph.Call, input tensor.Type, shape []sym.Int) ([]graph.Result, error) {
+	format := tensor.Contiguous
+	if p.dims < 3 {
+		format = input.SuggestMemoryFormat(false)
+	}
+	out, err := tensor.NewTypeFormat(input.DType, shape, format)
+	if err == nil && p.dims == 1 {
+		out, err = out.Squeeze(-2)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.returnsIndices {
+		return kit.WithIndices(call, out), nil
+	}
+	return call.NewResult(out), nil
+}
+
 // inferMaxPool1d is infer for max_pool1d, which has its own checks and row-major results.
 func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	input, args := call.Type(0), p.args(call)
-	if rank := input.Rank(); rank != 2 && rank != 3 || kit.SizeIs(input.Shape[rank-1], 0) ||
-		kit.SizeIs(input.Shape[rank-2], 0) {
+	rank := input.Rank()
+	hasValidRank := rank == 2 || rank == 3
+	if !hasValidRank || kit.SizeIs(input.Shape[rank-1], 0) || kit.SizeIs(input.Shape[rank-2], 0) {
 		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
 			"input, but got:" + tensor.Sizes(input.Shape))
 	}
@@ -289,14 +269,14 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	case window.Dilation <= 0:
 		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", window.Dilation)
 	}
-	length := window.ResultCount(input.Shape[input.Rank()-1])
+	length := window.ResultCount(input.Shape[rank-1])
 	if kit.IsNegative(length) {
 		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", length)
 	}
 	if !p.supports(args, input.DType) {
 		return nil, kit.NotImplementedBy("max_pool1d_impl", input.DType)
 	}
-	return call.NewResult(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, input.Rank()-1, length)...)), nil
+	return call.NewResult(tensor.NewType(input.DType, kit.ReplaceSizes(input.Shape, rank-1, length)...)), nil
 }
 
 // inferAdaptive is infer for adaptive windows.
@@ -316,17 +296,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if dims == 2 && len(size) == 1 {
 		size = []sym.Int{size[0], size[0]}
 	}
-	if len(size) != dims {
-		if p.kind == reduceMax {
-			return nil, fmt.Errorf("%s(): internal error: output_size.size() must be %d", name, dims)
-		}
-		return nil, fmt.Errorf("%s: output_size must be %d", name, dims)
-	}
-	for _, n := range size {
-		if p.kind == reduceAvg && kit.IsNegative(n) {
-			return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "+
-				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
-		}
+	if err := p.checkOutputSize(name, size, dims); err != nil {
+		return nil, err
 	}
 	// isGlobal reports whether PyTorch computes the average as a mean (see isMean): one result for each plane, or for each
 	// volume of complex numbers.
@@ -338,8 +309,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkAdaptive(name, input, dims); err != nil {
 		return nil, err
 	}
-	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) &&
-		!(p.kind == reduceAvg && dims == 2 && kit.IsEmpty(input)) {
+	isEmptyAverage := p.kind == reduceAvg && dims == 2 && kit.IsEmpty(input) // of any dtype
+	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) && !isEmptyAverage {
 		return nil, p.dtypeError(input)
 	}
 	shape := kit.ReplaceSizes(input.Shape, input.Rank()-dims, size...)
@@ -347,6 +318,20 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	return p.results(call, input, shape)
+}
+
+// checkOutputSize rejects invalid values of the attribute output_size. Messages begin with name.
+func (p *pooling) checkOutputSize(name string, size []sym.Int, dims int) error {
+	switch {
+	case len(size) != dims && p.kind == reduceMax:
+		return fmt.Errorf("%s(): internal error: output_size.size() must be %d", name, dims)
+	case len(size) != dims:
+		return fmt.Errorf("%s: output_size must be %d", name, dims)
+	case p.kind == reduceAvg && slices.ContainsFunc(size, kit.IsNegative):
+		return fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but received {%s}",
+			strings.Trim(tensor.Sizes(size), "[]"))
+	}
+	return nil
 }
 
 // checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, or whose dimensions other than the batch are
@@ -395,4 +380,26 @@ func (p *pooling) inferGlobalAvg(call *graph.Call, input tensor.Type) ([]graph.R
 	}
 	out, err := out.Squeeze(-2)
 	return call.NewResult(out), err
+}
+
+// lengthError is the error for an attribute that is a list of n numbers, where n is not a supported length.
+func (p *pooling) lengthError(attr string, n int) error {
+	requirement := "must either be"
+	switch {
+	case p.dims == 1 && attr == "stride":
+		return fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", p.name, n)
+	case p.dims == 1:
+		return fmt.Errorf("%s() argument '%s' should contain one int (got %d)", p.name, attr, n)
+	case p.kind == reduceAvg && p.dims == 3:
+		requirement = "must be"
+	case p.kind == reduceMax && attr == "padding":
+		requirement = "must be either be"
+	case p.kind == reduceMax && attr == "dilation":
+		requirement = "must be either"
+	}
+	if attr == "stride" {
+		requirement += " omitted,"
+	}
+	number := []string{"two", "three"}[p.dims-2]
+	return fmt.Errorf("%s: %s %s a single int, or a tuple of %s ints", p.name, attr, requirement, number)
 }

@@ -23,7 +23,8 @@ type maxUnpool3dAttrs struct {
 	Padding    []int     `attr:"padding" default:"0" doc:"has no effect; PyTorch only checks sizes with it"`
 }
 
-// Max unpoolings invert max poolings with indices: each element is written to the position of the maximum.
+// Max unpoolings invert max poolings with indices: each element is written to the position of the maximum. For example,
+// the elements [5 9] with the indices [1 2] give [0 5 9 0] for the output size 4.
 var (
 	MaxUnpool1d = maxUnpoolOp(graph.SchemaOf[*maxUnpoolAttrs](), "max_unpool1d",
 		"Writes the elements of self [N, C, L] or [C, L] to the positions given by `indices` in sequences of "+
@@ -58,26 +59,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self, {Name: "indices", IndexBound: planeSize}},
 			Infer: infer,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				result, err := maxUnpoolType(dims, size(c), in[0].Meta.Type(), in[1].Meta.Type())
-				if err != nil {
-					return nil, err
-				}
-				resultMeta := kit.KnownMeta(result)
-				out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
-				if resultMeta.Numel() == 0 { // PyTorch does not check the indices
-					return []*tensor.Tensor{out}, nil
-				}
-				leadDims := resultMeta.Rank() - dims // batch, if any, and channels
-				plane := resultMeta.Shape[leadDims:]
-				kit.EachIndex(in[0].Shape, func(index []int) {
-					target := int(in[1].At(index...).Int()) // row-major index in the plane of the result
-					if target < 0 || target >= tensor.Numel(plane) {
-						err = maxUnpoolRangeError(target, plane)
-						return
-					}
-					out.Set(in[0].At(index...), append(slices.Clone(index[:leadDims]), kit.Unravel(target, plane)...)...)
-				})
-				return []*tensor.Tensor{out}, err
+				return refMaxUnpool(dims, size(c), in[0], in[1])
 			},
 			Examples: []graph.Example{
 				{In: []tensor.Meta{tensor.New(tensor.Float32, exampleShape...), tensor.New(tensor.Int64, exampleShape...)},
@@ -125,13 +107,6 @@ func maxUnpoolType(dims int, size []sym.Int, self, index tensor.Type) (tensor.Ty
 		format = self.SuggestMemoryFormat(false)
 	}
 	return tensor.NewTypeFormat(self.DType, kit.ReplaceSizes(self.Shape, self.Rank()-dims, size...), format)
-}
-
-// maxUnpoolRangeError returns the error for an index that is not in [0, Numel(size)), where size has the spatial sizes
-// of the result. As in PyTorch, the message does not close its parenthesis.
-func maxUnpoolRangeError(index int, size []int) error {
-	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", index,
-		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
 
 // compileMaxUnpool makes the kernel of an unpooling. Operands that are not row-major are copied first. A result that is
@@ -183,4 +158,35 @@ func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin,
 		}
 	}
 	return nil
+}
+
+// maxUnpoolRangeError returns the error for an index that is not in [0, Numel(size)), where size has the spatial sizes
+// of the result. As in PyTorch, the message does not close its parenthesis.
+func maxUnpoolRangeError(index int, size []int) error {
+	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", index,
+		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
+}
+
+// refMaxUnpool is the reference of an unpooling. size is the attribute output_size.
+func refMaxUnpool(dims int, size []sym.Int, self, indices *tensor.Tensor) ([]*tensor.Tensor, error) {
+	result, err := maxUnpoolType(dims, size, self.Meta.Type(), indices.Meta.Type())
+	if err != nil {
+		return nil, err
+	}
+	resultMeta := kit.KnownMeta(result)
+	out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
+	if resultMeta.Numel() == 0 { // PyTorch does not check the indices
+		return []*tensor.Tensor{out}, nil
+	}
+	leadDims := resultMeta.Rank() - dims // batch, if any, and channels
+	plane := resultMeta.Shape[leadDims:]
+	kit.EachIndex(self.Shape, func(index []int) {
+		target := int(indices.At(index...).Int()) // row-major index in the plane of the result
+		if target < 0 || target >= tensor.Numel(plane) {
+			err = maxUnpoolRangeError(target, plane)
+			return
+		}
+		out.Set(self.At(index...), append(slices.Clone(index[:leadDims]), kit.Unravel(target, plane)...)...)
+	})
+	return []*tensor.Tensor{out}, err
 }

@@ -96,20 +96,7 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 		return result, fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", queries, columns(query),
 			columns(key), keys)
 	}
-	batchOf := func(operand tensor.Type) []sym.Int { return slices.Clone(operand.Shape[:operand.Rank()-2]) }
-	keyBatch, valueBatch := batchOf(key), batchOf(value)
-	if attrs.EnableGQA {
-		heads := query.Rank() - 3 // the dimension of the heads
-		if heads < 0 || len(keyBatch) != heads+1 || len(valueBatch) != heads+1 || kit.SizeIs(keyBatch[heads], 0) ||
-			!kit.SizeIs(query.Shape[heads].Mod(keyBatch[heads]), 0) || valueBatch[heads].Ne(keyBatch[heads]).Holds() {
-			return result, errors.New("Number of heads in key and value must divide the number of heads in query")
-		}
-		keyBatch[heads], valueBatch[heads] = query.Shape[heads], query.Shape[heads]
-	}
-	batch, err := tensor.BroadcastSizes(batchOf(query), keyBatch)
-	if err == nil {
-		batch, err = tensor.BroadcastSizes(batch, valueBatch)
-	}
+	batch, err := attentionBatch(query, key, value, attrs.EnableGQA)
 	if err != nil {
 		return result, err
 	}
@@ -124,6 +111,27 @@ func attentionType(call *graph.Call) (result tensor.Type, err error) {
 	}
 	_, err = mask.Expand(append(batch, queries, keys))
 	return result, err
+}
+
+// attentionBatch returns the sizes of the result before the last two. If enableGQA is set, the heads of key and value,
+// the last dimension of their batches, are repeated to the number of query heads.
+func attentionBatch(query, key, value tensor.Type, enableGQA bool) ([]sym.Int, error) {
+	batchOf := func(operand tensor.Type) []sym.Int { return slices.Clone(operand.Shape[:operand.Rank()-2]) }
+	queryBatch, keyBatch, valueBatch := batchOf(query), batchOf(key), batchOf(value)
+	if enableGQA {
+		heads := len(queryBatch) - 1 // the dimension of the heads
+		haveHeads := heads >= 0 && len(keyBatch) == heads+1 && len(valueBatch) == heads+1
+		if !haveHeads || kit.SizeIs(keyBatch[heads], 0) ||
+			!kit.SizeIs(queryBatch[heads].Mod(keyBatch[heads]), 0) || valueBatch[heads].Ne(keyBatch[heads]).Holds() {
+			return nil, errors.New("Number of heads in key and value must divide the number of heads in query")
+		}
+		keyBatch[heads], valueBatch[heads] = queryBatch[heads], queryBatch[heads]
+	}
+	batch, err := tensor.BroadcastSizes(queryBatch, keyBatch)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.BroadcastSizes(batch, valueBatch)
 }
 
 // scaleOf returns the number by which scores are multiplied. elements is the number of elements of a query.
@@ -202,14 +210,6 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	result, _ := resultType.Meta()
 	attrs, query, key, out := kit.Attrs[*attentionAttrs](call), in[0], in[1], tensor.Zeros(result.DType, result.Shape...)
 	scale, groupSize := attrs.scaleOf(query.Shape[query.Rank()-1]), attrs.headGroupSize(query.Meta, key.Meta)
-	// element returns element (i, j) of the matrix of a query head, batch's last index. groupSize heads share a matrix.
-	element := func(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float64 {
-		index := append(slices.Clone(batch), i, j)
-		if groupSize > 1 {
-			index[len(batch)-1] /= groupSize
-		}
-		return broadcastElement(matrix, index).Float()
-	}
 	var mask *tensor.Tensor
 	if len(in) > attentionMask {
 		mask = in[attentionMask]
@@ -219,16 +219,17 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 		weights, maxScore := make([]float64, key.Shape[key.Rank()-2]), math.Inf(-1)
 		for i := range weights {
 			for feature := range query.Shape[query.Rank()-1] {
-				weights[i] += float64(element(query, batch, row, feature, 1) * element(key, batch, i, feature, groupSize))
+				weights[i] += float64(headElement(query, batch, row, feature, 1) *
+					headElement(key, batch, i, feature, groupSize))
 			}
 			weights[i] *= scale
 			switch {
 			case mask != nil && mask.DType == tensor.Bool:
-				if element(mask, batch, row, i, 1) == 0 {
+				if headElement(mask, batch, row, i, 1) == 0 {
 					weights[i] = math.Inf(-1)
 				}
 			case mask != nil:
-				weights[i] += element(mask, batch, row, i, 1)
+				weights[i] += headElement(mask, batch, row, i, 1)
 			case attrs.IsCausal && i > row:
 				weights[i] = math.Inf(-1)
 			}
@@ -245,13 +246,23 @@ func attentionReference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 			mean := 0.0
 			for i, weight := range weights {
 				if weight != 0 {
-					mean += float64(weight / sum * element(in[2], batch, i, column, groupSize))
+					mean += float64(weight / sum * headElement(in[2], batch, i, column, groupSize))
 				}
 			}
 			out.Set(tensor.FloatScalar(mean), append(slices.Clone(index), column)...)
 		}
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// headElement returns element (i, j) of the matrix of a query head, the last index of batch. groupSize heads share a
+// matrix.
+func headElement(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float64 {
+	index := append(slices.Clone(batch), i, j)
+	if groupSize > 1 {
+		index[len(batch)-1] /= groupSize
+	}
+	return broadcastElement(matrix, index).Float()
 }
 
 // attentionLoops returns the parallel loops over the batch dimensions in which no operand but the mask is broadcast. It

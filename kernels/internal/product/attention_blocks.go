@@ -1,11 +1,5 @@
 package product
 
-// This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
-// The kernel divides the queries of each entry of the batch into blocks. A worker computes a block in three steps. It
-// multiplies the queries by all keys, which gives a row of scores for each query. It runs a row program, an expression
-// over rows, that computes weights from scores. It multiplies the weights by the values. If entries are small, a block
-// has all queries of several entries (attention_small.go).
-
 import (
 	"unsafe"
 
@@ -19,6 +13,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
+// The kernel divides the queries of each entry of the batch into blocks. A worker computes a block in three steps, of
+// which the second is a row program, an expression over rows:
+//
+//	scores [rows, keys]       = query [rows, keySize] @ transposed key [keySize, keys]
+//	weights [rows, keys]      = row program of scores, such as a scaled softmax
+//	result [rows, valueSize]  = weights @ value [keys, valueSize]
+//
+// If entries are small, a block has all queries of several entries (attention_small.go).
+
 // blockedAttention is the implementation of the attentions that package fusion finds. Calls of
 // scaled_dot_product_attention use compileAttention directly.
 var blockedAttention = &graph.Attend{
@@ -26,12 +30,163 @@ var blockedAttention = &graph.Attend{
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
 }
 
-// maxScoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
-// keys and values.
-const maxScoreBytes = 256 << 10
+// attention has the code of an attention, and the sizes and offsets that a run needs.
+type attention struct {
+	attentionSizes
+	elemBytes              int                // number of bytes of an element
+	entryOffsets           [4][]int           // offsets of the entries of query, key, value and result, in elements
+	queryStride, outStride int                // row strides of query and result, in elements
+	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
+	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
+	// Sizes in bytes of the parts of worker memory, in their order: the scores; gemm's worker memory; the panels that gemm
+	// packs; the memory of the row program; the transposed operand. gemm calls panels shared, because in other kernels all
+	// workers use them; here each worker packs its own.
+	scoresBytes, productBytes, panelBytes, programBytes, transposedBytes int
+	workers                                                              graph.PerWorker[attentionRun]
+}
 
-// minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed maxScoreBytes.
-const minScoreRows = 16
+// Indices in attention.entryOffsets.
+const (
+	queryEntries = iota
+	keyEntries
+	valueEntries
+	resultEntries
+)
+
+// attentionBlock has the compiled products and the compiled row program for a block of the given number of rows.
+type attentionBlock struct {
+	rows           int
+	scores, values *gemm.Plan
+	rowProgram     *fusion.ScoreRows
+}
+
+// attentionRun is the state of a worker that computes an attention.
+type attentionRun struct {
+	args           gemm.Args
+	scores, values gemm.Replay // machine-code calls of the two products, recorded for one entry and replayed for others
+}
+
+// compileAttention returns the kernel of an attention. It compiles the two products and the row program for blocks of
+// attn.blockRows queries, and again for a last block of fewer queries. A chunk computes several blocks.
+func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
+	attn := &attention{attentionSizes: attentionSizesOf(spec)}
+	rank := len(spec.Batch)
+	attn.elemBytes = spec.Out.DType.Size()
+	for i, matrices := range [...]tensor.Meta{queryEntries: spec.Query, keyEntries: spec.Key, valueEntries: spec.Value,
+		resultEntries: spec.Out} {
+		attn.entryOffsets[i] = spec.Entries(matrices)
+	}
+	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
+	for _, rowCount := range []int{attn.blockRows, attn.queries % attn.blockRows} {
+		if rowCount == 0 {
+			continue
+		}
+		if err := attn.addBlock(spec, rowCount); err != nil {
+			return nil, err
+		}
+	}
+	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
+	attn.setTransposedOperand(spec)
+	blocksPerEntry := attn.blocksPerEntry // it is 1 if a block has several entries
+	blockCount := attn.entries / attn.blockEntries * blocksPerEntry
+	blockMACs := attn.blockEntries * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
+	blocksPerChunk := max(1, machine.MACGrain/max(1, blockMACs))
+	return &graph.Kernel{
+		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
+		Code:          attn.listings,
+		Phases: []graph.Phase{{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
+			for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
+				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.blockRows
+				if err := attn.computeBlock(mem, entry, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}}}, nil
+}
+
+// addBlock compiles the code for blocks of the given number of rows, and sets the sizes of worker memory.
+func (attn *attention) addBlock(spec *graph.Attention, rowCount int) (err error) {
+	block := attentionBlock{rows: rowCount}
+	scores, values := attn.specs(spec, rowCount)
+	if block.scores, err = gemm.NewPlan(scores); err != nil {
+		return err
+	}
+	if block.values, err = gemm.NewPlan(values); err != nil {
+		return err
+	}
+	block.rowProgram, err = fusion.NewScoreRows(spec, attn.blockEntries, rowCount, attn.rowStride, attn.colStride)
+	if err != nil {
+		return err
+	}
+	attn.compiled = append(attn.compiled, block)
+	for _, plan := range []*gemm.Plan{block.scores, block.values} {
+		attn.productBytes = max(attn.productBytes, kit.AlignUp(plan.WorkerBytes()))
+		attn.panelBytes = max(attn.panelBytes, kit.AlignUp(plan.SharedBytes()))
+	}
+	attn.programBytes = max(attn.programBytes, block.rowProgram.Bytes())
+	return nil
+}
+
+// listings returns the machine code for blocks of attn.blockRows rows: of the two products and of the row program.
+func (attn *attention) listings() (list []expr.Listing) {
+	block := attn.compiled[0]
+	add := func(name string, assembly func() string) {
+		list = append(list, expr.Listing{Name: name, Assembly: assembly})
+	}
+	block.scores.Listings(add)
+	list = append(list, block.rowProgram.Listings()...)
+	block.values.Listings(add)
+	return list
+}
+
+// computeBlock computes the block that starts at the given query, row, of the given entry.
+func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
+	block := attn.compiled[0]
+	if attn.queries-row < block.rows {
+		block = attn.compiled[1]
+	}
+	memory := mem.WorkerScratch[attn.scoresBytes:]
+	scratch, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
+	memory = memory[attn.productBytes+attn.panelBytes:]
+	worker := attn.workers.Get(mem)
+	args := &worker.args
+	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
+	*args = gemm.Args{Shared: panels}
+	transposedCopy := attn.transpose(mem, entry, memory[attn.programBytes:])
+	for i := range attn.blockEntries {
+		args.A = attn.addressAt(mem.Ptrs[1], attn.entryOffsets[queryEntries][entry+i]+row*attn.queryStride)
+		args.B = attn.addressAt(mem.Ptrs[2], attn.entryOffsets[keyEntries][entry+i])
+		if transposed := attn.transposed; transposed != nil {
+			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
+		}
+		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
+		multiplyEntry(block.scores, &worker.scores, args, scratch)
+	}
+	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, memory)
+	if err != nil {
+		return err
+	}
+	for i := range attn.blockEntries {
+		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
+		args.B = attn.addressAt(mem.Ptrs[3], attn.entryOffsets[valueEntries][entry+i])
+		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[resultEntries][entry+i]+row*attn.outStride)
+		multiplyEntry(block.values, &worker.values, args, scratch)
+	}
+	// The worker's state outlives the call. It must not keep operands of the call alive.
+	worker.scores.Release()
+	worker.values.Release()
+	*args = gemm.Args{}
+	return nil
+}
+
+// addressAt returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
+func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
+	if p == nil {
+		return nil
+	}
+	return unsafe.Add(p, i*attn.elemBytes)
+}
 
 // attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
 type attentionSizes struct {
@@ -43,6 +198,13 @@ type attentionSizes struct {
 	rowStride, colStride      int // strides of scores between rows and between columns, in elements
 	scoreElements             int // size of the memory for a block of scores, in elements
 }
+
+// maxScoreBytes is the maximum size, in bytes, of a block of scores. Such a block stays in the L2 cache together with
+// keys and values.
+const maxScoreBytes = 256 << 10
+
+// minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed maxScoreBytes.
+const minScoreRows = 16
 
 // attentionSizesOf chooses the division into blocks and returns all sizes.
 func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
@@ -77,8 +239,7 @@ func (sizes attentionSizes) specs(spec *graph.Attention, rowCount int) (scores, 
 	}
 	out := strides(spec.Out)
 	scores = gemm.Spec{DType: spec.Out.DType, M: rowCount, N: sizes.keys, K: sizes.keySize, A: strides(spec.Query),
-		B:          strides(spec.Key),
-		CRowStride: sizes.rowStride, CColStride: sizes.colStride}
+		B: strides(spec.Key), CRowStride: sizes.rowStride, CColStride: sizes.colStride}
 	if sizes.blockEntries > 1 {
 		scores.Algorithm = gemm.Tiled
 		if sizes.transposesQuery(spec) { // the operand is then the copy of a transposedOperand
@@ -174,146 +335,4 @@ func attentionRead(spec *graph.Attention, i int) (work graph.Work) {
 		addPacking(&work, rowMajorRate, -elements)
 	}
 	return work
-}
-
-// attentionBlock has the compiled products and the compiled row program for a block of the given number of rows.
-type attentionBlock struct {
-	rows           int
-	scores, values *gemm.Plan
-	rowProgram     *fusion.ScoreRows
-}
-
-// attention has the code of an attention, and the sizes and offsets that a run needs.
-type attention struct {
-	attentionSizes
-	elemBytes              int                // number of bytes of an element
-	entryOffsets           [4][]int           // offsets of the entries of query, key, value and result, in elements
-	queryStride, outStride int                // row strides of query and result, in elements
-	compiled               []attentionBlock   // code for whole blocks, and for a shorter last block
-	transposed             *transposedOperand // the operand that blocks of several entries transpose; nil if there is none
-	// Sizes in bytes of the parts of worker memory, in their order: the scores; gemm's worker memory; the panels that gemm
-	// packs; the memory of the row program; the transposed operand. gemm calls panels shared, because in other kernels all
-	// workers use them; here each worker packs its own.
-	scoresBytes, productBytes, panelBytes, programBytes, transposedBytes int
-	workers                                                              graph.PerWorker[attentionRun]
-}
-
-// attentionRun is the state of a worker that computes an attention.
-type attentionRun struct {
-	args           gemm.Args
-	scores, values gemm.Replay // machine-code calls of the two products, recorded for one entry and replayed for others
-}
-
-// compileAttention returns the kernel of an attention. It compiles the two products and the row program for blocks of
-// attn.blockRows queries, and again for a last block of fewer queries. A chunk computes several blocks.
-func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
-	attn := &attention{attentionSizes: attentionSizesOf(spec)}
-	rank := len(spec.Batch)
-	attn.elemBytes = spec.Out.DType.Size()
-	for i, value := range []tensor.Meta{spec.Query, spec.Key, spec.Value, spec.Out} {
-		attn.entryOffsets[i] = spec.Entries(value)
-	}
-	attn.queryStride, attn.outStride = spec.Query.Strides[rank], spec.Out.Strides[rank]
-	for _, rowCount := range []int{attn.blockRows, attn.queries % attn.blockRows} {
-		if rowCount == 0 {
-			continue
-		}
-		block := attentionBlock{rows: rowCount}
-		scores, values := attn.specs(spec, rowCount)
-		var err error
-		if block.scores, err = gemm.NewPlan(scores); err != nil {
-			return nil, err
-		}
-		if block.values, err = gemm.NewPlan(values); err != nil {
-			return nil, err
-		}
-		if block.rowProgram, err = fusion.NewScoreRows(spec, attn.blockEntries, rowCount, attn.rowStride,
-			attn.colStride); err != nil {
-			return nil, err
-		}
-		attn.compiled = append(attn.compiled, block)
-		for _, plan := range []*gemm.Plan{block.scores, block.values} {
-			attn.productBytes = max(attn.productBytes, kit.AlignUp(plan.WorkerBytes()))
-			attn.panelBytes = max(attn.panelBytes, kit.AlignUp(plan.SharedBytes()))
-		}
-		attn.programBytes = max(attn.programBytes, block.rowProgram.Bytes())
-	}
-	attn.scoresBytes = kit.AlignUp(attn.scoreElements * attn.elemBytes)
-	attn.setTransposedOperand(spec)
-	blocksPerEntry := attn.blocksPerEntry // it is 1 if a block has several entries
-	blockCount := attn.entries / attn.blockEntries * blocksPerEntry
-	blockMACs := attn.blockEntries * attn.blockRows * attn.keys * (attn.keySize + attn.valueSize)
-	blocksPerChunk := max(1, machine.MACGrain/max(1, blockMACs))
-	return &graph.Kernel{
-		WorkerScratch: attn.scoresBytes + attn.productBytes + attn.panelBytes + attn.programBytes + attn.transposedBytes,
-		Code:          attn.listings,
-		Phases: []graph.Phase{{Chunks: kit.DivUp(blockCount, blocksPerChunk), Run: func(mem *graph.Mem, chunk int) error {
-			for i := chunk * blocksPerChunk; i < min(blockCount, (chunk+1)*blocksPerChunk); i++ {
-				entry, row := i/blocksPerEntry*attn.blockEntries, i%blocksPerEntry*attn.blockRows
-				if err := attn.computeBlock(mem, entry, row); err != nil {
-					return err
-				}
-			}
-			return nil
-		}}}}, nil
-}
-
-// listings returns the machine code for blocks of attn.blockRows rows: of the two products and of the row program.
-func (attn *attention) listings() (list []expr.Listing) {
-	block := attn.compiled[0]
-	add := func(name string, assembly func() string) {
-		list = append(list, expr.Listing{Name: name, Assembly: assembly})
-	}
-	block.scores.Listings(add)
-	list = append(list, block.rowProgram.Listings()...)
-	block.values.Listings(add)
-	return list
-}
-
-// computeBlock computes the block that starts at the given query, row, of the given entry.
-func (attn *attention) computeBlock(mem *graph.Mem, entry, row int) error {
-	block := attn.compiled[0]
-	if attn.queries-row < block.rows {
-		block = attn.compiled[1]
-	}
-	memory := mem.WorkerScratch[attn.scoresBytes:]
-	scratch, panels := memory[:attn.productBytes], memory[attn.productBytes:][:attn.panelBytes]
-	memory = memory[attn.productBytes+attn.panelBytes:]
-	worker := attn.workers.Get(mem)
-	args := &worker.args
-	scores := unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-	*args = gemm.Args{Shared: panels}
-	transposedCopy := attn.transpose(mem, entry, memory[attn.programBytes:])
-	for i := range attn.blockEntries {
-		args.A = attn.addressAt(mem.Ptrs[1], attn.entryOffsets[0][entry+i]+row*attn.queryStride)
-		args.B = attn.addressAt(mem.Ptrs[2], attn.entryOffsets[1][entry+i])
-		if transposed := attn.transposed; transposed != nil {
-			*transposed.addressIn(args) = unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes)
-		}
-		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
-		multiplyEntry(block.scores, &worker.scores, args, scratch)
-	}
-	weights, err := block.rowProgram.Weigh(mem, scores, entry, row, memory)
-	if err != nil {
-		return err
-	}
-	for i := range attn.blockEntries {
-		args.A = attn.addressAt(weights, i*block.rows*attn.rowStride)
-		args.B = attn.addressAt(mem.Ptrs[3], attn.entryOffsets[2][entry+i])
-		args.C = attn.addressAt(mem.Ptrs[0], attn.entryOffsets[3][entry+i]+row*attn.outStride)
-		multiplyEntry(block.values, &worker.values, args, scratch)
-	}
-	// The worker's state outlives the call. It must not keep operands of the call alive.
-	worker.scores.Release()
-	worker.values.Release()
-	*args = gemm.Args{}
-	return nil
-}
-
-// addressAt returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
-func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
-	if p == nil {
-		return nil
-	}
-	return unsafe.Add(p, i*attn.elemBytes)
 }

@@ -23,21 +23,21 @@ const signBit = 0x80
 
 // bytePacker packs operand b into panels (see [byteShape]). A block is the range of columns of a register tile, and a
 // panel is a packed block. A group is the sequence of elements along the depth that one instruction multiplies. In a
-// panel, the groups of all columns at the same depth are contiguous.
+// panel, the groups of all columns at the same depth are contiguous. For example, this is a block of the columns a and
+// b, with 6 elements each, and its panel with groups of 4 elements (the values of ? do not matter):
+//
+//	a0 b0
+//	a1 b1
+//	...     ->  a0 a1 a2 a3  b0 b1 b2 b3
+//	a5 b5       a4 a5 ?  ?   b4 b5 ?  ?
+//
+// The sums of all columns of the matrix follow the panels.
 type bytePacker struct {
 	byteShape
 	isSigned      bool        // whether elements are int8
 	joinCode      *loops.Loop // joins the elements of a group
 	ones          []byte      // a packed row of ones; the product of this row and a panel is the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
-}
-
-// byteRun is the state of a worker that runs the phases of a byte product.
-type byteRun struct {
-	state     loops.State
-	args      jit.Args
-	lanes     multiply.EpilogueLanes // operands of the epilogue, the fused operations that tiles apply
-	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
 // newBytePacker returns the packer of a matrix b. isSigned is set if its elements are int8.
@@ -65,7 +65,10 @@ func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 }
 
 // joinLoop returns the loop that joins bytes of a column to a group. Operand i of the loop supplies element i of each
-// group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits.
+// group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits. For
+// example, this is the formula for groups of four int8 elements:
+//
+//	(int32(a) << 0) | (int32(b) << 8) | (int32(c) << 16) | (int32(d) << 24)
 func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	names := strings.Split("abcdefgh", "")[:shape.groupElements]
 	types := make([]tensor.DType, shape.groupElements)
@@ -96,9 +99,6 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	return kit.FormulaLoop(formula, names, types, nil, groupDType)
 }
 
-// transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
-func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
-
 // packBlock packs a block of columns of the matrix at address src, and sums the columns. rowStride and colStride are
 // the strides of this matrix in bytes. packed is the address of the packed matrix. transposeBuffer is worker memory for
 // the block in row-major order.
@@ -108,13 +108,7 @@ func (p *bytePacker) packBlock(worker *byteRun, packed, src unsafe.Pointer, rowS
 	columns := min(width, p.n-block*width)
 	src = unsafe.Add(src, block*width*colStride)
 	if colStride != 1 && columns > 1 {
-		move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/columns)
-		for k := 0; k < p.k; k += rows {
-			interrupt.Check(worker.state.Context)
-			move.CopyBlock(unsafe.Add(transposeBuffer, k*columns), unsafe.Add(src, k*rowStride),
-				strided.Axis{N: columns, Dst: 1, Src: colStride},
-				strided.Axis{N: min(rows, p.k-k), Dst: columns, Src: rowStride})
-		}
+		p.transposeBlock(worker, transposeBuffer, src, rowStride, colStride, columns)
 		src, rowStride = transposeBuffer, columns
 	}
 	panel, wholeGroups := unsafe.Add(packed, block*p.panelBytes()), p.k/p.groupElements
@@ -123,6 +117,20 @@ func (p *bytePacker) packBlock(worker *byteRun, packed, src unsafe.Pointer, rowS
 		p.joinGroups(worker, panel, src, rowStride, wholeGroups, 1, columns)
 	}
 	p.sumColumns(worker, panel, p.columnSums(packed, block))
+}
+
+// transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
+func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
+
+// transposeBlock copies a block with the given number of columns to dst, in row-major order.
+func (p *bytePacker) transposeBlock(worker *byteRun, dst, src unsafe.Pointer, rowStride, colStride, columns int) {
+	move, rows := strided.MoverOf(1), max(1, kit.CheckEvery/columns)
+	for k := 0; k < p.k; k += rows {
+		interrupt.Check(worker.state.Context)
+		move.CopyBlock(unsafe.Add(dst, k*columns), unsafe.Add(src, k*rowStride),
+			strided.Axis{N: columns, Dst: 1, Src: colStride},
+			strided.Axis{N: min(rows, p.k-k), Dst: columns, Src: rowStride})
+	}
 }
 
 // joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. columns
@@ -185,6 +193,14 @@ func (shape *byteShape) element(panel unsafe.Pointer, depth, column int) int32 {
 	return int32(*(*int8)(address))
 }
 
+// byteRun is the state of a worker that runs the phases of a byte product.
+type byteRun struct {
+	state     loops.State
+	args      jit.Args
+	lanes     multiply.EpilogueLanes // operands of the epilogue, the fused operations that tiles apply
+	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
+}
+
 // formatName returns the name of the packed form, as in [graph.Packing].
 func (shape byteShape) formatName() string {
 	dtype := tensor.Int8
@@ -210,8 +226,7 @@ func packBytes(call *graph.Call, operand int) (graph.Packing, bool) {
 		return graph.Packing{}, false
 	}
 	return graph.Packing{
-		Format: shape.formatName(),
-		DType:  tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
+		Format: shape.formatName(), DType: tensor.Int8, Len: storedMatrices(b) * shape.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			elements := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.ForEachBlock(ctx, len(elements), func(begin, end int) { clear(elements[begin:end]) })

@@ -18,7 +18,8 @@ import (
 // byteRowCopier copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
 // sequence of elements along the depth that one instruction multiplies (see [byteShape]). The copier copies nothing if
 // tiles can read the operand in place. It also sums each row if a zero point of operand b may differ from 0 (see
-// [byteTiles]).
+// [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0, each
+// with its sign bit flipped if tiles read the other signedness.
 type byteRowCopier struct {
 	byteShape
 	isSigned     bool        // whether elements are int8
@@ -39,8 +40,9 @@ func newByteRowCopier(shape byteShape, product *contraction, isSigned, sumsRows 
 		rowStride:   product.a.row, colStride: product.a.col, sumsRows: sumsRows,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
 	flipsSign := isSigned != copier.readsSigned
-	copier.copiesRows = flipsSign || shape.usesWords() || shape.k%shape.groupElements > 0 || product.a.col != 1 ||
-		shape.usesMatrixUnit && product.a.row > maxUnitRowStep // tiles on the matrix unit cannot read such distant rows
+	converts, pads := flipsSign || shape.usesWords(), shape.k%shape.groupElements > 0
+	isTooDistant := shape.usesMatrixUnit && product.a.row > maxUnitRowStep // for tiles on the matrix unit
+	copier.copiesRows = converts || pads || product.a.col != 1 || isTooDistant
 	formula, out := "", tensor.Uint8 // x is the element as uint8, so that x ^ 128 is an int8 element plus 128
 	switch {
 	case shape.usesWords() && isSigned:
@@ -117,13 +119,18 @@ func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Point
 		return
 	}
 	for i := range rows {
-		// byteTotal sums the elements as uint8 in [0, 255]. The elements that tiles read as int8 are less by 128.
-		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k), r.isSigned)
-		if r.readsSigned {
-			total -= signBit * int32(r.k)
-		}
-		sum(first+i, total)
+		sum(first+i, r.rowTotal(kit.ElementsOf[byte](unsafe.Add(src, i*srcStride), r.k)))
 	}
+}
+
+// rowTotal returns the total of the elements of a row, as tiles read them. byteTotal sums the elements as uint8 in
+// [0, 255]. The elements that tiles read as int8 are less by 128.
+func (r *byteRowCopier) rowTotal(row []byte) int32 {
+	total := byteTotal(row, r.isSigned)
+	if r.readsSigned {
+		total -= signBit * int32(r.k)
+	}
+	return total
 }
 
 // byteTotal sums bytes. If isSigned is set, they are int8, and 128 is added to each. Eight bytes are added at a time,

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -12,7 +13,12 @@ import (
 // This file runs the two phases of a product of byte matrices (see [byteTiles]). Operand a has m rows of depth k, and
 // operand b has n columns. A block is the range of columns of one register tile, and a panel is a packed block of
 // operand b. A group is the sequence of four or eight bytes along the depth that one instruction multiplies. A strip is
-// the part of the result in a range of rows and in one block. An entry is one product of a batch.
+// the part of the result in a range of rows and in one block. An entry is one product of a batch. For example, with
+// n = 64, blocks of 32 columns and strips of 100 rows, an entry with m = 200 rows has four strips:
+//
+//	           columns 0-31           columns 32-63
+//	rows 0-99     strip 0 of block 0    strip 0 of block 1
+//	rows 100-199  strip 1 of block 0    strip 1 of block 1
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are, in this order: one for the zero points of single rows, if there are any; chunks of rows of operand a; chunks of
@@ -131,24 +137,18 @@ func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 			args.Ptr[tile.Bias] = scratchAddress(mem, t.scratchOffsets.initialSums)
 		}
 		t.setUnitArgs(mem, worker, scale, zero)
-		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
-			firstRow := strip * t.stripRows
-			rows := min(t.m, firstRow+t.stripRows) - firstRow
-			sums, sumStride := unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), t.outStride()
-			if t.storesSums() {
-				sums = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
-			}
-			if err := t.computeStrip(mem, worker, entry, block, firstRow, rows, sums, sumStride); err != nil {
+		err := t.order.EachUnit(chunk, func(entry, block, stripIndex int) error {
+			strip := t.stripAt(mem, entry, block, stripIndex)
+			if err := t.computeStrip(mem, worker, strip); err != nil {
 				return err
 			}
 			if t.requantizer != nil {
 				column := block * t.width()
-				return t.requantizer.ConvertRows(mem, unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), sums,
-					kit.AddressOf[float32](scale(mem), column),
-					zero(mem), t.outRowStride*t.resultDType.Size(), sumStride, min(t.width(), t.n-column), rows)
+				return t.requantizer.ConvertRows(mem, strip.result, strip.sums, kit.AddressOf[float32](scale(mem), column),
+					zero(mem), t.outRowStride*t.resultDType.Size(), strip.sumStride, min(t.width(), t.n-column), strip.rows)
 			}
 			if t.conversionLoop != nil {
-				t.convertStrip(mem, worker, entry, block, firstRow, rows, sums, sumStride, scale(mem), zero(mem))
+				t.convertStrip(mem, worker, strip, scale(mem), zero(mem))
 			}
 			return nil
 		})
@@ -158,20 +158,109 @@ func (t *byteTiles) multiplyPhase(c *graph.Call) graph.Phase {
 	}}
 }
 
-// storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
-func (t *byteTiles) storesSums() bool {
-	return t.conversion.IsScaled && t.tileConversion == tile.NotQuantized
+// byteStrip is a strip of the result, and the memory of its sums: the memory of the result, or worker memory.
+type byteStrip struct {
+	entry, block   int
+	firstRow, rows int            // range of rows
+	result         unsafe.Pointer // address of the strip in the result
+	sums           unsafe.Pointer // address of the sums
+	sumStride      int            // distance between rows of sums, in bytes
 }
 
-// outStride returns the row stride of the tiles' output, in bytes.
-func (t *byteTiles) outStride() int {
-	switch {
-	case t.storesSums():
-		return t.width() * sumBytes
-	case t.tileConversion != tile.NotQuantized:
-		return t.outRowStride * t.resultDType.Size()
+// stripAt returns the strip with the given index in a block of an entry.
+func (t *byteTiles) stripAt(mem *graph.Mem, entry, block, index int) byteStrip {
+	firstRow := index * t.stripRows
+	strip := byteStrip{entry: entry, block: block, firstRow: firstRow, rows: min(t.m, firstRow+t.stripRows) - firstRow,
+		result: unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), sumStride: t.outStride()}
+	strip.sums = strip.result
+	if t.storesSums() {
+		strip.sums = unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))
 	}
-	return t.outRowStride * sumBytes
+	return strip
+}
+
+// computeStrip computes the sums of a strip. Each call of code multiplies at most callGroups groups along the depth.
+func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, strip byteStrip) error {
+	args := &worker.args
+	t.setStripArgs(mem, args, strip)
+	isLastBlock := strip.block == t.blocks()-1
+	initialSum, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
+	if t.hasInitialSums {
+		initialSum = tile.FromLanes
+	}
+	if t.usesMatrixUnit {
+		maxCallWork = tile.UnitCallGroups
+	}
+	rowStride := t.rowCopier.tileRowStride()
+	for group := 0; group < t.groups; group += callGroups {
+		args.InnerCount = min(callGroups, t.groups-group)
+		mem.CheckContextAfter(strip.rows * args.InnerCount)
+		args.Row[tile.Vec] = strip.block*t.panelBytes() + group*t.width()*t.groupBytes
+		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.InnerCount))
+		for _, stack := range t.stacks(strip.rows) {
+			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*rowStride, stack.height*strip.sumStride
+			for i := 0; i < stack.tiles; i += maxTiles {
+				row := stack.row + i*stack.height
+				args.Rows = min(maxTiles, stack.tiles-i)
+				args.Row[tile.In] = (strip.firstRow+row)*rowStride + group*t.groupBytes
+				args.Row[tile.Out] = row * strip.sumStride
+				t.epilogue.SetOffsets(args, t.resultOffset(strip.entry, strip.firstRow+row, strip.block)*sumBytes,
+					strip.block*t.width()*sumBytes)
+				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
+					return err
+				}
+			}
+		}
+		initialSum = tile.FromResult // the next calls add to these sums
+	}
+	return nil
+}
+
+// setStripArgs sets the arguments that all calls for a strip have in common.
+func (t *byteTiles) setStripArgs(mem *graph.Mem, args *jit.Args, strip byteStrip) {
+	matrix, block := t.bIndex[strip.entry], strip.block
+	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[strip.entry]])
+	if t.rowCopier.copiesRows {
+		args.Ptr[tile.In] = scratchAddress(mem, t.scratchOffsets.packedRows+t.aIndex[strip.entry]*t.m*t.rowBytes())
+	}
+	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), strip.sums
+	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), strip.sumStride
+	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
+	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
+	if t.tileConversion != tile.NotQuantized {
+		args.Row[tile.Scales], args.Row[tile.ZeroPoint] = block*t.width()*sumBytes, 0
+	}
+	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
+	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
+	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + strip.firstRow*t.panelBytes()/t.m
+}
+
+// convertStrip converts the sums of a strip to results. The operands are in the order of [multiply.SumConversion].
+func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, strip byteStrip, scale, zero unsafe.Pointer) {
+	var ptrs [8]unsafe.Pointer
+	var strides [8]int
+	count := 0
+	addOperand := func(address unsafe.Pointer, rowStride int) {
+		ptrs[count], strides[count] = address, rowStride
+		count++
+	}
+	column := strip.block * t.width()
+	addOperand(strip.result, t.outRowStride*t.resultDType.Size())
+	addOperand(strip.sums, strip.sumStride)
+	if t.conversion.AddsProduct {
+		rowSum := t.aIndex[strip.entry]*t.m + strip.firstRow
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowSums+rowSum*sumBytes), sumBytes)
+		addOperand(scratchAddress(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
+	}
+	if t.conversion.SubtractsProduct {
+		addOperand(scratchAddress(mem, t.scratchOffsets.rowZeros+strip.firstRow*sumBytes), sumBytes)
+		addOperand(t.columnSums(t.panels(mem, t.bIndex[strip.entry]), strip.block), 0)
+	}
+	if t.conversion.IsScaled {
+		addOperand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
+		addOperand(zero, 0)
+	}
+	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), strip.rows)
 }
 
 // setUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles.
@@ -191,6 +280,22 @@ func (t *byteTiles) setUnitArgs(mem *graph.Mem, worker *byteRun, scale, zero fun
 	}
 }
 
+// storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
+func (t *byteTiles) storesSums() bool {
+	return t.conversion.IsScaled && t.tileConversion == tile.NotQuantized
+}
+
+// outStride returns the row stride of the tiles' output, in bytes.
+func (t *byteTiles) outStride() int {
+	switch {
+	case t.storesSums():
+		return t.width() * sumBytes
+	case t.tileConversion != tile.NotQuantized:
+		return t.outRowStride * t.resultDType.Size()
+	}
+	return t.outRowStride * sumBytes
+}
+
 // resultOffset returns the offset of a block's first element in a row of the result, in elements.
 func (t *byteTiles) resultOffset(entry, row, block int) int {
 	return t.outOffsets[entry] + row*t.outRowStride + block*t.width()
@@ -199,56 +304,6 @@ func (t *byteTiles) resultOffset(entry, row, block int) int {
 // resultByteOffset returns resultOffset in bytes.
 func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 	return t.resultOffset(entry, row, block) * t.resultDType.Size()
-}
-
-// computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from
-// firstRow on. The sums are written to address sums, with sumStride bytes between rows. Each call of code multiplies at
-// most callGroups groups along the depth.
-func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteRun, entry, block, firstRow, rows int, sums unsafe.Pointer,
-	sumStride int) error {
-	args, matrix := &worker.args, t.bIndex[entry]
-	args.Ptr[tile.In] = unsafe.Add(mem.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
-	if t.rowCopier.copiesRows {
-		args.Ptr[tile.In] = scratchAddress(mem, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
-	}
-	args.Ptr[tile.Vec], args.Ptr[tile.Out] = t.panels(mem, matrix), sums
-	args.Step[tile.InRow], args.Step[tile.OutRow] = t.rowCopier.tileRowStride(), sumStride
-	isLastBlock := block == t.blocks()-1
-	args.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
-	args.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * sumBytes
-	if t.tileConversion != tile.NotQuantized {
-		args.Row[tile.Scales], args.Row[tile.ZeroPoint] = block*t.width()*sumBytes, 0
-	}
-	// While the tiles of this strip are computed, they prefetch a part of the panel of the next block.
-	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
-	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + firstRow*t.panelBytes()/t.m
-	initialSum, maxCallWork := tile.Zero, byteCallMACs // maxCallWork bounds the products of groups in a call
-	if t.hasInitialSums {
-		initialSum = tile.FromLanes
-	}
-	if t.usesMatrixUnit {
-		maxCallWork = tile.UnitCallGroups
-	}
-	for group := 0; group < t.groups; group += callGroups {
-		args.InnerCount = min(callGroups, t.groups-group)
-		mem.CheckContextAfter(rows * args.InnerCount)
-		args.Row[tile.Vec] = block*t.panelBytes() + group*t.width()*t.groupBytes
-		maxTiles := max(1, maxCallWork/(t.width()*t.height*args.InnerCount))
-		for _, stack := range t.stacks(rows) {
-			args.Step[tile.InTile], args.Step[tile.OutTile] = stack.height*t.rowCopier.tileRowStride(), stack.height*sumStride
-			for i := 0; i < stack.tiles; i += maxTiles {
-				row := stack.row + i*stack.height
-				args.Rows = min(maxTiles, stack.tiles-i)
-				args.Row[tile.In], args.Row[tile.Out] = (firstRow+row)*t.rowCopier.tileRowStride()+group*t.groupBytes, row*sumStride
-				t.epilogue.SetOffsets(args, t.resultOffset(entry, firstRow+row, block)*sumBytes, block*t.width()*sumBytes)
-				if err := t.codes[t.code(stack.height, isLastBlock, initialSum, args.InnerCount)].Call(args); err != nil {
-					return err
-				}
-			}
-		}
-		initialSum = tile.FromResult // the next calls add to these sums
-	}
-	return nil
 }
 
 // operandAddress returns a function that returns the address of an operand, or nil if the operand is omitted.
@@ -262,33 +317,4 @@ func operandAddress(c *graph.Call, operand int) func(mem *graph.Mem) unsafe.Poin
 // scratchAddress returns the address at an offset in scratch memory, in bytes.
 func scratchAddress(mem *graph.Mem, offset int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Scratch)), offset)
-}
-
-// convertStrip converts the sums of a strip to results. The sums are at address sums, with sumStride bytes between
-// rows. The operands are in the order of [multiply.SumConversion].
-func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteRun, entry, block, firstRow, rows int,
-	sums unsafe.Pointer, sumStride int, scale, zero unsafe.Pointer) {
-	var ptrs [8]unsafe.Pointer
-	var strides [8]int
-	count := 0
-	addOperand := func(address unsafe.Pointer, rowStride int) {
-		ptrs[count], strides[count] = address, rowStride
-		count++
-	}
-	column := block * t.width()
-	addOperand(unsafe.Add(mem.Ptrs[0], t.resultByteOffset(entry, firstRow, block)), t.outRowStride*t.resultDType.Size())
-	addOperand(sums, sumStride)
-	if t.conversion.AddsProduct {
-		addOperand(scratchAddress(mem, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+firstRow)*sumBytes), sumBytes)
-		addOperand(scratchAddress(mem, t.scratchOffsets.columnZeros+column*sumBytes), 0)
-	}
-	if t.conversion.SubtractsProduct {
-		addOperand(scratchAddress(mem, t.scratchOffsets.rowZeros+firstRow*sumBytes), sumBytes)
-		addOperand(t.columnSums(t.panels(mem, t.bIndex[entry]), block), 0)
-	}
-	if t.conversion.IsScaled {
-		addOperand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
-		addOperand(zero, 0)
-	}
-	t.conversionLoop.Run(&worker.state, ptrs[:count], strides[:count], min(t.width(), t.n-column), rows)
 }

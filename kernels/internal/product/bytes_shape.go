@@ -24,8 +24,10 @@ func MultipliesBytes() bool {
 // A group is a sequence of four or eight bytes along the depth k. One instruction multiplies a group of a row by a
 // group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in
 // columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding
-// or subtracting 128. Their zero points are converted in the same way, so that the results do not change. With AVX-512
-// and VNNI, for example, a group has four bytes, and a vector has the sums of 16 columns.
+// or subtracting 128. Their zero points are converted in the same way, so that the results do not change.
+//
+// For example, with AVX-512 and VNNI, a group has four bytes, and a vector has the sums of 16 columns. A tile of 6 rows
+// and 4 vectors has the sums of 6 x 64 elements of the result in 24 registers; the tiles below it have the same block.
 type byteShape struct {
 	m, n, k        int  // rows of the result, columns of the result, depth
 	groupBytes     int  // size of a group in bytes: 4, or 8 for products of byte matrices
@@ -35,6 +37,75 @@ type byteShape struct {
 	vectors        int  // number of vectors of a block
 	height         int  // maximum number of rows of a tile
 	usesMatrixUnit bool // whether the matrix unit is used
+}
+
+// newByteShape returns the division of an m×n product of depth k, which depends on sizes only. rows is the number of
+// rows that are multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough
+// independent sums to hide the latency of multiplications.
+func newByteShape(m, n, k, rows int) byteShape {
+	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
+	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
+	otherRegisters := 1 // registers of broadcast operands, or of products that are not added yet
+	switch {
+	case machine.HostFeatures().Has(machine.MatrixBytes):
+		shape.groupBytes, shape.groupElements = 8, 8
+	case !machine.HostFeatures().HasByteDot():
+		shape.groupElements, otherRegisters = 2, 2
+	}
+	shape.groups = kit.DivUp(k, shape.groupElements)
+	suitsUnit := shape.groupElements == 4 && rows >= minUnitRows && max(n, k)*sumBytes <= maxUnitRowStep
+	if suitsUnit && machine.HostWithUnit().Has(machine.MatrixUnit) {
+		shape.usesMatrixUnit, shape.height = true, 2*tile.UnitRows
+		shape.vectors = min(tile.UnitVectors, kit.DivUp(n, shape.lanes))
+		return shape
+	}
+	if shape.multipliesMatrices() {
+		shape.setMatrixTile(registers-otherRegisters, rows)
+	} else {
+		shape.setVectorTile(registers, otherRegisters, rows)
+	}
+	return shape
+}
+
+// setMatrixTile chooses the size of tiles of instructions that multiply matrices of bytes. registers is the number of
+// registers for sums and for the columns.
+func (shape *byteShape) setMatrixTile(registers, rows int) {
+	maxVectors := 3
+	if rows <= 4 { // 4 vectors of 4 rows fit in 31 registers
+		maxVectors = 4
+	}
+	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
+	// The sums of two rows and one vector of columns take two registers, and the weights of the vector two more.
+	rowPairs := (registers - 2*shape.vectors) / shape.vectors / 2
+	shape.height = 2 * min(tile.DynamicRows/2, rowPairs)
+}
+
+// setVectorTile chooses the size of tiles of other vector instructions. otherRegisters is the number of registers that
+// are not for sums or columns.
+func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
+	maxVectors, registersPerRow := 2, 0 // registersPerRow does not count the sums of the row
+	switch {
+	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1:
+		maxVectors, registersPerRow, otherRegisters = 4, 1, 0 // a row has a register for several of its groups
+	case registers < 32: // 2 vectors
+	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
+		maxVectors = 4
+	case rows <= 9: // 3 vectors of 9 rows
+		maxVectors = 3
+	}
+	shape.vectors = min(maxVectors, kit.DivUp(shape.n, shape.lanes))
+	shape.height = min(tile.DynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+registersPerRow))
+}
+
+// forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
+// the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
+// valid for both shapes.
+func (shape byteShape) forRowStride(stride int) byteShape {
+	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
+		const registers = 32 // a machine with the matrix unit has AVX-512
+		shape.usesMatrixUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
+	}
+	return shape
 }
 
 const (
@@ -52,63 +123,6 @@ const (
 	// the offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
 	maxUnitRowStep = 1 << 25
 )
-
-// newByteShape returns the division of an m×n product of depth k, which depends on sizes only. rows is the number of
-// rows that are multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough
-// independent sums to hide the latency of multiplications.
-func newByteShape(m, n, k, rows int) byteShape {
-	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
-	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
-	otherRegisters := 1 // registers of broadcast operands, or of products that are not added yet
-	switch {
-	case machine.HostFeatures().Has(machine.MatrixBytes):
-		shape.groupBytes, shape.groupElements = 8, 8
-	case !machine.HostFeatures().HasByteDot():
-		shape.groupElements, otherRegisters = 2, 2
-	}
-	shape.groups = kit.DivUp(k, shape.groupElements)
-	if shape.groupElements == 4 && rows >= minUnitRows && max(n, k)*sumBytes <= maxUnitRowStep &&
-		machine.HostWithUnit().Has(machine.MatrixUnit) {
-		shape.usesMatrixUnit, shape.height = true, 2*tile.UnitRows
-		shape.vectors = min(tile.UnitVectors, kit.DivUp(n, shape.lanes))
-		return shape
-	}
-	maxVectors, registersPerRow := 2, 0 // registersPerRow does not count the sums of the row
-	switch {
-	case shape.multipliesMatrices():
-		maxVectors = 3
-		if rows <= 4 { // 4 vectors of 4 rows fit in 31 registers
-			maxVectors = 4
-		}
-		shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
-		// The sums of two rows and one vector of columns take two registers, and the weights of the vector two more.
-		rowPairs := (registers - 2*shape.vectors - otherRegisters) / shape.vectors / 2
-		shape.height = 2 * min(tile.DynamicRows/2, rowPairs)
-		return shape
-	// A row has a register for several of its groups.
-	case tile.ElementsPerLoad(machine.HostFeatures(), shape.groupBytes) > 1:
-		maxVectors, registersPerRow, otherRegisters = 4, 1, 0
-	case registers < 32: // 2 vectors
-	case rows <= 6: // 4 vectors of 6 rows fit in 32 registers
-		maxVectors = 4
-	case rows <= 9: // 3 vectors of 9 rows
-		maxVectors = 3
-	}
-	shape.vectors = min(maxVectors, kit.DivUp(n, shape.lanes))
-	shape.height = min(tile.DynamicRows, (registers-shape.vectors-otherRegisters)/(shape.vectors+registersPerRow))
-	return shape
-}
-
-// forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
-// the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
-// valid for both shapes.
-func (shape byteShape) forRowStride(stride int) byteShape {
-	if shape.usesMatrixUnit && stride > maxUnitRowStep/sumBytes {
-		const registers = 32 // a machine with the matrix unit has AVX-512
-		shape.usesMatrixUnit, shape.height = false, min(tile.DynamicRows, (registers-shape.vectors-1)/shape.vectors)
-	}
-	return shape
-}
 
 // usesWords reports whether elements are 16-bit words.
 func (shape *byteShape) usesWords() bool { return shape.groupElements < shape.groupBytes }

@@ -88,8 +88,31 @@ const (
 	byteGrain = 4 * machine.MACGrain
 )
 
-// newByteTiles divides the products of a call into tiles and generates the code. It also chooses what converts the sums
-// to the result: requantizer, conversionLoop, or the tiles of the matrix unit themselves (tileConversion).
+// lowerBytes implements [graph.Impl.Lower] for tiles.
+func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
+	t, err := newByteTiles(call)
+	if err != nil {
+		return nil, err
+	}
+	kernel := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
+	if t.usesMatrixUnit {
+		kernel.WorkerScratch = tile.UnitScratchBytes
+	}
+	if t.storesSums() {
+		kernel.WorkerScratch += t.stripRows * t.width() * sumBytes
+	}
+	kernel.WorkerScratch = max(kernel.WorkerScratch, t.rowCopier.workerBytes())
+	if !t.isPacked {
+		kernel.WorkerScratch = max(kernel.WorkerScratch, t.packer.transposeBytes())
+	}
+	if prepare := t.preparePhase(call); prepare.Chunks > 0 {
+		kernel.Phases = append(kernel.Phases, prepare)
+	}
+	kernel.Phases = append(kernel.Phases, t.multiplyPhase(call))
+	return kernel, nil
+}
+
+// newByteTiles divides the products of a call into tiles and generates the code.
 func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	product, shape, err := bytesContraction(call)
 	if err != nil {
@@ -101,27 +124,10 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 			shape.formatName())
 	}
 	t := &byteTiles{byteShape: shape, zeroPoints: newByteZeroPoints(call), resultDType: call.Out[0].DType,
-		outRowStride: product.c.row,
-		isPacked:     call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale), codes: map[byteCode]*jit.Func{}}
-	hasRowZeroPoints := t.zeroPoints.stride[bytesA] > 0 // whether each row has its own zero point
-	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.mayBeNonzero[bytesB],
-		SubtractsProduct: hasRowZeroPoints, IsScaled: call.HasOperand(bytesScale), HasOneScale: t.scaleStep == 0,
-		DType: t.resultDType}
-	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.mayBeNonzero[bytesA] && !hasRowZeroPoints
-	switch {
-	case t.conversion == (multiply.SumConversion{IsScaled: true, DType: t.resultDType}):
-		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
-	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.IsScaled:
-		t.conversionLoop, err = t.conversion.Loop()
-	}
-	if err != nil {
+		outRowStride: product.c.row, isPacked: call.Packed(bytesB) != nil, scaleStep: vectorStride(call, bytesScale),
+		codes: map[byteCode]*jit.Func{}}
+	if err := t.chooseConversion(call); err != nil {
 		return nil, err
-	}
-	if t.usesMatrixUnit && t.requantizer != nil && t.groups <= callGroups {
-		t.requantizer, t.tileConversion = nil, tile.Unsigned
-		if t.resultDType == tensor.Int8 {
-			t.tileConversion = tile.Signed
-		}
 	}
 	t.chooseEpilogue(fusion.EpilogueOf(call))
 	t.rowCopier, err = newByteRowCopier(shape, product, t.zeroPoints.isSigned[bytesA], t.conversion.AddsProduct)
@@ -134,6 +140,32 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	t.listEntries(call, product)
 	t.chooseOrder()
 	return t, t.compile()
+}
+
+// chooseConversion chooses what converts the sums to the result: requantizer, conversionLoop, or the tiles of the
+// matrix unit themselves (tileConversion).
+func (t *byteTiles) chooseConversion(call *graph.Call) (err error) {
+	hasRowZeroPoints := t.zeroPoints.stride[bytesA] > 0 // whether each row has its own zero point
+	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.mayBeNonzero[bytesB],
+		SubtractsProduct: hasRowZeroPoints, IsScaled: call.HasOperand(bytesScale), HasOneScale: t.scaleStep == 0,
+		DType: t.resultDType}
+	t.hasInitialSums = call.HasOperand(bytesBias) || t.zeroPoints.mayBeNonzero[bytesA] && !hasRowZeroPoints
+	switch {
+	case t.conversion == (multiply.SumConversion{IsScaled: true, DType: t.resultDType}):
+		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
+	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.IsScaled:
+		t.conversionLoop, err = t.conversion.Loop()
+	}
+	if err != nil {
+		return err
+	}
+	if t.usesMatrixUnit && t.requantizer != nil && t.groups <= callGroups {
+		t.requantizer, t.tileConversion = nil, tile.Unsigned
+		if t.resultDType == tensor.Int8 {
+			t.tileConversion = tile.Signed
+		}
+	}
+	return nil
 }
 
 // chooseEpilogue decides whether tiles apply an epilogue, a fused pointwise computation. They do if the sums in
@@ -306,44 +338,14 @@ func (t *byteTiles) stacks(rows int) [2]byteStack {
 	return [2]byteStack{{0, height, tallTiles}, {tallTiles * height, height - 1, tiles - tallTiles}}
 }
 
-// lowerBytes implements [graph.Impl.Lower] for tiles.
-func lowerBytes(call *graph.Call) (*graph.Kernel, error) {
-	t, err := newByteTiles(call)
-	if err != nil {
-		return nil, err
-	}
-	kernel := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
-	if t.usesMatrixUnit {
-		kernel.WorkerScratch = tile.UnitScratchBytes
-	}
-	if t.storesSums() {
-		kernel.WorkerScratch += t.stripRows * t.width() * sumBytes
-	}
-	kernel.WorkerScratch = max(kernel.WorkerScratch, t.rowCopier.workerBytes())
-	if !t.isPacked {
-		kernel.WorkerScratch = max(kernel.WorkerScratch, t.packer.transposeBytes())
-	}
-	if prepare := t.preparePhase(call); prepare.Chunks > 0 {
-		kernel.Phases = append(kernel.Phases, prepare)
-	}
-	kernel.Phases = append(kernel.Phases, t.multiplyPhase(call))
-	return kernel, nil
-}
-
 // listings returns the code of the tiles and of the loops around them.
 func (t *byteTiles) listings() (list []expr.Listing) {
 	for height := t.height; height > 0; height-- {
 		for _, isLastBlock := range []bool{false, true} {
 			for _, start := range []tile.InitialSum{tile.Zero, tile.FromLanes, tile.FromResult} {
-				if code := t.codes[t.code(height, isLastBlock, start, min(t.groups, callGroups))]; code != nil {
-					name := fmt.Sprintf("tiles of %d rows", height)
-					if isLastBlock {
-						name += ", last columns"
-					}
-					if start == tile.FromResult {
-						name += ", later terms"
-					}
-					list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
+				id := t.code(height, isLastBlock, start, min(t.groups, callGroups))
+				if code := t.codes[id]; code != nil {
+					list = append(list, expr.Listing{Name: id.listingName(), Assembly: code.Listing})
 				}
 			}
 		}
@@ -361,4 +363,16 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 		list = append(list, t.packer.joinCode.Listing("panels"))
 	}
 	return list
+}
+
+// listingName returns the name of the code in listings.
+func (code byteCode) listingName() string {
+	name := fmt.Sprintf("tiles of %d rows", code.height)
+	if code.isLastBlock {
+		name += ", last columns"
+	}
+	if code.initialSum == tile.FromResult {
+		name += ", later terms"
+	}
+	return name
 }

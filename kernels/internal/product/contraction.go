@@ -15,7 +15,9 @@ import (
 
 // contraction is the common form of all matrix products. For every index of the batch, c = alpha * a @ b + beta * add.
 // The matrix a has m x k elements, b has k x n, and c and add have m x n. The depth is the dimension of size k, which
-// is summed. An entry is the product at one index of the batch.
+// is summed. An entry is the product at one index of the batch. For example, linear with an input [8, 16, 64], a weight
+// [32, 64] and a bias [32] is a contraction with the batch [8], m = 16, n = 32, k = 64; b is the transposed weight with
+// the batch stride 0, and add is the bias with the row stride 0.
 type contraction struct {
 	batch   []int         // sizes of the batch dimensions
 	m, n, k int           // rows of the result, columns of the result, depth
@@ -68,21 +70,9 @@ func (product *contraction) mergeBatch() {
 		dim := len(product.batch) - 1
 		switch {
 		case product.b.batch[dim] == 0 && product.canMergeRows(dim):
-			if product.m == 1 { // the stride of a single row was arbitrary
-				product.a.row, product.c.row = product.a.batch[dim], product.c.batch[dim]
-				if product.hasAdd {
-					product.add.row = product.add.batch[dim]
-				}
-			}
-			product.m *= product.batch[dim]
+			product.mergeIntoRows(dim)
 		case product.a.batch[dim] == 0 && product.canMergeCols(dim):
-			if product.n == 1 { // as above
-				product.b.col, product.c.col = product.b.batch[dim], product.c.batch[dim]
-				if product.hasAdd {
-					product.add.col = product.add.batch[dim]
-				}
-			}
-			product.n *= product.batch[dim]
+			product.mergeIntoCols(dim)
 		default:
 			return
 		}
@@ -93,20 +83,42 @@ func (product *contraction) mergeBatch() {
 // canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension
 // dim.
 func (product *contraction) canMergeRows(dim int) bool {
-	isEvenlySpaced := func(matrix matrixStrides) bool {
-		return product.m == 1 ||
-			matrix.batch[dim] == product.m*matrix.row
+	if product.m == 1 {
+		return true
 	}
+	isEvenlySpaced := func(matrix matrixStrides) bool { return matrix.batch[dim] == product.m*matrix.row }
 	return isEvenlySpaced(product.a) && isEvenlySpaced(product.c) && (!product.hasAdd || isEvenlySpaced(product.add))
 }
 
 // canMergeCols is canMergeRows for the columns of b, c and add.
 func (product *contraction) canMergeCols(dim int) bool {
-	isEvenlySpaced := func(matrix matrixStrides) bool {
-		return product.n == 1 ||
-			matrix.batch[dim] == product.n*matrix.col
+	if product.n == 1 {
+		return true
 	}
+	isEvenlySpaced := func(matrix matrixStrides) bool { return matrix.batch[dim] == product.n*matrix.col }
 	return isEvenlySpaced(product.b) && isEvenlySpaced(product.c) && (!product.hasAdd || isEvenlySpaced(product.add))
+}
+
+// mergeIntoRows makes the rows of all entries along dimension dim the rows of one entry.
+func (product *contraction) mergeIntoRows(dim int) {
+	if product.m == 1 { // the stride of a single row was arbitrary
+		product.a.row, product.c.row = product.a.batch[dim], product.c.batch[dim]
+		if product.hasAdd {
+			product.add.row = product.add.batch[dim]
+		}
+	}
+	product.m *= product.batch[dim]
+}
+
+// mergeIntoCols is mergeIntoRows for columns.
+func (product *contraction) mergeIntoCols(dim int) {
+	if product.n == 1 {
+		product.b.col, product.c.col = product.b.batch[dim], product.c.batch[dim]
+		if product.hasAdd {
+			product.add.col = product.add.batch[dim]
+		}
+	}
+	product.n *= product.batch[dim]
 }
 
 // dropBatchDim removes a dimension from the batch.
@@ -117,40 +129,6 @@ func (product *contraction) dropBatchDim(dim int) {
 			strides.batch = slices.Delete(slices.Clone(strides.batch), dim, dim+1)
 		}
 	}
-}
-
-// offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
-// all offsets are 0.
-func (matrices matrixStrides) offsets(batch []int) []int {
-	if len(matrices.batch) == 0 || !slices.ContainsFunc(matrices.batch, func(stride int) bool { return stride != 0 }) {
-		return nil
-	}
-	list := make([]int, 0, tensor.Numel(batch))
-	tensor.Meta{Shape: batch, Strides: matrices.batch}.Walk(func(offset int) { list = append(list, offset) })
-	return list
-}
-
-// vectorBias returns the direction and the stride, in elements, of the addend if it is a vector that gemm can add:
-// alpha and beta are 1, and the addend is broadcast along the rows or the columns. Otherwise ok is false.
-func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bool) {
-	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
-		return gemm.NoBias, 0, false
-	}
-	switch {
-	case product.add.row == 0 || product.m == 1:
-		return gemm.BiasCols, product.add.col, true
-	case product.add.col == 0 || product.n == 1:
-		return gemm.BiasRows, product.add.row, true
-	}
-	return gemm.NoBias, 0, false
-}
-
-// spec describes the product of one entry, with matrices of the given dtype, for gemm.
-func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
-	return gemm.Spec{DType: dtype, M: product.m, N: product.n, K: product.k,
-		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
-		B:          gemm.Operand{RowStride: product.b.row, ColStride: product.b.col},
-		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
 }
 
 // compile returns the kernel of a contraction. It computes in the dtype of the output. A vector is added as the bias of
@@ -206,6 +184,30 @@ func (product *contraction) readPacked(call *graph.Call, multiplier *multiply.Mu
 	return err
 }
 
+// panels describes the packed form, in the given dtype, of matrix a (if isA is set) or b. A lane is a row of a or a
+// column of b. It returns nil if the product reads the matrix in place. mergeBatch must be called first.
+func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panels {
+	matrix, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
+	laneStride, depthStride := matrix.col, matrix.row
+	if isA {
+		matrix, width, lanes = product.a, gemm.PanelRows(dtype), product.m
+		laneStride, depthStride = matrix.row, matrix.col
+	}
+	hasUnitStride := matrix.row == 1 || matrix.col == 1
+	isThin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride
+	isTiny := kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs
+	switch {
+	case product.algorithm == gemm.Loops, product.algorithm == gemm.Thin:
+		return nil
+	case product.algorithm == gemm.Any && (isThin || isTiny):
+		return nil
+	}
+	return multiply.MatrixPanels(dtype, width, lanes, laneStride, product.k, depthStride, matrix.offsets(product.batch))
+}
+
+// tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
+const tinyMACs = 4096
+
 // addAddend makes the multiplier add the addend, as the bias of the product or by an affine loop. It reports whether
 // the addend is a bias.
 func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gemm.Spec) (isVector bool) {
@@ -222,6 +224,40 @@ func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gem
 		}
 	}
 	return isVector
+}
+
+// vectorBias returns the direction and the stride, in elements, of the addend if it is a vector that gemm can add:
+// alpha and beta are 1, and the addend is broadcast along the rows or the columns. Otherwise ok is false.
+func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bool) {
+	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
+		return gemm.NoBias, 0, false
+	}
+	switch {
+	case product.add.row == 0 || product.m == 1:
+		return gemm.BiasCols, product.add.col, true
+	case product.add.col == 0 || product.n == 1:
+		return gemm.BiasRows, product.add.row, true
+	}
+	return gemm.NoBias, 0, false
+}
+
+// spec describes the product of one entry, with matrices of the given dtype, for gemm.
+func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
+	return gemm.Spec{DType: dtype, M: product.m, N: product.n, K: product.k,
+		A:          gemm.Operand{RowStride: product.a.row, ColStride: product.a.col},
+		B:          gemm.Operand{RowStride: product.b.row, ColStride: product.b.col},
+		CRowStride: product.c.row, CColStride: product.c.col, Algorithm: product.algorithm}
+}
+
+// offsets returns the offset of each entry's matrix, in elements, in row-major order of the batch. It returns nil if
+// all offsets are 0.
+func (matrices matrixStrides) offsets(batch []int) []int {
+	if len(matrices.batch) == 0 || !slices.ContainsFunc(matrices.batch, func(stride int) bool { return stride != 0 }) {
+		return nil
+	}
+	list := make([]int, 0, tensor.Numel(batch))
+	tensor.Meta{Shape: batch, Strides: matrices.batch}.Walk(func(offset int) { list = append(list, offset) })
+	return list
 }
 
 // formOf describes the contraction of a call for compilers of devices.
@@ -251,27 +287,6 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 		graph.ContractionLoop{Size: product.n, Out: product.c.col, B: product.b.col, Add: product.add.col},
 		graph.ContractionLoop{Size: product.k, A: product.a.col, B: product.b.row, Summed: true})
 	return []graph.Form{form}, nil
-}
-
-// tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
-const tinyMACs = 4096
-
-// panels describes the packed form, in the given dtype, of matrix a (if isA is set) or b. A lane is a row of a or a
-// column of b. It returns nil if the product reads the matrix in place. mergeBatch must be called first.
-func (product *contraction) panels(isA bool, dtype tensor.DType) *multiply.Panels {
-	matrix, width, lanes := product.b, gemm.PanelColsOf(dtype, product.sharedRows), product.n
-	laneStride, depthStride := matrix.col, matrix.row
-	if isA {
-		matrix, width, lanes = product.a, gemm.PanelRows(dtype), product.m
-		laneStride, depthStride = matrix.row, matrix.col
-	}
-	hasUnitStride := matrix.row == 1 || matrix.col == 1
-	switch isThin := (product.m <= multiply.MaxThin || product.n <= multiply.MaxThin) && hasUnitStride; {
-	case product.algorithm == gemm.Loops || product.algorithm == gemm.Thin,
-		product.algorithm == gemm.Any && (isThin || kit.BoundedProduct(product.m, product.n, product.k) <= tinyMACs):
-		return nil
-	}
-	return multiply.MatrixPanels(dtype, width, lanes, laneStride, product.k, depthStride, matrix.offsets(product.batch))
 }
 
 // affine describes the computation after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if

@@ -11,7 +11,11 @@ import (
 
 // einsumPlan builds the kernel of an einsum. A term is an operand or an intermediate product, and a label names one of
 // its dimensions. The plan multiplies the terms of the equation as matrices, from left to right. Dimensions that must
-// be merged for a product are first made adjacent in memory by a copy.
+// be merged for a product are first made adjacent in memory by a copy. For example, these are the products of
+// "ab,bc,cd->ad":
+//
+//	first:   rows a, columns c, summed b: an intermediate term ac
+//	second:  rows a, columns d, summed c: the result ad
 type einsumPlan struct {
 	einsum         *einsum
 	call           *graph.Call
@@ -84,19 +88,17 @@ func (plan *einsumPlan) keptLabels(i int) []int {
 	return all
 }
 
-// copy adds a phase that copies src to dst.
-func (plan *einsumPlan) copy(dst, src kit.Buffer) {
-	phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-	plan.kernel.Phases = append(plan.kernel.Phases, phase)
-	plan.kernel.WorkerScratch = max(plan.kernel.WorkerScratch, worker)
-}
-
-// newTerm returns a new row-major term in scratch memory.
-func (plan *einsumPlan) newTerm(labels []int) einsumTerm {
-	meta := tensor.New(plan.dtype, plan.einsum.shape(labels)...)
-	term := einsumTerm{labels: labels, strides: meta.Strides, buffer: kit.ScratchBuffer(plan.kernel.Scratch, meta)}
-	plan.kernel.Scratch += kit.AlignUp(meta.Bytes())
-	return term
+// product multiplies terms a and b. First it sums each term over its labels that are neither in the other term nor in
+// keptLabels. isLast is set for the last product.
+func (plan *einsumPlan) product(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
+	a, err := plan.sum(a, append(slices.Clone(keptLabels), b.labels...))
+	if err != nil {
+		return a, err
+	}
+	if b, err = plan.sum(b, append(slices.Clone(keptLabels), a.labels...)); err != nil {
+		return b, err
+	}
+	return plan.contract(a, b, keptLabels, isLast)
 }
 
 // sum sums a term over the labels that are not in keptLabels. It returns the term itself if there are none.
@@ -109,17 +111,75 @@ func (plan *einsumPlan) sum(term einsumTerm, keptLabels []int) (einsumTerm, erro
 	return plan.contract(term, one, keptLabels, isLast)
 }
 
-// product multiplies terms a and b. First it sums each term over its labels that are neither in the other term nor in
-// keptLabels. isLast is set for the last product.
-func (plan *einsumPlan) product(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
-	a, err := plan.sum(a, append(slices.Clone(keptLabels), b.labels...))
-	if err != nil {
-		return a, err
+// contract multiplies two terms and sums over the labels that are not in keptLabels. The last product (isLast) writes
+// the result directly if it has all labels of the result, and if the strides of the result permit the merges for the
+// product.
+func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
+	labels := plan.labelsOf(&a, &b, keptLabels)
+	a = plan.makeMergeable(a, labels.batch, labels.rows, labels.summed)
+	if !b.buffer.IsData() { // if b is the number 1 of method sum, it has no labels
+		b = plan.makeMergeable(b, labels.batch, labels.summed, labels.cols)
 	}
-	if b, err = plan.sum(b, append(slices.Clone(keptLabels), a.labels...)); err != nil {
-		return b, err
+	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed
+	result := plan.newTerm(slices.Concat(labels.batch, labels.rows, labels.cols))
+	if isLast && len(result.labels) == len(plan.einsum.resultLabels) {
+		out := plan.call.Out[0]
+		direct := einsumTerm{labels: plan.einsum.resultLabels, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
+		_, rowsMerge := plan.mergedStride(&direct, labels.rows)
+		_, colsMerge := plan.mergedStride(&direct, labels.cols)
+		if rowsMerge && colsMerge {
+			plan.kernel.Scratch = scratchBefore
+			result = direct
+		}
 	}
-	return plan.contract(a, b, keptLabels, isLast)
+	return result, plan.addMatrixProduct(&a, &b, &result, labels)
+}
+
+// productLabels are the labels of a product of two terms, by their role. In "bij,bjk->bik", b is a label of the batch,
+// i of the rows, k of the columns, and j is summed.
+type productLabels struct{ batch, rows, cols, summed []int }
+
+// labelsOf returns the labels of the product of a and b, which sums over the labels that are not in keptLabels.
+func (plan *einsumPlan) labelsOf(a, b *einsumTerm, keptLabels []int) (labels productLabels) {
+	order := slices.Clone(plan.einsum.resultLabels)
+	for _, label := range slices.Concat(a.labels, b.labels) {
+		if !slices.Contains(order, label) {
+			order = append(order, label)
+		}
+	}
+	for _, label := range order {
+		isInA, isInB := slices.Contains(a.labels, label), slices.Contains(b.labels, label)
+		switch isKept := slices.Contains(keptLabels, label); {
+		case isKept && isInA && isInB:
+			labels.batch = append(labels.batch, label)
+		case isKept && isInA:
+			labels.rows = append(labels.rows, label)
+		case isKept && isInB:
+			labels.cols = append(labels.cols, label)
+		case isInA || isInB:
+			labels.summed = append(labels.summed, label)
+		}
+	}
+	return labels
+}
+
+// makeMergeable returns a term with the same elements, in which the labels in rows can be merged into one dimension,
+// and the labels in cols into another dimension. It returns the term itself if its strides permit both merges,
+// otherwise a copy. Each label of the term is in batch, rows or cols.
+func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) einsumTerm {
+	_, rowsMerge := plan.mergedStride(&term, rows)
+	_, colsMerge := plan.mergedStride(&term, cols)
+	if rowsMerge && colsMerge {
+		return term
+	}
+	out := plan.newTerm(slices.Concat(batch, rows, cols))
+	src := term.buffer
+	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.buffer.Meta.Shape, Strides: make([]int, len(out.labels))}
+	for i, label := range out.labels {
+		src.Meta.Strides[i] = term.stride(label)
+	}
+	plan.copy(out.buffer, src)
+	return out
 }
 
 // mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
@@ -143,85 +203,23 @@ func (plan *einsumPlan) mergedStride(term *einsumTerm, labels []int) (int, bool)
 	return merged, true
 }
 
-// makeMergeable returns a term with the same elements, in which the labels in rows can be merged into one dimension,
-// and the labels in cols into another dimension. It returns the term itself if its strides permit both merges,
-// otherwise a copy. Each label of the term is in batch, rows or cols.
-func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) einsumTerm {
-	_, rowsMerge := plan.mergedStride(&term, rows)
-	_, colsMerge := plan.mergedStride(&term, cols)
-	if rowsMerge && colsMerge {
-		return term
-	}
-	out := plan.newTerm(slices.Concat(batch, rows, cols))
-	src := term.buffer
-	src.Meta = tensor.Meta{DType: plan.dtype, Shape: out.buffer.Meta.Shape, Strides: make([]int, len(out.labels))}
-	for i, label := range out.labels {
-		src.Meta.Strides[i] = term.stride(label)
-	}
-	plan.copy(out.buffer, src)
-	return out
-}
-
-// contract multiplies two terms and sums over the labels that are not in keptLabels. In "bij,bjk->bik", b is a label of
-// the batch, i of the rows, k of the columns, and j is summed. The last product (isLast) writes the result directly if
-// it has all labels of the result, and if the strides of the result permit the merges for the product.
-func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
-	var batch, rows, cols, summed []int
-	order := slices.Clone(plan.einsum.resultLabels)
-	for _, label := range slices.Concat(a.labels, b.labels) {
-		if !slices.Contains(order, label) {
-			order = append(order, label)
-		}
-	}
-	for _, label := range order {
-		isInA, isInB := slices.Contains(a.labels, label), slices.Contains(b.labels, label)
-		switch isKept := slices.Contains(keptLabels, label); {
-		case isKept && isInA && isInB:
-			batch = append(batch, label)
-		case isKept && isInA:
-			rows = append(rows, label)
-		case isKept && isInB:
-			cols = append(cols, label)
-		case isInA || isInB:
-			summed = append(summed, label)
-		}
-	}
-	a = plan.makeMergeable(a, batch, rows, summed)
-	if !b.buffer.IsData() { // if b is the number 1 of method sum, it has no labels
-		b = plan.makeMergeable(b, batch, summed, cols)
-	}
-	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed
-	result := plan.newTerm(slices.Concat(batch, rows, cols))
-	if isLast && len(result.labels) == len(plan.einsum.resultLabels) {
-		out := plan.call.Out[0]
-		direct := einsumTerm{labels: plan.einsum.resultLabels, strides: out.Strides, buffer: kit.OutBuffer(plan.call, 0)}
-		_, rowsMerge := plan.mergedStride(&direct, rows)
-		_, colsMerge := plan.mergedStride(&direct, cols)
-		if rowsMerge && colsMerge {
-			plan.kernel.Scratch = scratchBefore
-			result = direct
-		}
-	}
-	return result, plan.addMatrixProduct(&a, &b, &result, batch, rows, cols, summed)
-}
-
-// addMatrixProduct adds the phases of a batch of matrix products. It merges the labels in rows, cols and summed into
-// the dimensions m, n and k.
-func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, batch, rows, cols, summed []int) error {
-	product := &contraction{batch: plan.einsum.shape(batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),
-		m: tensor.Numel(plan.einsum.shape(rows)), n: tensor.Numel(plan.einsum.shape(cols)),
-		k: tensor.Numel(plan.einsum.shape(summed))}
-	for _, label := range batch {
+// addMatrixProduct adds the phases of a batch of matrix products. It merges the labels of rows, of columns, and those
+// that are summed into the dimensions m, n and k.
+func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, labels productLabels) error {
+	size := func(labels []int) int { return tensor.Numel(plan.einsum.shape(labels)) }
+	product := &contraction{batch: plan.einsum.shape(labels.batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),
+		m: size(labels.rows), n: size(labels.cols), k: size(labels.summed)}
+	for _, label := range labels.batch {
 		product.a.batch = append(product.a.batch, a.stride(label))
 		product.b.batch = append(product.b.batch, b.stride(label))
 		product.c.batch = append(product.c.batch, out.stride(label))
 	}
-	product.a.row, _ = plan.mergedStride(a, rows)
-	product.a.col, _ = plan.mergedStride(a, summed)
-	product.b.row, _ = plan.mergedStride(b, summed)
-	product.b.col, _ = plan.mergedStride(b, cols)
-	product.c.row, _ = plan.mergedStride(out, rows)
-	product.c.col, _ = plan.mergedStride(out, cols)
+	product.a.row, _ = plan.mergedStride(a, labels.rows)
+	product.a.col, _ = plan.mergedStride(a, labels.summed)
+	product.b.row, _ = plan.mergedStride(b, labels.summed)
+	product.b.col, _ = plan.mergedStride(b, labels.cols)
+	product.c.row, _ = plan.mergedStride(out, labels.rows)
+	product.c.col, _ = plan.mergedStride(out, labels.cols)
 	// Package gemm requires a nonzero stride of the result even for a single row or column.
 	if product.n == 1 {
 		product.c.col = 1
@@ -241,6 +239,21 @@ func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, batch, rows, col
 		plan.kernel.Phases = append(plan.kernel.Phases, plan.inner.Phase(phase, []kit.Buffer{out.buffer, a.buffer, b.buffer}))
 	}
 	return nil
+}
+
+// newTerm returns a new row-major term in scratch memory.
+func (plan *einsumPlan) newTerm(labels []int) einsumTerm {
+	meta := tensor.New(plan.dtype, plan.einsum.shape(labels)...)
+	term := einsumTerm{labels: labels, strides: meta.Strides, buffer: kit.ScratchBuffer(plan.kernel.Scratch, meta)}
+	plan.kernel.Scratch += kit.AlignUp(meta.Bytes())
+	return term
+}
+
+// copy adds a phase that copies src to dst.
+func (plan *einsumPlan) copy(dst, src kit.Buffer) {
+	phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
+	plan.kernel.Phases = append(plan.kernel.Phases, phase)
+	plan.kernel.WorkerScratch = max(plan.kernel.WorkerScratch, worker)
 }
 
 // meta returns the dtype, shape and strides of a term of the equation.

@@ -15,7 +15,8 @@ import (
 
 // einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors. These
 // steps determine the dtype and the layout of the result, and whether the result is a view. A term is an operand or an
-// intermediate product, and a label names one of its dimensions.
+// intermediate product, and a label names one of its dimensions. For example, in "bij,bjk->bik", order is b i k j. The
+// terms are aligned as [b, i, 1, j] and [b, 1, k, j], and their product sums over j.
 type einsumTypes struct {
 	equation *equation
 	order    []int // labels of all terms, the result's labels first; dimension i of an aligned term has label order[i]
@@ -40,13 +41,8 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 		return out, false, err
 	}
 	isView := len(types) == 1 && len(einsum.order) == len(e.resultLabels)
-	hasSizes := len(out.Shape) == len(e.resultLabels) // whether the shape has the sizes of the result's labels
-	for i := 0; hasSizes && i < len(e.resultLabels); i++ {
-		size := e.size(e.resultLabels[i])
-		hasSizes = size.Same(out.Shape[i]) || size.Eq(out.Shape[i]).Holds()
-	}
 	switch {
-	case !hasSizes: // possible only if there are no elements
+	case !e.hasResultSizes(out.Shape): // possible only if there are no elements
 		shape := make([]sym.Int, len(e.resultLabels))
 		for i, label := range e.resultLabels {
 			shape[i] = e.size(label)
@@ -56,6 +52,16 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 		err = tensor.CheckSizes(out.DType, out.Shape)
 	}
 	return out, isView, err
+}
+
+// hasResultSizes reports whether a shape has the sizes of the result's labels.
+func (e *equation) hasResultSizes(shape []sym.Int) bool {
+	hasSizes := len(shape) == len(e.resultLabels)
+	for i := 0; hasSizes && i < len(e.resultLabels); i++ {
+		size := e.size(e.resultLabels[i])
+		hasSizes = size.Same(shape[i]) || size.Eq(shape[i]).Holds()
+	}
+	return hasSizes
 }
 
 // order appends the labels of the equation to list in the order of at::einsum: the labels of the result, the labels of
@@ -196,12 +202,14 @@ func einsumProduct(a, b tensor.Type, summed []int) (tensor.Type, error) {
 		}
 	}
 	order = append(append(append(append(order, inBoth...), onlyInA...), summed...), onlyInB...)
+	firstSummed := len(inBoth) + len(onlyInA) // index in order
+	firstOnlyInB := firstSummed + len(summed)
 	sizes := make([]sym.Int, len(order)) // in memory order
 	for i, dim := range order {
 		switch {
-		case i < len(inBoth)+len(onlyInA):
+		case i < firstSummed:
 			sizes[i] = a.Shape[dim]
-		case i < len(inBoth)+len(onlyInA)+len(summed):
+		case i < firstOnlyInB:
 			sizes[i] = sym.Of(1)
 		default:
 			sizes[i] = b.Shape[dim]

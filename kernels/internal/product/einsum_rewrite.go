@@ -10,16 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumMatrices classifies the labels (names of dimensions) of an equation that multiplies batches of matrices.
-type einsumMatrices struct {
-	batch []int // labels of both operands and the result, in the order of the result
-	rows  []int // labels of the first operand and the result: of batches of the first operand only, then of matrix rows
-	sum   int   // label of both operands that is summed
-	col   int   // label of the second operand and the result
-}
-
 // rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands. Passes can
-// fuse the matmul and choose its layouts. parts collects the new nodes.
+// fuse the matmul and choose its layouts. parts collects the new nodes. For example, "bqhd,bkhd->bqhk" becomes (with
+// batch b and h, rows q, sum d and col k)
+//
+//	permute(matmul(permute(x, "bhqd"), permute(y, "bhdk")), "bqhk")
 func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext) (rewrite graph.Rewrite, err error) {
 	if len(call.In) != 2 || !call.Out[0].DType.IsFloat() || call.Type(0).DType != call.Type(1).DType {
 		return rewrite, nil
@@ -58,16 +53,12 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 	return rewrite, err
 }
 
-// addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.
-func addPermute(builder *compose.Builder, value graph.Arg, labels, order []int) graph.Arg {
-	if slices.Equal(labels, order) {
-		return value
-	}
-	dims := make([]int, len(order))
-	for i, label := range order {
-		dims[i] = slices.Index(labels, label)
-	}
-	return builder.Add(view.Permute, graph.Attrs{"dims": dims}, value)
+// einsumMatrices classifies the labels (names of dimensions) of an equation that multiplies batches of matrices.
+type einsumMatrices struct {
+	batch []int // labels of both operands and the result, in the order of the result
+	rows  []int // labels of the first operand and the result: of batches of the first operand only, then of matrix rows
+	sum   int   // label of both operands that is summed
+	col   int   // label of the second operand and the result
 }
 
 // matrices classifies the labels of an equation. It returns false if the equation is not a batch of matrix products. A
@@ -116,4 +107,16 @@ func (e *equation) matrices(in []graph.Arg) (classes einsumMatrices, ok bool) {
 // endsWith reports whether labels ends with the list last.
 func endsWith(labels, last []int) bool {
 	return len(labels) >= len(last) && slices.Equal(labels[len(labels)-len(last):], last)
+}
+
+// addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.
+func addPermute(builder *compose.Builder, value graph.Arg, labels, order []int) graph.Arg {
+	if slices.Equal(labels, order) {
+		return value
+	}
+	dims := make([]int, len(order))
+	for i, label := range order {
+		dims[i] = slices.Index(labels, label)
+	}
+	return builder.Add(view.Permute, graph.Attrs{"dims": dims}, value)
 }

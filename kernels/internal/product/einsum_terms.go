@@ -12,23 +12,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file parses the equation of an einsum. For example, the equation "b...j,jk->b...k" of operands with the shapes
+// [2, 3, 4, 5] and [5, 6] has the labels b, -2, -1, j of the first operand, j, k of the second, and b, -2, -1, k of the
+// result. The sizes of b, -2, -1, j and k are 2, 3, 4, 5 and 6.
+
 type einsumAttrs struct {
 	Equation string `attr:"equation" doc:"labels of the dimensions of the operands, then -> and labels of the result: \"bij,bjk->bik\""`
-}
-
-// einsumTerm is an operand or an intermediate product of an einsum.
-type einsumTerm struct {
-	labels  []int      // distinct labels
-	strides []int      // strides of the labels, in elements
-	buffer  kit.Buffer // memory of the elements
-}
-
-// stride returns the stride of a label, or 0 if the term does not have the label.
-func (term *einsumTerm) stride(label int) int {
-	if i := slices.Index(term.labels, label); i >= 0 {
-		return term.strides[i]
-	}
-	return 0
 }
 
 // equation is a parsed equation with the sizes of its labels. A label identifies a dimension: it is a letter, or a
@@ -46,68 +35,6 @@ const ellipsisLabel = -1
 
 // size returns the size of a label. The label must occur in an operand.
 func (e *equation) size(label int) sym.Int { return e.sizes[slices.Index(e.labels, label)] }
-
-// einsum is an equation with known sizes, for kernels and the reference.
-type einsum struct {
-	terms        []einsumTerm // operands
-	resultLabels []int        // labels of the result
-	sizes        map[int]int  // by label
-}
-
-// shape returns the sizes of labels.
-func (e *einsum) shape(labels []int) []int {
-	sizes := make([]int, len(labels))
-	for i, label := range labels {
-		sizes[i] = e.sizes[label]
-	}
-	return sizes
-}
-
-// newEinsum parses the equation of a call.
-func newEinsum(call *graph.Call) (*einsum, error) {
-	types := make([]tensor.Type, len(call.In))
-	for i := range types {
-		types[i] = call.Meta(i).Type()
-	}
-	parsed, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, types)
-	if err != nil {
-		return nil, err
-	}
-	result := &einsum{resultLabels: parsed.resultLabels, sizes: map[int]int{}}
-	for i, label := range parsed.labels {
-		result.sizes[label], _ = parsed.sizes[i].Known()
-	}
-	for i, labels := range parsed.operandLabels {
-		result.addTerm(labels, call.Meta(i), i)
-	}
-	return result, nil
-}
-
-// parseLabels parses text, the labels of one operand or of the result. ellipsisRank is the number of dimensions that
-// an ellipsis in the text stands for.
-func parseLabels(text string, ellipsisRank int) ([]int, error) {
-	labels := make([]int, 0, len(text)+ellipsisRank)
-	hasEllipsis := false
-	for i := 0; i < len(text); i++ {
-		switch letter := text[i]; {
-		case letter >= 'a' && letter <= 'z' || letter >= 'A' && letter <= 'Z':
-			labels = append(labels, int(letter))
-		case letter == '.':
-			if hasEllipsis || !strings.HasPrefix(text[i:], "...") {
-				return nil, errors.New("einsum(): found '.' that is not part of an ellipsis, or a second ellipsis")
-			}
-			hasEllipsis = true
-			i += len("...") - 1 // the loop adds 1
-			for k := ellipsisRank - 1; k >= 0; k-- {
-				labels = append(labels, ellipsisLabel-k)
-			}
-		default:
-			return nil, fmt.Errorf("einsum(): invalid subscript given at index %d in the equation string, subscripts must be "+
-				"in [a-zA-Z]", i)
-		}
-	}
-	return labels, nil
-}
 
 // parseEquation parses an equation for operands of the given types.
 func parseEquation(text string, types []tensor.Type) (*equation, error) {
@@ -139,23 +66,7 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 		parsed.setImplicitResult(operandsText, maxEllipsisRank)
 		return parsed, nil
 	}
-	if strings.Contains(resultText, ">") || strings.Contains(resultText, "-") {
-		return nil, errors.New("einsum(): invalid subscript in the output")
-	}
-	var err error
-	if parsed.resultLabels, err = parseLabels(resultText, maxEllipsisRank); err != nil {
-		return nil, err
-	}
-	for i, label := range parsed.resultLabels {
-		if slices.Contains(parsed.resultLabels[:i], label) {
-			return nil, fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(label))
-		}
-		if !slices.Contains(parsed.labels, label) {
-			return nil, fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand",
-				rune(label))
-		}
-	}
-	return parsed, nil
+	return parsed, parsed.setResult(resultText, maxEllipsisRank)
 }
 
 // recordSizes records the sizes of the labels of an operand. It fails if the sizes do not broadcast.
@@ -187,6 +98,93 @@ func (e *equation) recordSizes(labels []int, shape []sym.Int, operand int) error
 	return nil
 }
 
+// setResult parses the labels of the result, the text after "->".
+func (e *equation) setResult(text string, ellipsisRank int) (err error) {
+	if strings.Contains(text, ">") || strings.Contains(text, "-") {
+		return errors.New("einsum(): invalid subscript in the output")
+	}
+	if e.resultLabels, err = parseLabels(text, ellipsisRank); err != nil {
+		return err
+	}
+	for i, label := range e.resultLabels {
+		if slices.Contains(e.resultLabels[:i], label) {
+			return fmt.Errorf("einsum(): output subscript %c appears more than once in the output", rune(label))
+		}
+		if !slices.Contains(e.labels, label) {
+			return fmt.Errorf("einsum(): output subscript %c does not appear in the equation for any input operand",
+				rune(label))
+		}
+	}
+	return nil
+}
+
+// setImplicitResult sets the labels of the result of an equation without "->": the labels of the ellipsis, and the
+// letters that occur exactly once in the text of the operands.
+func (e *equation) setImplicitResult(operandsText string, ellipsisRank int) {
+	for k := ellipsisRank - 1; k >= 0; k-- {
+		e.resultLabels = append(e.resultLabels, ellipsisLabel-k)
+	}
+	// PyTorch's order of labels: capitals first, as in ASCII.
+	for letter := int('A'); letter <= 'z'; letter++ {
+		if isLetter := letter <= 'Z' || letter >= 'a'; isLetter && strings.Count(operandsText, string(rune(letter))) == 1 {
+			e.resultLabels = append(e.resultLabels, letter)
+		}
+	}
+}
+
+// parseLabels parses text, the labels of one operand or of the result. ellipsisRank is the number of dimensions that
+// an ellipsis in the text stands for.
+func parseLabels(text string, ellipsisRank int) ([]int, error) {
+	labels := make([]int, 0, len(text)+ellipsisRank)
+	hasEllipsis := false
+	for i := 0; i < len(text); i++ {
+		switch letter := text[i]; {
+		case letter >= 'a' && letter <= 'z' || letter >= 'A' && letter <= 'Z':
+			labels = append(labels, int(letter))
+		case letter == '.':
+			if hasEllipsis || !strings.HasPrefix(text[i:], "...") {
+				return nil, errors.New("einsum(): found '.' that is not part of an ellipsis, or a second ellipsis")
+			}
+			hasEllipsis = true
+			i += len("...") - 1 // the loop adds 1
+			for k := ellipsisRank - 1; k >= 0; k-- {
+				labels = append(labels, ellipsisLabel-k)
+			}
+		default:
+			return nil, fmt.Errorf("einsum(): invalid subscript given at index %d in the equation string, subscripts must be "+
+				"in [a-zA-Z]", i)
+		}
+	}
+	return labels, nil
+}
+
+// einsum is an equation with known sizes, for kernels and the reference.
+type einsum struct {
+	terms        []einsumTerm // operands
+	resultLabels []int        // labels of the result
+	sizes        map[int]int  // by label
+}
+
+// newEinsum parses the equation of a call.
+func newEinsum(call *graph.Call) (*einsum, error) {
+	types := make([]tensor.Type, len(call.In))
+	for i := range types {
+		types[i] = call.Meta(i).Type()
+	}
+	parsed, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, types)
+	if err != nil {
+		return nil, err
+	}
+	result := &einsum{resultLabels: parsed.resultLabels, sizes: map[int]int{}}
+	for i, label := range parsed.labels {
+		result.sizes[label], _ = parsed.sizes[i].Known()
+	}
+	for i, labels := range parsed.operandLabels {
+		result.addTerm(labels, call.Meta(i), i)
+	}
+	return result, nil
+}
+
 // addTerm adds an operand as a term. It merges dimensions with equal labels, which gives a diagonal, and omits
 // dimensions along which the operand broadcasts.
 func (e *einsum) addTerm(labels []int, meta tensor.Meta, operand int) {
@@ -204,18 +202,26 @@ func (e *einsum) addTerm(labels []int, meta tensor.Meta, operand int) {
 	e.terms = append(e.terms, term)
 }
 
-// setImplicitResult sets the labels of the result of an equation without "->": the labels of the ellipsis, and the
-// letters that occur exactly once in the text of the operands.
-func (e *equation) setImplicitResult(operandsText string, ellipsisRank int) {
-	for k := ellipsisRank - 1; k >= 0; k-- {
-		e.resultLabels = append(e.resultLabels, ellipsisLabel-k)
+// shape returns the sizes of labels.
+func (e *einsum) shape(labels []int) []int {
+	sizes := make([]int, len(labels))
+	for i, label := range labels {
+		sizes[i] = e.sizes[label]
 	}
-	// PyTorch's order of labels: capitals first, as in ASCII.
-	for letter := int('A'); letter <= 'z'; letter++ {
-		if letter >= 'A' && letter <= 'Z' || letter >= 'a' {
-			if strings.Count(operandsText, string(rune(letter))) == 1 {
-				e.resultLabels = append(e.resultLabels, letter)
-			}
-		}
+	return sizes
+}
+
+// einsumTerm is an operand or an intermediate product of an einsum.
+type einsumTerm struct {
+	labels  []int      // distinct labels
+	strides []int      // strides of the labels, in elements
+	buffer  kit.Buffer // memory of the elements
+}
+
+// stride returns the stride of a label, or 0 if the term does not have the label.
+func (term *einsumTerm) stride(label int) int {
+	if i := slices.Index(term.labels, label); i >= 0 {
+		return term.strides[i]
 	}
+	return 0
 }

@@ -11,7 +11,8 @@ import (
 
 // levelPart is the part of the result in a band of rows and in the columns of one panel. A level is a packed integer of
 // the weight (see [levelShape]). A term is an index of the depth k, and a block is a range of terms with the same
-// scale. Elements of operand, result and bias are float32, of 4 bytes.
+// scale. Elements of operand, result and bias are float32, of 4 bytes. For example, with 300 rows, bands of 100 rows,
+// and panels of 64 columns, the part with panel 1 and row 100 has the rows 100 to 199 and the columns 64 to 127.
 type levelPart struct {
 	*levelProduct
 	panel     int            // index of the panel
@@ -47,46 +48,6 @@ func (p *levelProduct) newPart(mem *graph.Mem, panel, row int, bias unsafe.Point
 		}
 	}
 	return part
-}
-
-// copyResult copies the part from worker memory to the result if its panel extends beyond the last column.
-func (part *levelPart) copyResult(mem *graph.Mem) {
-	if part.columns == part.width() {
-		return
-	}
-	for row := range part.rows {
-		result := kit.AddressOf[float32](mem.Ptrs[0], (part.row+row)*part.n+part.panel*part.width())
-		copy(kit.ElementsOf[float32](result, part.columns), kit.ElementsOf[float32](unsafe.Add(part.dst, row*part.rowStep),
-			part.columns))
-	}
-}
-
-// initialSum returns the initial values of the sums for a tile that multiplies terms from firstTerm on.
-func (part *levelPart) initialSum(firstTerm int) tile.InitialSum {
-	switch {
-	case firstTerm > 0:
-		return tile.FromResult
-	case part.hasBias:
-		return tile.FromLanes
-	}
-	return tile.Zero
-}
-
-// bind sets the addresses of the operands of all tiles.
-func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
-	args := &worker.args
-	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.dst, part.bias
-	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*part.k, part.rowStep
-	args.Row[tile.Bias] = 0
-}
-
-// setOffsets sets the offsets of a tile that begins at a row of the part and a column of the panel, and multiplies
-// terms from firstTerm on.
-func (part *levelPart) setOffsets(worker *levelRun, row, firstTerm, panelColumn int) {
-	args, column := &worker.args, part.panel*part.width()+panelColumn
-	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+row)*part.k+firstTerm), row*part.rowStep+4*panelColumn
-	args.Row[tile.Bias] = 4 * panelColumn
-	part.epilogue.SetOffsets(args, 4*((part.row+row)*part.n+column), 4*column)
 }
 
 // multiplyLevels computes the part by tiles that read levels. A call of code computes one tile for some blocks of the
@@ -129,42 +90,43 @@ func (part *levelPart) multiplyLevels(mem *graph.Mem, worker *levelRun) error {
 // levelTerms terms at a time. A call of code computes tiles of equal height.
 func (part *levelPart) multiplyConverted(mem *graph.Mem, worker *levelRun) error {
 	part.bind(mem, worker)
-	args, vectors := &worker.args, part.tileVectors()
+	args := &worker.args
 	args.Ptr[tile.Vec] = part.converted
 	for firstTerm := 0; firstTerm < part.k; firstTerm += levelTerms {
 		args.InnerCount = min(levelTerms, part.k-firstTerm)
 		part.convertTerms(mem, worker, firstTerm, args.InnerCount)
-		maxTiles := max(1, levelCallMACs/(part.height*vectors*part.lanes*args.InnerCount))
-		for column := 0; column < part.width(); column += vectors * part.lanes {
-			args.Row[tile.Vec] = 4 * column
-			height, tiles := part.tileHeights(part.rows)
-			for row := 0; row < part.rows; row += args.Rows * height {
-				if tiles == 0 { // all tiles of the greater height are computed
-					height--
-					tiles = (part.rows - row) / height
-				}
-				args.Rows = min(tiles, maxTiles)
-				tiles -= args.Rows
-				args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.rowStep
-				part.setOffsets(worker, row, firstTerm, column)
-				mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * vectors * part.lanes)
-				code := levelCode{rows: height, initialSum: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
-				if err := part.codes[code].Call(args); err != nil {
-					return err
-				}
+		tileColumns := part.tileVectors() * part.lanes
+		for column := 0; column < part.width(); column += tileColumns {
+			if err := part.multiplyColumns(mem, worker, firstTerm, column, tileColumns); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// conversionOperands returns the names and dtypes of the operands of loops that convert levels.
-func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
-	names, types := []string{"q", "scale"}, []tensor.DType{tensor.Int8, tensor.Float32}
-	if p.hasZeros {
-		names, types = append(names, "zero"), append(types, tensor.Int8)
+// multiplyColumns multiplies the converted terms, which begin at firstTerm, for the columns of one column of tiles.
+func (part *levelPart) multiplyColumns(mem *graph.Mem, worker *levelRun, firstTerm, column, tileColumns int) error {
+	args := &worker.args
+	args.Row[tile.Vec] = 4 * column
+	maxTiles := max(1, levelCallMACs/(part.height*tileColumns*args.InnerCount))
+	height, tiles := part.tileHeights(part.rows)
+	for row := 0; row < part.rows; row += args.Rows * height {
+		if tiles == 0 { // all tiles of the greater height are computed
+			height--
+			tiles = (part.rows - row) / height
+		}
+		args.Rows = min(tiles, maxTiles)
+		tiles -= args.Rows
+		args.Step[tile.InTile], args.Step[tile.OutTile] = 4*height*part.k, height*part.rowStep
+		part.setOffsets(worker, row, firstTerm, column)
+		mem.CheckContextAfter(2 * height * args.Rows * args.InnerCount * tileColumns)
+		code := levelCode{rows: height, initialSum: part.initialSum(firstTerm), isLast: firstTerm+args.InnerCount == part.k}
+		if err := part.codes[code].Call(args); err != nil {
+			return err
+		}
 	}
-	return names, types
+	return nil
 }
 
 // convertTerms converts the levels of termCount terms of a panel, from firstTerm on, to float32 in worker memory.
@@ -193,5 +155,54 @@ func (part *levelPart) convertTerms(mem *graph.Mem, worker *levelRun, firstTerm,
 			part.converters[half].Run(&worker.state, ptrs[:operandCount], strides[:operandCount], columns, terms)
 		}
 		term += terms
+	}
+}
+
+// conversionOperands returns the names and dtypes of the operands of loops that convert levels.
+func (p *levelProduct) conversionOperands() ([]string, []tensor.DType) {
+	names, types := []string{"q", "scale"}, []tensor.DType{tensor.Int8, tensor.Float32}
+	if p.hasZeros {
+		names, types = append(names, "zero"), append(types, tensor.Int8)
+	}
+	return names, types
+}
+
+// bind sets the addresses of the operands of all tiles.
+func (part *levelPart) bind(mem *graph.Mem, worker *levelRun) {
+	args := &worker.args
+	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], part.dst, part.bias
+	args.Step[tile.InRow], args.Step[tile.OutRow] = 4*part.k, part.rowStep
+	args.Row[tile.Bias] = 0
+}
+
+// setOffsets sets the offsets of a tile that begins at a row of the part and a column of the panel, and multiplies
+// terms from firstTerm on.
+func (part *levelPart) setOffsets(worker *levelRun, row, firstTerm, panelColumn int) {
+	args, column := &worker.args, part.panel*part.width()+panelColumn
+	args.Row[tile.In], args.Row[tile.Out] = 4*((part.row+row)*part.k+firstTerm), row*part.rowStep+4*panelColumn
+	args.Row[tile.Bias] = 4 * panelColumn
+	part.epilogue.SetOffsets(args, 4*((part.row+row)*part.n+column), 4*column)
+}
+
+// initialSum returns the initial values of the sums for a tile that multiplies terms from firstTerm on.
+func (part *levelPart) initialSum(firstTerm int) tile.InitialSum {
+	switch {
+	case firstTerm > 0:
+		return tile.FromResult
+	case part.hasBias:
+		return tile.FromLanes
+	}
+	return tile.Zero
+}
+
+// copyResult copies the part from worker memory to the result if its panel extends beyond the last column.
+func (part *levelPart) copyResult(mem *graph.Mem) {
+	if part.columns == part.width() {
+		return
+	}
+	for row := range part.rows {
+		result := kit.AddressOf[float32](mem.Ptrs[0], (part.row+row)*part.n+part.panel*part.width())
+		copy(kit.ElementsOf[float32](result, part.columns), kit.ElementsOf[float32](unsafe.Add(part.dst, row*part.rowStep),
+			part.columns))
 	}
 }

@@ -90,6 +90,22 @@ func lowerLevels(algorithm levelAlgorithm) func(*graph.Call) (*graph.Kernel, err
 func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
 	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.HasOperand(blocksBias),
 		codes: map[levelCode]*jit.Func{}}
+	if err := p.listOperandsToPack(call); err != nil {
+		return nil, err
+	}
+	p.chooseEpilogue(fusion.EpilogueOf(call))
+	p.chooseRows()
+	if algorithm == tiledLevels {
+		if err := p.compileConversions(); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.compileTiles()
+}
+
+// listOperandsToPack lists the operands that are not packed, and assigns scratch memory to their panels. It returns an
+// error if an operand has another packed form.
+func (p *levelProduct) listOperandsToPack(call *graph.Call) error {
 	for operand := blocksWeight; operand <= blocksZero; operand++ {
 		if !call.HasOperand(operand) {
 			continue
@@ -99,11 +115,15 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 			p.operandsToPack, p.offsets[operand] = append(p.operandsToPack, operand), p.scratchBytes
 			p.scratchBytes += kit.AlignUp(p.panels() * p.panelBytes(operand))
 		} else if format := p.formatName(operand); packed.Format != format {
-			return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", operand, packed.Format, format)
+			return fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", operand, packed.Format, format)
 		}
 	}
-	epilogue := fusion.EpilogueOf(call)
-	// Tiles of a panel that extends beyond the last column do not write to the result, and so apply no epilogue.
+	return nil
+}
+
+// chooseEpilogue decides whether tiles apply an epilogue. Tiles of a panel that extends beyond the last column do not
+// write to the result, and so apply no epilogue.
+func (p *levelProduct) chooseEpilogue(epilogue *fusion.Epilogue) {
 	if p.tilesApplyEpilogue = p.n%p.width() == 0; p.tilesApplyEpilogue {
 		const hasLaneMemory = true // levelRun.lanes
 		p.epilogue, p.tilesApplyEpilogue = multiply.NewTileEpilogue(epilogue, p.n, tile.FirstEpilogueOperand, hasLaneMemory)
@@ -113,13 +133,6 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	} else {
 		epilogue.Defer()
 	}
-	p.chooseRows()
-	if algorithm == tiledLevels {
-		if err := p.compileConversions(); err != nil {
-			return nil, err
-		}
-	}
-	return p, p.compileTiles()
 }
 
 // levelRows returns the maximum number of rows of a tile. It follows from the number of registers: a row needs a
@@ -163,10 +176,6 @@ func (p *levelProduct) tileHeights(rows int) (height, tallTiles int) {
 
 // compileTiles generates the code of all tiles.
 func (p *levelProduct) compileTiles() error {
-	firstStart := tile.Zero
-	if p.hasBias {
-		firstStart = tile.FromLanes
-	}
 	termCounts := []int{0} // values of levelCode.terms
 	if p.algorithm == thinLevels {
 		if termCounts[0] = p.blockElements; p.k%p.blockElements > 0 {
@@ -176,19 +185,32 @@ func (p *levelProduct) compileTiles() error {
 	for _, rows := range []int{p.bandRows, p.m - (p.bands-1)*p.bandRows} {
 		maxHeight, tallTiles := p.tileHeights(rows)
 		for _, height := range []int{maxHeight, maxHeight - 1} {
-			if height == 0 || height < maxHeight && tallTiles*maxHeight == rows { // no tile has this height
+			areAllTall := tallTiles*maxHeight == rows
+			if height == 0 || height < maxHeight && areAllTall { // no tile has this height
 				continue
 			}
 			for _, terms := range termCounts {
-				for _, start := range []tile.InitialSum{firstStart, tile.FromResult} {
-					for _, isLast := range []bool{false, true} {
-						code := levelCode{height, terms, start, isLast}
-						var err error
-						if p.codes[code], err = tile.Compile(p.spec(code), machine.HostFeatures()); err != nil {
-							return fmt.Errorf("product of levels: %w", err)
-						}
-					}
+				if err := p.compileTile(height, terms); err != nil {
+					return err
 				}
+			}
+		}
+	}
+	return nil
+}
+
+// compileTile generates the code of tiles of the given height, for each position along the depth. terms is as in
+// [levelCode].
+func (p *levelProduct) compileTile(height, terms int) (err error) {
+	firstStart := tile.Zero
+	if p.hasBias {
+		firstStart = tile.FromLanes
+	}
+	for _, start := range []tile.InitialSum{firstStart, tile.FromResult} {
+		for _, isLast := range []bool{false, true} {
+			code := levelCode{rows: height, terms: terms, initialSum: start, isLast: isLast}
+			if p.codes[code], err = tile.Compile(p.spec(code), machine.HostFeatures()); err != nil {
+				return fmt.Errorf("product of levels: %w", err)
 			}
 		}
 	}
@@ -303,8 +325,8 @@ func (p *levelProduct) multiplyPhase(call *graph.Call) graph.Phase {
 func (p *levelProduct) listings() (list []expr.Listing) {
 	for height := p.height; height > 0; height-- {
 		for code, function := range p.codes {
-			if code.rows == height && code.isLast && code.initialSum != tile.FromResult &&
-				(code.terms == 0 || code.terms == p.blockElements) {
+			isWholeBlock := code.terms == 0 || code.terms == p.blockElements
+			if code.rows == height && code.isLast && code.initialSum != tile.FromResult && isWholeBlock {
 				list = append(list, expr.Listing{Name: fmt.Sprintf("tiles of %d rows", height), Assembly: function.Listing})
 			}
 		}

@@ -24,55 +24,61 @@ func detOp(name string) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Returns the determinants of square matrices, the last two dimensions.",
 			Params: []graph.Param{kit.Self},
-			Infer: func(call *graph.Call) ([]graph.Result, error) {
-				self := call.Type(0)
-				rank := self.Rank()
-				switch {
-				case rank < 2:
-					return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
-				case self.Shape[rank-1].Ne(self.Shape[rank-2]).Holds():
-					return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices",
-						self.Shape[rank-2], self.Shape[rank-1])
-				case self.DType.IsIntegral(true):
-					return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s",
-						self.DType.TorchName())
-				case self.DType.IsReducedFloat():
-					return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", self.DType.TorchName())
-				}
-				return call.NewResult(tensor.NewType(self.DType, self.Shape[:rank-2]...)), nil
-			},
-			Ref: refDet,
+			Infer:  inferDet,
+			Ref:    refDet,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
 				{In: []tensor.Meta{tensor.New(tensor.Complex128, 4, 4)}}, {In: []tensor.Meta{kit.F32(0, 0)}}},
 		},
-		Lowerings: graph.Lowerings{
-			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				self, out := c.Meta(0), c.Out[0]
-				if out.Numel() == 0 {
-					return &graph.Kernel{}, nil
-				}
-				batchRank := self.Rank() - 2
-				n, rowStep, colStep := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
-				batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
-				// A line for each matrix: offset 0 locates the result, and offset 1 the matrix.
-				lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
-				lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
-				load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
-				matrixCost := n * n * n                         // in copied elements; an elimination takes n^3/3 multiply-adds
-				return &graph.Kernel{WorkerScratch: 16 * n * n, // elements are converted to complex128, of 16 bytes
-					Phases: []graph.Phase{lines.Phase(matrixCost, func(mem *graph.Mem, offsets [4]int) error {
-						matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
-						for i := range n {
-							mem.CheckContext()
-							load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], offsets[1]+i*rowStep), 16, colStep, n)
-						}
-						det := determinant(mem.Context, matrix, n)
-						store(unsafe.Add(mem.Ptrs[0], offsets[0]), unsafe.Pointer(&det), 0, 0, 1)
-						return nil
-					})}}, nil
-			},
-		},
+		Lowerings: graph.Lowerings{Compile: compileDet},
 	})
+}
+
+// inferDet checks a call and infers the result, a number for each matrix.
+func inferDet(call *graph.Call) ([]graph.Result, error) {
+	self := call.Type(0)
+	rank := self.Rank()
+	switch {
+	case rank < 2:
+		return nil, fmt.Errorf("linalg.det: The input tensor A must have at least 2 dimensions.")
+	case self.Shape[rank-1].Ne(self.Shape[rank-2]).Holds():
+		return nil, fmt.Errorf("linalg.det: A must be batches of square matrices, but they are %v by %v matrices",
+			self.Shape[rank-2], self.Shape[rank-1])
+	case self.DType.IsIntegral(true):
+		return nil, fmt.Errorf("linalg.det: Expected a floating point or complex tensor as input. Got %s",
+			self.DType.TorchName())
+	case self.DType.IsReducedFloat():
+		return nil, fmt.Errorf("linalg.det: Low precision dtypes not supported. Got %s", self.DType.TorchName())
+	}
+	return call.NewResult(tensor.NewType(self.DType, self.Shape[:rank-2]...)), nil
+}
+
+// compileDet returns a kernel that copies each matrix to worker memory, as complex128, and computes its determinant.
+func compileDet(c *graph.Call) (*graph.Kernel, error) {
+	self, out := c.Meta(0), c.Out[0]
+	if out.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	batchRank := self.Rank() - 2
+	n, rowStep, colStep := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
+	batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
+	// A line for each matrix: offset 0 locates the result, and offset 1 the matrix.
+	lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
+	lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
+	load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
+	const complexBytes = 16
+	matrixCost := n * n * n // in copied elements; an elimination takes n^3/3 multiply-adds
+	phase := lines.Phase(matrixCost, func(mem *graph.Mem, offsets [4]int) error {
+		matrix := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), n*n)
+		for i := range n {
+			mem.CheckContext()
+			load(unsafe.Pointer(&matrix[i*n]), unsafe.Add(mem.Ptrs[1], offsets[1]+i*rowStep), complexBytes, colStep, n)
+		}
+		det := determinant(mem.Context, matrix, n)
+		const unusedStep, count = 0, 1
+		store(unsafe.Add(mem.Ptrs[0], offsets[0]), unsafe.Pointer(&det), unusedStep, unusedStep, count)
+		return nil
+	})
+	return &graph.Kernel{WorkerScratch: complexBytes * n * n, Phases: []graph.Phase{phase}}, nil
 }
 
 // determinant returns the determinant of an n x n matrix by Gaussian elimination, which overwrites the matrix. The
@@ -123,24 +129,27 @@ func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out.Set(tensor.ComplexScalar(determinant(context.Background(), matrix, n)), batch...)
 			return
 		}
-		// expand returns the determinant of the rows from row on, without the columns in the bit set used.
-		var expand func(row int, used uint) complex128
-		expand = func(row int, used uint) complex128 {
-			if row == n {
-				return 1
-			}
-			sum, sign := complex(0, 0), complex(1, 0)
-			for j := range n {
-				if used>>j&1 != 0 {
-					continue
-				}
-				element := in[0].At(append(append([]int{}, batch...), row, j)...).Complex()
-				sum += kit.MulComplex(kit.MulComplex(sign, element), expand(row+1, used|1<<j))
-				sign = -sign
-			}
-			return sum
-		}
-		out.Set(tensor.ComplexScalar(expand(0, 0)), batch...)
+		const firstRow, noColumns = 0, 0
+		out.Set(tensor.ComplexScalar(expandDeterminant(in[0], batch, firstRow, noColumns)), batch...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// expandDeterminant returns the determinant of the rows from row on, without the columns in the bit set usedColumns, of
+// the matrix at an index of the batch.
+func expandDeterminant(matrices *tensor.Tensor, batch []int, row int, usedColumns uint) complex128 {
+	n := matrices.Shape[len(batch)]
+	if row == n {
+		return 1
+	}
+	sum, sign := complex(0, 0), complex(1, 0)
+	for j := range n {
+		if usedColumns>>j&1 != 0 {
+			continue
+		}
+		element := matrices.At(append(append([]int{}, batch...), row, j)...).Complex()
+		sum += kit.MulComplex(kit.MulComplex(sign, element), expandDeterminant(matrices, batch, row+1, usedColumns|1<<j))
+		sign = -sign
+	}
+	return sum
 }

@@ -35,17 +35,6 @@ var Linear = kit.Define[*kit.EmptyAttrs](graph.Op{
 // linearBias is the operand index of the bias.
 const linearBias = 2
 
-// transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
-func transposed(weight tensor.Type) (tensor.Type, error) {
-	if weight.Rank() > 2 {
-		return weight, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", weight.Rank())
-	}
-	if weight.Rank() < 2 {
-		return weight, nil
-	}
-	return weight.Transpose(0, 1)
-}
-
 // inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
 // is flattened to a matrix for addmm. Every other call is a matmul followed by an in-place addition of the bias.
 func inferLinear(call *graph.Call) ([]graph.Result, error) {
@@ -72,6 +61,17 @@ func inferLinear(call *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	return call.NewResult(out), nil
+}
+
+// transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
+func transposed(weight tensor.Type) (tensor.Type, error) {
+	if weight.Rank() > 2 {
+		return weight, fmt.Errorf("t() expects a tensor with <= 2 dimensions, but self is %dD", weight.Rank())
+	}
+	if weight.Rank() < 2 {
+		return weight, nil
+	}
+	return weight.Transpose(0, 1)
 }
 
 // checkInPlaceAdd returns PyTorch's error for an invalid out.add_(bias).
@@ -107,10 +107,30 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 		return product, err
 	}
 	product.hasAdd, product.addOperand, product.beta = true, linearBias, tensor.IntScalar(1)
-	bias := call.Meta(linearBias)
-	shape := out.Shape
-	if flattensInput(call.Meta(0).Type()) {
-		// A bias of two dimensions has a row for each row of the flattened input.
+	strides, err := biasStrides(call, out)
+	if err != nil {
+		return nil, err
+	}
+	// The result has columns if the weight is a matrix, and rows if the input has several dimensions. The dimensions
+	// before them are the batch.
+	batchRank := out.Rank()
+	if weight.Rank() == 2 {
+		batchRank--
+		product.add.col = strides[batchRank]
+	}
+	if call.Meta(0).Rank() > 1 {
+		batchRank--
+		product.add.row = strides[batchRank]
+	}
+	product.add.batch = strides[:batchRank]
+	return product, nil
+}
+
+// biasStrides returns the strides of the bias in the dimensions of the result: 0 along dimensions that are broadcast.
+func biasStrides(call *graph.Call, out tensor.Meta) ([]int, error) {
+	bias, shape := call.Meta(linearBias), out.Shape
+	isFlattened := flattensInput(call.Meta(0).Type())
+	if isFlattened { // a bias of two dimensions has a row for each row of the flattened input
 		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
 	}
 	expanded, err := bias.Expand(shape)
@@ -122,23 +142,11 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 			expanded.Strides[d] = 0
 		}
 	}
-	if len(shape) != out.Rank() { // split the flattened dimension again
+	if isFlattened { // split the flattened dimension again
 		row := expanded.Strides[0]
-		expanded.Strides = []int{row * out.Shape[1], row, expanded.Strides[1]}
+		return []int{row * out.Shape[1], row, expanded.Strides[1]}, nil
 	}
-	// The result has columns if the weight is a matrix, and rows if the input has several dimensions. The dimensions
-	// before them are the batch.
-	batchRank := out.Rank()
-	if weight.Rank() == 2 {
-		batchRank--
-		product.add.col = expanded.Strides[batchRank]
-	}
-	if call.Meta(0).Rank() > 1 {
-		batchRank--
-		product.add.row = expanded.Strides[batchRank]
-	}
-	product.add.batch = expanded.Strides[:batchRank]
-	return product, nil
+	return expanded.Strides, nil
 }
 
 // linearFlops counts the operations of the product, without the addition of the bias.

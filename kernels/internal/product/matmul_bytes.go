@@ -10,7 +10,11 @@ import (
 )
 
 // MatmulBytes is the product of quantized matrices. It replaces several ops of quantized models and combines their
-// constants.
+// constants. With zero points za and zb, the int32 sums are
+//
+//	sum[i, j] = bias[j] + sum over k of (a[i, k] - za[i]) * (b[k, j] - zb[j])
+//
+// and, with a scale, the result is saturate(round(sum[i, j] * scale[j]) + zero_point).
 var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
@@ -98,57 +102,86 @@ func lowerBytesLoops(call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	dtype, aDType, bDType := call.Out[0].DType, call.Meta(bytesA).DType, call.Meta(bytesB).DType
-	var strides [1 + bytesZero]int // strides of the vector operands, by operand
-	for operand := bytesAZero; operand <= bytesZero; operand++ {
-		strides[operand] = vectorStride(call, operand)
-	}
-	const matrixA, matrixB, matrixC = 0, 1, 2
-	entryOffsets := [...][]int{matrixA: product.a.offsets(product.batch), matrixB: product.b.offsets(product.batch),
-		matrixC: product.c.offsets(product.batch)}
-	offset := func(matrix, entry int) int {
-		if entryOffsets[matrix] == nil { // all offsets are 0
-			return 0
-		}
-		return entryOffsets[matrix][entry]
-	}
-	address := func(mem *graph.Mem, operand int) unsafe.Pointer { // nil if the operand is omitted
-		if operand >= len(call.In) {
-			return nil
-		}
-		return mem.Ptrs[1+operand]
-	}
+	loops := newByteLoops(call, product)
 	rowsPerChunk := max(1, loopsMACs/max(1, product.n*product.k))
 	chunksPerEntry := kit.DivUp(product.m, rowsPerChunk)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: product.entries() * chunksPerEntry,
 		Run: func(mem *graph.Mem, chunk int) error {
-			entry := chunk / chunksPerEntry
-			for i := chunk % chunksPerEntry * rowsPerChunk; i < min(product.m, (chunk%chunksPerEntry+1)*rowsPerChunk); i++ {
+			entry, firstRow := chunk/chunksPerEntry, chunk%chunksPerEntry*rowsPerChunk
+			for i := firstRow; i < min(product.m, firstRow+rowsPerChunk); i++ {
 				for j := range product.n {
-					aZero := byteAt(address(mem, bytesAZero), aDType, i*strides[bytesAZero])
-					bZero := byteAt(address(mem, bytesBZero), bDType, j*strides[bytesBZero])
-					var sum int32
-					if biases := address(mem, bytesBias); biases != nil {
-						sum = *(*int32)(kit.AddressOf[int32](biases, j*strides[bytesBias]))
-					}
-					kit.ForEachBlock(mem.Context, product.k, func(begin, end int) {
-						for k := begin; k < end; k++ {
-							a := byteAt(mem.Ptrs[1+bytesA], aDType, offset(matrixA, entry)+i*product.a.row+k*product.a.col)
-							b := byteAt(mem.Ptrs[1+bytesB], bDType, offset(matrixB, entry)+k*product.b.row+j*product.b.col)
-							sum += (a - aZero) * (b - bZero)
-						}
-					})
-					mem.CheckContextAfter(2 * product.k)
-					resultOffset := offset(matrixC, entry) + i*product.c.row + j*product.c.col
-					if scales := address(mem, bytesScale); scales != nil {
-						scale := *(*float32)(kit.AddressOf[float32](scales, j*strides[bytesScale]))
-						element := multiply.Requantize(dtype, sum, scale, float64(byteAt(address(mem, bytesZero), dtype, 0)))
-						*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // of either dtype, uint8 or int8
-					} else {
-						*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
-					}
+					loops.store(mem, loops.sum(mem, entry, i, j), entry, i, j)
 				}
 			}
 			return nil
 		}}}}, nil
+}
+
+// byteLoops computes a product of byte matrices element by element.
+type byteLoops struct {
+	*contraction
+	call                         *graph.Call
+	aDType, bDType, resultDType  tensor.DType
+	vectorStrides                [1 + bytesZero]int // strides of the vector operands, by operand
+	aOffsets, bOffsets, cOffsets []int              // offsets of the entries' matrices; nil if all are 0
+}
+
+func newByteLoops(call *graph.Call, product *contraction) *byteLoops {
+	loops := &byteLoops{contraction: product, call: call, aDType: call.Meta(bytesA).DType,
+		bDType: call.Meta(bytesB).DType, resultDType: call.Out[0].DType, aOffsets: product.a.offsets(product.batch),
+		bOffsets: product.b.offsets(product.batch), cOffsets: product.c.offsets(product.batch)}
+	for operand := bytesAZero; operand <= bytesZero; operand++ {
+		loops.vectorStrides[operand] = vectorStride(call, operand)
+	}
+	return loops
+}
+
+// address returns the address of an operand, or nil if the operand is omitted.
+func (l *byteLoops) address(mem *graph.Mem, operand int) unsafe.Pointer {
+	if operand >= len(l.call.In) {
+		return nil
+	}
+	return mem.Ptrs[1+operand]
+}
+
+// offsetOf returns the offset of an entry's matrix. offsets is nil if all offsets are 0.
+func offsetOf(offsets []int, entry int) int {
+	if offsets == nil {
+		return 0
+	}
+	return offsets[entry]
+}
+
+// sum returns element (i, j) of the sums of an entry, with the bias.
+func (l *byteLoops) sum(mem *graph.Mem, entry, i, j int) (sum int32) {
+	aZero := byteAt(l.address(mem, bytesAZero), l.aDType, i*l.vectorStrides[bytesAZero])
+	bZero := byteAt(l.address(mem, bytesBZero), l.bDType, j*l.vectorStrides[bytesBZero])
+	if biases := l.address(mem, bytesBias); biases != nil {
+		sum = *(*int32)(kit.AddressOf[int32](biases, j*l.vectorStrides[bytesBias]))
+	}
+	aRow := offsetOf(l.aOffsets, entry) + i*l.a.row
+	bColumn := offsetOf(l.bOffsets, entry) + j*l.b.col
+	kit.ForEachBlock(mem.Context, l.k, func(begin, end int) {
+		for k := begin; k < end; k++ {
+			a := byteAt(mem.Ptrs[1+bytesA], l.aDType, aRow+k*l.a.col)
+			b := byteAt(mem.Ptrs[1+bytesB], l.bDType, bColumn+k*l.b.row)
+			sum += (a - aZero) * (b - bZero)
+		}
+	})
+	mem.CheckContextAfter(2 * l.k)
+	return sum
+}
+
+// store converts a sum to element (i, j) of the result of an entry.
+func (l *byteLoops) store(mem *graph.Mem, sum int32, entry, i, j int) {
+	resultOffset := offsetOf(l.cOffsets, entry) + i*l.c.row + j*l.c.col
+	scales := l.address(mem, bytesScale)
+	if scales == nil {
+		*(*int32)(kit.AddressOf[int32](mem.Ptrs[0], resultOffset)) = sum
+		return
+	}
+	scale := *(*float32)(kit.AddressOf[float32](scales, j*l.vectorStrides[bytesScale]))
+	zeroPoint := byteAt(l.address(mem, bytesZero), l.resultDType, 0)
+	element := multiply.Requantize(l.resultDType, sum, scale, float64(zeroPoint))
+	*(*uint8)(unsafe.Add(mem.Ptrs[0], resultOffset)) = uint8(element) // of either dtype, uint8 or int8
 }

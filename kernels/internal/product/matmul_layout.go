@@ -12,21 +12,129 @@ import (
 
 // This file computes the result types of matrix products. As in PyTorch's at::matmul, a product is one of the ops dot,
 // mv, mm and bmm on views of the operands. These four ops give row-major results. The result of the product may be a
-// view of such a result, with other strides.
+// view of such a result, with other strides. For example:
+//
+//	[4] @ [4]              dot
+//	[3, 4] @ [4]           mv
+//	[4] @ [4, 5]           mm of [1, 4] and [4, 5]
+//	[2, 3, 4] @ [4, 5]     mm of [6, 4] and [4, 5], or mv for a vector (foldedType)
+//	[2, 3, 4] @ [2, 4, 5]  bmm (batchedType)
 
-// checkProductDTypes rejects dtypes that PyTorch's kernel does not support, and operands of different dtypes. kernel is
-// PyTorch's name of the kernel. Nothing is rejected if one of the sizes is 0, because PyTorch then computes nothing.
-func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
-	isUnsupported := a == tensor.Bool || a.IsBareUnsigned()
+// matmulType infers at::matmul.
+func matmulType(a, b tensor.Type) (tensor.Type, error) {
+	rankA, rankB := a.Rank(), b.Rank()
 	switch {
-	case !isUnsupported && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
-		return nil
-	case isUnsupported:
-		return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, a.TorchName())
-	case a != b:
-		return fmt.Errorf("expected scalar type %s but found %s", a.TorchName(), b.TorchName())
+	case rankA == 0 || rankB == 0:
+		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", rankA,
+			rankB)
+	case rankA == 1 && rankB == 1:
+		return dotType(a, b)
+	case rankA == 2 && rankB == 1:
+		return mvType(a, b)
+	case rankA == 1 && rankB == 2:
+		row, err := a.Unsqueeze(0)
+		if err != nil {
+			return tensor.Type{}, err
+		}
+		product, err := mmType(row, b)
+		if err != nil {
+			return tensor.Type{}, err
+		}
+		return product.Squeeze(0)
+	case rankA == 2 && rankB == 2:
+		return mmType(a, b)
+	case foldsBatch(a, rankB) || foldsBatch(b, rankA):
+		return foldedType(a, b)
 	}
-	return nil
+	return batchedType(a, b)
+}
+
+// foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
+// matrices, and an operand of the given rank as one matrix product: the rows of all matrices of the batch become the
+// rows of one matrix. PyTorch does not fold a batch of transposed matrices, because bmm reads such matrices without a
+// copy.
+func foldsBatch(batch tensor.Type, rank int) bool {
+	if batch.Rank() < 3 || rank != 1 && rank != 2 {
+		return false
+	}
+	if batch.Rank() > 3 || rank == 1 {
+		return true
+	}
+	isTransposed := batch.Strides[2].Ne(sym.Of(1)).Holds() &&
+		batch.Strides[0].Eq(batch.Shape[1].Mul(batch.Shape[2])).Holds()
+	return !isTransposed
+}
+
+// foldedType returns the type of a product that is computed as one matrix product. The batch of the larger operand is
+// folded into the rows of one matrix.
+func foldedType(a, b tensor.Type) (tensor.Type, error) {
+	if b.Rank() <= a.Rank() {
+		return mergedRowsType(a, b)
+	}
+	transposedB, err := b.Transpose(-2, -1)
+	if err == nil && a.Rank() == 2 {
+		a, err = a.Transpose(0, 1)
+	}
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	out, err := mergedRowsType(transposedB, a)
+	if err != nil || a.Rank() == 1 {
+		return out, err
+	}
+	if out, err = out.Transpose(-2, -1); err != nil || out.IsContiguous() {
+		return out, err
+	}
+	return out.RowMajor(), nil
+}
+
+// mergedRowsType returns the type of the product of left, a batch of matrices, and right, a matrix or vector. The rows
+// of all matrices of the batch are merged into one matrix: [2, 3, 4] @ [4, 5] is computed as [6, 4] @ [4, 5].
+func mergedRowsType(left, right tensor.Type) (tensor.Type, error) {
+	batchRank := left.Rank() - 1
+	flat := [2]sym.Int{tensor.Product(left.Shape[:batchRank]), left.Shape[batchRank]}
+	rows := tensor.Type{DType: left.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
+	shape := append(make([]sym.Int, 0, left.Rank()), left.Shape[:batchRank]...)
+	if right.Rank() == 1 {
+		if err := checkMv(rows, right); err != nil {
+			return tensor.Type{}, err
+		}
+		return kit.FreshType(right.DType, shape)
+	}
+	if err := checkMm(rows, right); err != nil {
+		return tensor.Type{}, err
+	}
+	return kit.FreshType(left.DType, append(shape, right.Shape[1]))
+}
+
+// batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
+func batchedType(a, b tensor.Type) (tensor.Type, error) {
+	rows, cols := sym.Of(1), sym.Of(1)
+	depthA, depthB := a.Shape[a.Rank()-1], b.Shape[0]
+	if a.Rank() > 1 {
+		rows = a.Shape[a.Rank()-2]
+	}
+	if b.Rank() > 1 {
+		depthB, cols = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
+	}
+	batch, err := tensor.BroadcastSizes(a.Shape[:max(a.Rank()-2, 0)], b.Shape[:max(b.Rank()-2, 0)])
+	if err != nil {
+		return tensor.Type{}, err
+	}
+	entries := tensor.Product(batch)
+	left, right := [3]sym.Int{entries, rows, depthA}, [3]sym.Int{entries, depthB, cols}
+	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: left[:], Strides: left[:]},
+		tensor.Type{DType: b.DType, Shape: right[:], Strides: right[:]}); err != nil { // strides are not used
+		return tensor.Type{}, err
+	}
+	shape := batch
+	if a.Rank() > 1 {
+		shape = append(shape, rows)
+	}
+	if b.Rank() > 1 {
+		shape = append(shape, cols)
+	}
+	return kit.FreshType(b.DType, shape)
 }
 
 // dotType checks the operands of dot and returns the type of the result.
@@ -118,119 +226,6 @@ func checkBmm(kernel string, a, b tensor.Type) error {
 	return checkProductDTypes(kernel, a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[2], a.Shape[2])
 }
 
-// matmulType infers at::matmul.
-func matmulType(a, b tensor.Type) (tensor.Type, error) {
-	rankA, rankB := a.Rank(), b.Rank()
-	switch {
-	case rankA == 0 || rankB == 0:
-		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", rankA,
-			rankB)
-	case rankA == 1 && rankB == 1:
-		return dotType(a, b)
-	case rankA == 2 && rankB == 1:
-		return mvType(a, b)
-	case rankA == 1 && rankB == 2:
-		row, err := a.Unsqueeze(0)
-		if err != nil {
-			return tensor.Type{}, err
-		}
-		product, err := mmType(row, b)
-		if err != nil {
-			return tensor.Type{}, err
-		}
-		return product.Squeeze(0)
-	case rankA == 2 && rankB == 2:
-		return mmType(a, b)
-	case foldsBatch(a, rankB) || foldsBatch(b, rankA):
-		return foldedType(a, b)
-	}
-	return batchedType(a, b)
-}
-
-// foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
-// matrices, and an operand of the given rank as one matrix product: the rows of all matrices of the batch become the
-// rows of one matrix. PyTorch does not fold a batch of transposed matrices, because bmm reads such matrices without a
-// copy.
-func foldsBatch(batch tensor.Type, rank int) bool {
-	if batch.Rank() < 3 || rank != 1 && rank != 2 {
-		return false
-	}
-	return !(batch.Rank() == 3 && rank == 2 && batch.Strides[2].Ne(sym.Of(1)).Holds() &&
-		batch.Strides[0].Eq(batch.Shape[1].Mul(batch.Shape[2])).Holds())
-}
-
-// foldedType returns the type of a product that is computed as one matrix product. The batch of the larger operand is
-// folded into the rows of one matrix.
-func foldedType(a, b tensor.Type) (tensor.Type, error) {
-	if b.Rank() <= a.Rank() {
-		return mergedRowsType(a, b)
-	}
-	transposedB, err := b.Transpose(-2, -1)
-	if err == nil && a.Rank() == 2 {
-		a, err = a.Transpose(0, 1)
-	}
-	if err != nil {
-		return tensor.Type{}, err
-	}
-	out, err := mergedRowsType(transposedB, a)
-	if err != nil || a.Rank() == 1 {
-		return out, err
-	}
-	if out, err = out.Transpose(-2, -1); err != nil || out.IsContiguous() {
-		return out, err
-	}
-	return out.RowMajor(), nil
-}
-
-// mergedRowsType returns the type of the product of left, a batch of matrices, and right, a matrix or vector. The rows
-// of all matrices of the batch are merged into one matrix: [2, 3, 4] @ [4, 5] is computed as [6, 4] @ [4, 5].
-func mergedRowsType(left, right tensor.Type) (tensor.Type, error) {
-	batchRank := left.Rank() - 1
-	flat := [2]sym.Int{tensor.Product(left.Shape[:batchRank]), left.Shape[batchRank]}
-	rows := tensor.Type{DType: left.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
-	shape := append(make([]sym.Int, 0, left.Rank()), left.Shape[:batchRank]...)
-	if right.Rank() == 1 {
-		if err := checkMv(rows, right); err != nil {
-			return tensor.Type{}, err
-		}
-		return kit.FreshType(right.DType, shape)
-	}
-	if err := checkMm(rows, right); err != nil {
-		return tensor.Type{}, err
-	}
-	return kit.FreshType(left.DType, append(shape, right.Shape[1]))
-}
-
-// batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
-func batchedType(a, b tensor.Type) (tensor.Type, error) {
-	rows, cols := sym.Of(1), sym.Of(1)
-	depthA, depthB := a.Shape[a.Rank()-1], b.Shape[0]
-	if a.Rank() > 1 {
-		rows = a.Shape[a.Rank()-2]
-	}
-	if b.Rank() > 1 {
-		depthB, cols = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
-	}
-	batch, err := tensor.BroadcastSizes(a.Shape[:max(a.Rank()-2, 0)], b.Shape[:max(b.Rank()-2, 0)])
-	if err != nil {
-		return tensor.Type{}, err
-	}
-	entries := tensor.Product(batch)
-	left, right := [3]sym.Int{entries, rows, depthA}, [3]sym.Int{entries, depthB, cols}
-	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: left[:], Strides: left[:]},
-		tensor.Type{DType: b.DType, Shape: right[:], Strides: right[:]}); err != nil { // strides are not used
-		return tensor.Type{}, err
-	}
-	shape := batch
-	if a.Rank() > 1 {
-		shape = append(shape, rows)
-	}
-	if b.Rank() > 1 {
-		shape = append(shape, cols)
-	}
-	return kit.FreshType(b.DType, shape)
-}
-
 // addmmType checks the operands of addmm and returns the type of the result.
 func addmmType(self, a, b tensor.Type) (tensor.Type, error) {
 	if err := checkAddmm(self, a, b); err != nil {
@@ -261,6 +256,21 @@ func checkAddmm(self, a, b tensor.Type) error {
 		}
 	}
 	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, rows, depth, cols)
+}
+
+// checkProductDTypes rejects dtypes that PyTorch's kernel does not support, and operands of different dtypes. kernel is
+// PyTorch's name of the kernel. Nothing is rejected if one of the sizes is 0, because PyTorch then computes nothing.
+func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
+	isUnsupported := a == tensor.Bool || a.IsBareUnsigned()
+	switch {
+	case !isUnsupported && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
+		return nil
+	case isUnsupported:
+		return fmt.Errorf("\"%s\" not implemented for '%s'", kernel, a.TorchName())
+	case a != b:
+		return fmt.Errorf("expected scalar type %s but found %s", a.TorchName(), b.TorchName())
+	}
+	return nil
 }
 
 // flattensInput reports whether the op linear, if it has a bias, flattens its input to a matrix.

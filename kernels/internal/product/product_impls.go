@@ -22,78 +22,203 @@ var algorithms = []struct {
 }
 
 // productImpls returns the implementations of an op whose calls are contractions. describe returns the contraction of a
-// call. A walk is a loop order with a layout of the result. Results may have any order of dimensions.
+// call.
 func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
-	for i, impl := range algorithms {
-		list[i] = graph.Impl{Name: impl.name, Doc: impl.doc, Epilogues: true,
-			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-				product, err := describe(rowMajor(call))
-				if err != nil || !product.supports(call, impl.algorithm) {
-					return nil
-				}
-				walks := []graph.Walk{{}} // the first walk writes the inferred layout
-				for _, order := range candidates {
-					if order != "" && order.Rank() == call.Out[0].Rank() {
-						walks = append(walks, call.WalkInOrder(order))
-					}
-				}
-				return walks
-			},
-			Read: func(c *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (graph.Work, bool) {
-				return operandReadWork(c, impl.algorithm, describe, operand, layout)
-			},
-			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-				work, laidOutCall := graph.Work{StartedSteps: 1}, rowMajor(c)
-				c.AddStreamed(&work)
-				laidOutCall.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
-				if product, err := describe(laidOutCall); err == nil {
-					product.addWork(c, impl.algorithm, &work)
-				}
-				return work
-			},
-			Writes: func(c *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
-				laidOutCall := *c
-				laidOutCall.Out = []tensor.Meta{layout}
-				product, err := describe(&laidOutCall)
-				return err == nil && multiply.ComputationDType(c) == layout.DType && product.supports(c, impl.algorithm)
-			},
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, impl.algorithm, describe) },
-			Forms: func(c *graph.Call) ([]graph.Form, error) { return formOf(c, describe) },
-			Pack: multiply.PackFunc(func(c *graph.Call, operand int) (graph.Packing, bool) {
-				product, err := describe(c)
-				dtype := c.Out[0].DType
-				if err != nil || !gemm.Multiplies(dtype) || product.k == 0 ||
-					operand != product.aOperand && operand != product.bOperand {
-					return graph.Packing{}, false
-				}
-				product.setAlgorithm(c, impl.algorithm)
-				product.mergeBatch()
-				panels := product.panels(operand == product.aOperand, dtype)
-				if panels == nil {
-					return graph.Packing{}, false
-				}
-				return multiply.PackingOf(panels), true
-			})}
+	for i, entry := range algorithms {
+		impl := &productImpl{algorithm: entry.algorithm, describe: describe}
+		list[i] = graph.Impl{Name: entry.name, Doc: entry.doc, Epilogues: true, Walks: impl.walks, Read: impl.read,
+			Work: impl.work, Writes: impl.writes, Lower: impl.lower, Pack: multiply.PackFunc(impl.pack),
+			Forms: func(c *graph.Call) ([]graph.Form, error) { return formOf(c, describe) }}
 	}
 	return list
 }
 
-// lowerProduct makes the kernel of the products of a call by an algorithm.
-func lowerProduct(c *graph.Call, algorithm gemm.Algorithm,
-	describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
-	original, err := describe(c)
+// productImpl is the implementation of an op by an algorithm. Its methods are the functions of a [graph.Impl].
+type productImpl struct {
+	algorithm gemm.Algorithm
+	describe  func(c *graph.Call) (*contraction, error) // returns the contraction of a call
+}
+
+// walks implements [graph.Impl.Walks]. A walk is a loop order with a layout of the result. Results may have any order
+// of dimensions.
+func (impl *productImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
+	product, err := impl.describe(rowMajor(call))
+	if err != nil || !product.supports(call, impl.algorithm) {
+		return nil
+	}
+	walks := []graph.Walk{{}} // the first walk writes the inferred layout
+	for _, order := range candidates {
+		if order != "" && order.Rank() == call.Out[0].Rank() {
+			walks = append(walks, call.WalkInOrder(order))
+		}
+	}
+	return walks
+}
+
+// read implements [graph.Impl.Read]: it returns the cost of reading an operand in the given layout minus the cost of
+// reading it in row-major order, or false if the algorithm does not support the layout.
+func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (work graph.Work,
+	ok bool) {
+	isPacked := call.IsConstant(operand) && impl.algorithm == gemm.Tiled // when the graph is planned
+	if layout.IsContiguous() || isPacked {
+		return work, true
+	}
+	laidOutCall := rowMajor(call)
+	rowMajorProduct, err := impl.describe(laidOutCall)
+	if err != nil {
+		return work, true
+	}
+	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, layout))
+	product, err := impl.describe(laidOutCall)
+	switch {
+	case err != nil:
+		return work, true
+	case impl.algorithm != gemm.Tiled:
+		return graph.ReadWork(layout, layout), product.supports(call, impl.algorithm)
+	}
+	elements := float64(layout.Numel())
+	rateA, rateB := product.packingRates(call)
+	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
+	for _, matrix := range []struct {
+		operand            int
+		rate, rowMajorRate string
+	}{{product.aOperand, rateA, rowMajorA}, {product.bOperand, rateB, rowMajorB}} {
+		if matrix.operand == operand && matrix.rate != matrix.rowMajorRate {
+			addPacking(&work, matrix.rate, elements)
+			addPacking(&work, matrix.rowMajorRate, -elements)
+		}
+	}
+	return work, true
+}
+
+// work implements [graph.Impl.Work].
+func (impl *productImpl) work(c *graph.Call, walk graph.Walk) graph.Work {
+	work, laidOutCall := graph.Work{StartedSteps: 1}, rowMajor(c)
+	c.AddStreamed(&work)
+	laidOutCall.Out = []tensor.Meta{walk.ResultLayout(0, c.Out[0])}
+	if product, err := impl.describe(laidOutCall); err == nil {
+		product.addWork(c, impl.algorithm, &work)
+	}
+	return work
+}
+
+// addWork adds the cost of computing the products of a call by an algorithm to work.
+func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
+	merged := *product
+	merged.mergeBatch()
+	entries, dtype := float64(merged.entries()), call.Out[0].DType
+	macs := float64(merged.m) * float64(merged.n) * float64(merged.k)
+	work.AddUnits(multiply.RateStartStep, 1)
+	switch algorithm {
+	case gemm.Loops:
+		work.AddUnits(multiply.RateLoops, entries*macs)
+		work.Flops += float64(2 * entries * macs)
+	case gemm.Thin:
+		work.AddUnits(multiply.RateStartProduct, entries)
+		multiply.AddThinProduct(work, dtype, entries, macs)
+	default:
+		multiply.ReclassifyStores(work, call)
+		multiply.ReclassifyPanels(work, call, merged.aOperand, merged.n)
+		multiply.ReclassifyPanels(work, call, merged.bOperand, merged.m)
+		work.AddUnits(multiply.RateStartProduct, entries)
+		multiply.AddProduct(work, dtype, entries, merged.m, merged.n, merged.k)
+		// If the columns of the result are contiguous, gemm computes the transposed product.
+		transposed := merged.c.row == 1 && !call.IsConstant(merged.aOperand) && !call.IsConstant(merged.bOperand)
+		if merged.n > 1 && merged.c.col != 1 && !transposed {
+			multiply.AddScatteredStores(work, int(entries)*merged.m*merged.n, merged.k)
+		}
+		rateA, rateB := merged.packingRates(call)
+		if !call.IsConstant(merged.aOperand) {
+			addPacking(work, rateA, entries*float64(merged.m)*float64(merged.k))
+		}
+		if !call.IsConstant(merged.bOperand) {
+			addPacking(work, rateB, entries*float64(merged.n)*float64(merged.k))
+		}
+	}
+	if merged.hasAdd {
+		if _, _, isVector := merged.vectorBias(); !isVector {
+			work.AddUnits(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
+		}
+	}
+}
+
+// packingRates returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read
+// in place.
+func (product *contraction) packingRates(c *graph.Call) (a, b string) {
+	merged := *product
+	merged.mergeBatch()
+	packsA, packsB := gemm.Packs(merged.spec(multiply.ComputationDType(c)))
+	if packsA {
+		a = packingRate(merged.a.col, merged.a.row)
+	}
+	if packsB {
+		b = packingRate(merged.b.row, merged.b.col)
+	}
+	return a, b
+}
+
+// addPacking adds the cost of packing a number of elements. rate is the name of the rate, or empty if nothing is
+// packed.
+func addPacking(work *graph.Work, rate string, elements float64) {
+	if rate != "" {
+		work.AddUnits(rate, elements)
+	}
+}
+
+// packingRate returns the name of the rate for packing a matrix with the given strides, in elements. The depth is the
+// dimension that is summed. A lane is a row of the left matrix or a column of the right matrix.
+func packingRate(depthStride, laneStride int) string {
+	switch {
+	case depthStride == 1:
+		return multiply.RatePackRow
+	case laneStride == 1:
+		return multiply.RatePackCol
+	}
+	return multiply.RatePackStep
+}
+
+// writes implements [graph.Impl.Writes].
+func (impl *productImpl) writes(c *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
+	laidOutCall := *c
+	laidOutCall.Out = []tensor.Meta{layout}
+	product, err := impl.describe(&laidOutCall)
+	return err == nil && multiply.ComputationDType(c) == layout.DType && product.supports(c, impl.algorithm)
+}
+
+// pack returns the packing of an operand, for [multiply.PackFunc].
+func (impl *productImpl) pack(c *graph.Call, operand int) (graph.Packing, bool) {
+	product, err := impl.describe(c)
+	dtype := c.Out[0].DType
+	if err != nil || !gemm.Multiplies(dtype) || product.k == 0 {
+		return graph.Packing{}, false
+	}
+	if operand != product.aOperand && operand != product.bOperand {
+		return graph.Packing{}, false
+	}
+	product.setAlgorithm(c, impl.algorithm)
+	product.mergeBatch()
+	panels := product.panels(operand == product.aOperand, dtype)
+	if panels == nil {
+		return graph.Packing{}, false
+	}
+	return multiply.PackingOf(panels), true
+}
+
+// lower implements [graph.Impl.Lower].
+func (impl *productImpl) lower(c *graph.Call) (*graph.Kernel, error) {
+	original, err := impl.describe(c)
 	if err != nil {
 		return nil, err
 	}
 	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
-		product, err := describe(c)
+		product, err := impl.describe(c)
 		if err != nil {
 			return nil, err
 		}
 		// addmm sets k to 0 if it skips the product. That depends on the dtype before the conversion.
 		product.k = original.k
-		product.setAlgorithm(c, algorithm)
+		product.setAlgorithm(c, impl.algorithm)
 		return product.compile(c)
 	})
 }
@@ -135,115 +260,4 @@ func rowMajor(c *graph.Call) *graph.Call {
 // withLayout returns a value with another layout.
 func withLayout(value *graph.Value, layout tensor.Meta) *graph.Value {
 	return &graph.Value{Name: value.Name, Meta: layout, Type: layout.Type(), Const: value.Const, Pin: value.Pin}
-}
-
-// operandReadWork returns the cost of reading an operand in the given layout minus the cost of reading it in row-major
-// order, or false if the algorithm does not support the layout.
-func operandReadWork(call *graph.Call, algorithm gemm.Algorithm, describe func(c *graph.Call) (*contraction, error),
-	operand int, layout tensor.Meta) (work graph.Work, ok bool) {
-	// Constants are packed when the graph is planned.
-	if layout.IsContiguous() || call.IsConstant(operand) && algorithm == gemm.Tiled {
-		return work, true
-	}
-	laidOutCall := rowMajor(call)
-	rowMajorProduct, err := describe(laidOutCall)
-	if err != nil {
-		return work, true
-	}
-	laidOutCall.In[operand] = graph.ArgOf(withLayout(call.In[operand].Value, layout))
-	product, err := describe(laidOutCall)
-	switch {
-	case err != nil:
-		return work, true
-	case algorithm != gemm.Tiled:
-		return graph.ReadWork(layout, layout), product.supports(call, algorithm)
-	}
-	elements := float64(layout.Numel())
-	rateA, rateB := product.packingRates(call)
-	rowMajorA, rowMajorB := rowMajorProduct.packingRates(call)
-	for _, matrix := range []struct {
-		operand            int
-		rate, rowMajorRate string
-	}{{product.aOperand, rateA, rowMajorA}, {product.bOperand, rateB, rowMajorB}} {
-		if matrix.operand == operand && matrix.rate != matrix.rowMajorRate {
-			addPacking(&work, matrix.rate, elements)
-			addPacking(&work, matrix.rowMajorRate, -elements)
-		}
-	}
-	return work, true
-}
-
-// packingRates returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read
-// in place.
-func (product *contraction) packingRates(c *graph.Call) (a, b string) {
-	merged := *product
-	merged.mergeBatch()
-	packsA, packsB := gemm.Packs(merged.spec(multiply.ComputationDType(c)))
-	if packsA {
-		a = packingRate(merged.a.col, merged.a.row)
-	}
-	if packsB {
-		b = packingRate(merged.b.row, merged.b.col)
-	}
-	return a, b
-}
-
-// addPacking adds the cost of packing a number of elements. rate is the name of the rate, or empty if nothing is
-// packed.
-func addPacking(work *graph.Work, rate string, elements float64) {
-	if rate != "" {
-		work.AddUnits(rate, elements)
-	}
-}
-
-// packingRate returns the name of the rate for packing a matrix with the given strides, in elements. The depth is the
-// dimension that is summed. A lane is a row of the left matrix or a column of the right matrix.
-func packingRate(depthStride, laneStride int) string {
-	switch {
-	case depthStride == 1:
-		return multiply.RatePackRow
-	case laneStride == 1:
-		return multiply.RatePackCol
-	}
-	return multiply.RatePackStep
-}
-
-// addWork adds the cost of computing the products of a call by an algorithm to work.
-func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
-	merged := *product
-	merged.mergeBatch()
-	entries, dtype := float64(merged.entries()), call.Out[0].DType
-	macs := float64(merged.m) * float64(merged.n) * float64(merged.k)
-	work.AddUnits(multiply.RateStartStep, 1)
-	switch algorithm {
-	case gemm.Loops:
-		work.AddUnits(multiply.RateLoops, entries*macs)
-		work.Flops += float64(2 * entries * macs)
-	case gemm.Thin:
-		work.AddUnits(multiply.RateStartProduct, entries)
-		multiply.AddThinProduct(work, dtype, entries, macs)
-	default:
-		multiply.ReclassifyStores(work, call)
-		multiply.ReclassifyPanels(work, call, merged.aOperand, merged.n)
-		multiply.ReclassifyPanels(work, call, merged.bOperand, merged.m)
-		work.AddUnits(multiply.RateStartProduct, entries)
-		multiply.AddProduct(work, dtype, entries, merged.m, merged.n, merged.k)
-		// If the columns of the result are contiguous, gemm computes the transposed product.
-		transposed := merged.c.row == 1 && !call.IsConstant(merged.aOperand) && !call.IsConstant(merged.bOperand)
-		if merged.n > 1 && merged.c.col != 1 && !transposed {
-			multiply.AddScatteredStores(work, int(entries)*merged.m*merged.n, merged.k)
-		}
-		rateA, rateB := merged.packingRates(call)
-		if !call.IsConstant(merged.aOperand) {
-			addPacking(work, rateA, entries*float64(merged.m)*float64(merged.k))
-		}
-		if !call.IsConstant(merged.bOperand) {
-			addPacking(work, rateB, entries*float64(merged.n)*float64(merged.k))
-		}
-	}
-	if merged.hasAdd {
-		if _, _, isVector := merged.vectorBias(); !isVector {
-			work.AddUnits(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
-		}
-	}
 }

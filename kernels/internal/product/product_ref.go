@@ -6,26 +6,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// broadcastElement returns the element of an operand that broadcasting repeats at the given index of a larger shape.
-func broadcastElement(operand *tensor.Tensor, index []int) tensor.Scalar {
-	elementIndex := make([]int, operand.Rank())
-	for d := range elementIndex {
-		if operand.Shape[d] > 1 {
-			elementIndex[d] = index[len(index)-len(elementIndex)+d]
-		}
-	}
-	return operand.At(elementIndex...)
-}
-
 // productRef is the reference implementation of matmul and its special cases.
 func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	resultType, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
-	resultMeta, _ := resultType.Meta()
-	if c.Out != nil { // bytesRef calls productRef without result types
-		resultMeta, err = c.Out[0], nil
-	}
-	if err != nil {
-		return nil, err
+	var resultMeta tensor.Meta
+	if c.Out != nil {
+		resultMeta = c.Out[0]
+	} else { // bytesRef calls productRef without result types
+		resultType, err := matmulType(in[0].Meta.Type(), in[1].Meta.Type())
+		if err != nil {
+			return nil, err
+		}
+		resultMeta, _ = resultType.Meta()
 	}
 	out := tensor.Zeros(resultMeta.DType, resultMeta.Shape...)
 	if out.Numel() == 0 {
@@ -40,7 +31,8 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// addProductTerms adds the terms of the element of a matmul at the given index of the result to sum.
+// addProductTerms adds the terms of the element of a matmul at the given index of the result to sum: for the index
+// [batch..., row, col], the products a[batch..., row, k] * b[batch..., k, col] for all k.
 func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	batch, row, col := index, -1, -1 // -1: a has no rows, or b has no columns
 	if b.Rank() > 1 {
@@ -73,4 +65,15 @@ func matrixOffset(operand *kit.ProductOperand, index []int, dims int) int {
 		}
 	}
 	return offset
+}
+
+// broadcastElement returns the element of an operand that broadcasting repeats at the given index of a larger shape.
+func broadcastElement(operand *tensor.Tensor, index []int) tensor.Scalar {
+	elementIndex := make([]int, operand.Rank())
+	for d := range elementIndex {
+		if operand.Shape[d] > 1 {
+			elementIndex[d] = index[len(index)-len(elementIndex)+d]
+		}
+	}
+	return operand.At(elementIndex...)
 }

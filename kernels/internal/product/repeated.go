@@ -35,10 +35,18 @@ func rewriteMatmul(parts *graph.Parts, call *graph.Call, context graph.RewriteCo
 	if left.Kind != graph.TensorArg || right.Kind != graph.TensorArg {
 		return rewrite, nil
 	}
-	repetition, ok := findRepetition(right.Value, maxChainLength)
-	if !ok {
-		return rewriteSharedMatrix(parts, call)
+	if repetition, ok := findRepetition(right.Value, maxChainLength); ok {
+		return rewriteRepeated(parts, call, repetition)
 	}
+	return rewriteSharedMatrix(parts, call)
+}
+
+// rewriteRepeated rewrites a product whose second operand repeats matrices as a product that reads each distinct matrix
+// once. For example, if a [2, 8, 5, 6] operand is multiplied by a [2, 8, 6, 7] operand that repeats each of 2x2
+// matrices four times, the new product has the operands [2, 2, 4, 5, 6] and [2, 2, 1, 6, 7].
+func rewriteRepeated(parts *graph.Parts, call *graph.Call, repetition repeatedSlices) (rewrite graph.Rewrite,
+	err error) {
+	left, right := call.In[0], call.In[1]
 	rank := len(right.Type().Shape)
 	dim := repetition.dim
 	if dim >= rank-2 || left.Type().Rank() != rank || !left.Type().Shape[dim].Same(right.Type().Shape[dim]) {
@@ -95,12 +103,17 @@ func rewriteSharedMatrix(parts *graph.Parts, call *graph.Call) (rewrite graph.Re
 	return rewrite, err
 }
 
-// joinsRows reports whether the matrices of the left operand are single rows, and rows that are multiplied by the same
-// matrix are adjacent. These rows then form one matrix.
-func (r repeatedSlices) joinsRows(left graph.Arg) bool {
-	leftType := left.Type()
-	rows, isKnown := leftType.Shape[leftType.Rank()-2].Known()
-	return isKnown && rows == 1 && r.dim == leftType.Rank()-3
+// repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. A product that reads each slice once
+// needs a view of the source with a dimension of size 1 after the repeated dimension.
+type repeatedSlices struct {
+	source       *graph.Value
+	lacksUnitDim bool // whether the source does not have this dimension of size 1
+	dim          int  // the repeated dimension of the value
+	times        int  // the number of repetitions
+	// order is the permutation that addMatrices applies after it has inserted the dimension of size 1: for each
+	// dimension of its result, the dimension before the permutation. It is nil if dimensions are not permuted.
+	order []int
 }
 
 // addOperands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
@@ -115,20 +128,12 @@ func (r repeatedSlices) addOperands(builder *compose.Builder, left graph.Arg) (g
 	return builder.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
-// maxChainLength bounds the length of the chain of nodes that is searched for a repetition.
-const maxChainLength = 6
-
-// repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
-// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. A product that reads each slice once
-// needs a view of the source with a dimension of size 1 after the repeated dimension.
-type repeatedSlices struct {
-	source       *graph.Value
-	lacksUnitDim bool // whether the source does not have this dimension of size 1
-	dim          int  // the repeated dimension of the value
-	times        int  // the number of repetitions
-	// order is the permutation that addMatrices applies after it has inserted the dimension of size 1: for each
-	// dimension of its result, the dimension before the permutation. It is nil if dimensions are not permuted.
-	order []int
+// joinsRows reports whether the matrices of the left operand are single rows, and rows that are multiplied by the same
+// matrix are adjacent. These rows then form one matrix.
+func (r repeatedSlices) joinsRows(left graph.Arg) bool {
+	leftType := left.Type()
+	rows, isKnown := leftType.Shape[leftType.Rank()-2].Known()
+	return isKnown && rows == 1 && r.dim == leftType.Rank()-3
 }
 
 // addMatrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
@@ -156,8 +161,10 @@ func (r repeatedSlices) sourceDim() int {
 // recognizes permutations of these forms. It follows at most depth nodes.
 func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	node := value.Node
-	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 || len(node.In) == 0 ||
-		node.In[0].Kind != graph.TensorArg {
+	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 {
+		return r, false
+	}
+	if len(node.In) == 0 || node.In[0].Kind != graph.TensorArg {
 		return r, false
 	}
 	switch source := node.In[0].Value; {
@@ -178,6 +185,9 @@ func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	}
 	return r, false
 }
+
+// maxChainLength bounds the length of the chain of nodes that is searched for a repetition.
+const maxChainLength = 6
 
 // permute changes the description for a permutation of the value's dimensions: dimension i of the result is dims[i].
 func (r *repeatedSlices) permute(dims []int) {
@@ -207,8 +217,8 @@ func (r *repeatedSlices) permute(dims []int) {
 // elements.
 func repetitionByBroadcast(source, value *graph.Value) (r repeatedSlices, ok bool) {
 	broadcast, node := source.Type, source.Node
-	if node == nil || node.Op.ReadsStorage || source.Alias == nil || broadcast.Rank() != value.Type.Rank()+1 ||
-		node.In[0].Value != source.Alias {
+	isView := node != nil && !node.Op.ReadsStorage && source.Alias != nil && node.In[0].Value == source.Alias
+	if !isView || broadcast.Rank() != value.Type.Rank()+1 {
 		return r, false
 	}
 	for dim := 1; dim < broadcast.Rank(); dim++ {

@@ -35,16 +35,16 @@ type quantConv struct {
 // ([quantBuilder.correctedSums]). Such sums are supported only for one group, or if each channel is a group.
 func (q *quantConv) usesBytes(call *graph.Call) bool {
 	weight := call.Meta(q.weight)
-	if weight.Rank() != 4 || call.Const(q.weight) == nil || tensor.Numel(weight.Shape[1:]) > maxTerms ||
-		!sameZeroDType(call, 0, q.xZero) {
+	areImages, isConstant := weight.Rank() == 4, call.Const(q.weight) != nil
+	if !areImages || !isConstant || tensor.Numel(weight.Shape[1:]) > maxTerms || !sameZeroDType(call, 0, q.xZero) {
 		return false
 	}
 	if q.isScaled && call.HasOperand(biasOperand) && !magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2) {
 		return false
 	}
-	weightFits := q.weightFitsInt8(call)
-	if groups := kit.Attrs[*quantConvAttrs](call).Groups; !weightFits && groups > 1 &&
-		(groups != weight.Shape[0] || weight.Shape[1] > 1) {
+	weightFits, groups := q.weightFitsInt8(call), kit.Attrs[*quantConvAttrs](call).Groups
+	isDepthwise := groups == weight.Shape[0] && weight.Shape[1] == 1 // each channel is a group
+	if !weightFits && groups > 1 && !isDepthwise {
 		return false
 	}
 	_, floatCall, err := q.floatCall(call, tensor.Float32)
@@ -84,29 +84,29 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f32 = tensor.Float32
 	call, outputs := builder.Call, builder.Call.Meta(q.weight).Shape[0] // outputs: number of output channels
 	weightFits := q.weightFitsInt8(call)
+	// The operands of the byte convolution; some are optional.
 	scalar := func(operand int) graph.Arg { return builder.BroadcastAlong(call.In[operand], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
 	if q.isScaled && weightFits {
-		scale = builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f32),
-			builder.vector(wScaleOperand, 0, 1, f32))
-		scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f32))
-		scale = builder.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
+		scale = builder.combinedScale(outputs)
 		yZero = scalar(resultZeroOperand)
 	}
 	full := func(value int, dtype tensor.DType, size ...int) graph.Arg {
 		return builder.Add(view.Full, graph.Attrs{"size": append([]int{}, size...), "fill_value": value, "dtype": dtype})
 	}
-	if bias = full(0, tensor.Int32, outputs); q.isScaled && call.HasOperand(biasOperand) {
+	bias = full(0, tensor.Int32, outputs)
+	if q.isScaled && call.HasOperand(biasOperand) {
 		bias = call.In[biasOperand]
 	}
-	if xZero = full(0, call.Meta(0).DType); call.HasOperand(q.xZero) {
+	xZero = full(0, call.Meta(0).DType)
+	if call.HasOperand(q.xZero) {
 		xZero = scalar(q.xZero)
 	}
 	convolve := func(weight, bias graph.Arg) graph.Arg {
 		attrs := kit.Attrs[*quantConvAttrs](call)
 		in := []graph.Arg{call.In[0], weight, bias, scale, xZero, yZero}
 		if yZero.Kind == graph.Null {
-			in = in[:5]
+			in = in[:len(in)-1]
 		}
 		return builder.Add(conv.ConvBytes, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding,
 			"dilation": attrs.Dilation, "groups": attrs.Groups}, in...)
@@ -121,6 +121,16 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	return builder.requantize(sums, builder.vector(xScaleOperand, 0, 4, f32), builder.vector(wScaleOperand, 1, 4, f32))
 }
 
+// combinedScale returns the factor of the sums of each output channel: the scale of the input times the scale of the
+// weight, divided by the scale of the result.
+func (builder quantBuilder) combinedScale(outputs int) graph.Arg {
+	const f32 = tensor.Float32
+	scale := builder.Add(pointwise.Mul, nil, builder.vector(xScaleOperand, 0, 1, f32),
+		builder.vector(wScaleOperand, 0, 1, f32))
+	scale = builder.Add(pointwise.Div, nil, scale, builder.vector(resultScaleOperand, 0, 1, f32))
+	return builder.Add(view.Expand, graph.Attrs{"size": []int{outputs}}, scale)
+}
+
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8. They are exact in
 // float32.
 func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
@@ -133,7 +143,11 @@ func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
 
 // correctedSums returns the sums for a weight that does not fit int8 after the subtraction of its zero points. It
 // convolves with the weight itself, and subtracts the zero point of the weight times the sum of the inputs in the
-// window. An additional output channel with weights of 1 computes the sum of the inputs. If each channel is a group, a
+// window:
+//
+//	sum of x * (w - zero) = sum of x * w - zero * sum of x
+//
+// An additional output channel with weights of 1 computes the sum of the inputs. If each channel is a group, a
 // second convolution computes this sum.
 //
 // The byte convolution takes only int8 weights. 128 is thus subtracted from a uint8 weight and from its zero point.

@@ -12,7 +12,9 @@ import (
 )
 
 // This file rewrites quantizations as loops over elements. A quantized value is an integer q that stands for the number
-// (q - zero point) * scale.
+// (q - zero point) * scale. For example, relu followed by a quantization to uint8 with the zero point 3 becomes
+//
+//	v = x / scale; minimum(maximum(int32(rint(v)) + 3, 3), 255)
 
 // QuotientText is an expression that computes v = x / scale in float32 from the reciprocal of the scale, which is
 // several times faster than a division. The error of the product q is below two units in the last place. After the
@@ -45,8 +47,7 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	}
 	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
 	computation := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"},
-		zeroPoint:  firstElement(q.result.zero),
-		lowerBound: lower, upperBound: upper}
+		zeroPoint: firstElement(q.result.zero), lowerBound: lower, upperBound: upper}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !isFinite {
 		computation.text, computation.condition = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
@@ -68,8 +69,8 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	var operands [2]quantizedValues
 	for i := range operands {
 		var ok bool
-		if operands[i], ok = dequantized(node.In[i]); !ok || operands[i].scale.Numel() != 1 ||
-			!kit.IsByte(operands[i].bytes.Type().DType) {
+		operands[i], ok = dequantized(node.In[i])
+		if !ok || operands[i].scale.Numel() != 1 || !kit.IsByte(operands[i].bytes.Type().DType) {
 			return nil, nil
 		}
 	}
@@ -140,22 +141,13 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	}
 	constant := arg.Value.Const
 	if constant != nil && constant.DType == tensor.Float32 && constant.Numel() < maxInspected {
-		bound := 0.0
-		kit.EachIndex(constant.Shape, func(index []int) {
-			bound = max(bound, math.Abs(constant.At(index...).Float())) // max propagates NaN
-		})
-		return bound
+		return greatestMagnitude(constant)
 	}
 	if arg.Value.Node == nil {
 		return unknown
 	}
-	if values, ok := dequantized(arg); ok { // the zero point is in the range of the dtype
-		lower, upper := bounds(values.bytes.Type().DType)
-		bound := 0.0
-		kit.EachIndex(values.scale.Shape, func(index []int) {
-			bound = max(bound, values.scale.At(index...).Float()*(upper-lower))
-		})
-		return bound
+	if values, ok := dequantized(arg); ok {
+		return values.magnitudeBound()
 	}
 	node := arg.Value.Node
 	if lower, upper, ok := pointwise.ClampRange(node); ok {
@@ -178,5 +170,25 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 	if bound > math.MaxFloat32/2 { // some elements might be infinite
 		return unknown
 	}
+	return bound
+}
+
+// greatestMagnitude returns the greatest magnitude of an element, or NaN if an element is NaN.
+func greatestMagnitude(constant *tensor.Tensor) float64 {
+	greatest := 0.0
+	kit.EachIndex(constant.Shape, func(index []int) {
+		greatest = max(greatest, math.Abs(constant.At(index...).Float())) // max propagates NaN
+	})
+	return greatest
+}
+
+// magnitudeBound returns an upper bound of the magnitudes of the dequantized numbers. The zero point is in the range of
+// the dtype.
+func (values quantizedValues) magnitudeBound() float64 {
+	lower, upper := bounds(values.bytes.Type().DType)
+	bound := 0.0
+	kit.EachIndex(values.scale.Shape, func(index []int) {
+		bound = max(bound, values.scale.At(index...).Float()*(upper-lower))
+	})
 	return bound
 }

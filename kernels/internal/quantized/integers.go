@@ -17,7 +17,9 @@ import (
 
 // This file rewrites quantized networks that compute with floats: values are dequantized, convolved, clamped and
 // quantized again. The rewritten network computes with bytes, which are quantized values of dtype int8 or uint8.
-// "Numbers" are the floats for which quantized values stand.
+// "Numbers" are the floats for which quantized values stand. For example:
+//
+//	quantize(relu(conv2d(dequantize(x), dequantize(w))))   becomes   clamp(conv_bytes(x, w, ...))
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
 //   - Products and convolutions multiply bytes. Sums of products of bytes are exact, whereas sums of floats are
@@ -41,9 +43,11 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 	}
 	attrs, isDequantize := arg.Value.Node.Attrs.(*dequantizeAttrs)
 	call := arg.Value.Node.Call()
-	if !isDequantize || attrs.BlockSize != 0 || !areNormalScales(call.Const(1)) || call.HasOperand(2) &&
-		call.Const(2) == nil ||
-		!sameZeroDType(call, 0, 2) {
+	hasUnknownZero := call.HasOperand(2) && call.Const(2) == nil
+	if !isDequantize || attrs.BlockSize != 0 || hasUnknownZero {
+		return values, false
+	}
+	if !areNormalScales(call.Const(1)) || !sameZeroDType(call, 0, 2) {
 		return values, false
 	}
 	return quantizedValues{bytes: call.In[0], scaleArg: call.In[1], zeroArg: operand(call, 2), scale: call.Const(1),
@@ -54,8 +58,11 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 // quantizes float32 numbers to bytes, with one constant scale for all elements.
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	attrs := kit.Attrs[*quantizeAttrs](c)
-	if attrs.BlockSize != 0 || !kit.IsByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 ||
-		!areNormalScales(c.Const(1)) || c.HasOperand(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
+	hasUnknownZero := c.HasOperand(2) && c.Const(2) == nil
+	if attrs.BlockSize != 0 || !kit.IsByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 {
+		return values, false
+	}
+	if hasUnknownZero || !areNormalScales(c.Const(1)) || c.Const(1).Numel() != 1 {
 		return values, false
 	}
 	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
@@ -323,7 +330,7 @@ func (q *quantizeRewriter) linear(node *graph.Node, axis int) *byteForm {
 		}
 		sumScale := q.Add(pointwise.Mul, nil, q.asVector(input.scaleArg), q.asVector(weight.scaleArg))
 		zeros := func(values quantizedValues) graph.Arg {
-			if values.zero == nil || magnitudesAtMost(values.zero, 0) {
+			if values.hasZeroPointsOf0() {
 				return graph.Arg{}
 			}
 			return q.asVector(values.zeroArg)
@@ -379,10 +386,12 @@ func (q *quantizeRewriter) clamp(quantized graph.Arg, lower, upper float64) grap
 
 // fitsInt8 reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
 func (values quantizedValues) fitsInt8() bool {
-	if values.zero == nil || magnitudesAtMost(values.zero, 0) {
-		return values.bytes.Type().DType == tensor.Int8 || values.elementsFitInt8()
-	}
-	return values.elementsFitInt8()
+	return values.bytes.Type().DType == tensor.Int8 && values.hasZeroPointsOf0() || values.elementsFitInt8()
+}
+
+// hasZeroPointsOf0 reports whether all zero points are 0.
+func (values quantizedValues) hasZeroPointsOf0() bool {
+	return values.zero == nil || magnitudesAtMost(values.zero, 0)
 }
 
 // elementsFitInt8 computes fitsInt8 without the shortcut for int8 weights. It checks each element or, if the elements
@@ -416,7 +425,7 @@ func (values quantizedValues) elementsFitInt8() bool {
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8.
 func (q *quantizeRewriter) int8Weight(weight quantizedValues) graph.Arg {
-	if weight.bytes.Type().DType == tensor.Int8 && (weight.zero == nil || magnitudesAtMost(weight.zero, 0)) {
+	if weight.bytes.Type().DType == tensor.Int8 && weight.hasZeroPointsOf0() {
 		return weight.bytes
 	}
 	differences := q.Convert(tensor.Int16, weight.bytes)
@@ -447,8 +456,8 @@ func (b *bias) setInt32Values(input, weight quantizedValues) bool {
 		return firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0)
 	}
 	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
-	if values, ok := dequantized(b.operand); ok && values.bytes.Type().DType == tensor.Int32 && (values.zero == nil ||
-		magnitudesAtMost(values.zero, 0)) {
+	values, ok := dequantized(b.operand)
+	if ok && values.bytes.Type().DType == tensor.Int32 && values.hasZeroPointsOf0() {
 		b.values, b.hasSumScale, data = values, true, values.bytes.Value.Const
 		scaleOf = func(channel int) float64 { return kit.ElementAlong(values.scale, []int{channel}, 0) }
 	}

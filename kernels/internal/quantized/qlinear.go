@@ -14,7 +14,12 @@ import (
 )
 
 // quantMatmul describes an op that multiplies quantized matrices a and b. Its methods check calls of the op and
-// decompose them. The fields are indices of operands; -1 means that the op has no such operand.
+// decompose them. With zero points za and zb, and scales sa, sb and sy, the ops compute
+//
+//	matmul_integer:  sum = (a - za) @ (b - zb)
+//	qlinear_matmul:  saturate(round((sum + bias) * sa * sb / sy) + zero point of the result)
+//
+// The fields are indices of operands; -1 means that the op has no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int
@@ -80,8 +85,8 @@ func (q *quantMatmul) resultType(call *graph.Call) (tensor.Type, error) {
 		if err := checkByteDTypes(q.name, call, resultZeroOperand); err != nil {
 			return result, err
 		}
-		if !isQuantizableFloat(call.Type(q.aScale).DType) || !kit.HaveOneElement(call, resultScaleOperand,
-			resultZeroOperand) {
+		haveOneElement := kit.HaveOneElement(call, resultScaleOperand, resultZeroOperand)
+		if !isQuantizableFloat(call.Type(q.aScale).DType) || !haveOneElement {
 			return result, fmt.Errorf("%s: expected y_scale and y_zero_point to have 1 element each, and scales to be floats",
 				q.name)
 		}
@@ -91,14 +96,6 @@ func (q *quantMatmul) resultType(call *graph.Call) (tensor.Type, error) {
 		result.DType = call.Type(resultZeroOperand).DType
 	}
 	return result, nil
-}
-
-// columnsOf returns the number of columns of the right operand b. It returns 1 for a vector.
-func columnsOf(b tensor.Type) sym.Int {
-	if b.Rank() > 1 {
-		return b.Shape[b.Rank()-1]
-	}
-	return sym.Of(1)
 }
 
 // checkParamCounts checks the number of zero points and scales. There is one for each row of a and each column of b, or
@@ -122,6 +119,14 @@ func (q *quantMatmul) checkParamCounts(call *graph.Call) error {
 	return nil
 }
 
+// columnsOf returns the number of columns of the right operand b. It returns 1 for a vector.
+func columnsOf(b tensor.Type) sym.Int {
+	if b.Rank() > 1 {
+		return b.Shape[b.Rank()-1]
+	}
+	return sym.Of(1)
+}
+
 // decompose adds a product of bytes if there is machine code for the operands, else a product of floats. The product of
 // bytes also scales the sums if it supports the scales and the bias.
 func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
@@ -130,11 +135,13 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 	depth := a.Shape[a.Rank()-1]
 	// Sums of bytes are int32. Scaled sums and their bias must not wrap: see maxTerms, which assumes a bias of at most
 	// half of the int32 range.
-	usesBytes := product.MultipliesBytes() && (q.aScale < 0 || depth <= maxTerms) && sameZeroDType(call, q.a, q.aZero) &&
+	cannotWrap := q.aScale < 0 || depth <= maxTerms
+	usesBytes := product.MultipliesBytes() && cannotWrap && sameZeroDType(call, q.a, q.aZero) &&
 		sameZeroDType(call, q.b, q.bZero)
 	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
-	if usesBytes && (q.aScale < 0 || call.Meta(q.aScale).Numel() == 1 && isBiasSmall) {
-		return builder.Result(builder.bytesProduct(q, q.aScale >= 0))
+	isScaled := q.aScale >= 0
+	if usesBytes && (!isScaled || call.Meta(q.aScale).Numel() == 1 && isBiasSmall) {
+		return builder.Result(builder.bytesProduct(q, isScaled))
 	}
 	var sums graph.Arg
 	if usesBytes {

@@ -13,7 +13,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions.
+// ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions. With zero points zx and
+// zw, and scales sx, sw and sy, they compute
+//
+//	conv_integer:  sum = conv(x - zx, w - zw)
+//	qlinear_conv:  saturate(round((sum + bias) * sx * sw / sy) + y_zero_point)
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves `x` [n, c, ...] with `w` [o, c/groups, ...], both of "+
 		"bytes, after subtracting their zero points. The result is int32. `x_zero_point` has one element. "+
@@ -47,31 +51,6 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 		},
 		Lowerings: graph.Lowerings{Decompose: q.decompose},
 	})
-}
-
-// floatConv returns the op that convolves floats of the rank of x, and the attributes for a call of this op.
-func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, convAttrs graph.Attrs, err error) {
-	attrs, rank := kit.Attrs[*quantConvAttrs](c), c.Type(0).Rank()
-	if rank < 3 || rank > 5 {
-		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
-	}
-	op = []*graph.Op{conv.Conv1d, conv.Conv2d, conv.Conv3d}[rank-3]
-	return op, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding, "dilation": attrs.Dilation,
-		"groups": attrs.Groups}, nil
-}
-
-// floatCall returns the op of floatConv and a call of it, with operands of the given dtype.
-func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, *graph.Call, error) {
-	op, convAttrs, err := q.floatConv(call)
-	if err != nil {
-		return nil, nil, err
-	}
-	attrs, err := op.Schema.Decode(convAttrs, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(dtype, call.Type(0).Shape...),
-		tensor.NewType(dtype, call.Type(q.weight).Shape...)), nil
 }
 
 // resultType infers the type of the result.
@@ -119,6 +98,31 @@ func (q *quantConv) checkParamCounts(c *graph.Call) error {
 	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), outputs)
 }
 
+// floatCall returns the op of floatConv and a call of it, with operands of the given dtype.
+func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, *graph.Call, error) {
+	op, convAttrs, err := q.floatConv(call)
+	if err != nil {
+		return nil, nil, err
+	}
+	attrs, err := op.Schema.Decode(convAttrs, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(dtype, call.Type(0).Shape...),
+		tensor.NewType(dtype, call.Type(q.weight).Shape...)), nil
+}
+
+// floatConv returns the op that convolves floats of the rank of x, and the attributes for a call of this op.
+func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, convAttrs graph.Attrs, err error) {
+	attrs, rank := kit.Attrs[*quantConvAttrs](c), c.Type(0).Rank()
+	if rank < 3 || rank > 5 {
+		return nil, nil, fmt.Errorf("%s: expected x to have 3 to 5 dimensions, but got %d", q.name, rank)
+	}
+	op = []*graph.Op{conv.Conv1d, conv.Conv2d, conv.Conv3d}[rank-3]
+	return op, graph.Attrs{"stride": attrs.Stride, "padding": attrs.Padding, "dilation": attrs.Dilation,
+		"groups": attrs.Groups}, nil
+}
+
 // decompose adds a convolution of bytes if there is machine code for the operands, else a convolution of floats whose
 // sums are exact.
 func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Value, error) {
@@ -132,12 +136,7 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 	}
 	weight := call.Meta(q.weight)
 	terms := tensor.Numel(weight.Shape[1:])
-	dtype := exactDType(terms, call.Meta(0).DType, weight.DType)
-	inexact := func(impl graph.Impl) bool { return impl.Inexact }
-	groups := kit.Attrs[*quantConvAttrs](call).Groups
-	if groups == 1 && terms > weight.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
-		dtype = tensor.Float64 // float32 convolutions of one group may use Winograd's formula, whose sums are rounded
-	}
+	dtype := q.sumDType(call, op, terms)
 	sums := builder.Add(op, convAttrs, builder.minusZeroPoint(0, q.xZero, 0, dtype),
 		builder.minusZeroPoint(q.weight, q.wZero, 0, dtype))
 	if !q.isScaled {
@@ -149,6 +148,18 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 	}
 	return builder.Result(builder.requantize(sums, builder.vector(xScaleOperand, 0, rank, tensor.Float32),
 		builder.vector(wScaleOperand, 1, rank, tensor.Float32)))
+}
+
+// sumDType returns the dtype in which op computes exact sums of the given number of terms.
+func (q *quantConv) sumDType(call *graph.Call, op *graph.Op, terms int) tensor.DType {
+	weight := call.Meta(q.weight)
+	isInexact := func(impl graph.Impl) bool { return impl.Inexact }
+	isPointwise := terms == weight.Shape[1] // each window has one element
+	groups := kit.Attrs[*quantConvAttrs](call).Groups
+	if groups == 1 && !isPointwise && slices.ContainsFunc(op.Impls, isInexact) {
+		return tensor.Float64 // float32 convolutions of one group may use Winograd's formula, whose sums are rounded
+	}
+	return exactDType(terms, call.Meta(0).DType, weight.DType)
 }
 
 // ref computes the result of the op by its definition. It convolves the operands minus their zero points in float64.

@@ -42,34 +42,6 @@ type onnxCell struct {
 	kind cellKind
 }
 
-// layerOf returns the layer of a call without the buffers of its operands and without its activation functions.
-func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
-	attrs, x, r := kit.Attrs[*onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
-	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputSize: x.Shape[2],
-		steps: x.Shape[0], batch: x.Shape[1], gatePosition: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
-		coupledGates: attrs.InputForget != 0, clip: attrs.Clip, backward: [2]bool{attrs.Direction == "reverse", true}}
-	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
-	hidden := layer.hidden
-	if attrs.Layout != 0 {
-		layer.steps, layer.batch = layer.batch, layer.steps
-		layer.xTimeStride, layer.xBatchStride = 1, layer.steps
-		layer.yBatchStride, layer.yTimeStride, layer.yDirStride = layer.steps*layer.dirs*hidden, layer.dirs*hidden, hidden
-		layer.stateBatchStride, layer.stateDirStride = layer.dirs*hidden, hidden
-		return layer
-	}
-	layer.yTimeStride, layer.yDirStride, layer.yBatchStride = layer.dirs*layer.batch*hidden, layer.batch*hidden, hidden
-	layer.stateDirStride, layer.stateBatchStride = layer.batch*hidden, hidden
-	return layer
-}
-
-// dirs returns the number of directions.
-func (a *onnxCellAttrs) dirs() int {
-	if a.Direction == "bidirectional" {
-		return 2
-	}
-	return 1
-}
-
 // infer checks a call and infers the results Y, Y_h and, for an LSTM, Y_c.
 func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	input, w, r := call.Type(onnxX), call.Type(onnxW), call.Type(onnxR)
@@ -94,21 +66,10 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	}
 	rows := hidden.Mul(sym.Of(cell.kind.gates()))
 	biases, peepholes := rows.Mul(sym.Of(2)), hidden.Mul(sym.Of(3))
-	for operand, shape := range [onnxOperandCount][]sym.Int{nil, {dirs, rows, inputs}, {dirs, rows, hidden},
-		{dirs, biases},
-		{batch}, state, state, {dirs, peepholes}} {
-		if shape == nil || !call.HasOperand(operand) {
-			continue
-		}
-		dtype := input.DType
-		if operand == onnxLengths {
-			dtype = tensor.Int32
-		}
-		names := []string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
-		if given := call.Type(operand); !tensor.SameSizes(given.Shape, shape) || given.DType != dtype {
-			return nil, fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[operand], dtype,
-				tensor.Sizes(shape), given.DType, tensor.Sizes(given.Shape))
-		}
+	if err := cell.checkShapes(call, [onnxOperandCount][]sym.Int{onnxW: {dirs, rows, inputs}, onnxR: {dirs, rows, hidden},
+		onnxB: {dirs, biases}, onnxLengths: {batch}, onnxH0: state, onnxC0: state,
+		onnxPeepholes: {dirs, peepholes}}); err != nil {
+		return nil, err
 	}
 	if err := cell.setActivations(attrs, &recurrentLayer{dirs: attrs.dirs()}); err != nil {
 		return nil, err
@@ -120,31 +81,21 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	return results, nil
 }
 
-// setActivations sets the activation functions of a layer. It uses layer.dirs.
-func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer) error {
-	defaults := cells[cell.kind].activations
-	names, alpha, beta := attrs.Activations, attrs.Alpha, attrs.Beta
-	if len(names) == 0 {
-		for range layer.dirs {
-			names = append(names, defaults...)
+// checkShapes returns an error if a given operand has not the expected shape or dtype. A nil shape is not checked.
+func (cell onnxCell) checkShapes(call *graph.Call, shapes [onnxOperandCount][]sym.Int) error {
+	names := [onnxOperandCount]string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
+	for operand, shape := range shapes {
+		if shape == nil || !call.HasOperand(operand) {
+			continue
 		}
-	}
-	if len(names) != layer.dirs*len(defaults) {
-		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(defaults), len(names))
-	}
-	for i, name := range names {
-		function, ok := activationsByName[strings.ToLower(name)]
-		if !ok {
-			return fmt.Errorf("%s: unknown activation %q", cell.name, name)
+		dtype := call.Type(onnxX).DType
+		if operand == onnxLengths {
+			dtype = tensor.Int32
 		}
-		withParams := activation{name: name, alpha: function.alpha, beta: function.beta}
-		if function.params > 0 && len(alpha) > 0 {
-			withParams.alpha, alpha = alpha[0], alpha[1:]
+		if given := call.Type(operand); !tensor.SameSizes(given.Shape, shape) || given.DType != dtype {
+			return fmt.Errorf("%s: expected %s to be %v %s, but got %v %s", cell.name, names[operand], dtype,
+				tensor.Sizes(shape), given.DType, tensor.Sizes(given.Shape))
 		}
-		if function.params > 1 && len(beta) > 0 {
-			withParams.beta, beta = beta[0], beta[1:]
-		}
-		layer.activations[i/len(defaults)][i%len(defaults)] = withParams
 	}
 	return nil
 }
@@ -194,6 +145,65 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	return builder.Kernel()
+}
+
+// layerOf returns the layer of a call without the buffers of its operands and without its activation functions. With
+// layout 0, x is [steps, batch, inputs], y is [steps, dirs, batch, hidden], and states are [dirs, batch, hidden]. With
+// layout 1, they are [batch, steps, inputs], [batch, steps, dirs, hidden] and [batch, dirs, hidden].
+func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
+	attrs, x, r := kit.Attrs[*onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
+	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputSize: x.Shape[2],
+		steps: x.Shape[0], batch: x.Shape[1], gatePosition: [4]int{0, 1, 2, 3}, resetAfter: attrs.ResetAfter != 0,
+		coupledGates: attrs.InputForget != 0, clip: attrs.Clip, backward: [2]bool{attrs.Direction == "reverse", true}}
+	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
+	hidden := layer.hidden
+	if attrs.Layout != 0 {
+		layer.steps, layer.batch = layer.batch, layer.steps
+		layer.xTimeStride, layer.xBatchStride = 1, layer.steps
+		layer.yBatchStride, layer.yTimeStride, layer.yDirStride = layer.steps*layer.dirs*hidden, layer.dirs*hidden, hidden
+		layer.stateBatchStride, layer.stateDirStride = layer.dirs*hidden, hidden
+		return layer
+	}
+	layer.yTimeStride, layer.yDirStride, layer.yBatchStride = layer.dirs*layer.batch*hidden, layer.batch*hidden, hidden
+	layer.stateDirStride, layer.stateBatchStride = layer.batch*hidden, hidden
+	return layer
+}
+
+// dirs returns the number of directions.
+func (a *onnxCellAttrs) dirs() int {
+	if a.Direction == "bidirectional" {
+		return 2
+	}
+	return 1
+}
+
+// setActivations sets the activation functions of a layer. It uses layer.dirs.
+func (cell onnxCell) setActivations(attrs *onnxCellAttrs, layer *recurrentLayer) error {
+	defaults := cells[cell.kind].activations
+	names, alpha, beta := attrs.Activations, attrs.Alpha, attrs.Beta
+	if len(names) == 0 {
+		for range layer.dirs {
+			names = append(names, defaults...)
+		}
+	}
+	if len(names) != layer.dirs*len(defaults) {
+		return fmt.Errorf("%s: expected %d activations, but got %d", cell.name, layer.dirs*len(defaults), len(names))
+	}
+	for i, name := range names {
+		function, ok := activationsByName[strings.ToLower(name)]
+		if !ok {
+			return fmt.Errorf("%s: unknown activation %q", cell.name, name)
+		}
+		withParams := activation{name: name, alpha: function.alpha, beta: function.beta}
+		if function.params > 0 && len(alpha) > 0 {
+			withParams.alpha, alpha = alpha[0], alpha[1:]
+		}
+		if function.params > 1 && len(beta) > 0 {
+			withParams.beta, beta = beta[0], beta[1:]
+		}
+		layer.activations[i/len(defaults)][i%len(defaults)] = withParams
+	}
+	return nil
 }
 
 // addPhases adds the phases of the layer to the kernel. dtype is the dtype in which the layer computes.

@@ -52,22 +52,27 @@ const (
 	functionH        // applied to the cell of an LSTM before the output gate
 )
 
-// recurrentLayer describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0
+// recurrentLayer describes a recurrent layer in one or two directions. A step computes gates from the input x[t] and
+// the state h, and from them the next state. For a simple recurrent cell:
+//
+//	h = f(w @ x[t] + inBias + r @ h + stateBias)
+//
+// The methods of [cellReference] have the formulas of all cells. x has the inputs, y the outputs of all steps, h0
 // and c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r
 // the weights of the states. The input for step t of sequence b is row t*xTimeStride + b*xBatchStride of x, which may
 // thus be stored step by step or sequence by sequence.
 type recurrentLayer struct {
-	kind cellKind
-	// numbers of steps and sequences, and lengths of the vectors of inputs and states
-	steps, batch, inputSize, hidden       int
+	kind                                  cellKind
+	steps, batch                          int     // numbers of steps and of sequences
+	inputSize, hidden                     int     // lengths of the vectors of inputs and of states
 	dirs                                  int     // number of directions
 	backward                              [2]bool // by direction: whether it runs from the last step to the first
 	xTimeStride, xBatchStride             int     // strides of x, in rows
 	yTimeStride, yBatchStride, yDirStride int     // strides of y, in elements
 	stateBatchStride, stateDirStride      int     // strides of h0, c0, hn and cn, in elements
 	gatePosition                          [4]int  // by gate: the position of its rows in the weights; see torchPosition
-	// GRU: whether the reset gate applies after the product with the state
-	resetAfter   bool
+
+	resetAfter   bool             // GRU: whether the reset gate applies after the product with the state
 	coupledGates bool             // LSTM: whether the forget gate is 1 minus the input gate
 	clip         float64          // bound of the arguments of activation functions; 0: none
 	integerDType tensor.DType     // dtype of an integer layer, in which sums wrap around
@@ -83,8 +88,80 @@ type activation struct {
 	alpha, beta float64
 }
 
-// maxBlockSequences is the maximum number of sequences in a block.
-const maxBlockSequences = 16
+// addRecurrent adds the phases of a layer to the kernel. The phases sum the two biases of each direction, multiply the
+// inputs of all steps by the weights, and run the steps.
+func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType) error {
+	rows := layer.kind.gates() * layer.hidden
+	bias := addBiasSums(builder, layer, dtype, rows)
+	rowsOfX := layer.steps * layer.batch
+	inputProducts := builder.NewScratch(dtype, layer.dirs, rowsOfX, rows)
+	for direction := range layer.dirs {
+		product := inputProducts.View(tensor.Meta{DType: dtype, Shape: []int{rowsOfX, rows}, Strides: []int{rows, 1},
+			Offset: direction * rowsOfX * rows})
+		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: direction * rows})
+		err := addInputProduct(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputSize)
+		if err != nil {
+			return err
+		}
+	}
+	return addSteps(builder, layer, dtype, inputProducts)
+}
+
+// addBiasSums adds the phase that sums the two biases of each direction, and returns the buffer of the sums. rows is
+// the number of rows of a bias.
+func addBiasSums(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType, rows int) kit.Buffer {
+	sumBiases := addBiases[float64]
+	if dtype == tensor.Float32 {
+		sumBiases = addBiases[float32]
+	}
+	sums := builder.NewScratch(dtype, layer.dirs, rows)
+	buffers := []kit.Buffer{sums, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]}
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers,
+		graph.Phase{Chunks: layer.dirs, Run: func(mem *graph.Mem, direction int) error {
+			dst := unsafe.Add(mem.Ptrs[0], direction*rows*dtype.Size())
+			inBias, stateBias := mem.Ptrs[1+2*direction], mem.Ptrs[2+2*direction] // as in buffers
+			sumBiases(layer, dst, inBias, stateBias, rows)
+			return nil
+		}})
+	return sums
+}
+
+// addBiases stores the sum of the input bias and the state bias of the given number of rows at dst. Either bias may be
+// nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of gate h. addBiases
+// then omits this bias.
+func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBias unsafe.Pointer, rows int) {
+	out := kit.ElementsOf[T](dst, rows)
+	clear(out)
+	copy(out, kit.ElementsOf[T](inBias, rows))
+	for i, bias := range kit.ElementsOf[T](stateBias, rows) {
+		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.gatePosition[gruCandidate] {
+			continue
+		}
+		out[i] += bias
+	}
+}
+
+// addInputProduct adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is
+// m by k, and weights is n by k.
+func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
+	spec := gemm.Spec{DType: result.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
+		B: gemm.Operand{RowStride: 1, ColStride: k}, CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
+	if weights.Packed {
+		spec.B = gemm.Operand{Source: gemm.Prepacked}
+	}
+	plan, err := gemm.NewPlan(spec)
+	if err != nil {
+		return err
+	}
+	multiplier := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.BoundedProduct(m, n, max(k, 1))}
+	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
+		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
+	}
+	phases, scratchBytes, workerBytes := multiplier.Phases(0)
+	builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{result, input, weights, bias}, phases...)
+	builder.AddListings(multiplier.Listings)
+	return nil
+}
 
 // stepper runs the steps of a layer in a dtype. A worker runs a block of sequences through all steps of a direction.
 // Each step multiplies the states of the block by the weights, and then runs the loop that computes the gates. A step
@@ -107,103 +184,8 @@ type stepper struct {
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the phases of a layer to the kernel. The phases sum the two biases of each direction, multiply the
-// inputs of all steps by the weights, and run the steps.
-func addRecurrent(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor.DType) error {
-	rows := layer.kind.gates() * layer.hidden
-	sumBiases := addBiases[float64]
-	if dtype == tensor.Float32 {
-		sumBiases = addBiases[float32]
-	}
-	bias := builder.NewScratch(dtype, layer.dirs, rows)
-	biases := []kit.Buffer{bias, layer.inBias[0], layer.stateBias[0], layer.inBias[1], layer.stateBias[1]}
-	builder.AddPhases(copies.NoScratch, copies.NoScratch, biases,
-		graph.Phase{Chunks: layer.dirs, Run: func(mem *graph.Mem, direction int) error {
-			sumBiases(layer, unsafe.Add(mem.Ptrs[0], direction*rows*dtype.Size()), mem.Ptrs[1+2*direction],
-				mem.Ptrs[2+2*direction], rows)
-			return nil
-		}})
-	rowsOfX := layer.steps * layer.batch
-	inputProducts := builder.NewScratch(dtype, layer.dirs, rowsOfX, rows)
-	for direction := range layer.dirs {
-		product := inputProducts.View(tensor.Meta{DType: dtype, Shape: []int{rowsOfX, rows}, Strides: []int{rows, 1},
-			Offset: direction * rowsOfX * rows})
-		dirBias := bias.View(tensor.Meta{DType: dtype, Shape: []int{rows}, Strides: []int{1}, Offset: direction * rows})
-		err := addInputProduct(builder, product, layer.x, layer.w[direction], dirBias, rowsOfX, rows, layer.inputSize)
-		if err != nil {
-			return err
-		}
-	}
-	return addSteps(builder, layer, dtype, inputProducts)
-}
-
-// addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
-// steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes, so there are no
-// lengths, peepholes or clip.
-func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer *recurrentLayer) error {
-	buffers := []kit.Buffer{layer.x, layer.y, layer.hn, layer.cn, layer.h0, layer.c0}
-	for direction := range 2 {
-		buffers = append(buffers, layer.w[direction], layer.r[direction], layer.inBias[direction],
-			layer.stateBias[direction])
-	}
-	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
-		Run: func(mem *graph.Mem, chunk int) error {
-			sequenceReference := &cellReference[T]{recurrentLayer: layer, ctx: mem.Context}
-			fields := []*[]T{&sequenceReference.x, &sequenceReference.y, &sequenceReference.hn, &sequenceReference.cn,
-				&sequenceReference.h0, &sequenceReference.c0} // in the order of buffers
-			for direction := range 2 {
-				fields = append(fields, &sequenceReference.w[direction], &sequenceReference.r[direction],
-					&sequenceReference.inBias[direction], &sequenceReference.stateBias[direction])
-			}
-			for i, field := range fields {
-				if buffers[i].IsGiven() {
-					*field = kit.ElementsOf[T](mem.Ptrs[i], buffers[i].Meta.Numel())
-				}
-			}
-			direction, sequence := chunk/layer.batch, chunk%layer.batch
-			sequenceReference.runSequence(direction, sequence)
-			return nil
-		}})
-	return nil
-}
-
-// addBiases stores the sum of the input bias and the state bias of the given number of rows at dst. Either bias may be
-// nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of gate h. addBiases
-// then omits this bias.
-func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBias unsafe.Pointer, rows int) {
-	out := kit.ElementsOf[T](dst, rows)
-	clear(out)
-	copy(out, kit.ElementsOf[T](inBias, rows))
-	for i, bias := range kit.ElementsOf[T](stateBias, rows) {
-		if layer.kind == cellGRU && layer.resetAfter && i/layer.hidden == layer.gatePosition[gruCandidate] {
-			continue
-		}
-		out[i] += bias
-	}
-}
-
-// addInputProduct adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is
-// m by k, and weights is n by k.
-func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
-	spec := gemm.Spec{DType: result.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
-		B:          gemm.Operand{RowStride: 1, ColStride: k},
-		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
-	if weights.Packed {
-		spec.B = gemm.Operand{Source: gemm.Prepacked}
-	}
-	plan, err := gemm.NewPlan(spec)
-	if err != nil {
-		return err
-	}
-	multiplier := &multiply.Multiplier{Plan: plan, Entries: 1, MACs: kit.BoundedProduct(m, n, max(k, 1))}
-	multiplier.Bind = func(mem *graph.Mem, job *multiply.Job) {
-		job.C, job.A, job.B, job.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
-	}
-	phases, scratchBytes, workerBytes := multiplier.Phases(0)
-	builder.AddPhases(scratchBytes, workerBytes, []kit.Buffer{result, input, weights, bias}, phases...)
-	builder.AddListings(multiplier.Listings)
-	return nil
-}
+// maxBlockSequences is the maximum number of sequences in a block.
+const maxBlockSequences = 16
 
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
 // inputProducts has the products of the inputs with the weights.
@@ -212,8 +194,8 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	steps := &stepper{recurrentLayer: layer, dtype: dtype, elemBytes: dtype.Size(),
 		rows: layer.kind.gates() * layer.hidden, blockSequences: layer.blockSize()}
 	// Packing the weights in each run saves time only with large blocks or many steps.
-	steps.usesPackedWeights = steps.r[0].Packed || steps.r[1].Packed ||
-		layer.packsStepWeights(dtype) && (steps.blockSequences > multiply.MaxThin || steps.steps > maxUnpackedSteps)
+	savesTime := steps.blockSequences > multiply.MaxThin || steps.steps > maxUnpackedSteps
+	steps.usesPackedWeights = steps.r[0].Packed || steps.r[1].Packed || layer.packsStepWeights(dtype) && savesTime
 	if err := steps.plan(); err != nil {
 		return err
 	}
@@ -337,4 +319,34 @@ func (s *stepper) weights(mem *graph.Mem, dir, product int) unsafe.Pointer {
 		return unsafe.Add(mem.Ptrs[stepR+dir], product*s.secondPackedOffset)
 	}
 	return unsafe.Add(mem.Ptrs[stepPackedWeights], s.packedOffsets[dir][product])
+}
+
+// addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
+// steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes, so there are no
+// lengths, peepholes or clip.
+func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer *recurrentLayer) error {
+	buffers := []kit.Buffer{layer.x, layer.y, layer.hn, layer.cn, layer.h0, layer.c0}
+	for direction := range 2 {
+		buffers = append(buffers, layer.w[direction], layer.r[direction], layer.inBias[direction],
+			layer.stateBias[direction])
+	}
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, graph.Phase{Chunks: layer.dirs * layer.batch,
+		Run: func(mem *graph.Mem, chunk int) error {
+			sequenceReference := &cellReference[T]{recurrentLayer: layer, ctx: mem.Context}
+			fields := []*[]T{&sequenceReference.x, &sequenceReference.y, &sequenceReference.hn, &sequenceReference.cn,
+				&sequenceReference.h0, &sequenceReference.c0} // in the order of buffers
+			for direction := range 2 {
+				fields = append(fields, &sequenceReference.w[direction], &sequenceReference.r[direction],
+					&sequenceReference.inBias[direction], &sequenceReference.stateBias[direction])
+			}
+			for i, field := range fields {
+				if buffers[i].IsGiven() {
+					*field = kit.ElementsOf[T](mem.Ptrs[i], buffers[i].Meta.Numel())
+				}
+			}
+			direction, sequence := chunk/layer.batch, chunk%layer.batch
+			sequenceReference.runSequence(direction, sequence)
+			return nil
+		}})
+	return nil
 }

@@ -68,6 +68,79 @@ func (c *cellReference[T]) runSequence(direction, sequence int) {
 	}
 }
 
+// step returns the state and the cell after the given step. h and cell are the state and the cell before it.
+func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
+	newH, newCell = make([]T, len(h)), make([]T, len(h))
+	switch c.kind {
+	case cellRNN:
+		for k := range h {
+			newH[k] = c.gate(functionF, rnnState, k, step, h, 0)
+		}
+	case cellGRU:
+		c.stepGRU(step, h, newH)
+	default:
+		c.stepLSTM(step, h, cell, newH, newCell)
+	}
+	return newH, newCell
+}
+
+// stepGRU computes the state of a GRU after a step, from the state h before it:
+//
+//	z = f(gate z of h), r = f(gate r of h)
+//	candidate = g(gate h of r*h), or with resetAfter: g(input part + r * state part)
+//	newH = (1 - z)*candidate + z*h
+func (c *cellReference[T]) stepGRU(step int, h, newH []T) {
+	reset := make([]T, len(h))
+	for k := range h {
+		reset[k] = c.gate(functionF, gruReset, k, step, h, 0)
+	}
+	resetState := make([]T, len(h))
+	for k, element := range h {
+		resetState[k] = reset[k] * element
+	}
+	for k := range h {
+		update := c.gate(functionF, gruUpdate, k, step, h, 0)
+		in, state := c.gateParts(gruCandidate, k, step, resetState)
+		if c.resetAfter {
+			in, state = c.gateParts(gruCandidate, k, step, h)
+			state *= reset[k]
+		}
+		newH[k] = T((1-update)*c.activate(functionG, in+state)) + T(update*h[k])
+	}
+}
+
+// stepLSTM computes the state and the cell of an LSTM after a step, from the state h and the cell before it. The
+// peepholes p multiply the cell in the gates:
+//
+//	i = f(gate i + p_i*cell), forget = f(gate f + p_f*cell), or 1 - i with coupled gates
+//	newCell = forget*cell + i*g(gate c)
+//	newH = f(gate o + p_o*newCell) * h(newCell), where the function h is functionH
+func (c *cellReference[T]) stepLSTM(step int, h, cell, newH, newCell []T) {
+	for k := range h {
+		peephole := func(gate int) T {
+			if c.peepholeWeights[c.direction] == nil {
+				return 0
+			}
+			return c.peepholeWeights[c.direction][gate*len(h)+k]
+		}
+		in := c.gate(functionF, lstmInput, k, step, h, peephole(lstmInput)*cell[k])
+		forget := c.gate(functionF, lstmForget, k, step, h, peephole(lstmForget)*cell[k])
+		if c.coupledGates {
+			forget = 1 - in
+		}
+		newCell[k] = T(forget*cell[k]) + T(in*c.gate(functionG, lstmCandidate, k, step, h, 0))
+		newH[k] = c.gate(functionF, lstmOutput, k, step, h,
+			peephole(lstmOutput)*newCell[k]) * c.functions[functionH](newCell[k])
+	}
+}
+
+// gate returns element k of a gate: the activation function with the given index, applied to the gate's argument plus
+// the peephole term. h is the state before the step.
+func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm T) T {
+	in, state := c.gateParts(gate, k, step, h)
+	return c.activate(function, in+state+peepholeTerm)
+}
+
 // gateParts returns the two parts of the argument of a gate, for element k of the state. `in` is the product of the
 // weights and the input, and `state` is the product of the recurrent weights and the state h. Both include their
 // biases.
@@ -109,81 +182,6 @@ func (c *cellReference[T]) activate(function int, sum T) T {
 	return c.functions[function](sum)
 }
 
-// gate returns element k of a gate: the activation function with the given index, applied to the gate's argument plus
-// the peephole term. h is the state before the step.
-func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm T) T {
-	in, state := c.gateParts(gate, k, step, h)
-	return c.activate(function, in+state+peepholeTerm)
-}
-
-// step returns the state and the cell after the given step. h and cell are the state and the cell before it.
-func (c *cellReference[T]) step(step int, h, cell []T) (newH, newCell []T) {
-	newH, newCell = make([]T, len(h)), make([]T, len(h))
-	switch c.kind {
-	case cellRNN:
-		for k := range h {
-			newH[k] = c.gate(functionF, rnnState, k, step, h, 0)
-		}
-	case cellGRU:
-		reset := make([]T, len(h))
-		for k := range h {
-			reset[k] = c.gate(functionF, gruReset, k, step, h, 0)
-		}
-		resetState := make([]T, len(h))
-		for k, element := range h {
-			resetState[k] = reset[k] * element
-		}
-		for k := range h {
-			update := c.gate(functionF, gruUpdate, k, step, h, 0)
-			in, state := c.gateParts(gruCandidate, k, step, resetState)
-			if c.resetAfter {
-				in, state = c.gateParts(gruCandidate, k, step, h)
-				state *= reset[k]
-			}
-			newH[k] = T((1-update)*c.activate(functionG, in+state)) + T(update*h[k])
-		}
-	default:
-		for k := range h {
-			peephole := func(gate int) T {
-				if c.peepholeWeights[c.direction] == nil {
-					return 0
-				}
-				return c.peepholeWeights[c.direction][gate*len(h)+k]
-			}
-			in := c.gate(functionF, lstmInput, k, step, h, peephole(lstmInput)*cell[k])
-			forget := c.gate(functionF, lstmForget, k, step, h, peephole(lstmForget)*cell[k])
-			if c.coupledGates {
-				forget = 1 - in
-			}
-			newCell[k] = T(forget*cell[k]) + T(in*c.gate(functionG, lstmCandidate, k, step, h, 0))
-			newH[k] = c.gate(functionF, lstmOutput, k, step, h,
-				peephole(lstmOutput)*newCell[k]) * c.functions[functionH](newCell[k])
-		}
-	}
-	return newH, newCell
-}
-
-// widestElements returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
-func widestElements[T kit.WidestNumber](t *tensor.Tensor) []T {
-	if t == nil {
-		return nil
-	}
-	t = t.CopyTo(tensor.New(tensor.DTypeOf[T](), t.Shape...))
-	return kit.ElementsOf[T](t.Pointer(), t.Numel())
-}
-
-// equalPart divides a slice into equal parts and returns part i. A part of a nil slice is nil.
-func equalPart[T any](list []T, i, parts int) []T {
-	size := len(list) / parts
-	return list[i*size : (i+1)*size : (i+1)*size]
-}
-
-// resultTensor returns the tensor of a result. It has the elements of the list, converted to the dtype of the result.
-func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Tensor {
-	meta := result.Meta()
-	return tensor.Must(tensor.FromSlice(list, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
-}
-
 // ref computes the results of ONNX's recurrent ops by their definition.
 func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	inferred, err := cell.infer(c)
@@ -221,4 +219,25 @@ func (cell onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 		results[i] = resultTensor(list, inferred[i])
 	}
 	return results, nil
+}
+
+// widestElements returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
+func widestElements[T kit.WidestNumber](t *tensor.Tensor) []T {
+	if t == nil {
+		return nil
+	}
+	t = t.CopyTo(tensor.New(tensor.DTypeOf[T](), t.Shape...))
+	return kit.ElementsOf[T](t.Pointer(), t.Numel())
+}
+
+// equalPart divides a slice into equal parts and returns part i. A part of a nil slice is nil.
+func equalPart[T any](list []T, i, parts int) []T {
+	size := len(list) / parts
+	return list[i*size : (i+1)*size : (i+1)*size]
+}
+
+// resultTensor returns the tensor of a result. It has the elements of the list, converted to the dtype of the result.
+func resultTensor[T kit.WidestNumber](list []T, result graph.Result) *tensor.Tensor {
+	meta := result.Meta()
+	return tensor.Must(tensor.FromSlice(list, meta.Shape...)).CopyTo(tensor.New(meta.DType, meta.Shape...))
 }

@@ -10,7 +10,13 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the time steps of a recurrent layer. A [stepper] describes the layer.
+// This file runs the time steps of a recurrent layer. A [stepper] describes the layer. A worker runs a block of
+// sequences through all steps of a direction:
+//
+//	for each step:
+//		gates = h @ transposed recurrent weights            (multiply)
+//		h, c, y = loop over gates and products of the input  (runCellLoop)
+//		the same again for the second product of a GRU
 
 // cellRun is the state of a worker while it runs a block of sequences through the steps. Each worker reuses its
 // cellRun, because products take the address of args, which would otherwise be allocated for each block.
@@ -33,27 +39,12 @@ type cellRun struct {
 
 // run runs the block that starts at sequence firstSequence through all steps of direction dir.
 func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
-	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
-	buffers := mem.WorkerScratch[:s.bufferBytes]
-	worker := s.runs.Get(mem)
-	if worker.replays == nil {
-		worker.replays, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
-	}
-	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check,
-		args: gemm.Args{Check: worker.check},
-		mem:  mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
-		h: buffers[:sequences*rowBytes], c: buffers[s.blockSequences*rowBytes:][:sequences*rowBytes],
-		resetState: buffers[2*s.blockSequences*rowBytes:][:sequences*rowBytes],
-		gates:      buffers[3*s.blockSequences*rowBytes:],
-		lengths:    kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
-	worker.loopState.Context = mem.Context
-	worker.productScratch = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
-	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
+	worker := s.startBlock(mem, dir, firstSequence)
 	s.setInitialStates(worker)
 	s.record(worker, 0, worker.h)
 	s.record(worker, 1, worker.resetState)
 	longest := 0
-	for sequence := range sequences {
+	for sequence := range worker.sequences {
 		longest = max(longest, s.length(worker, sequence))
 	}
 	for step := range longest {
@@ -71,6 +62,27 @@ func (s *stepper) run(mem *graph.Mem, dir, firstSequence int) {
 		worker.replays[product].Release()
 	}
 	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check}
+}
+
+// startBlock prepares the state of the worker for a block. The buffers of the state, the cell, the state after the
+// reset gate, and the gates are in worker memory, in this order.
+func (s *stepper) startBlock(mem *graph.Mem, dir, firstSequence int) *cellRun {
+	sequences, rowBytes := min(s.blockSequences, s.batch-firstSequence), s.hidden*s.elemBytes
+	buffers := mem.WorkerScratch[:s.bufferBytes]
+	worker := s.runs.Get(mem)
+	if worker.replays == nil {
+		worker.replays, worker.check = new([2]gemm.Replay), func() { worker.mem.CheckContext() }
+	}
+	*worker = cellRun{loopState: worker.loopState, replays: worker.replays, check: worker.check,
+		args: gemm.Args{Check: worker.check}, mem: mem, dir: dir, firstSequence: firstSequence, sequences: sequences,
+		h: buffers[:sequences*rowBytes], c: buffers[s.blockSequences*rowBytes:][:sequences*rowBytes],
+		resetState: buffers[2*s.blockSequences*rowBytes:][:sequences*rowBytes],
+		gates:      buffers[3*s.blockSequences*rowBytes:],
+		lengths:    kit.ElementsOf[int32](mem.Ptrs[stepLengths], s.batch)}
+	worker.loopState.Context = mem.Context
+	worker.productScratch = mem.WorkerScratch[s.bufferBytes:][:s.productBytes]
+	worker.args.Shared = mem.WorkerScratch[s.bufferBytes+s.productBytes:][:s.panelBytes]
+	return worker
 }
 
 // length returns the length of a sequence of a block, in steps.
@@ -154,9 +166,14 @@ func (s *stepper) stepAddresses(worker *cellRun, step, sequence int) (in, y unsa
 		position = s.length(worker, sequence) - 1 - step
 	}
 	row := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
+	yElement := s.yElement(worker, position, sequence)
 	return unsafe.Add(worker.mem.Ptrs[stepInputs], row*s.rows*s.elemBytes),
-		unsafe.Add(worker.mem.Ptrs[stepY],
-			(position*s.yTimeStride+(worker.firstSequence+sequence)*s.yBatchStride+worker.dir*s.yDirStride)*s.elemBytes)
+		unsafe.Add(worker.mem.Ptrs[stepY], yElement*s.elemBytes)
+}
+
+// yElement returns the offset in y of the state after a step of a sequence of the block, in elements.
+func (s *stepper) yElement(worker *cellRun, step, sequence int) int {
+	return step*s.yTimeStride + (worker.firstSequence+sequence)*s.yBatchStride + worker.dir*s.yDirStride
 }
 
 // writeLastStates writes the last states. It also writes zeros to the results of steps after the end of shorter
@@ -173,7 +190,7 @@ func (s *stepper) writeLastStates(worker *cellRun) {
 			continue
 		}
 		for step := s.length(worker, sequence); step < s.steps; step++ {
-			clear(s.rowAt(y, step*s.yTimeStride+(worker.firstSequence+sequence)*s.yBatchStride+worker.dir*s.yDirStride))
+			clear(s.rowAt(y, s.yElement(worker, step, sequence)))
 		}
 	}
 }

@@ -54,24 +54,8 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	if kind == cellLSTM {
 		outputs = append(outputs, "c_n")
 	}
-	const steps, batch, firstInputs, hidden = 3, 2, 4, 5
-	example := func(layers, dirs int, hasBiases bool) []tensor.Meta {
-		in := []tensor.Meta{kit.F32(steps, batch, firstInputs)}
-		for range outputs[1:] {
-			in = append(in, kit.F32(layers*dirs, batch, hidden))
-		}
-		rows := hidden * kind.gates()
-		for i := range layers * dirs {
-			inputs := firstInputs
-			if i >= dirs { // after the first layer
-				inputs = hidden * dirs
-			}
-			if in = append(in, kit.F32(rows, inputs), kit.F32(rows, hidden)); hasBiases {
-				in = append(in, kit.F32(rows), kit.F32(rows))
-			}
-		}
-		return in
-	}
+	oneLayer := cell.exampleOperands(1, 1, true)
+	twoLayers := cell.exampleOperands(2, 2, false)
 	return kit.Define[*recurrentAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc + ". Without `has_biases`, there are no b_ih and b_hh. The results are `output` [t, n, d*h] " +
@@ -80,8 +64,8 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 			Infer:  cell.infer,
 			Ref:    cell.ref,
 			Examples: []graph.Example{
-				{In: example(1, 1, true)},
-				{In: example(2, 2, false), Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
+				{In: oneLayer},
+				{In: twoLayers, Attrs: graph.Attrs{"has_biases": false, "num_layers": 2, "bidirectional": true}},
 			},
 		},
 		Facts: graph.Facts{
@@ -97,6 +81,27 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 		},
 		Lowerings: graph.Lowerings{Impls: recurrentImpls(cell.compile, cell.pack)},
 	})
+}
+
+// exampleOperands returns the operands of an example.
+func (cell torchCell) exampleOperands(layers, dirs int, hasBiases bool) []tensor.Meta {
+	const steps, batch, firstInputs, hidden = 3, 2, 4, 5
+	in := []tensor.Meta{kit.F32(steps, batch, firstInputs)}
+	for range cell.firstWeight() - 1 {
+		in = append(in, kit.F32(layers*dirs, batch, hidden))
+	}
+	rows := hidden * cell.kind.gates()
+	for i := range layers * dirs {
+		inputs := firstInputs
+		if i >= dirs { // after the first layer
+			inputs = hidden * dirs
+		}
+		in = append(in, kit.F32(rows, inputs), kit.F32(rows, hidden))
+		if hasBiases {
+			in = append(in, kit.F32(rows), kit.F32(rows))
+		}
+	}
+	return in
 }
 
 // firstWeight returns the index of the first weight among the operands. The operands before it are the input and the
@@ -152,7 +157,8 @@ func (cell torchCell) layerOf(c *graph.Call, layerIndex int) *recurrentLayer {
 // infer checks a call and infers the results: the output of the last layer, and the last states.
 func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 	attrs, input := kit.Attrs[*recurrentAttrs](call), call.Type(0)
-	if len(call.In) != cell.firstWeight()+attrs.NumLayers*attrs.dirs()*attrs.paramsPerLayer() || attrs.NumLayers < 1 {
+	paramCount := attrs.NumLayers * attrs.dirs() * attrs.paramsPerLayer()
+	if len(call.In) != cell.firstWeight()+paramCount || attrs.NumLayers < 1 {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
 	if input.Rank() != 3 || call.Type(1).Rank() != 3 {
@@ -167,17 +173,8 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 		steps, batch = batch, steps
 	}
 	state := []sym.Int{sym.Of(attrs.NumLayers * attrs.dirs()), batch, hidden}
-	for i := range call.In[1:] {
-		if operandType := call.Type(i + 1); operandType.DType != input.DType {
-			return nil, fmt.Errorf("expected scalar type %s but found %s", input.DType.TorchName(),
-				operandType.DType.TorchName())
-		}
-	}
-	for i := 1; i < cell.firstWeight(); i++ {
-		if stateType := call.Type(i); !tensor.SameSizes(stateType.Shape, state) {
-			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
-				tensor.Sizes(stateType.Shape))
-		}
+	if err := cell.checkStates(call, state); err != nil {
+		return nil, err
 	}
 	if kit.SizeIs(steps, 0) {
 		return nil, errors.New("Expected sequence length to be larger than 0 in RNN")
@@ -201,6 +198,50 @@ func (cell torchCell) infer(call *graph.Call) ([]graph.Result, error) {
 		results = append(results, graph.Result{Type: tensor.NewType(dtype, state...), Alias: graph.NoAlias})
 	}
 	return results, nil
+}
+
+// checkStates checks the dtypes of all operands, and the shapes of the initial states. state is the expected shape.
+func (cell torchCell) checkStates(call *graph.Call, state []sym.Int) error {
+	inputDType := call.Type(0).DType
+	for i := 1; i < len(call.In); i++ {
+		if dtype := call.Type(i).DType; dtype != inputDType {
+			return fmt.Errorf("expected scalar type %s but found %s", inputDType.TorchName(), dtype.TorchName())
+		}
+	}
+	for i := 1; i < cell.firstWeight(); i++ {
+		if stateType := call.Type(i); !tensor.SameSizes(stateType.Shape, state) {
+			return fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
+				tensor.Sizes(stateType.Shape))
+		}
+	}
+	return nil
+}
+
+// checkWeights checks the shapes of the parameters. vectors is the number of vectors in the input: steps times batch.
+func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vectors sym.Int) error {
+	hidden := call.Type(1).Shape[2]
+	rows, operandIndex := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
+	for i := range attrs.NumLayers * attrs.dirs() {
+		inputs := call.Type(0).Shape[2]
+		if i >= attrs.dirs() {
+			inputs = hidden.Mul(sym.Of(attrs.dirs()))
+		}
+		shapes := [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}
+		for parameter, expected := range shapes[:attrs.paramsPerLayer()] {
+			weightType := call.Type(operandIndex)
+			switch {
+			case tensor.SameSizes(weightType.Shape, expected):
+			case weightType.Rank() == 2 && parameter == 0 && weightType.Shape[1].Ne(inputs).Holds():
+				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", vectors, inputs,
+					weightType.Shape[1], weightType.Shape[0])
+			default:
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, operandIndex-cell.firstWeight(),
+					tensor.Sizes(expected), tensor.Sizes(weightType.Shape))
+			}
+			operandIndex++
+		}
+	}
+	return nil
 }
 
 // resultDType returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and
@@ -229,33 +270,6 @@ func cellDType(dtype tensor.DType) tensor.DType {
 		return tensor.Complex128
 	}
 	return kit.LoopDType(dtype)
-}
-
-// checkWeights checks the shapes of the parameters. vectors is the number of vectors in the input: steps times batch.
-func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vectors sym.Int) error {
-	hidden := call.Type(1).Shape[2]
-	rows, operandIndex := hidden.Mul(sym.Of(cell.kind.gates())), cell.firstWeight()
-	for i := range attrs.NumLayers * attrs.dirs() {
-		inputs := call.Type(0).Shape[2]
-		if i >= attrs.dirs() {
-			inputs = hidden.Mul(sym.Of(attrs.dirs()))
-		}
-		shapes := [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}
-		for parameter, expected := range shapes[:attrs.paramsPerLayer()] {
-			weightType := call.Type(operandIndex)
-			switch {
-			case tensor.SameSizes(weightType.Shape, expected):
-			case weightType.Rank() == 2 && parameter == 0 && weightType.Shape[1].Ne(inputs).Holds():
-				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", vectors, inputs,
-					weightType.Shape[1], weightType.Shape[0])
-			default:
-				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", cell.name, operandIndex-cell.firstWeight(),
-					tensor.Sizes(expected), tensor.Sizes(weightType.Shape))
-			}
-			operandIndex++
-		}
-	}
-	return nil
 }
 
 // compile returns the kernel of a call, which runs one layer after another.
@@ -298,7 +312,8 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 		}
 		for direction := range layer.dirs {
 			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
-			if layer.w[direction], layer.r[direction] = params[0], params[1]; attrs.HasBiases {
+			layer.w[direction], layer.r[direction] = params[0], params[1]
+			if attrs.HasBiases {
 				layer.inBias[direction], layer.stateBias[direction] = params[2], params[3]
 			}
 		}
@@ -365,7 +380,8 @@ func torchReference[T kit.WidestNumber](cell torchCell, call *graph.Call, in []*
 		}
 		for direction := range layer.dirs {
 			params := operands[cell.firstWeight()+(i*layer.dirs+direction)*attrs.paramsPerLayer():]
-			if reference.w[direction], reference.r[direction] = params[0], params[1]; attrs.HasBiases {
+			reference.w[direction], reference.r[direction] = params[0], params[1]
+			if attrs.HasBiases {
 				reference.inBias[direction], reference.stateBias[direction] = params[2], params[3]
 			}
 		}

@@ -19,7 +19,8 @@ type argmaxAttrs struct {
 	Keepdim bool `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// Argmax gives the index of the first greatest element, and Argmin the index of the first least element.
+// Argmax gives the index of the first greatest element, and Argmin the index of the first least element. For example,
+// the argmax of [1 3 3] is 1.
 var (
 	Argmax = argOp("argmax", "Returns the index of the first greatest element along a dimension, or of all elements. "+
 		"NaN counts as greater than all numbers.", true)
@@ -52,9 +53,9 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 			return folds.Spec{}, err
 		}
 		mask, err := folds.MaskOfDim(attrs.Dim, self.Rank())
-		// Like PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
 		dtype := self.DType
-		if dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
+		if hasOrder := dtype != tensor.Bool && !dtype.IsComplex() && !dtype.IsBareUnsigned(); !hasOrder {
+			// Like PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
 			if err == nil && !kit.IsEmpty(self) && !isDimOfSizeOne(self, mask, attrs.Dim) {
 				err = kit.NotImplemented(name, dtype)
 			}
@@ -72,25 +73,6 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 					}}
 			}}, err
 	})
-}
-
-// isDimOfSizeOne reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the
-// dtype. mask marks dim.
-func isDimOfSizeOne(self tensor.Type, mask []bool, dim *int) bool {
-	return dim != nil && self.Rank() > 0 && kit.SizeIs(folds.SymbolicCount(self.Shape, mask), 1)
-}
-
-// checkNonEmptyDim is checkNonEmpty for the single dimension dim, or for all dimensions if dim is nil.
-func checkNonEmptyDim(name string, self tensor.Type, dim *int, hint string) error {
-	if dim == nil {
-		return checkNonEmpty(name, self, nil, hint)
-	}
-	// Unlike the message of amax, this message counts the dimension from the front.
-	wrapped, err := tensor.WrapDim(*dim, self.Rank())
-	if err != nil {
-		return err
-	}
-	return checkNonEmpty(name, self, []int{wrapped}, hint)
 }
 
 // bestOp defines max if isMax is set, else min, for calls with one tensor.
@@ -178,4 +160,23 @@ func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
 	}
 	op.Examples = append(slices.Clone(op.Examples), graph.Example{In: []tensor.Meta{kit.TransposedMatrix, kit.FloatRow}})
 	return kit.Define[*argmaxAttrs](op)
+}
+
+// isDimOfSizeOne reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the
+// dtype. mask marks dim.
+func isDimOfSizeOne(self tensor.Type, mask []bool, dim *int) bool {
+	return dim != nil && self.Rank() > 0 && kit.SizeIs(folds.SymbolicCount(self.Shape, mask), 1)
+}
+
+// checkNonEmptyDim is checkNonEmpty for the single dimension dim, or for all dimensions if dim is nil.
+func checkNonEmptyDim(name string, self tensor.Type, dim *int, hint string) error {
+	if dim == nil {
+		return checkNonEmpty(name, self, nil, hint)
+	}
+	// Unlike the message of amax, this message counts the dimension from the front.
+	wrapped, err := tensor.WrapDim(*dim, self.Rank())
+	if err != nil {
+		return err
+	}
+	return checkNonEmpty(name, self, []int{wrapped}, hint)
 }

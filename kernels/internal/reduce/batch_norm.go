@@ -45,8 +45,7 @@ var BatchNorm = kit.Define[*batchNormAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4, 5).WithStrides([]int{60, 1, 15, 3}), tensor.New(tensor.Float32, 3),
-			tensor.New(tensor.Float32, 3),
-			tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
+			tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}},
 			{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4)}, Attrs: graph.Attrs{"training": true}}},
 	},
 	Lowerings: graph.Lowerings{Decompose: decomposeBatchNorm},
@@ -62,24 +61,8 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 		return decomposeEmptyBatchNorm(builder)
 	}
 	const f64 = tensor.Float64
-	loopDType, mean, variance := input.DType.OpMath(), graph.Arg{}, graph.Arg{}
-	if attrs.Training {
-		dims := []int{0}
-		for dim := 2; dim < input.Rank(); dim++ {
-			dims = append(dims, dim)
-		}
-		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f64, call.In[0]))
-		variance, mean = moments[0], moments[1]
-	} else {
-		mean, variance = builder.Convert(f64, call.In[3]), builder.Convert(f64, call.In[4])
-	}
-	deviation := builder.Add(pointwise.Sqrt, nil, builder.Add(pointwise.Add, nil, variance, compose.Number(attrs.Eps)))
-	scale := graph.Arg{}
-	if call.HasOperand(1) {
-		scale = builder.Add(pointwise.Div, nil, builder.Convert(f64, call.In[1]), deviation)
-	} else {
-		scale = builder.Add(pointwise.Reciprocal, nil, deviation)
-	}
+	loopDType := input.DType.OpMath()
+	mean, scale := batchNormScale(builder, attrs)
 	x := call.In[0]
 	if attrs.Training {
 		// Without the center, input*scale and shift nearly cancel if values are far from zero, which loses digits.
@@ -96,6 +79,28 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 	scale, shift = builder.Convert(loopDType, scale), builder.Convert(loopDType, shift)
 	y := builder.Add(pointwise.Mul, nil, x, builder.BroadcastAlong(scale, 1, input.Rank()))
 	return builder.Result(builder.Add(pointwise.Add, nil, y, builder.BroadcastAlong(shift, 1, input.Rank())))
+}
+
+// batchNormScale adds nodes that compute the mean and the scale of each channel, weight/sqrt(variance + eps), in
+// float64.
+func batchNormScale(builder *compose.Builder, attrs *batchNormAttrs) (mean, scale graph.Arg) {
+	const f64 = tensor.Float64
+	call, variance := builder.Call, graph.Arg{}
+	if attrs.Training {
+		dims := []int{0} // all dimensions except that of the channels
+		for dim := 2; dim < call.Meta(0).Rank(); dim++ {
+			dims = append(dims, dim)
+		}
+		moments := builder.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, builder.Convert(f64, call.In[0]))
+		variance, mean = moments[0], moments[1]
+	} else {
+		mean, variance = builder.Convert(f64, call.In[3]), builder.Convert(f64, call.In[4])
+	}
+	deviation := builder.Add(pointwise.Sqrt, nil, builder.Add(pointwise.Add, nil, variance, compose.Number(attrs.Eps)))
+	if call.HasOperand(1) {
+		return mean, builder.Add(pointwise.Div, nil, builder.Convert(f64, call.In[1]), deviation)
+	}
+	return mean, builder.Add(pointwise.Reciprocal, nil, deviation)
 }
 
 // decomposeEmptyBatchNorm computes input*weight[0] + bias[0] for an input without elements, as PyTorch does. Only the
@@ -134,19 +139,25 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 	if err := checkBatchNormDTypes(call); err != nil {
 		return nil, err
 	}
-	// If all operands are dense, PyTorch has a faster kernel with its own choice of the format
-	// (suggest_memory_format_contig): an input that is in both formats gives a row-major result.
+	out, err := tensor.NewTypeFormat(input.DType, input.Shape, batchNormFormat(call))
+	return call.NewResult(out), err
+}
+
+// batchNormFormat returns the memory format of the result. If all operands are dense, PyTorch has a faster kernel with
+// its own choice of the format (suggest_memory_format_contig): an input that is in both formats gives a row-major
+// result.
+func batchNormFormat(call *graph.Call) tensor.MemoryFormat {
+	input := call.Type(0)
 	isRowMajor := input.IsContiguous()
 	areAllDense := isRowMajor || input.IsChannelsLast() || kit.SizeIs(input.Numel(), 1)
 	for i := 1; i < 5; i++ {
 		areAllDense = areAllDense && (!call.HasOperand(i) || call.Type(i).IsContiguous())
 	}
-	format := input.SuggestMemoryFormat(false)
-	if areAllDense && isRowMajor {
-		format = tensor.Contiguous
-	} else if areAllDense {
-		format = tensor.ChannelsLast
+	switch {
+	case areAllDense && isRowMajor:
+		return tensor.Contiguous
+	case areAllDense:
+		return tensor.ChannelsLast
 	}
-	out, err := tensor.NewTypeFormat(input.DType, input.Shape, format)
-	return call.NewResult(out), err
+	return input.SuggestMemoryFormat(false)
 }

@@ -3,6 +3,7 @@ package reduce
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
@@ -24,6 +25,9 @@ import (
 // center is the mean, rounded to the dtype of the loop. It is subtracted first, because x*scale + shift would lose
 // digits by cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0, so
 // that infinite coefficients have PyTorch's results.
+//
+// For example, a normalization of [2, 6, 4, 4] in 3 groups of channels has statistics and coefficients of the shape
+// [2, 6, 1, 1]; the coefficients center of the channels 0 and 1 are equal.
 //
 // If groups of channels have common statistics, the second phase merges the statistics of the channels of a group. The
 // first phase does not know of groups, so that its loops can run across channels that are contiguous in memory.
@@ -96,16 +100,11 @@ func (norm *channelNorm) addCoefficients(builder *copies.KernelBuilder, statisti
 	for _, param := range []int{1, 2} { // weight and bias
 		buffers = append(buffers, builder.ToRowMajor(builder.Operand(param), tensor.Float64))
 	}
-	// A unit of work is a group of channels of a sample. The buffers, and thus mem.Ptrs, are center, scale, shift,
-	// variance, mean, weight, bias.
+	// A unit of work is a group of channels of a sample.
 	groupChannels, samples := shape[1]/norm.groups, shape[0]
 	phase := copies.ChunkedPhase(samples*norm.groups, groupChannels, func(mem *graph.Mem, begin, end int) error {
-		values := channelValues{channels: shape[1], hasGivenStatistics: norm.meanOperand != 0}
-		for i, list := range []*[]float64{&values.center, &values.scale, &values.shift, &values.variance, &values.mean} {
-			*list = kit.ElementsOf[float64](mem.Ptrs[i], samples*shape[1])
-		}
-		values.weight = kit.ElementsOf[float64](mem.Ptrs[5], shape[1])
-		values.bias = kit.ElementsOf[float64](mem.Ptrs[6], shape[1])
+		values := newChannelValues(mem.Ptrs, samples, shape[1])
+		values.hasGivenStatistics = norm.meanOperand != 0
 		for group := begin; group < end; group++ {
 			values.setGroup(group*groupChannels, groupChannels, norm.eps, loopDType)
 		}
@@ -126,22 +125,24 @@ type channelValues struct {
 	hasGivenStatistics                                 bool // whether the statistics are operands
 }
 
-// setGroup computes the coefficients of a group of channels, from index first of the lists on. The conversion of a
-// product to float64 forbids a fused multiply-add. loopDType is the dtype of the loop that uses the coefficients.
+// newChannelValues returns the values at addresses, in the order of the buffers of addCoefficients: center, scale,
+// shift, variance, mean, weight, bias.
+func newChannelValues(addresses []unsafe.Pointer, samples, channels int) *channelValues {
+	values := &channelValues{channels: channels}
+	perSample := []*[]float64{&values.center, &values.scale, &values.shift, &values.variance, &values.mean}
+	for i, list := range perSample {
+		*list = kit.ElementsOf[float64](addresses[i], samples*channels)
+	}
+	for i, list := range []*[]float64{&values.weight, &values.bias} {
+		*list = kit.ElementsOf[float64](addresses[len(perSample)+i], channels)
+	}
+	return values
+}
+
+// setGroup computes the coefficients of a group of channels, from index first of the lists on. loopDType is the dtype
+// of the loop that uses the coefficients.
 func (values *channelValues) setGroup(first, channels int, eps float64, loopDType tensor.DType) {
-	// The variance of the group is the mean over its channels i of variance[i] + (mean[i] - mean of the group)^2.
-	mean, sum := 0.0, 0.0
-	for _, channelMean := range values.mean[first : first+channels] {
-		mean += channelMean
-	}
-	mean /= float64(channels)
-	for i := first; i < first+channels; i++ {
-		difference := values.mean[i] - mean
-		if values.mean[i] == mean { // the difference of equal infinities is NaN
-			difference = 0
-		}
-		sum += values.variance[i] + float64(difference*difference)
-	}
+	mean, variance := values.groupStatistics(first, channels)
 	center := mean
 	switch {
 	case values.hasGivenStatistics:
@@ -150,7 +151,7 @@ func (values *channelValues) setGroup(first, channels int, eps float64, loopDTyp
 		center = float64(float32(mean))
 	}
 	for i := first; i < first+channels; i++ {
-		scale, bias := 1/math.Sqrt(sum/float64(channels)+eps), 0.0
+		scale, bias := 1/math.Sqrt(variance+eps), 0.0
 		if values.weight != nil {
 			scale *= values.weight[i%values.channels]
 		}
@@ -163,6 +164,25 @@ func (values *channelValues) setGroup(first, channels int, eps float64, loopDTyp
 		}
 		values.center[i], values.scale[i], values.shift[i] = center, scale, bias
 	}
+}
+
+// groupStatistics returns the mean and the variance of a group of channels, from index first of the lists on. The
+// variance is the mean over its channels i of variance[i] + (mean[i] - mean of the group)^2. The conversion of a
+// product to float64 forbids a fused multiply-add.
+func (values *channelValues) groupStatistics(first, channels int) (mean, variance float64) {
+	for _, channelMean := range values.mean[first : first+channels] {
+		mean += channelMean
+	}
+	mean /= float64(channels)
+	sum := 0.0
+	for i := first; i < first+channels; i++ {
+		difference := values.mean[i] - mean
+		if values.mean[i] == mean { // the difference of equal infinities is NaN
+			difference = 0
+		}
+		sum += values.variance[i] + float64(difference*difference)
+	}
+	return mean, sum / float64(channels)
 }
 
 // affineLoop returns the loop (x - center)*scale + shift, with the operands x, center, scale and shift. x and the

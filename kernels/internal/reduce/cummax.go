@@ -13,8 +13,9 @@ type runningAttrs struct {
 	Dim int `attr:"dim" doc:"dimension along which the extremes run"`
 }
 
-// Cummax and Cummin are running extremes with their indices. A line has all elements along the dimension at one index
-// of the other dimensions.
+// Cummax and Cummin are running extremes with their indices: result i of a line is the extreme of its elements 0 to i.
+// A line has all elements along the dimension at one index of the other dimensions. For example, cummax of the line
+// [1, 3, 2, 3] has the values [1, 3, 3, 3] and the indices [0, 1, 1, 3].
 var (
 	Cummax = runningExtremeOp("cummax", "greatest", true)
 	Cummin = runningExtremeOp("cummin", "least", false)
@@ -60,8 +61,8 @@ func runningExtremeOp(name, extreme string, isMax bool) *graph.Op {
 	})
 }
 
-// runningKernel returns a kernel over row-major elements of the given dtype. It processes up to columnUnit adjacent
-// lines at once. The running extreme of a line is the previous element of the result.
+// runningKernel returns a kernel over row-major elements of the given dtype. A unit of work is a block of adjacent
+// lines.
 func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool) (*graph.Kernel, error) {
 	self := c.Meta(0)
 	dim, err := tensor.WrapDim(kit.Attrs[*runningAttrs](c).Dim, self.Rank())
@@ -69,34 +70,18 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 		return nil, err
 	}
 	builder := copies.NewKernelBuilder(c)
-	// Values are [outer, lineLength, inner]: there are groups of inner adjacent lines. A unit of work is a block of up to
-	// columnUnit adjacent lines: unit = outer index * blocks + block.
 	lineLength, inner := kit.SizeOf(self, dim), tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
+	blocks := newLineBlocks(self.Numel(), lineLength, inner)
 	buffers := []kit.Buffer{builder.Result(0, dtype), builder.Result(1, tensor.Int64),
 		builder.ToRowMajor(builder.Operand(0), dtype)}
-	blocks := kit.DivUp(inner, columnUnit)
-	units, unitCost := self.Numel()/(lineLength*inner)*blocks, 4*lineLength*min(inner, columnUnit)
-	phase := copies.ChunkedPhase(units, unitCost, func(mem *graph.Mem, begin, end int) error {
-		values, indices := sliceAt[T](mem.Ptrs[0], self.Numel()), sliceAt[int64](mem.Ptrs[1], self.Numel())
-		in := sliceAt[T](mem.Ptrs[2], self.Numel())
-		for unit := begin; unit < end; unit++ {
-			// first is the index of the first element of the first line.
-			outer, firstLine := unit/blocks, unit%blocks*columnUnit
-			first, lines := outer*lineLength*inner+firstLine, min(columnUnit, inner-firstLine)
-			if inner == 1 {
-				end := first + lineLength
-				writeLineExtremes(mem, values[first:end], indices[first:end], in[first:end], isMax)
-				continue
-			}
-			for i := range lineLength {
-				if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
-					mem.CheckContext()
-				}
-				offset := first + i*inner
-				end, previous := offset+lines, max(first, offset-inner) // previous is not read if i is 0
-				writeStepExtremes(values[offset:end], indices[offset:end], in[offset:end], values[previous:previous+lines],
-					indices[previous:previous+lines], int64(i), isMax)
-			}
+	phase := copies.ChunkedPhase(blocks.count, 4*blocks.maxElements(), func(mem *graph.Mem, begin, end int) error {
+		arrays := runningArrays[T]{
+			values:  sliceAt[T](mem.Ptrs[0], self.Numel()),
+			indices: sliceAt[int64](mem.Ptrs[1], self.Numel()),
+			in:      sliceAt[T](mem.Ptrs[2], self.Numel()),
+		}
+		for block := begin; block < end; block++ {
+			arrays.writeBlock(mem, blocks, block, isMax)
 		}
 		return nil
 	})
@@ -106,6 +91,34 @@ func runningKernel[T kit.Sortable](c *graph.Call, dtype tensor.DType, isMax bool
 
 // sliceAt returns the elements from an address on.
 func sliceAt[T any](address unsafe.Pointer, count int) []T { return unsafe.Slice((*T)(address), count) }
+
+// runningArrays has the row-major elements of the results and of the operand.
+type runningArrays[T kit.Sortable] struct {
+	values  []T
+	indices []int64
+	in      []T
+}
+
+// writeBlock writes the results of a block of lines. A single line is contiguous, and is processed from its first to
+// its last element. Adjacent lines are processed together, index by index.
+func (a *runningArrays[T]) writeBlock(mem *graph.Mem, blocks lineBlocks, block int, isMax bool) {
+	first, lines := blocks.position(block)
+	if blocks.inner == 1 {
+		end := first + blocks.lineLength
+		writeLineExtremes(mem, a.values[first:end], a.indices[first:end], a.in[first:end], isMax)
+		return
+	}
+	for i := range blocks.lineLength {
+		if i*lines%kit.CheckEvery < lines { // about once per CheckEvery elements
+			mem.CheckContext()
+		}
+		offset := first + i*blocks.inner
+		end := offset + lines
+		previous := max(first, offset-blocks.inner) // the results of index i-1; not read if i is 0
+		writeStepExtremes(a.values[offset:end], a.indices[offset:end], a.in[offset:end],
+			a.values[previous:previous+lines], a.indices[previous:previous+lines], int64(i), isMax)
+	}
+}
 
 // writeLineExtremes writes the extremes of one line and their indices. A NaN replaces any extreme, and only a NaN
 // replaces NaN.

@@ -18,7 +18,11 @@ type cumAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-// Cumsum and Cumprod are running sums and products. Floats are accumulated in float64.
+// Cumsum and Cumprod are running sums and products, called scans here. Result i of a line combines its elements 0 to i:
+// cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
+//
+// A call is lowered in one of two ways. If its elements are converted, scanRows makes an expression, which includes the
+// conversion. Otherwise compileScan makes a kernel that runs a [scanLoops] over blocks of adjacent lines.
 var (
 	Cumsum = scanOp("cumsum", "Returns the running sums along a dimension. Bools and integers give int64 unless "+
 		"`dtype` is given.", expr.Add,
@@ -31,45 +35,6 @@ var (
 			newComplexScan(1, prodComplexRow[complex128], prodComplexColumns[complex128])},
 		kit.MulComplex, func(a, b int64) int64 { return a * b })
 )
-
-// scanLoops has the loops of a running sum or product (a scan) over elements of one dtype.
-type scanLoops struct {
-	dtype tensor.DType
-	expr.Scanner
-}
-
-// newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
-// before the first element. row scans one line. columns makes one step in each of several adjacent lines. running has
-// the running value of each line.
-func newComplexScan[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
-	columns func(running []complex128, dst, x []T)) scanLoops {
-	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
-		Carry: int(unsafe.Sizeof(initial)),
-		Begin: func(carry unsafe.Pointer, lines int) {
-			running := unsafe.Slice((*complex128)(carry), lines)
-			for i := range running {
-				running[i] = initial
-			}
-		},
-		Row: func(carry, dst, x unsafe.Pointer, n int) {
-			row((*complex128)(carry), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
-		},
-		Columns: func(carry, dst, x unsafe.Pointer, lines int) {
-			columns(unsafe.Slice((*complex128)(carry), lines), unsafe.Slice((*T)(dst), lines), unsafe.Slice((*T)(x), lines))
-		},
-	}}
-}
-
-// scanLoopsOf returns the loops of a scan by op in a dtype. complexLoops has the loops for complex64 and complex128.
-func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scanLoops {
-	if scanner := expr.Scanning(op, kit.LoopDType(dtype)); scanner != nil {
-		return scanLoops{kit.LoopDType(dtype), *scanner}
-	}
-	if dtype == complexLoops[0].dtype {
-		return complexLoops[0]
-	}
-	return complexLoops[1]
-}
 
 // scanOp defines a scan by op. complexLoops has the loops for complex64 and complex128. combine is the reference
 // function for floats and complex numbers, and combineInts the reference function for integers.
@@ -138,6 +103,23 @@ func scanRows(c *graph.Call, op expr.Op, dtype tensor.DType) (*graph.Rows, error
 	return singleResultRows(builder, lineMask(meta.Rank(), dim), []int{0}, builder.Scan(op, x), dtype)
 }
 
+// scanLoops has the loops of a running sum or product (a scan) over elements of one dtype.
+type scanLoops struct {
+	dtype tensor.DType
+	expr.Scanner
+}
+
+// scanLoopsOf returns the loops of a scan by op in a dtype. complexLoops has the loops for complex64 and complex128.
+func scanLoopsOf(op expr.Op, dtype tensor.DType, complexLoops [2]scanLoops) scanLoops {
+	if scanner := expr.Scanning(op, kit.LoopDType(dtype)); scanner != nil {
+		return scanLoops{kit.LoopDType(dtype), *scanner}
+	}
+	if dtype == complexLoops[0].dtype {
+		return complexLoops[0]
+	}
+	return complexLoops[1]
+}
+
 // compileScan returns the kernel of a scan along dim over elements converted to dtype. The operand is first copied if
 // its elements have another dtype than the loops, or are not contiguous in the given order of lines.
 func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType, loops scanLoops) (*graph.Kernel,
@@ -147,10 +129,8 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	}
 	builder := copies.NewKernelBuilder(call)
 	in, out := builder.Operand(0), kit.OutBuffer(call, 0)
-	// The operand is [outer, lineLength, inner]: it has groups of inner adjacent lines. If lines are processed one after
-	// another, dim is moved to the end, and inner is 1.
 	lineLength, inner := kit.SizeOf(call.Meta(0), dim), 1
-	if order == lineRows {
+	if order == lineRows { // lines are contiguous
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
 	} else {
 		inner = tensor.Numel(call.Meta(0).Shape[min(dim+1, call.Meta(0).Rank()):])
@@ -160,16 +140,12 @@ func compileScan(call *graph.Call, dim int, order lineOrder, dtype tensor.DType,
 	if out.Meta.DType != loops.dtype || !out.Meta.IsContiguous() {
 		result = builder.NewScratch(loops.dtype, out.Meta.Shape...)
 	}
-	// A unit of work is a block of up to columnUnit adjacent lines: unit = outer index * blocks + block.
-	blocks, elementSize := kit.DivUp(inner, columnUnit), loops.dtype.Size()
-	units := out.Meta.Numel() / (lineLength * inner) * blocks
-	phase := copies.ChunkedPhase(units, lineLength*min(inner, columnUnit), func(mem *graph.Mem, begin, end int) error {
-		for unit := begin; unit < end; unit++ {
-			// first is the index of the first element of the first line.
-			outer, firstLine := unit/blocks, unit%blocks*columnUnit
-			first := outer*lineLength*inner + firstLine
-			loops.scan(mem, unsafe.Add(mem.Ptrs[0], first*elementSize), unsafe.Add(mem.Ptrs[1], first*elementSize), lineLength,
-				inner*elementSize, min(columnUnit, inner-firstLine))
+	blocks, elementBytes := newLineBlocks(out.Meta.Numel(), lineLength, inner), loops.dtype.Size()
+	phase := copies.ChunkedPhase(blocks.count, blocks.maxElements(), func(mem *graph.Mem, begin, end int) error {
+		for block := begin; block < end; block++ {
+			first, lines := blocks.position(block)
+			loops.scan(mem, unsafe.Add(mem.Ptrs[0], first*elementBytes), unsafe.Add(mem.Ptrs[1], first*elementBytes),
+				lineLength, inner*elementBytes, lines)
 		}
 		return nil
 	})
@@ -243,6 +219,28 @@ func scanReference(self *tensor.Tensor, dim int, dtype tensor.DType, combine fun
 		out.Set(result, index...)
 	})
 	return out
+}
+
+// newComplexScan returns the loops of a scan of complex numbers, which expressions do not support. initial is the value
+// before the first element. row scans one line. columns makes one step in each of several adjacent lines. running has
+// the running value of each line.
+func newComplexScan[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
+	columns func(running []complex128, dst, x []T)) scanLoops {
+	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
+		Carry: int(unsafe.Sizeof(initial)),
+		Begin: func(carry unsafe.Pointer, lines int) {
+			running := unsafe.Slice((*complex128)(carry), lines)
+			for i := range running {
+				running[i] = initial
+			}
+		},
+		Row: func(carry, dst, x unsafe.Pointer, n int) {
+			row((*complex128)(carry), unsafe.Slice((*T)(dst), n), unsafe.Slice((*T)(x), n))
+		},
+		Columns: func(carry, dst, x unsafe.Pointer, lines int) {
+			columns(unsafe.Slice((*complex128)(carry), lines), unsafe.Slice((*T)(dst), lines), unsafe.Slice((*T)(x), lines))
+		},
+	}}
 }
 
 // The following functions are the loops of [newComplexScan]. Row functions scan the line x into dst, from the running

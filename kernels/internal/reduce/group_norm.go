@@ -17,7 +17,8 @@ type groupNormAttrs struct {
 	CuDNN     bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
-// GroupNorm normalizes groups of channels of each sample.
+// GroupNorm normalizes groups of channels of each sample. For an input of shape [N, 6, H, W] and two groups, each
+// sample has two rows to normalize, of 3*H*W elements.
 var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "group_norm",
@@ -62,8 +63,9 @@ const (
 // channelNorm then have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs, input := kit.Attrs[*groupNormAttrs](c), c.Meta(0)
-	runLength := input.Shape[1] / attrs.NumGroups
-	if input.Strides[1] == 1 && runLength > 1 && runLength < shortRun && tensor.Numel(input.Shape[2:]) >= manyRuns {
+	runLength, runs := input.Shape[1]/attrs.NumGroups, tensor.Numel(input.Shape[2:])
+	isChannelsLast, areShort := input.Strides[1] == 1, runLength > 1 && runLength < shortRun
+	if isChannelsLast && areShort && runs >= manyRuns {
 		return nil, nil
 	}
 	return sampleNormRows(c, attrs.NumGroups, attrs.Eps)
@@ -200,19 +202,19 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	if input.Rank() < 2 {
 		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", input.Rank())
 	}
-	if !kit.IsEmpty(input) {
-		if err := checkFeatures(call, input.Shape[1], attrs.UseInputStats); err != nil {
-			return nil, err
-		}
-		if !input.DType.IsFloat() {
-			return nil, kit.NotImplementedBy("batch_norm", input.DType)
-		}
-		if err := checkBatchNormDTypes(call); err != nil {
-			return nil, err
-		}
-		return call.NewResult(input.RowMajor()), nil
+	if kit.IsEmpty(input) {
+		return emptyInstanceNorm(call)
 	}
-	return emptyInstanceNorm(call)
+	if err := checkFeatures(call, input.Shape[1], attrs.UseInputStats); err != nil {
+		return nil, err
+	}
+	if !input.DType.IsFloat() {
+		return nil, kit.NotImplementedBy("batch_norm", input.DType)
+	}
+	if err := checkBatchNormDTypes(call); err != nil {
+		return nil, err
+	}
+	return call.NewResult(input.RowMajor()), nil
 }
 
 // emptyInstanceNorm infers the result for an input without elements. PyTorch then computes a batch_norm of a single

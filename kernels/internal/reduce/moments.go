@@ -11,12 +11,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// variance describes a call that computes a variance or a standard deviation, with or without the mean.
+// variance describes a call that computes a variance or a standard deviation, with or without the mean. For the n
+// elements x of a row:
+//
+//	mean = sum(x) / n
+//	variance = sum((x-mean)^2) / (n-correction)
+//
+// There are three implementations. Method row makes an expression, from which machine code is compiled. Method fold
+// makes a fold in Go, whose accumulator is a [moments]. Method ref is the reference.
 type variance struct {
-	dtype                   tensor.DType
-	n                       sym.Int // number of elements of a row
-	correction              float64 // the divisor is n - correction: see divisor
-	returnsStd, returnsMean bool    // return the standard deviation instead of the variance; also return the mean
+	dtype       tensor.DType
+	n           sym.Int // number of elements of a row
+	correction  float64
+	returnsStd  bool // return the standard deviation instead of the variance
+	returnsMean bool // return the mean as the second result
 }
 
 // spec describes the variance as a reduction. mask marks the reduced dimensions. outs are the dtypes of its results.
@@ -30,9 +38,6 @@ func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Sp
 	}}
 }
 
-// divisor returns the number by which the sum of squared deviations is divided: n - correction, but not less than 0.
-func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.correction, 0) }
-
 // fold returns the computation in Go, for real numbers.
 func (v variance) fold() *iter.Fold {
 	if kit.LoopDType(v.dtype) == tensor.Float32 {
@@ -41,8 +46,8 @@ func (v variance) fold() *iter.Fold {
 	return momentsFold[float64](v.divisor(), v.returnsStd, v.returnsMean)
 }
 
-// row returns the computation as an expression over a row. The variance of complex numbers is the sum of the variances
-// of their real and imaginary parts.
+// row returns the computation as an expression over a row x. The variance of complex numbers is the sum of the
+// variances of their real and imaginary parts.
 func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 	count := float64(kit.KnownSize(v.n))
 	result, realMean := varianceAndMean(builder, x.Re, count, v.divisor())
@@ -60,6 +65,9 @@ func (v variance) row(builder *expr.Builder, x folds.Number) []folds.Number {
 	}
 	return []folds.Number{folds.Real(result), mean}
 }
+
+// divisor returns the number by which the sum of squared deviations is divided: n - correction, but not less than 0.
+func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.correction, 0) }
 
 // ref computes the results of one row for the reference.
 func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
@@ -109,7 +117,8 @@ func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean b
 	}
 	return iter.WithResult(fold, func(dst []float64, accumulators []moments) {
 		for i := range accumulators {
-			if dst[i] = accumulators[i].mean; accumulators[i].n == 0 { // the mean of no elements
+			dst[i] = accumulators[i].mean
+			if accumulators[i].n == 0 {
 				dst[i] = math.NaN()
 			}
 		}

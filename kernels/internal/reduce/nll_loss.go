@@ -50,9 +50,18 @@ var (
 		})
 )
 
-// nllLoss has the sizes and attributes of a call.
+// nllLoss has the sizes and attributes of a call. Let x be self or, for cross_entropy_loss, its log-softmax, viewed as
+// [samples, classes, targetsPerSample]. For example, 2 images of 8x8 pixels with 21 classes have samples 2, classes 21
+// and targetsPerSample 64. There is one target for each sample s and each position p:
+//
+//	loss[s, p] = -x[s, t, p] * weight[t]                                   if the target is the class t
+//	loss[s, p] = -(sum over c of x[s, c, p] * probability[c] * weight[c])  if the target is a list of probabilities
+//
+// With smoothing, (1-smoothing)*probability[c] + smoothing/classes replaces the probability of class c; the probability
+// of the target class is 1, and that of other classes 0. The mean of the losses is their sum, divided by the sum of
+// weight[t] or, for probabilities, by the number of targets.
 type nllLoss struct {
-	samples, classes, targetsPerSample int     // the sizes of self: [samples, classes, targetsPerSample]
+	samples, classes, targetsPerSample int
 	reduction                          int     // reductionNone, reductionMean or reductionSum
 	ignoreIndex                        int     // targets of this class do not count
 	isCrossEntropy                     bool    // cross_entropy_loss, else nll_loss
@@ -172,15 +181,17 @@ func (l *nllLoss) checkAndSetSizes(call *graph.Call) error {
 			return err
 		}
 	}
+	hasWeight := call.HasOperand(2)
+	isWeightDTypeValid := weight.DType.IsFloat() && (l.hasProbabilities || weight.DType == self.DType)
 	switch {
-	case call.HasOperand(2) && (weight.Rank() != 1 || weight.Shape[0].Ne(classes).Holds()):
+	case hasWeight && (weight.Rank() != 1 || weight.Shape[0].Ne(classes).Holds()):
 		return fmt.Errorf("weight tensor should be defined either for all %v classes or no classes but got weight tensor "+
 			"of shape: %s", classes, tensor.Sizes(weight.Shape))
 	case !self.DType.IsFloat():
 		return kit.NotImplementedBy("nll_loss_out_frame", self.DType)
 	case !l.hasProbabilities && target.DType != tensor.Int64:
 		return fmt.Errorf("expected scalar type Long but found %s", target.DType.TorchName())
-	case call.HasOperand(2) && (!l.hasProbabilities && weight.DType != self.DType || !weight.DType.IsFloat()):
+	case hasWeight && !isWeightDTypeValid:
 		return fmt.Errorf("expected scalar type %s but found %s", self.DType.TorchName(), weight.DType.TorchName())
 	}
 	return nil
@@ -200,6 +211,77 @@ func checkTargets(self, target tensor.Type) error {
 		return fmt.Errorf("Expected target size %s, got %s", tensor.Sizes(expected), tensor.Sizes(target.Shape))
 	}
 	return nil
+}
+
+// compileNllLoss returns the kernel for a computation in T. First, cross_entropy_loss computes the log-softmax. Then
+// each chunk computes the losses of some targets, with their sum. A last phase computes the mean or sum of all losses.
+func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
+	dtype, chunks := tensor.DTypeOf[T](), kit.DivUp(spec.targets(), machine.FunctionGrain)
+	builder := copies.NewKernelBuilder(c)
+	operands := append(builder.Operands(dtype), kit.Buffer{}) // operands[2] is empty if there is no weight
+	elements := operands[0]
+	if spec.isCrossEntropy && elements.Meta.Numel() > 0 {
+		elements = builder.NewScratch(dtype, operands[0].Meta.Shape...)
+		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, operands[0])
+	}
+	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2)
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, operands[1], operands[2]},
+		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
+			return computeLosses[T](spec, mem, chunk)
+		}})
+	if spec.reduction != reductionNone {
+		builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums}, reduceLosses[T](spec, chunks))
+	}
+	return builder.Kernel()
+}
+
+// targets returns the number of targets.
+func (l *nllLoss) targets() int { return l.samples * l.targetsPerSample }
+
+// lossSums has the sums over the targets of a chunk.
+type lossSums struct{ loss, weight float64 }
+
+// computeLosses computes the losses of the targets of a chunk, and stores their lossSums. mem.Ptrs has the result, the
+// lossSums of all chunks, the elements, the targets and the weights.
+func computeLosses[T float32 | float64](spec *nllLoss, mem *graph.Mem, chunk int) error {
+	targets := spec.targets()
+	data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], targets*spec.classes),
+		classWeights: kit.ElementsOf[T](mem.Ptrs[4], spec.classes)}
+	if spec.hasProbabilities {
+		data.probabilities = kit.ElementsOf[T](mem.Ptrs[3], targets*spec.classes)
+	} else {
+		data.target = kit.ElementsOf[int64](mem.Ptrs[3], targets)
+	}
+	var sums lossSums
+	for i := chunk * machine.FunctionGrain; i < min(targets, (chunk+1)*machine.FunctionGrain); i++ {
+		loss, weight, err := data.lossAt(i)
+		if err != nil {
+			return err
+		}
+		if spec.reduction == reductionNone {
+			kit.ElementsOf[T](mem.Ptrs[0], targets)[i] = loss
+		}
+		sums.loss += float64(loss)
+		sums.weight += float64(weight)
+	}
+	*(*lossSums)(kit.AddressOf[lossSums](mem.Ptrs[1], chunk)) = sums
+	return nil
+}
+
+// reduceLosses returns the phase that computes the mean or the sum of the losses from the lossSums of all chunks.
+func reduceLosses[T float32 | float64](spec *nllLoss, chunks int) graph.Phase {
+	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
+		loss, weight := 0.0, 0.0
+		for _, sums := range kit.ElementsOf[lossSums](mem.Ptrs[1], chunks) {
+			loss += sums.loss
+			weight += sums.weight
+		}
+		if spec.reduction == reductionMean {
+			loss /= weight
+		}
+		*(*T)(mem.Ptrs[0]) = T(loss)
+		return nil
+	}}
 }
 
 // lossData has the operands of the loop over targets. Targets are class probabilities or classes.
@@ -252,59 +334,6 @@ func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 		sum += float64(l.elements[base+class*l.targetsPerSample] * factor)
 	}
 	return T(sum)
-}
-
-// compileNllLoss returns the kernel for a computation in T. A second phase computes the mean or sum of the losses.
-func compileNllLoss[T float32 | float64](c *graph.Call, spec *nllLoss) (*graph.Kernel, error) {
-	dtype, targets := tensor.DTypeOf[T](), spec.samples*spec.targetsPerSample
-	builder := copies.NewKernelBuilder(c)
-	operands := append(builder.Operands(dtype), kit.Buffer{}) // operands[2] is empty if there is no weight
-	elements := operands[0]
-	if spec.isCrossEntropy && elements.Meta.Numel() > 0 {
-		elements = builder.NewScratch(dtype, operands[0].Meta.Shape...)
-		builder.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, elements.Meta.Rank()-1)}, []kit.Buffer{elements}, operands[0])
-	}
-	chunks := kit.DivUp(targets, machine.FunctionGrain)
-	out, sums := builder.Result(0, dtype), builder.NewScratch(tensor.Float64, chunks, 2)
-	// mem.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
-	builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums, elements, operands[1], operands[2]},
-		graph.Phase{Chunks: chunks, Run: func(mem *graph.Mem, chunk int) error {
-			data := &lossData[T]{nllLoss: spec, elements: kit.ElementsOf[T](mem.Ptrs[2], targets*spec.classes),
-				classWeights: kit.ElementsOf[T](mem.Ptrs[4], spec.classes)}
-			if spec.hasProbabilities {
-				data.probabilities = kit.ElementsOf[T](mem.Ptrs[3], targets*spec.classes)
-			} else {
-				data.target = kit.ElementsOf[int64](mem.Ptrs[3], targets)
-			}
-			loss, weightSum := 0.0, 0.0
-			for i := chunk * machine.FunctionGrain; i < min(targets, (chunk+1)*machine.FunctionGrain); i++ {
-				targetLoss, weight, err := data.lossAt(i)
-				if err != nil {
-					return err
-				}
-				if spec.reduction == reductionNone {
-					kit.ElementsOf[T](mem.Ptrs[0], targets)[i] = targetLoss
-				}
-				loss, weightSum = loss+float64(targetLoss), weightSum+float64(weight)
-			}
-			*(*[2]float64)(kit.AddressOf[[2]float64](mem.Ptrs[1], chunk)) = [2]float64{loss, weightSum}
-			return nil
-		}})
-	if spec.reduction != reductionNone {
-		phase := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-			loss, weightSum := 0.0, 0.0
-			for _, chunkSums := range kit.ElementsOf[[2]float64](mem.Ptrs[1], chunks) {
-				loss, weightSum = loss+chunkSums[0], weightSum+chunkSums[1]
-			}
-			if spec.reduction == reductionMean {
-				loss /= weightSum
-			}
-			*(*T)(mem.Ptrs[0]) = T(loss)
-			return nil
-		}}
-		builder.AddPhases(copies.NoScratch, copies.NoScratch, []kit.Buffer{out, sums}, phase)
-	}
-	return builder.Kernel()
 }
 
 // ref computes the result, of the given dtype, target by target.

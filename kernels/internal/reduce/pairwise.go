@@ -45,19 +45,7 @@ var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 			out, err := kit.FreshType(selfType.DType, []sym.Int{selfType.Shape[0], sym.Of(classes)})
 			return c.NewResult(out), err
 		},
-		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			classes := kit.Attrs[*pairwiseAttrs](c).Classes
-			out, state := tensor.Zeros(in[0].DType, in[0].Shape[0], classes), newCoupling(classes)
-			for row := range in[0].Shape[0] {
-				for i := range in[0].Shape[1] {
-					state.pairs[i] = in[0].At(row, i).Float()
-				}
-				for class, probability := range state.solve() {
-					out.Set(tensor.FloatScalar(probability), row, class)
-				}
-			}
-			return []*tensor.Tensor{out}, nil
-		},
+		Ref: pairwiseReference,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 3)}, Attrs: graph.Attrs{"classes": 3}},
 			{In: []tensor.Meta{tensor.New(tensor.Float64, 3, 6).WithStrides([]int{1, 3})}, Attrs: graph.Attrs{"classes": 4}}},
 	},
@@ -71,29 +59,7 @@ var PairwiseProbabilities = kit.Define[*pairwiseAttrs](graph.Op{
 			return float64(c.Out[0].Numel()) * float64(classes) * flopsPerPair
 		},
 	},
-	Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		if c.Out[0].Numel() == 0 {
-			return &graph.Kernel{}, nil
-		}
-		builder := copies.NewKernelBuilder(c)
-		rows, pairs, classes := c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
-		var states graph.PerWorker[coupling]
-		states.Make = func() *coupling { return newCoupling(classes) }
-		buffers := []kit.Buffer{builder.Result(0, tensor.Float64), builder.ToRowMajor(builder.Operand(0), tensor.Float64)}
-		rowCost := 20 * classes * classes // an estimate: the number of iterations depends on the probabilities
-		phase := copies.ChunkedPhase(rows, rowCost, func(mem *graph.Mem, begin, end int) error {
-			state := states.Get(mem)
-			for row := begin; row < end; row++ {
-				copy(state.pairs, kit.PlaneOf[float64](mem.Ptrs[1], row, pairs))
-				state.mem = mem
-				copy(kit.PlaneOf[float64](mem.Ptrs[0], row, classes), state.solve())
-				state.mem = nil // a state outlives the run
-			}
-			return nil
-		})
-		builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
-		return builder.Kernel()
-	}},
+	Lowerings: graph.Lowerings{Compile: compilePairwise},
 })
 
 // maxPairwiseClasses bounds the memory of a worker, which has a matrix [classes, classes] of float64.
@@ -102,12 +68,60 @@ const maxPairwiseClasses = 1 << 12
 // maxPairwiseIterations is libsvm's bound on the number of iterations.
 const maxPairwiseIterations = 100
 
-// coupling computes the probabilities of a row.
+// compilePairwise returns a kernel whose units of work are rows.
+func compilePairwise(c *graph.Call) (*graph.Kernel, error) {
+	if c.Out[0].Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	builder := copies.NewKernelBuilder(c)
+	rows, pairs, classes := c.Out[0].Shape[0], c.Meta(0).Shape[1], c.Out[0].Shape[1]
+	var states graph.PerWorker[coupling]
+	states.Make = func() *coupling { return newCoupling(classes) }
+	buffers := []kit.Buffer{builder.Result(0, tensor.Float64), builder.ToRowMajor(builder.Operand(0), tensor.Float64)}
+	rowCost := 20 * classes * classes // an estimate: the number of iterations depends on the probabilities
+	phase := copies.ChunkedPhase(rows, rowCost, func(mem *graph.Mem, begin, end int) error {
+		state := states.Get(mem)
+		for row := begin; row < end; row++ {
+			copy(state.pairs, kit.PlaneOf[float64](mem.Ptrs[1], row, pairs))
+			state.mem = mem
+			copy(kit.PlaneOf[float64](mem.Ptrs[0], row, classes), state.solve())
+			state.mem = nil // a state outlives the run
+		}
+		return nil
+	})
+	builder.AddPhases(copies.NoScratch, copies.NoScratch, buffers, phase)
+	return builder.Kernel()
+}
+
+// pairwiseReference is the reference implementation.
+func pairwiseReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	classes := kit.Attrs[*pairwiseAttrs](c).Classes
+	out, state := tensor.Zeros(in[0].DType, in[0].Shape[0], classes), newCoupling(classes)
+	for row := range in[0].Shape[0] {
+		for i := range in[0].Shape[1] {
+			state.pairs[i] = in[0].At(row, i).Float()
+		}
+		for class, probability := range state.solve() {
+			out.Set(tensor.FloatScalar(probability), row, class)
+		}
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+// coupling computes the probabilities of a row. Let r[i][j] be the probability that class i wins against class j: the
+// row has r[0][1], r[0][2], ..., and r[j][i] is 1 - r[i][j]. The probabilities p minimize p*Q*p under the condition
+// that their sum is 1. The elements of the matrix Q are
+//
+//	Q[i][i] = sum over j != i of r[j][i]^2
+//	Q[i][j] = -r[j][i]*r[i][j]
+//
+// At the minimum, all elements of Q*p equal p*Q*p.
 type coupling struct {
 	classes int
 	pairs   []float64  // the operand's row
-	q       []float64  // the matrix Q of the method, [classes, classes]
-	qp, p   []float64  // the product of Q and p; the probabilities
+	q       []float64  // the matrix Q, [classes, classes]
+	p       []float64  // the probabilities
+	qp      []float64  // the product Q*p
 	mem     *graph.Mem // ends the computation if the run is cancelled; nil for the reference
 }
 
@@ -117,17 +131,35 @@ func newCoupling(classes int) *coupling {
 		qp: make([]float64, classes), p: make([]float64, classes)}
 }
 
-// solve returns the probabilities p, which are valid until the next call. It minimizes p*Q*p under the condition that
-// the sum of p is 1. Let r[i][j] be the probability that class i wins against class j. The elements of Q are
-//
-//	Q[i][i] = sum over j != i of r[j][i]^2
-//	Q[i][j] = -r[j][i]*r[i][j]
+// solve returns the probabilities p, which are valid until the next call. It starts with equal probabilities, and
+// adjusts one after another until the error is small.
 func (s *coupling) solve() []float64 {
+	s.fillQ()
+	for i := range s.p {
+		s.p[i] = 1 / float64(s.classes)
+	}
+	for range maxPairwiseIterations {
+		pqp := s.multiplyQ()
+		greatestError := 0.0
+		for _, element := range s.qp {
+			greatestError = max(greatestError, math.Abs(element-pqp))
+		}
+		if greatestError < 0.005/float64(s.classes) {
+			break
+		}
+		for i := range s.classes {
+			pqp = s.adjust(i, pqp)
+		}
+	}
+	return s.p
+}
+
+// fillQ computes Q from the operand's row.
+func (s *coupling) fillQ() {
 	classes := s.classes
 	clear(s.q)
 	pair := 0
 	for i := range classes {
-		s.p[i] = 1 / float64(classes)
 		for j := i + 1; j < classes; j++ {
 			r := s.pairs[pair] // r[i][j]; r[j][i] is 1-r
 			s.q[i*classes+i] += float64((1 - r) * (1 - r))
@@ -137,34 +169,33 @@ func (s *coupling) solve() []float64 {
 			pair++
 		}
 	}
-	for range maxPairwiseIterations {
-		// At the minimum, all elements of Q*p equal p*Q*p. The greatest difference is the error.
-		pqp, greatestError := 0.0, 0.0
-		for i := range classes {
-			s.qp[i] = 0
-			for j, p := range s.p {
-				s.qp[i] += float64(s.q[i*classes+j] * p)
-			}
-			pqp += float64(s.p[i] * s.qp[i])
-			s.mem.CheckContextAfter(classes) // one simple step for each element of s.p
+}
+
+// multiplyQ computes the product Q*p, and returns p*Q*p.
+func (s *coupling) multiplyQ() (pqp float64) {
+	classes := s.classes
+	for i := range classes {
+		s.qp[i] = 0
+		for j, p := range s.p {
+			s.qp[i] += float64(s.q[i*classes+j] * p)
 		}
-		for _, element := range s.qp {
-			greatestError = max(greatestError, math.Abs(element-pqp))
-		}
-		if greatestError < 0.005/float64(classes) {
-			break
-		}
-		for i := range classes {
-			// Add delta to p[i], then divide all of p by its sum, 1+delta. Update pqp and qp to match.
-			delta := (pqp - s.qp[i]) / s.q[i*classes+i]
-			s.p[i] += delta
-			pqp = (pqp + float64(delta*(float64(delta*s.q[i*classes+i])+2*s.qp[i]))) / (1 + delta) / (1 + delta)
-			for j := range classes {
-				s.qp[j] = (s.qp[j] + float64(delta*s.q[i*classes+j])) / (1 + delta)
-				s.p[j] /= 1 + delta
-			}
-			s.mem.CheckContextAfter(classes)
-		}
+		pqp += float64(s.p[i] * s.qp[i])
+		s.mem.CheckContextAfter(classes) // one simple step for each element of s.p
 	}
-	return s.p
+	return pqp
+}
+
+// adjust adds to p[i] the difference delta that makes element i of Q*p equal to pqp, which is p*Q*p, and then divides
+// all of p by its sum, 1+delta. It updates Q*p and returns the new p*Q*p.
+func (s *coupling) adjust(i int, pqp float64) float64 {
+	classes := s.classes
+	delta := (pqp - s.qp[i]) / s.q[i*classes+i]
+	s.p[i] += delta
+	pqp = (pqp + float64(delta*(float64(delta*s.q[i*classes+i])+2*s.qp[i]))) / (1 + delta) / (1 + delta)
+	for j := range classes {
+		s.qp[j] = (s.qp[j] + float64(delta*s.q[i*classes+j])) / (1 + delta)
+		s.p[j] /= 1 + delta
+	}
+	s.mem.CheckContextAfter(classes)
+	return pqp
 }

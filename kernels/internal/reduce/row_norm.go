@@ -11,7 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowNorm is an op that compileRowNorm compiles.
+// rowNorm is an op that compileRowNorm compiles. It computes for each element x of a row, with the mean and the
+// variance of the row:
+//
+//	layerNorm   (x - mean) / sqrt(variance + eps) * weight + bias
+//	rmsNorm     x / sqrt(mean of x*x + eps) * weight
 type rowNorm uint8
 
 const (
@@ -80,6 +84,35 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, weight, bias []T, e
 	})
 }
 
+// standardize writes ((x-mean)*scale + correction)*weight + bias to y. weight and bias may be nil, which stands for
+// factors of 1 and terms of 0. The conversions T(...) of products prevent fused multiply-adds.
+func standardize[T float32 | float64](y, x, weight, bias []T, mean, scale, correction T) {
+	y = y[:len(x)]
+	switch {
+	case weight != nil && bias != nil:
+		weight, bias = weight[:len(x)], bias[:len(x)]
+		for i, element := range x {
+			y[i] = T((T((element-mean)*scale)+correction)*weight[i]) + bias[i]
+		}
+		return
+	case weight != nil:
+		weight = weight[:len(x)]
+		for i, element := range x {
+			y[i] = (T((element-mean)*scale) + correction) * weight[i]
+		}
+		return
+	}
+	for i, element := range x {
+		y[i] = T((element-mean)*scale) + correction
+	}
+	if bias != nil {
+		bias = bias[:len(x)]
+		for i := range y {
+			y[i] += bias[i]
+		}
+	}
+}
+
 // scaleRow writes the RMS norm of row x to y: x*weight / sqrt(mean(x^2) + eps). weight may be nil. There is no bias.
 func scaleRow[T float32 | float64](mem *graph.Mem, y, x, weight, _ []T, eps float64) {
 	squares := 0.0
@@ -111,33 +144,4 @@ func sliceOrNil[T float32 | float64](list []T, begin, end int) []T {
 		return nil
 	}
 	return list[begin:end]
-}
-
-// standardize writes ((x-mean)*scale + correction)*weight + bias to y. weight and bias may be nil, which stands for
-// factors of 1 and terms of 0. The conversions T(...) of products prevent fused multiply-adds.
-func standardize[T float32 | float64](y, x, weight, bias []T, mean, scale, correction T) {
-	y = y[:len(x)]
-	switch {
-	case weight != nil && bias != nil:
-		weight, bias = weight[:len(x)], bias[:len(x)]
-		for i, element := range x {
-			y[i] = T((T((element-mean)*scale)+correction)*weight[i]) + bias[i]
-		}
-		return
-	case weight != nil:
-		weight = weight[:len(x)]
-		for i, element := range x {
-			y[i] = (T((element-mean)*scale) + correction) * weight[i]
-		}
-		return
-	}
-	for i, element := range x {
-		y[i] = T((element-mean)*scale) + correction
-	}
-	if bias != nil {
-		bias = bias[:len(x)]
-		for i := range y {
-			y[i] += bias[i]
-		}
-	}
 }

@@ -12,7 +12,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pad is aten::pad.
+// Pad is aten::pad. With padding 2 on both ends, the modes give for a vector [a b c]:
+//
+//	constant    0 0 a b c 0 0
+//	reflect     c b a b c b a
+//	replicate   a a a b c c c
+//	circular    b c a b c a b
 var Pad = kit.Define[*padAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "pad",
@@ -77,13 +82,14 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("Padding length too large")
 	case attrs.Mode == "constant":
 		return inferConstantPad(call, self, attrs.Pad, attrs.value())
-	case attrs.Mode != "reflect" && attrs.Mode != "replicate" && attrs.Mode != "circular":
+	case !slices.Contains([]string{"reflect", "replicate", "circular"}, attrs.Mode):
 		return nil, fmt.Errorf("Unrecognized padding mode %s", attrs.Mode)
 	case attrs.value().Complex() != 0:
 		return nil, fmt.Errorf("Padding mode \"%s\" doesn't take in value argument", attrs.Mode)
 	}
 	paddedDims := len(attrs.Pad) / 2
-	if otherDims := self.Rank() - paddedDims; paddedDims < 1 || paddedDims > 3 || otherDims < 1 || otherDims > 2 {
+	otherDims := self.Rank() - paddedDims
+	if paddedDims < 1 || paddedDims > 3 || otherDims < 1 || otherDims > 2 {
 		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
 	}
 	shape, err := borderShape(attrs, self)
@@ -119,7 +125,8 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 		if exceedsSizes(before) || exceedsSizes(after) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		if shape[dim] = shape[dim].Add(before.Add(after)); !kit.SizeAtLeast(shape[dim], 1) {
+		shape[dim] = shape[dim].Add(before.Add(after))
+		if !kit.SizeAtLeast(shape[dim], 1) {
 			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
 				"which is invalid. Check dimension %d of your input.", self.Shape[dim], before, after, dim)
 		}
@@ -129,21 +136,6 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 		err = kit.CheckNumberFits(value, self.DType)
 	}
 	return call.NewResult(out), err
-}
-
-// padsBefore returns, for each dimension, the number of elements that are added before the operand's first element.
-func padsBefore(pad []sym.Int, rank int) []int {
-	counts, numbers := make([]int, rank), kit.KnownSizes(pad)
-	for dim := range counts {
-		counts[dim], _ = padCounts(numbers, rank, dim)
-	}
-	return counts
-}
-
-// exceedsSizes reports whether a number is known and exceeds every possible size of a dimension.
-func exceedsSizes(size sym.Int) bool {
-	knownSize, isKnown := size.Known()
-	return isKnown && knownSize > tensor.MaxBytes
 }
 
 // croppedPart returns the part of self that remains after negative padding, and whether any padding is positive.
@@ -165,6 +157,12 @@ func croppedPart(self tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool
 		}
 	}
 	return inner, grows, nil
+}
+
+// exceedsSizes reports whether a number is known and exceeds every possible size of a dimension.
+func exceedsSizes(size sym.Int) bool {
+	knownSize, isKnown := size.Known()
+	return isKnown && knownSize > tensor.MaxBytes
 }
 
 // compilePad returns a kernel for the mode: copies and fills for mode constant, else a copy by spans.
@@ -216,6 +214,15 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 		}
 	}
 	return copies.Kernel(append(jobs, copies.Job{Dst: dst.View(remaining), Src: src.View(inner)})...), nil
+}
+
+// padsBefore returns, for each dimension, the number of elements that are added before the operand's first element.
+func padsBefore(pad []sym.Int, rank int) []int {
+	counts, numbers := make([]int, rank), kit.KnownSizes(pad)
+	for dim := range counts {
+		counts[dim], _ = padCounts(numbers, rank, dim)
+	}
+	return counts
 }
 
 // refPad is the reference implementation of pad.

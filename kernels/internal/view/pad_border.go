@@ -12,7 +12,15 @@ import (
 )
 
 // This file has the attributes of pad and the padding modes reflect, replicate and circular. It checks the calls and
-// computes, for each index of the result, the index of the operand's element that is copied there.
+// computes, for each index of the result, the index of the operand's element that is copied there. For example, two
+// elements before and after the dimension a b c give
+//
+//	reflect     c b a b c b a
+//	replicate   a a a b c c c
+//	circular    b c a b c a b
+//
+// [BorderTable] lists the operand's index for each index of the result. [BorderSpans] describes the same indices as
+// ranges with a constant step, which kernels copy.
 
 type padAttrs struct {
 	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
@@ -52,16 +60,9 @@ func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
 	if err := checkBatch(attrs.Mode, self, padDims); err != nil {
 		return nil, err
 	}
-	for i := 0; i < padDims && attrs.Mode == "reflect"; i++ { // from the last dimension, as in attrs.Pad
-		d := rank - 1 - i
-		if before, after := attrs.Pad[2*i], attrs.Pad[2*i+1]; before.Ge(self.Shape[d]).Holds() ||
-			after.Ge(self.Shape[d]).Holds() {
-			input := tensor.Sizes(self.Shape)
-			if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
-				input = fmt.Sprint(rank)
-			}
-			return nil, fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
-				"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
+	if attrs.Mode == "reflect" {
+		if err := checkReflect(attrs.Pad, self.Shape); err != nil {
+			return nil, err
 		}
 	}
 	if !slices.ContainsFunc(shape[rank-padDims:], func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }) {
@@ -81,26 +82,6 @@ func clampedSize(size sym.Int) sym.Int {
 		return sym.Of(min(max(known, -tensor.MaxBytes), tensor.MaxBytes))
 	}
 	return size
-}
-
-// borderKernel returns the name, in PyTorch's messages, of the kernel that pads padDims dimensions in a mode.
-func borderKernel(mode string, padDims int) string {
-	switch {
-	case mode == "replicate":
-		return fmt.Sprintf("replication_pad%dd_cpu", padDims)
-	case padDims == 3:
-		return "reflection_pad3d_cpu"
-	}
-	return fmt.Sprintf("reflection_pad%dd", padDims)
-}
-
-// sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
-func sizesByName(size []sym.Int) string {
-	text := ""
-	for i, n := range size {
-		text += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
-	}
-	return text[1:] // without the leading space
 }
 
 // checkBatch returns PyTorch's error if a dimension other than the batch is empty. padDims is the number of padded
@@ -134,6 +115,25 @@ func sizesText(shape []sym.Int) string {
 	return text
 }
 
+// checkReflect returns PyTorch's error if padding has as many elements as the dimension, or more.
+func checkReflect(pad, shape []sym.Int) error {
+	padDims, rank := len(pad)/2, len(shape)
+	for i := range padDims { // from the last dimension, as in pad
+		d := rank - 1 - i
+		before, after := pad[2*i], pad[2*i+1]
+		if !before.Ge(shape[d]).Holds() && !after.Ge(shape[d]).Holds() {
+			continue
+		}
+		input := tensor.Sizes(shape)
+		if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
+			input = fmt.Sprint(rank)
+		}
+		return fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
+			"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
+	}
+	return nil
+}
+
 // checkCircular returns PyTorch's error if pad cannot pad shape in to shape out in mode circular, else nil. PyTorch
 // pads all dimensions but the first two.
 func checkCircular(pad, in, out []sym.Int) error {
@@ -151,6 +151,72 @@ func checkCircular(pad, in, out []sym.Int) error {
 		}
 	}
 	return nil
+}
+
+// sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
+func sizesByName(size []sym.Int) string {
+	text := ""
+	for i, n := range size {
+		text += fmt.Sprintf(" %c: %v", "DHW"[3-len(size)+i], n)
+	}
+	return text[1:] // without the leading space
+}
+
+// borderKernel returns the name, in PyTorch's messages, of the kernel that pads padDims dimensions in a mode.
+func borderKernel(mode string, padDims int) string {
+	switch {
+	case mode == "replicate":
+		return fmt.Sprintf("replication_pad%dd_cpu", padDims)
+	case padDims == 3:
+		return "reflection_pad3d_cpu"
+	}
+	return fmt.Sprintf("reflection_pad%dd", padDims)
+}
+
+// borderTables returns a table for each dimension. The table of a padded dimension has the operand's index for each
+// index of the output. The table of another dimension is nil.
+func borderTables(attrs *padAttrs, shape []int) [][]int {
+	tables := make([][]int, len(shape))
+	for d := len(shape) - len(attrs.Pad)/2; d < len(shape); d++ {
+		before, after := padCounts(kit.KnownSizes(attrs.Pad), len(shape), d)
+		tables[d] = BorderTable(attrs.Mode, shape[d], before, after)
+	}
+	return tables
+}
+
+// BorderTable returns, for each index of a padded dimension, the index of the operand that is copied to it. n is the
+// size of the dimension in the operand.
+func BorderTable(mode string, n, before, after int) []int {
+	table := make([]int, n+before+after)
+	for i := range table {
+		source := i - before
+		switch {
+		case mode == "circular":
+			source = (source%n + n) % n
+		case mode == "replicate":
+			source = min(max(source, 0), n-1)
+		case mode == "reflect" && source < 0:
+			source = -source
+		case mode == "reflect" && source >= n:
+			source = 2*(n-1) - source
+		}
+		table[i] = source
+	}
+	if mode != "circular" || len(table) == 0 {
+		return table
+	}
+	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the
+	// operand is cropped there, and the padding on the other side repeats the cropped operand. If the cropped operand is
+	// shorter than the padding, PyTorch copies uninitialized memory; this implementation repeats the cropped operand
+	// again.
+	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
+	for i := range first {
+		table[i] = table[end-before+i]
+	}
+	for i := end; i < len(table); i++ {
+		table[i] = table[first+i-end]
+	}
+	return table
 }
 
 // BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. They read the same indices as the table
@@ -206,50 +272,4 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 		addSpans(end+padded, min(remaining, after-padded), first-before)
 	}
 	return list
-}
-
-// borderTables returns a table for each dimension. The table of a padded dimension has the operand's index for each
-// index of the output. The table of another dimension is nil.
-func borderTables(attrs *padAttrs, shape []int) [][]int {
-	tables := make([][]int, len(shape))
-	for d := len(shape) - len(attrs.Pad)/2; d < len(shape); d++ {
-		before, after := padCounts(kit.KnownSizes(attrs.Pad), len(shape), d)
-		tables[d] = BorderTable(attrs.Mode, shape[d], before, after)
-	}
-	return tables
-}
-
-// BorderTable returns, for each index of a padded dimension, the index of the operand that is copied to it. n is the
-// size of the dimension in the operand.
-func BorderTable(mode string, n, before, after int) []int {
-	table := make([]int, n+before+after)
-	for i := range table {
-		source := i - before
-		switch {
-		case mode == "circular":
-			source = (source%n + n) % n
-		case mode == "replicate":
-			source = min(max(source, 0), n-1)
-		case mode == "reflect" && source < 0:
-			source = -source
-		case mode == "reflect" && source >= n:
-			source = 2*(n-1) - source
-		}
-		table[i] = source
-	}
-	if mode != "circular" || len(table) == 0 {
-		return table
-	}
-	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the
-	// operand is cropped there, and the padding on the other side repeats the cropped operand. If the cropped operand is
-	// shorter than the padding, PyTorch copies uninitialized memory; this implementation repeats the cropped operand
-	// again.
-	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
-	for i := range first {
-		table[i] = table[end-before+i]
-	}
-	for i := end; i < len(table); i++ {
-		table[i] = table[first+i-end]
-	}
-	return table
 }

@@ -37,7 +37,13 @@ type channelShuffleAttrs struct {
 }
 
 // shuffle describes a copy that reorders parts of dimensions. The dimensions of the operand are split, reordered and
-// merged to the dimensions of the result.
+// merged to the dimensions of the result. For example, pixel_shuffle with factor 2 converts four channels to a block of
+// 2x2 pixels:
+//
+//	operand  [1, 4, h, w]
+//	split    [1, 1, 2, 2, h, w]    batch, channel, row in the block, column in the block, height, width
+//	reorder  [1, 1, h, 2, w, 2]    perm is [0, 1, 4, 2, 5, 3]
+//	result   [1, 1, 2*h, 2*w]
 type shuffle struct {
 	split []sym.Int // sizes of the dimensions after the split
 	perm  []int     // order of the split dimensions in the copy
@@ -186,17 +192,13 @@ func toBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (re
 	}
 	batch, channels := self.Shape[:rank-3], self.Shape[rank-3].Div(sym.Of(factor*factor))
 	height, width := self.Shape[rank-2], self.Shape[rank-1]
-	batchRank := rank - 3
-	result.perm = make([]int, batchRank, batchRank+5)
-	for d := range result.perm {
-		result.perm[d] = d
-	}
 	// In both orders, the split dimensions are reordered to [..., channels, height, side, width, side].
-	result.split = append(slices.Clone(batch), channels, side, side, height, width)
-	result.perm = append(result.perm, batchRank, batchRank+3, batchRank+1, batchRank+4, batchRank+2)
 	if isPositionFirst {
 		result.split = append(slices.Clone(batch), side, side, channels, height, width)
-		result.perm = append(result.perm[:batchRank], batchRank+2, batchRank+3, batchRank, batchRank+4, batchRank+1)
+		result.perm = permAfterBatch(len(batch), 2, 3, 0, 4, 1)
+	} else {
+		result.split = append(slices.Clone(batch), channels, side, side, height, width)
+		result.perm = permAfterBatch(len(batch), 0, 3, 1, 4, 2)
 	}
 	result.shape = append(slices.Clone(batch), channels, height.Mul(side), width.Mul(side))
 	return result, nil
@@ -221,21 +223,29 @@ func fromBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (
 		return result, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
 			"divisible by %d", op, self.Shape[rank-1], factor)
 	}
-	batch, channels, height, width := self.Shape[:rank-3], self.Shape[rank-3], self.Shape[rank-2].Div(side),
-		self.Shape[rank-1].Div(side)
-	batchRank := rank - 3
-	result.perm = make([]int, batchRank, batchRank+5)
-	for d := range result.perm {
-		result.perm[d] = d
-	}
+	batch, channels := self.Shape[:rank-3], self.Shape[rank-3]
+	height, width := self.Shape[rank-2].Div(side), self.Shape[rank-1].Div(side)
 	result.split = append(slices.Clone(batch), channels, height, side, width, side)
-	if isPositionFirst { // [..., side, side, channels, height, width], else [..., channels, side, side, height, width]
-		result.perm = append(result.perm, batchRank+2, batchRank+4, batchRank, batchRank+1, batchRank+3)
-	} else {
-		result.perm = append(result.perm, batchRank, batchRank+2, batchRank+4, batchRank+1, batchRank+3)
+	if isPositionFirst { // to [..., side, side, channels, height, width]
+		result.perm = permAfterBatch(len(batch), 2, 4, 0, 1, 3)
+	} else { // to [..., channels, side, side, height, width]
+		result.perm = permAfterBatch(len(batch), 0, 2, 4, 1, 3)
 	}
 	result.shape = append(slices.Clone(batch), channels.Mul(side).Mul(side), height, width)
 	return result, nil
+}
+
+// permAfterBatch returns a permutation that keeps the first batchRank dimensions. perm permutes the dimensions after
+// them, counted from 0.
+func permAfterBatch(batchRank int, perm ...int) []int {
+	list := make([]int, 0, batchRank+len(perm))
+	for d := range batchRank {
+		list = append(list, d)
+	}
+	for _, d := range perm {
+		list = append(list, batchRank+d)
+	}
+	return list
 }
 
 // channelShuffle returns the shuffle of channel_shuffle. It transposes the channels, split into [groups, c/groups].

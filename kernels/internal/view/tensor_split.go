@@ -110,8 +110,8 @@ func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) in
 				[...]string{"1 dimension", "2 dimension", "3 dimension"}[minRank-1], self.Rank())
 		}
 		dim := dimOf(self)
-		if sections := attrs.Sections; sections != nil &&
-			(*sections == 0 || self.Shape[dim].Mod(sym.Of(*sections)).Ne(sym.Int{}).Holds()) {
+		sections := attrs.Sections
+		if sections != nil && (*sections == 0 || self.Shape[dim].Mod(sym.Of(*sections)).Ne(sym.Int{}).Holds()) {
 			return nil, fmt.Errorf("torch.%s attempted to split along dimension %d, but the size of the dimension %v is not "+
 				"divisible by the split_size %d!", name, dim, self.Shape[dim], *sections)
 		}
@@ -119,27 +119,21 @@ func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) in
 	})
 }
 
-// splitAt splits a dimension into sections, or at indices.
+// splitAt splits a dimension into sections, or at indices. A dimension of size 8 is split into three sections of sizes
+// 3, 3 and 2, and at the indices 1 and 6 into parts of sizes 1, 5 and 2.
 func splitAt(self tensor.Type, dim int, sections *int, indices []int) ([]tensor.Type, error) {
 	var starts []sym.Int // the first index of each part
 	switch {
 	case (sections == nil) == (indices == nil):
 		return nil, fmt.Errorf("tensor_split: either sections or indices must be given")
-	case sections != nil:
-		if *sections <= 0 {
-			return nil, fmt.Errorf("number of sections must be larger than 0, got %d", *sections)
-		}
-		if *sections > maxViews {
-			return nil, fmt.Errorf("split into %d parts: at most %d are supported", *sections, maxViews)
-		}
-		// The first largerParts parts have size+1 indices, and the others have size.
-		size := self.Shape[dim].Div(sym.Of(*sections))
-		largerParts := self.Shape[dim].Mod(sym.Of(*sections))
-		for i := range *sections {
-			starts = append(starts, size.Mul(sym.Of(i)).Add(largerParts.Min(sym.Of(i))))
-		}
-	default:
+	case sections == nil:
 		starts = append(sym.Ints(0), sym.Ints(indices...)...)
+	case *sections <= 0:
+		return nil, fmt.Errorf("number of sections must be larger than 0, got %d", *sections)
+	case *sections > maxViews:
+		return nil, fmt.Errorf("split into %d parts: at most %d are supported", *sections, maxViews)
+	default:
+		starts = sectionStarts(self.Shape[dim], *sections)
 	}
 	parts := make([]tensor.Type, len(starts))
 	for i := range parts {
@@ -153,4 +147,14 @@ func splitAt(self tensor.Type, dim int, sections *int, indices []int) ([]tensor.
 		}
 	}
 	return parts, nil
+}
+
+// sectionStarts returns the first index of each section of a dimension. The first sections have one index more than the
+// others if the size is not a multiple of the number of sections.
+func sectionStarts(dimSize sym.Int, sections int) (starts []sym.Int) {
+	size, largerSections := dimSize.Div(sym.Of(sections)), dimSize.Mod(sym.Of(sections))
+	for i := range sections {
+		starts = append(starts, size.Mul(sym.Of(i)).Add(largerSections.Min(sym.Of(i))))
+	}
+	return starts
 }

@@ -18,7 +18,12 @@ type triuAttrs struct {
 	Diagonal int `attr:"diagonal" default:"0" range:"int64" doc:"first diagonal to keep: 0 is the main one, positive ones are above it"`
 }
 
-// Tril and Triu are torch.tril and torch.triu.
+// Tril and Triu are torch.tril and torch.triu. With diagonal 1, they keep these elements of a matrix [3, 4]:
+//
+//	tril     triu
+//	x x 0 0  0 x x x
+//	x x x 0  0 0 x x
+//	x x x x  0 0 0 x
 var (
 	Tril = triangleOp(graph.SchemaOf[*trilAttrs](), "tril",
 		"Keeps the lower triangle of matrices, the last two dimensions, and sets "+
@@ -34,10 +39,11 @@ var (
 		})
 )
 
-// triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keptColumns
-// returns the range [from, to) of the columns that a row keeps. cols is the number of columns.
-func triangleOp(attrs *graph.Schema, name, doc string, keptColumns func(c *graph.Call, row, cols int) (from,
-	to int)) *graph.Op {
+// columnRange returns the range [from, to) of the columns that a row of a matrix keeps. cols is the number of columns.
+type columnRange func(c *graph.Call, row, cols int) (from, to int)
+
+// triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0.
+func triangleOp(attrs *graph.Schema, name, doc string, keptColumns columnRange) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name:   name,
@@ -57,7 +63,8 @@ func triangleOp(attrs *graph.Schema, name, doc string, keptColumns func(c *graph
 				out := tensor.Zeros(in[0].DType, in[0].Shape...)
 				rank := out.Rank()
 				kit.EachIndex(out.Shape, func(index []int) {
-					if from, to := keptColumns(c, index[rank-2], out.Shape[rank-1]); index[rank-1] >= from && index[rank-1] < to {
+					row, col := index[rank-2], index[rank-1]
+					if from, to := keptColumns(c, row, out.Shape[rank-1]); col >= from && col < to {
 						out.Set(in[0].At(index...), index...)
 					}
 				})
@@ -73,48 +80,54 @@ func triangleOp(attrs *graph.Schema, name, doc string, keptColumns func(c *graph
 }
 
 // compileTriangle returns a kernel that writes each row: zeros, then the kept columns, then zeros.
-func compileTriangle(call *graph.Call, keptColumns func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
+func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 	src, dst := call.Meta(0), call.Out[0]
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}
 	}
 	rank, elementBytes := dst.Rank(), dst.DType.Size()
-	cols := dst.Shape[rank-1] // the rows are the elements of all other dimensions
-	rows := dst.Numel() / cols
+	cols, rowsPerMatrix := dst.Shape[rank-1], dst.Shape[rank-2]
+	rows := dst.Numel() / cols // of all matrices
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
 	moveBlock := kit.RowConverter(dst.DType, src.DType)
-	// move copies `count` elements. Steps are distances between elements in bytes.
-	move := func(mem *graph.Mem, target, source unsafe.Pointer, dstStep, srcStep, count int) {
+	// copyElements copies `count` elements. Steps are distances between elements in bytes.
+	copyElements := func(mem *graph.Mem, target, source unsafe.Pointer, dstStep, srcStep, count int) {
 		kit.ForEachBlock(mem.Context, count, func(begin, end int) {
 			moveBlock(unsafe.Add(target, begin*dstStep), unsafe.Add(source, begin*srcStep), dstStep, srcStep, end-begin)
 		})
 	}
 	dstStep, srcStep := dst.Strides[rank-1]*elementBytes, src.Strides[rank-1]*elementBytes
 	zero := tensor.Zeros(dst.DType).Pointer()
+	const zeroStep = 0 // reads the same zero again and again
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
-			for flatRow := chunk * rowsPerChunk; flatRow < min(rows, (chunk+1)*rowsPerChunk); flatRow++ {
-				row := flatRow % dst.Shape[rank-2]                                       // in the matrix
-				dstOffset, srcOffset := row*dst.Strides[rank-2], row*src.Strides[rank-2] // in elements
-				remaining := flatRow / dst.Shape[rank-2]
-				for d := rank - 3; d >= 0; d-- {
-					i := remaining % dst.Shape[d]
-					remaining /= dst.Shape[d]
-					dstOffset, srcOffset = dstOffset+i*dst.Strides[d], srcOffset+i*src.Strides[d]
-				}
-				dstRow, srcRow := unsafe.Add(mem.Ptrs[0], dstOffset*elementBytes), unsafe.Add(mem.Ptrs[1], srcOffset*elementBytes)
-				first, end := keptColumns(call, row, cols)
-				if first > 0 { // step 0 reads the same zero again
-					move(mem, dstRow, zero, dstStep, 0, first)
+			for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
+				dstRow := unsafe.Add(mem.Ptrs[0], rowOffset(dst, row)*elementBytes)
+				srcRow := unsafe.Add(mem.Ptrs[1], rowOffset(src, row)*elementBytes)
+				first, end := keptColumns(call, row%rowsPerMatrix, cols)
+				if first > 0 {
+					copyElements(mem, dstRow, zero, dstStep, zeroStep, first)
 				}
 				if end > first {
-					move(mem, unsafe.Add(dstRow, first*dstStep), unsafe.Add(srcRow, first*srcStep), dstStep, srcStep, end-first)
+					copyElements(mem, unsafe.Add(dstRow, first*dstStep), unsafe.Add(srcRow, first*srcStep), dstStep, srcStep,
+						end-first)
 				}
 				if end < cols {
-					move(mem, unsafe.Add(dstRow, end*dstStep), zero, dstStep, 0, cols-end)
+					copyElements(mem, unsafe.Add(dstRow, end*dstStep), zero, dstStep, zeroStep, cols-end)
 				}
 			}
 			return nil
 		}}},
 	}
+}
+
+// rowOffset returns the offset, in elements, of a row along the last dimension. row is the row-major index of the row
+// over all other dimensions.
+func rowOffset(meta tensor.Meta, row int) int {
+	offset := 0
+	for d := meta.Rank() - 2; d >= 0; d-- {
+		offset += row % meta.Shape[d] * meta.Strides[d]
+		row /= meta.Shape[d]
+	}
+	return offset
 }

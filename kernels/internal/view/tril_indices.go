@@ -18,7 +18,11 @@ type triangleIndicesAttrs struct {
 	DType  tensor.DType `attr:"dtype" default:"int64" doc:"dtype of the result: int16, int32 or int64"`
 }
 
-// TrilIndices and TriuIndices are torch.tril_indices and torch.triu_indices.
+// TrilIndices and TriuIndices are torch.tril_indices and torch.triu_indices. For example, the lower triangle of 3 rows
+// and 3 columns has six elements:
+//
+//	0 1 1 2 2 2    rows
+//	0 0 1 0 1 2    columns
 var (
 	TrilIndices = triangleIndicesOp("tril_indices", "Creates the row indices and the column indices of the elements of "+
 		"a lower triangle, row by row, as a matrix of two rows.", true)
@@ -41,7 +45,7 @@ func triangleIndicesOp(name, doc string, isLower bool) *graph.Op {
 		if err := tensor.CheckSizes(attrs.DType, sym.Ints(attrs.Row, attrs.Col)); err != nil {
 			return nil, err // products of sizes do not overflow
 		}
-		result, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countAbove(attrs.Row, isLower)))
+		result, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countInRows(attrs.Row, isLower)))
 		return c.NewResult(result), err
 	}
 	return kit.Define[*triangleIndicesAttrs](graph.Op{
@@ -52,24 +56,9 @@ func triangleIndicesOp(name, doc string, isLower bool) *graph.Op {
 				if err != nil {
 					return nil, err
 				}
-				attrs, position := kit.Attrs[*triangleIndicesAttrs](c), 0
+				attrs := kit.Attrs[*triangleIndicesAttrs](c)
 				out := tensor.Zeros(attrs.DType, kit.KnownSizes(inferred[0].Type.Shape)...)
-				// The rows that have an element of the triangle.
-				firstRow, endRow := 0, min(attrs.Row, attrs.Col-attrs.Offset)
-				if isLower {
-					firstRow, endRow = max(0, -attrs.Offset), attrs.Row
-				}
-				for i := firstRow; i < endRow; i++ {
-					firstColumn, endColumn := max(0, i+attrs.Offset), attrs.Col
-					if isLower {
-						firstColumn, endColumn = 0, min(i+attrs.Offset+1, attrs.Col)
-					}
-					for j := firstColumn; j < endColumn; j++ {
-						out.Set(tensor.IntScalar(int64(i)), 0, position)
-						out.Set(tensor.IntScalar(int64(j)), 1, position)
-						position++
-					}
-				}
+				attrs.storeIndices(out, isLower)
 				return []*tensor.Tensor{out}, nil
 			},
 			Examples: []graph.Example{{Attrs: graph.Attrs{"row": 3, "col": 4, "offset": 1}},
@@ -82,13 +71,39 @@ func triangleIndicesOp(name, doc string, isLower bool) *graph.Op {
 	})
 }
 
-// countAbove returns the number of elements of the triangle in the first rows.
-func (attrs *triangleIndicesAttrs) countAbove(rows int, isLower bool) int {
+// storeIndices stores the indices of the triangle in out, one element after another. It is the reference
+// implementation.
+func (attrs *triangleIndicesAttrs) storeIndices(out *tensor.Tensor, isLower bool) {
+	position := 0
+	firstRow, endRow := attrs.nonemptyRows(isLower)
+	for i := firstRow; i < endRow; i++ {
+		firstColumn, endColumn := max(0, i+attrs.Offset), attrs.Col
+		if isLower {
+			firstColumn, endColumn = 0, min(i+attrs.Offset+1, attrs.Col)
+		}
+		for j := firstColumn; j < endColumn; j++ {
+			out.Set(tensor.IntScalar(int64(i)), 0, position)
+			out.Set(tensor.IntScalar(int64(j)), 1, position)
+			position++
+		}
+	}
+}
+
+// nonemptyRows returns the range of the rows that have an element of the triangle.
+func (attrs *triangleIndicesAttrs) nonemptyRows(isLower bool) (first, end int) {
+	if isLower {
+		return max(0, -attrs.Offset), attrs.Row
+	}
+	return 0, min(attrs.Row, attrs.Col-attrs.Offset)
+}
+
+// countInRows returns the number of elements of the triangle in the first `rows` rows.
+func (attrs *triangleIndicesAttrs) countInRows(rows int, isLower bool) int {
 	cols := attrs.Col
 	if !isLower { // all elements that are not in the lower triangle with the next lower diagonal
 		below := *attrs
 		below.Offset--
-		return rows*cols - below.countAbove(rows, true)
+		return rows*cols - below.countInRows(rows, true)
 	}
 	offset := min(max(attrs.Offset, -rows), cols)
 	firstRow := max(0, -offset)                              // the first row with elements, offset+firstRow+1 of them
@@ -105,10 +120,7 @@ func compileTriangleIndices(c *graph.Call, isLower bool) *graph.Kernel {
 	if out.Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	firstRow, endRow := max(0, -attrs.Offset), attrs.Row
-	if !isLower {
-		firstRow, endRow = 0, min(attrs.Row, attrs.Col-attrs.Offset)
-	}
+	firstRow, endRow := attrs.nonemptyRows(isLower)
 	rowsPerChunk, elementBytes := max(1, machine.CallGrain/attrs.Col), out.DType.Size()
 	return &graph.Kernel{Phases: []graph.Phase{{
 		Chunks: kit.DivUp(endRow-firstRow, rowsPerChunk),
@@ -119,7 +131,7 @@ func compileTriangleIndices(c *graph.Call, isLower bool) *graph.Kernel {
 				if !isLower {
 					firstColumn, endColumn = clampedColumn(row, attrs.Offset, 0, attrs.Col), attrs.Col
 				}
-				position := attrs.countAbove(row, isLower)
+				position := attrs.countInRows(row, isLower) // of the row's first element in the result
 				kit.ForEachBlock(mem.Context, endColumn-firstColumn, func(begin, end int) {
 					for i := begin; i < end; i++ {
 						address := unsafe.Add(mem.Ptrs[0], (position+i)*out.Strides[1]*elementBytes)

@@ -97,9 +97,9 @@ var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semanti
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	attrs := kit.Attrs[*melAttrs](c)
-	// The mel scale, 2595*log10(1+hertz/700), is defined above -700 Hz.
-	if !kit.SizeAtLeast(attrs.NumMelBins, 1) || !kit.SizeAtLeast(attrs.DftLength, 1) || attrs.SampleRate < 1 ||
-		!(attrs.LowerEdgeHertz > -700) || !(attrs.UpperEdgeHertz > -700) {
+	arePositive := kit.SizeAtLeast(attrs.NumMelBins, 1) && kit.SizeAtLeast(attrs.DftLength, 1) && attrs.SampleRate > 0
+	// The mel scale is defined above -700 Hz: see mel.
+	if !arePositive || !(attrs.LowerEdgeHertz > -700) || !(attrs.UpperEdgeHertz > -700) {
 		return tensor.Type{}, errors.New("mel_weight_matrix: num_mel_bins, dft_length and sample_rate must be positive, " +
 			"and frequencies greater than -700")
 	}
@@ -107,26 +107,32 @@ var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semanti
 }, func(c *graph.Call) func(int) tensor.Scalar {
 	attrs := kit.Attrs[*melAttrs](c)
 	bins, length := kit.KnownSize(attrs.NumMelBins), kit.KnownSize(attrs.DftLength)
-	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
 	lowest, step := mel(attrs.LowerEdgeHertz), (mel(attrs.UpperEdgeHertz)-mel(attrs.LowerEdgeHertz))/float64(bins+2)
-	// A band is a triangle over three consecutive edges, which are equidistant in mel. edge returns the row of edge k, by
-	// ONNX's formula.
+	// Band k is a triangle from edge k over edge k+1 to edge k+2. The edges are equidistant in mel. edge returns the row
+	// of edge k, by ONNX's formula.
 	edge := func(k int) int {
 		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+lowest)/2595) - 1)
 		return int(math.Floor(float64(length+1) * hertz / float64(attrs.SampleRate)))
 	}
 	return func(i int) tensor.Scalar {
 		row, band := i/bins, i%bins
-		lower, center, higher := edge(band), edge(band+1), edge(band+2)
-		weight := 0.0
-		switch {
-		case row >= center && row < higher:
-			weight = float64(higher-row) / float64(higher-center)
-		case lower == center && row == center: // a triangle without a rising side
-			weight = 1
-		case row >= lower && row <= center && lower != center:
-			weight = float64(row-lower) / float64(center-lower)
-		}
-		return tensor.FloatScalar(weight)
+		return tensor.FloatScalar(triangle(row, edge(band), edge(band+1), edge(band+2)))
 	}
 })
+
+// mel returns a frequency on the mel scale.
+func mel(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
+
+// triangle returns the weight of a row in a band that rises from 0 in row lower to 1 in row center, and falls to 0 in
+// row higher.
+func triangle(row, lower, center, higher int) float64 {
+	switch {
+	case row >= center && row < higher:
+		return float64(higher-row) / float64(higher-center)
+	case lower == center && row == center: // a triangle without a rising side
+		return 1
+	case row >= lower && row <= center && lower != center:
+		return float64(row-lower) / float64(center-lower)
+	}
+	return 0
+}

@@ -20,23 +20,35 @@ const (
 )
 
 // gridKernel samples groups of positions. A position is an element of the grid: it has the coordinates of one sample of
-// each channel. A tap is an element of the operand that a sample reads, with its weight. The kernel lists the taps of a
-// group, and then computes the weighted sums for each channel.
+// each channel. A tap is an element of the operand that a sample reads, with its weight.
+//
+// A row has positions of one image that are equally far apart in grid and result: often all positions of the image. It
+// is divided into groups, and the channels are divided into blocks. A unit of work is a group with a block: the kernel
+// lists the taps of the group, which all its blocks use, and then computes the weighted sums for each channel. For
+// example, a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups of 1024
+// positions. Without quads, a row-major operand has 4 blocks of 16 channels for each group.
 type gridKernel struct {
 	*gridSampling
-	rows                                *kit.LineSet       // rows of positions, with offsets in grid, result and operand
-	rowPositions, channels              int                // number of positions of a row; number of channels
-	rowGroups, channelBlocks            int                // numbers of groups of a row and of blocks of channels
-	groupSize, maxTaps                  int                // maximum number of positions of a group; of taps of a position
-	blockSize                           int                // maximum number of channels of a unit of work
-	isQuads                             bool               // whether the operand is in quads, 4 channels: see copyToQuads
-	outsideOffset                       int                // offset of the zero pixel for taps outside, in bytes
-	loopsOverChannels                   bool               // whether the inner loop is over channels (smaller stride)
-	gridStride, coordinateStride        int                // strides of positions and coordinates in the grid, in bytes
-	inChannelStride                     int                // stride of channels in the operand, in bytes
-	outPositionStride, outChannelStride int                // strides of positions and of channels in the result, in bytes
-	dtype                               tensor.DType       // dtype of operand, grid and result
-	toFloat64, fromFloat64              tensor.ConvertFunc // convert elements of dtype to float64, and back
+	dtype                  tensor.DType       // dtype of operand, grid and result
+	toFloat64, fromFloat64 tensor.ConvertFunc // convert elements of dtype to float64, and back
+
+	rows         *kit.LineSet // rows of positions, with offsets in grid, result and operand
+	rowPositions int          // number of positions of a row
+	groupSize    int          // maximum number of positions of a group
+	rowGroups    int          // number of groups of a row
+	maxTaps      int          // maximum number of taps of a position
+
+	channels          int
+	blockSize         int  // maximum number of channels of a block
+	channelBlocks     int  // number of blocks
+	loopsOverChannels bool // whether the inner loop is over channels (smaller stride)
+	isQuads           bool // whether the operand is in quads, 4 channels: see copyToQuads
+	outsideOffset     int  // offset of the zero pixel for taps outside, in bytes; only for quads
+
+	// Strides in bytes.
+	gridStride, coordinateStride        int // of positions and of coordinates in the grid
+	inChannelStride                     int // of channels in the operand
+	outPositionStride, outChannelStride int // of positions and of channels in the result
 }
 
 // gridGroup is the memory of a worker for one group.
@@ -53,23 +65,38 @@ type gridGroup struct {
 // layout. isQuads is set if copyToQuads made the operand.
 func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQuads bool) *gridKernel {
 	grid, out := c.Meta(1), c.Out[0]
-	last := grid.Rank() - 1
-	kernel := &gridKernel{gridSampling: sampling, channels: input.Shape[1], coordinateStride: kit.ByteStride(grid, last),
-		inChannelStride: kit.ByteStride(input, 1), outChannelStride: kit.ByteStride(out, 1), dtype: grid.DType,
-		isQuads: isQuads, toFloat64: tensor.Converter(tensor.Float64, grid.DType),
-		fromFloat64: tensor.Converter(grid.DType, tensor.Float64)}
+	kernel := &gridKernel{
+		gridSampling:     sampling,
+		dtype:            grid.DType,
+		toFloat64:        tensor.Converter(tensor.Float64, grid.DType),
+		fromFloat64:      tensor.Converter(grid.DType, tensor.Float64),
+		channels:         input.Shape[1],
+		isQuads:          isQuads,
+		coordinateStride: kit.ByteStride(grid, grid.Rank()-1),
+		inChannelStride:  kit.ByteStride(input, 1),
+		outChannelStride: kit.ByteStride(out, 1),
+	}
 	kernel.maxTaps = maxTapsOf(kernel.mode, len(kernel.axes))
 	kernel.groupSize = min(maxGroupPositions, maxGroupTaps/kernel.maxTaps)
 	columnStride := kernel.axes[len(kernel.axes)-1].stride
 	kernel.blockSize = maxBlockPlanes
-	if max(kernel.inChannelStride, -kernel.inChannelStride) < max(columnStride, -columnStride) {
+	if magnitude(kernel.inChannelStride) < magnitude(columnStride) {
 		kernel.loopsOverChannels, kernel.blockSize = true, maxBlockChannels
 	}
 	if isQuads {
 		kernel.blockSize = maxBlockChannels
 		kernel.outsideOffset = tensor.Numel(input.Shape[2:]) * columnStride
 	}
+	kernel.setRows(input, grid, out)
+	kernel.channelBlocks = kit.DivUp(kernel.channels, kernel.blockSize)
+	return kernel
+}
 
+func magnitude(i int) int { return max(i, -i) }
+
+// setRows divides the positions into rows, and rows into groups.
+func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
+	last := grid.Rank() - 1 // the dimension of coordinates; the others are those of positions
 	// perPosition returns the layout of an array with one element for each position: in the given array, with the given
 	// strides.
 	perPosition := func(array tensor.Meta, strides ...int) tensor.Meta {
@@ -81,15 +108,13 @@ func newGridKernel(c *graph.Call, sampling *gridSampling, input tensor.Meta, isQ
 		perPosition(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
 	mergeDims(rows)
 	inner := rows[0].Rank() - 1
-	kernel.rowPositions = rows[0].Shape[inner]
-	kernel.gridStride, kernel.outPositionStride = kit.ByteStride(rows[0], inner), kit.ByteStride(rows[1], inner)
-	if isQuads {
-		kernel.groupSize = min(kernel.groupSize, max(minQuadPositions, kit.DivUp(kernel.rowPositions, quadGroups)))
+	k.rowPositions = rows[0].Shape[inner]
+	k.gridStride, k.outPositionStride = kit.ByteStride(rows[0], inner), kit.ByteStride(rows[1], inner)
+	if k.isQuads {
+		k.groupSize = min(k.groupSize, max(minQuadPositions, kit.DivUp(k.rowPositions, quadGroups)))
 	}
-	kernel.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
-	kernel.rowGroups, kernel.channelBlocks = kit.DivUp(kernel.rowPositions, kernel.groupSize),
-		kit.DivUp(kernel.channels, kernel.blockSize)
-	return kernel
+	k.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
+	k.rowGroups = kit.DivUp(k.rowPositions, k.groupSize)
 }
 
 // mergeDims merges adjacent dimensions of metas of the same shape if their strides in all metas permit it. Dimension 0,
@@ -113,8 +138,7 @@ func mergeDims(metas []tensor.Meta) {
 	}
 }
 
-// phase returns the phase that samples, and the bytes of worker memory that it needs. A unit of work is a group of
-// positions with a block of channels.
+// phase returns the phase that samples, and the bytes of worker memory that it needs.
 func (k *gridKernel) phase() (workerBytes int, phase graph.Phase) {
 	tapCost := listedTapMoves + summedTapMoves*min(k.channels, k.blockSize)
 	cost := min(k.groupSize, k.rowPositions) * tapCost * k.maxTaps
@@ -162,7 +186,8 @@ func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions i
 			int(unsafe.Sizeof(group.points[0])), k.gridStride, positions)
 	}
 	counts := group.tapCounts[:positions]
-	if clear(counts); k.mode != gridBicubic && len(k.axes) == 2 {
+	clear(counts)
+	if k.mode != gridBicubic && len(k.axes) == 2 {
 		k.storeInnerTaps(group.points[:positions], group.taps[:], counts)
 	}
 	for i, count := range counts {

@@ -16,7 +16,9 @@ type gridSamplerAttrs struct {
 	AlignCorners      bool `attr:"align_corners" default:"false" doc:"-1 and 1 are the centres of the outermost elements, not their edges"`
 }
 
-// GridSampler is aten::grid_sampler.
+// GridSampler is aten::grid_sampler. For an image of width 4 and align_corners, for example, the grid coordinate x = 0
+// is position 1.5 in a row. Bilinear interpolation then has the taps 1 and 2 in each of two rows, with weights 1/2 in
+// x.
 var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "grid_sampler",
@@ -66,8 +68,7 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 		return errors.New("grid_sampler(): expected input and grid to have same dtype")
 	case rank == 5 && attrs.InterpolationMode == gridBicubic:
 		return errors.New("grid_sampler(): bicubic interpolation only supports 4D input")
-	case attrs.InterpolationMode < 0 || attrs.InterpolationMode > gridBicubic || attrs.PaddingMode < 0 ||
-		attrs.PaddingMode > padReflection:
+	case !isBetween(attrs.InterpolationMode, 0, gridBicubic) || !isBetween(attrs.PaddingMode, 0, padReflection):
 		return errors.New("grid_sampler(): unknown interpolation_mode or padding_mode")
 	case !input.DType.IsFloat():
 		return kit.NotImplementedBy("grid_sampler_2d_cpu", input.DType)
@@ -80,6 +81,9 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 	}
 	return nil
 }
+
+// isBetween reports whether x is in the range from least to greatest.
+func isBetween(x, least, greatest int) bool { return x >= least && x <= greatest }
 
 // compileGridSampler returns the kernel of a call. It first copies a float32 operand to quads, unless the samples have
 // few taps for the size of the operand.
@@ -133,16 +137,14 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	}
 	taps, channels := float64(maxTapsOf(mode, out.Rank()-2)), out.Shape[1]
 	positions := float64(out.Numel() / channels)
-
 	// All channels share the list of taps of a position.
 	listCost := listedPositionCost + float64(listedTapCost*taps)
 	if mode != gridBicubic && out.Rank() == 4 {
 		listCost = [...]float64{gridBilinear: 1, gridNearest: nearestListCost}[mode]
 	}
 	work.AddUnits(gridList, positions*listCost)
-
 	operand := c.Meta(0)
-	if !usesQuads(c) {
+	if !usesQuads(c) { // the sums of taps, channel by channel
 		tapCost := summedTapCost
 		if taps == 4 {
 			tapCost = unrolledTapCost
@@ -150,6 +152,7 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 		work.AddUnits(gridSample, positions*float64(channels)*(storedResultCost+float64(tapCost*taps)))
 		return work
 	}
+	// The sums of taps, four channels together.
 	lanes := quadLanes(channels)
 	work.AddUnits(gridQuad, positions*float64(lanes/quadChannels)*(quadResultCost+float64(quadTapCost*taps)))
 	// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice

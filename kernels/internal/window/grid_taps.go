@@ -28,12 +28,84 @@ type gridTap struct {
 // gridAxis is a spatial dimension of the operand. stride is in bytes in kernels and in elements in the reference.
 type gridAxis struct{ size, stride int }
 
-// gridSampling describes a call of grid_sampler. It computes the taps of samples. A point has the coordinates x, y and,
-// for volumes, z of a sample, each from -1 to 1 inside the operand. x is the coordinate of the last axis.
+// gridSampling describes a call of grid_sampler. It computes the taps of samples in three steps:
+//
+//  1. A point has the coordinates x, y and, for volumes, z of a sample, each from -1 to 1 inside the operand. x is the
+//     coordinate of the last axis. Each coordinate is mapped to a fractional index of its axis.
+//  2. An index outside the axis is moved inside, as the padding mode requires.
+//  3. The neighbours of the index along the axis become taps. The taps of a sample are all combinations of the taps
+//     along the axes.
+//
+// For example, the bilinear sample at row 1.25 and column 2.5 has the taps (1, 2) and (1, 3) with weight 0.75*0.5, and
+// (2, 2) and (2, 3) with weight 0.25*0.5.
 type gridSampling struct {
 	mode, padding int // numbers of the interpolation mode and the padding mode
 	alignCorners  bool
 	axes          []gridAxis // height and width, or depth, height and width
+}
+
+// maxTapsOf returns the maximum number of taps of a sample in an interpolation mode, with the given number of axes.
+func maxTapsOf(mode, axes int) int {
+	taps, tapsPerAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
+	for range axes {
+		taps *= tapsPerAxis
+	}
+	return taps
+}
+
+// storeTaps stores the taps of a sample, at most maxTapsOf, and returns their number. tapsByAxis is scratch memory:
+// taps along depth, height and width.
+func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, taps []gridTap) (count int) {
+	if s.isUndefined(point) {
+		taps[0] = gridTap{0, math.NaN()}
+		return 1
+	}
+	tapsByAxis[0][0] = gridTap{0, 1} // images have a depth of 1: one tap with weight 1
+	counts, last := [3]int{1, 0, 0}, len(s.axes)-1
+	for i := range s.axes { // coordinate i of the point belongs to axis i from the end
+		counts[2-i] = s.storeTapsAlong(point[i], &s.axes[last-i], &tapsByAxis[2-i])
+	}
+	for _, z := range tapsByAxis[0][:counts[0]] {
+		for _, y := range tapsByAxis[1][:counts[1]] {
+			offset, weight := z.offset+y.offset, z.weight*y.weight
+			for _, x := range tapsByAxis[2][:counts[2]] {
+				taps[count] = gridTap{offset + x.offset, weight * x.weight}
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. Weights are never NaN
+// for volumes, in mode nearest, or in mode bilinear if indices are clipped before weights are computed.
+func (s *gridSampling) isUndefined(point *[3]float64) bool {
+	isVolume, isClipped := len(s.axes) == 3, s.mode == gridBilinear && s.padding != padZeros
+	if isVolume || isClipped || s.mode == gridNearest {
+		return false
+	}
+	return point[0]-point[0] != 0 || point[1]-point[1] != 0 // x-x is NaN if x is not finite
+}
+
+// storeTapsAlong stores the taps of a coordinate along one axis, and returns their number.
+func (s *gridSampling) storeTapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (count int) {
+	x := s.fractionalIndex(coordinate, axis.size)
+	switch s.mode {
+	case gridNearest:
+		return axis.appendTap(taps, 0, math.RoundToEven(s.paddedIndex(x, axis.size)), 1)
+	case gridBicubic:
+		base := math.Floor(x)
+		for tap, weight := range cubicWeights(x-base, torchCubicCoefficient) {
+			count = axis.appendTap(taps, count, s.paddedIndex(base-1+float64(tap), axis.size), weight)
+		}
+		return count
+	}
+	if s.padding != padZeros {
+		x = s.paddedIndex(x, axis.size)
+	}
+	base := math.Floor(x)
+	count = axis.appendTap(taps, 0, base, 1-(x-base))
+	return axis.appendTap(taps, count, base+1, x-base)
 }
 
 // fractionalIndex maps coordinate x, from -1 to 1, to a fractional index of an axis of the given size.
@@ -82,66 +154,12 @@ func (s *gridSampling) clippedIndex(x float64, size int) float64 {
 	return 0
 }
 
-// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. Weights are never NaN
-// for volumes, in mode nearest, or in mode bilinear if indices are clipped before weights are computed.
-func (s *gridSampling) isUndefined(point *[3]float64) bool {
-	if len(s.axes) == 3 || s.mode == gridNearest || s.mode == gridBilinear && s.padding != padZeros {
-		return false
-	}
-	return point[0]-point[0] != 0 || point[1]-point[1] != 0 // x-x is NaN if x is not finite
-}
-
 // appendTap appends the element at an index, an integer, to the taps of an axis, and returns the new number of taps.
 // count is the number of taps so far. It omits an element outside the axis.
 func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float64) int {
 	if index >= 0 && index < float64(axis.size) {
 		taps[count] = gridTap{int(index) * axis.stride, weight}
 		count++
-	}
-	return count
-}
-
-// storeTapsAlong stores the taps of a coordinate along one axis, and returns their number.
-func (s *gridSampling) storeTapsAlong(coordinate float64, axis *gridAxis, taps *[4]gridTap) (count int) {
-	x := s.fractionalIndex(coordinate, axis.size)
-	switch s.mode {
-	case gridNearest:
-		return axis.appendTap(taps, 0, math.RoundToEven(s.paddedIndex(x, axis.size)), 1)
-	case gridBicubic:
-		base := math.Floor(x)
-		for tap, weight := range cubicWeights(x-base, torchCubicCoefficient) {
-			count = axis.appendTap(taps, count, s.paddedIndex(base-1+float64(tap), axis.size), weight)
-		}
-		return count
-	}
-	if s.padding != padZeros {
-		x = s.paddedIndex(x, axis.size)
-	}
-	base := math.Floor(x)
-	count = axis.appendTap(taps, 0, base, 1-(x-base))
-	return axis.appendTap(taps, count, base+1, x-base)
-}
-
-// storeTaps stores the taps of a sample, at most maxTapsOf, and returns their number. tapsByAxis is scratch memory:
-// taps along depth, height and width.
-func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, taps []gridTap) (count int) {
-	if s.isUndefined(point) {
-		taps[0] = gridTap{0, math.NaN()}
-		return 1
-	}
-	tapsByAxis[0][0] = gridTap{0, 1} // images have a depth of 1: one tap with weight 1
-	counts, last := [3]int{1, 0, 0}, len(s.axes)-1
-	for d := range s.axes {
-		counts[2-d] = s.storeTapsAlong(point[d], &s.axes[last-d], &tapsByAxis[2-d])
-	}
-	for _, z := range tapsByAxis[0][:counts[0]] {
-		for _, y := range tapsByAxis[1][:counts[1]] {
-			offset, weight := z.offset+y.offset, z.weight*y.weight
-			for _, x := range tapsByAxis[2][:counts[2]] {
-				taps[count] = gridTap{offset + x.offset, weight * x.weight}
-				count++
-			}
-		}
 	}
 	return count
 }
@@ -165,7 +183,8 @@ func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, count
 			continue
 		}
 		top, left := math.Floor(y), math.Floor(x)
-		if !(top >= 0 && left >= 0 && top < lastRow && left < lastColumn) {
+		isInside := top >= 0 && left >= 0 && top < lastRow && left < lastColumn // false for NaN
+		if !isInside {
 			continue
 		}
 		lowerWeight, rightWeight := y-top, x-left // weights of the lower row and of the right column
@@ -177,13 +196,4 @@ func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, count
 		four[3].offset, four[3].weight = topLeft+rows.stride+columns.stride, lowerWeight*rightWeight
 		counts[i] = 4
 	}
-}
-
-// maxTapsOf returns the maximum number of taps of a sample in an interpolation mode, with the given number of axes.
-func maxTapsOf(mode, axes int) int {
-	taps, tapsPerAxis := 1, [...]int{gridBilinear: 2, gridNearest: 1, gridBicubic: 4}[mode]
-	for range axes {
-		taps *= tapsPerAxis
-	}
-	return taps
 }

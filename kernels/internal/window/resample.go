@@ -14,6 +14,10 @@ import (
 // Separable interpolation resamples one dimension after another. An axisTaps computes the taps of one dimension, and a
 // resampling has the axisTaps of all dimensions of a call. A resamplePass (resample_pass.go) computes the weighted sums
 // of one dimension. If each result is a copy of one element, selectionKernel copies all dimensions at once.
+//
+// For example, linear interpolation doubles a dimension of 4 elements x as follows. Index i of the result is at
+// position (i+0.5)/2 - 0.5 of the operand. Index 3 is at position 1.25: its taps are element 1 with weight 0.75 and
+// element 2 with weight 0.25, and the result is 0.75*x[1] + 0.25*x[2].
 
 // axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
 // weight. An index whose position is outside the input may have no taps. Results without taps are
@@ -53,9 +57,14 @@ func (t *axisTaps) isSelection() bool {
 // hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
 func (t *axisTaps) hasOnlyUnitTaps(step int) bool {
 	for i := 0; i < t.outSize; i += step {
-		count, hasUnitWeights := 0, true
-		t.eachNonzero(i, func(_ int, weight float64) { count, hasUnitWeights = count+1, hasUnitWeights && weight == 1 })
-		if count != 1 || !hasUnitWeights {
+		count, unitCount := 0, 0
+		t.eachNonzero(i, func(_ int, weight float64) {
+			count++
+			if weight == 1 {
+				unitCount++
+			}
+		})
+		if count != 1 || unitCount != 1 {
 			return false
 		}
 	}
@@ -219,57 +228,78 @@ func (r *resampling) isSelection() bool {
 // few milliseconds.
 const maxPieceElements = 1 << 20
 
-// selectionKernel returns a kernel that copies elements, one piece of a row of the result after another. Each dimension
-// has a table: for each index of the result, the byte offset in the operand, or -1 if the index has no taps.
+// selection copies elements, one piece of a row of the result after another. Each dimension has a table: for each index
+// of the result, the byte offset in the operand, or -1 if the index has no taps.
+type selection struct {
+	tables                 []indexTable
+	shape                  []int // of the result
+	dstStrides, srcStrides []int // in bytes
+	elementBytes           int
+	outside                []byte // resampling.outsideValue in the dtype of the result
+	pieces                 int    // number of pieces of a row
+}
+
+// selectionKernel returns the kernel of a resampling that copies elements.
 func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
-	size, last := dst.DType.Size(), dst.Rank()-1
-	srcStrides, dstStrides := kit.ByteStrides(src), kit.ByteStrides(dst)
-	kernel, tables := &graph.Kernel{}, make([]indexTable, last+1)
+	cols := dst.Shape[dst.Rank()-1]
+	kernel := &graph.Kernel{}
+	s := &selection{tables: make([]indexTable, dst.Rank()), shape: dst.Shape, dstStrides: kit.ByteStrides(dst),
+		srcStrides: kit.ByteStrides(src), elementBytes: dst.DType.Size(), outside: make([]byte, dst.DType.Size()),
+		pieces: kit.DivUp(cols, maxPieceElements)}
 	for d, n := range dst.Shape {
-		tables[d] = newIndexTable(kernel, n, func(i int) int {
+		s.tables[d] = newIndexTable(kernel, n, func(i int) int {
 			index := r.sourceIndex(d, i)
 			if index < 0 {
 				return -1 // also if the stride is 0
 			}
-			return index * srcStrides[d]
+			return index * s.srcStrides[d]
 		})
 	}
-	outside := make([]byte, size) // outsideValue in the dtype of the result
-	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
-	cols := dst.Shape[last]
-	pieces := kit.DivUp(cols, maxPieceElements)
-	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(dst.Numel()/cols*pieces, min(cols, maxPieceElements),
+	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&s.outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
+	units, unitElements := dst.Numel()/cols*s.pieces, min(cols, maxPieceElements)
+	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(units, unitElements,
 		func(mem *graph.Mem, begin, end int) error {
-			offsets := tables[last].indicesOf(mem)
 			for unit := begin; unit < end; unit++ {
-				dstRow, srcRow := 0, 0 // byte offsets of the row
-				remaining, isRowOutside := unit/pieces, false
-				for d := last - 1; d >= 0; d-- {
-					i := remaining % dst.Shape[d]
-					remaining /= dst.Shape[d]
-					srcOffset := tables[d].indicesOf(mem)[i]
-					isRowOutside = isRowOutside || srcOffset < 0
-					dstRow, srcRow = dstRow+i*dstStrides[d], srcRow+srcOffset
-				}
-				first := unit % pieces * maxPieceElements
-				piece := offsets[first:min(cols, first+maxPieceElements)]
-				target := unsafe.Add(mem.Ptrs[0], dstRow+first*dstStrides[last])
-				if !isRowOutside && !slices.ContainsFunc(piece, func(offset int) bool { return offset < 0 }) {
-					kit.GatherLoops[size](target, unsafe.Add(mem.Ptrs[1], srcRow), dstStrides[last], piece)
-					continue
-				}
-				for i, offset := range piece {
-					source := unsafe.Pointer(&outside[0])
-					if !isRowOutside && offset >= 0 {
-						source = unsafe.Add(mem.Ptrs[1], srcRow+offset)
-					}
-					kit.CopyElement(unsafe.Add(target, i*dstStrides[last]), source, size)
-				}
+				s.copyPiece(mem, unit/s.pieces, unit%s.pieces)
 			}
 			return nil
 		}))
 	return kernel
+}
+
+// copyPiece copies a piece of a row. row is the row-major index of the row over all dimensions but the last.
+func (s *selection) copyPiece(mem *graph.Mem, row, piece int) {
+	last := len(s.shape) - 1
+	dstRow, srcRow, isRowOutside := s.rowOffsets(mem, row)
+	first := piece * maxPieceElements
+	offsets := s.tables[last].indicesOf(mem)[first:min(s.shape[last], first+maxPieceElements)]
+	target := unsafe.Add(mem.Ptrs[0], dstRow+first*s.dstStrides[last])
+	if !isRowOutside && !slices.ContainsFunc(offsets, func(offset int) bool { return offset < 0 }) {
+		kit.GatherLoops[s.elementBytes](target, unsafe.Add(mem.Ptrs[1], srcRow), s.dstStrides[last], offsets)
+		return
+	}
+	for i, offset := range offsets {
+		source := unsafe.Pointer(&s.outside[0])
+		if !isRowOutside && offset >= 0 {
+			source = unsafe.Add(mem.Ptrs[1], srcRow+offset)
+		}
+		kit.CopyElement(unsafe.Add(target, i*s.dstStrides[last]), source, s.elementBytes)
+	}
+}
+
+// rowOffsets returns the byte offsets of a row in result and operand. isOutside is set if an index of the row has no
+// taps; then src is not valid.
+func (s *selection) rowOffsets(mem *graph.Mem, row int) (dst, src int, isOutside bool) {
+	for d := len(s.shape) - 2; d >= 0; d-- {
+		i := row % s.shape[d]
+		row /= s.shape[d]
+		srcOffset := s.tables[d].indicesOf(mem)[i]
+		isOutside = isOutside || srcOffset < 0
+		dst += i * s.dstStrides[d]
+		src += srcOffset
+	}
+	return dst, src, isOutside
 }
 
 // sourceIndex returns the index in the operand from which index i of the result is copied, along dimension d. It

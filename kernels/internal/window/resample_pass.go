@@ -36,19 +36,26 @@ const (
 )
 
 // resamplePass resamples one dimension of a dense array [outer, inSize, inner] into an array [outer, outSize, inner]. A
-// row has `inner` contiguous elements. Each result is a weighted sum of taps, which are elements along the resampled
-// dimension. For example, the pass that doubles the height of an image [3, 32, 48] has outer 3, inSize 32, outSize 64
-// and inner 48.
+// row has `inner` contiguous elements. For example, the pass that doubles the height of an image [3, 32, 48] has outer
+// 3, inSize 32, outSize 64 and inner 48. Each row of the result is a weighted sum of rows of the operand: the taps.
+//
+// Compiled loops sum rows of at least minRowElements elements, up to maxSumTaps taps at once (phase). Shorter rows are
+// summed element by element in Go (gatherPhase).
 type resamplePass[T float32 | float64] struct {
-	src, dst             kit.Buffer
-	outer, inSize, inner int                        // sizes of src; inSize is the size of the resampled dimension
-	maxCallRows          int                        // maximum number of rows that share a call of a loop
-	taps                 *axisTaps                  // taps of the resampled dimension
-	knownTaps            tapTable[T]                // the table of taps if axisTaps.hasStaticTable
-	tableOffset          int                        // offset in scratch memory of a table that a run computes, in bytes
-	outsideValue         T                          // result at indices without taps
-	sums                 [2][maxSumTaps]*loops.Loop // [0][k] sums k+1 weighted taps; [1][k] adds them to the result
-	state                graph.PerWorker[loopState]
+	axisPass
+	src, dst     kit.Buffer
+	knownTaps    tapTable[T]                // the table of taps if axisTaps.hasStaticTable
+	tableOffset  int                        // offset in scratch memory of a table that a run computes, in bytes
+	outsideValue T                          // result at indices without taps
+	maxCallRows  int                        // maximum number of rows that share a call of a loop
+	sums         [2][maxSumTaps]*loops.Loop // [0][k] sums k+1 weighted taps; [1][k] adds them to the result
+	state        graph.PerWorker[loopState]
+}
+
+// axisPass has the geometry of a pass.
+type axisPass struct {
+	outer, inSize, inner int       // sizes of the operand
+	taps                 *axisTaps // taps of the resampled dimension, with outSize
 }
 
 // loopState is the state of a worker that runs the loops of a pass. A call has a result, then a row of elements and a
@@ -59,56 +66,34 @@ type loopState struct {
 	rowStrides [2 + 2*maxSumTaps]int            // distances between rows in bytes
 }
 
-// resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
-func resampleOrder(out tensor.Meta) []int {
-	if order, ok := tensor.OrderOf(out); ok {
-		return order.Dims()
-	}
-	return tensor.RowMajorOrder(out.Rank()).Dims()
-}
-
 // resampleKernel returns the kernel of weighted sums. It copies the operand to a dense array in the order of the
 // result, resamples one dimension after another, and converts the result.
 func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call) (*graph.Kernel, error) {
 	dtype, order := tensor.DTypeOf[T](), resampleOrder(call.Out[0])
-	kernel := &graph.Kernel{}
-	// transposed returns a view of a value with its dimensions in `order`, scratch a new dense array, and addCopy adds a
-	// phase that copies and converts.
-	transposed := func(value kit.Buffer) (kit.Buffer, error) {
-		meta, err := value.Meta.Permute(order)
-		value.Meta = meta
-		return value, err
-	}
-	scratch := func(shape []int) kit.Buffer {
-		buffer := kit.ScratchBuffer(kernel.Scratch, tensor.New(dtype, shape...))
-		kernel.Scratch += kit.AlignUp(buffer.Meta.Bytes())
-		return buffer
-	}
-	addCopy := func(dst, src kit.Buffer) {
-		phase, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-		kernel.Phases, kernel.WorkerScratch = append(kernel.Phases, phase), max(kernel.WorkerScratch, worker)
-	}
-	current, err := transposed(kit.InBuffer(call, 0))
+	kernel := &passKernel{dtype: dtype}
+	operand, err := permuted(kit.InBuffer(call, 0), order)
 	if err != nil {
 		return nil, err
 	}
-	result, err := transposed(kit.OutBuffer(call, 0))
+	result, err := permuted(kit.OutBuffer(call, 0), order)
 	if err != nil {
 		return nil, err
 	}
-	if src := current; src.Meta.DType != dtype || !src.Meta.IsContiguous() {
-		current = scratch(src.Meta.Shape)
-		addCopy(current, src)
+	current := operand
+	if operand.Meta.DType != dtype || !operand.Meta.IsContiguous() {
+		current = kernel.newScratch(operand.Meta.Shape)
+		kernel.addCopy(current, operand)
 	}
 	writesResult := result.Meta.DType == dtype && result.Meta.IsContiguous() // whether the last pass writes the result
 	passes := resample.passes(current.Meta.Shape, order)
 	for i, geometry := range passes {
-		pass := &resamplePass[T]{src: current, outer: geometry.outer, inSize: geometry.inSize, inner: geometry.inner,
-			taps:        geometry.taps,
-			maxCallRows: rowsPerCall(geometry.outer, geometry.inner), outsideValue: T(resample.outsideValue)}
-		pass.tabulate(kernel)
-		if pass.dst = result; i < len(passes)-1 || !writesResult {
-			pass.dst = scratch([]int{geometry.outer, geometry.taps.outSize, geometry.inner})
+		pass := &resamplePass[T]{axisPass: geometry, src: current, outsideValue: T(resample.outsideValue),
+			maxCallRows: rowsPerCall(geometry.outer, geometry.inner)}
+		pass.tabulate(&kernel.Kernel)
+		if i == len(passes)-1 && writesResult {
+			pass.dst = result
+		} else {
+			pass.dst = kernel.newScratch([]int{geometry.outer, geometry.taps.outSize, geometry.inner})
 		}
 		if err := pass.compileLoops(); err != nil {
 			return nil, err
@@ -118,10 +103,47 @@ func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call)
 	}
 	if !writesResult {
 		current.Meta = tensor.New(dtype, result.Meta.Shape...)
-		addCopy(result, current)
+		kernel.addCopy(result, current)
 	}
-	return kernel, nil
+	return &kernel.Kernel, nil
 }
+
+// resampleOrder returns the order of dimensions, slowest first, of the arrays between passes.
+func resampleOrder(out tensor.Meta) []int {
+	if order, ok := tensor.OrderOf(out); ok {
+		return order.Dims()
+	}
+	return tensor.RowMajorOrder(out.Rank()).Dims()
+}
+
+// permuted returns a view of a value with its dimensions in the given order.
+func permuted(value kit.Buffer, order []int) (kit.Buffer, error) {
+	meta, err := value.Meta.Permute(order)
+	value.Meta = meta
+	return value, err
+}
+
+// passKernel is a kernel to which phases and scratch memory are added. dtype is the dtype of the sums.
+type passKernel struct {
+	graph.Kernel
+	dtype tensor.DType
+}
+
+// newScratch adds a dense array of the given shape to the scratch memory.
+func (k *passKernel) newScratch(shape []int) kit.Buffer {
+	buffer := kit.ScratchBuffer(k.Scratch, tensor.New(k.dtype, shape...))
+	k.Scratch += kit.AlignUp(buffer.Meta.Bytes())
+	return buffer
+}
+
+// addCopy adds a phase that copies and converts.
+func (k *passKernel) addCopy(dst, src kit.Buffer) {
+	phase, workerBytes := copies.Phase(copies.Job{Dst: dst, Src: src})
+	k.Phases, k.WorkerScratch = append(k.Phases, phase), max(k.WorkerScratch, workerBytes)
+}
+
+// tabulatedTapMoves is the approximate cost of computing a tap, in elements of a copy.
+const tabulatedTapMoves = 16
 
 // tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
 func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
@@ -143,9 +165,6 @@ func (p *resamplePass[T]) tabulate(kernel *graph.Kernel) {
 		}))
 }
 
-// tabulatedTapMoves is the approximate cost of computing a tap, in elements of a copy.
-const tabulatedTapMoves = 16
-
 // tapsOf returns the table of taps.
 func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
 	if p.taps.hasStaticTable() {
@@ -155,13 +174,6 @@ func (p *resamplePass[T]) tapsOf(mem *graph.Mem) tapTable[T] {
 	return tapTable[T]{stride: p.taps.maxTaps, counts: kit.SliceOf[int](mem.Scratch, p.tableOffset, out),
 		elements: kit.SliceOf[int](mem.Scratch, p.tableOffset+8*out, entries),
 		weights:  kit.SliceOf[T](mem.Scratch, p.tableOffset+8*(out+entries), entries)}
-}
-
-// axisPass has the geometry of a [resamplePass]: the array is [outer, inSize, inner], and the dimension in the middle
-// is resampled.
-type axisPass struct {
-	outer, inSize, inner int
-	taps                 *axisTaps
 }
 
 // passes returns the passes over an array whose dimensions are stored in the given order. shape lists the sizes in this
@@ -205,88 +217,47 @@ func rowsPerCall(outer, inner int) int {
 	return max(1, min(outer, maxSharedRows))
 }
 
-// addWork adds the work of the passes to the given work. shape is the shape of the operand, and out is the result with
-// its layout.
-func (r *resampling) addWork(work *graph.Work, shape []int, out tensor.Meta) {
-	if out.Numel() == 0 || out.Rank() == 0 {
-		return
-	}
-	if r.mayBeSelection() {
-		work.AddUnits(resizeElement, float64(out.Numel()))
-		return
-	}
-	order := resampleOrder(out)
-	var storedShape []int
-	for _, d := range order {
-		storedShape = append(storedShape, shape[d])
-	}
-	size := float64(resampleDType(out.DType).Size())
-	passes := r.passes(storedShape, order)
-	for i, pass := range passes {
-		rows := float64(pass.outer) * float64(pass.taps.outSize)
-		taps, _ := pass.taps.estimate()
-		elements := float64(rows * float64(pass.inner))
-		work.Flops += 2 * float64(elements*taps)
-		if i < len(passes)-1 {
-			work.Bytes[graph.Dense] += float64(2 * elements * size)
-		}
-		if pass.inner < minRowElements {
-			work.AddUnits(graph.GoSimple, elements*taps*gatheredTapOps)
-			continue
-		}
-		work.AddUnits(graph.LoopSimple, elements*taps*rowTapOps*size/4)
-		work.AddUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(pass.outer, pass.inner)))
-	}
-}
-
-// mayBeSelection reports whether each result is likely a copy of one element, as in mode nearest. It is an estimate for
-// costs; [resampling.isSelection] is exact.
-func (r *resampling) mayBeSelection() bool {
-	for _, taps := range r.taps {
-		if taps == nil {
-			continue
-		}
-		if _, isSelection := taps.estimate(); !isSelection {
-			return false
-		}
-	}
-	return true
-}
-
 // compileLoops compiles the loops of a pass over rows.
-func (p *resamplePass[T]) compileLoops() error {
+func (p *resamplePass[T]) compileLoops() (err error) {
 	if p.inner < minRowElements {
 		return nil
 	}
-	dtype, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
-	for adds := range p.sums { // 0: the loop starts a sum; 1: it adds to a sum, which is the last operand
-		for i := range min(maxTaps, maxSumTaps) {
-			if adds > 0 && maxTaps <= maxSumTaps {
-				continue
-			}
-			taps := i + 1
-			builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*taps+adds)...)
-			isScalar, sum := make([]bool, 2*taps+adds), expr.None
-			if adds > 0 {
-				sum = builder.Load(2 * taps)
-			}
-			for tap := range taps { // operand 2k is an element of tap k, and operand 2k+1 its weight
-				product := builder.Emit(expr.Mul, builder.Load(2*tap), builder.Load(2*tap+1))
-				if isScalar[2*tap+1] = true; sum != expr.None {
-					product = builder.Emit(expr.Add, sum, product)
-				}
-				sum = product
-			}
-			code, err := builder.Build(builder.Real(sum))
-			if err != nil {
-				return err
-			}
-			if p.sums[adds][i], err = loops.New(&expr.Loop{Code: code, Uniform: isScalar}, loops.Options{}); err != nil {
+	dtype := tensor.DTypeOf[T]()
+	for i := range min(p.taps.maxTaps, maxSumTaps) {
+		if p.sums[0][i], err = sumLoop(dtype, i+1, 0); err != nil {
+			return err
+		}
+		if p.taps.maxTaps > maxSumTaps { // a sum may take several loops
+			if p.sums[1][i], err = sumLoop(dtype, i+1, 1); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// sumLoop compiles a loop that sums weighted taps. Operand 2k is an element of tap k, and operand 2k+1 its weight. If
+// sums is 1, the loop adds the taps to a sum, which is the last operand; if it is 0, there is no such operand.
+func sumLoop(dtype tensor.DType, taps, sums int) (*loops.Loop, error) {
+	builder := expr.NewBuilder(slices.Repeat([]tensor.DType{dtype}, 2*taps+sums)...)
+	isScalar, sum := make([]bool, 2*taps+sums), expr.None
+	if sums > 0 {
+		sum = builder.Load(2 * taps)
+	}
+	for tap := range taps {
+		isScalar[2*tap+1] = true
+		product := builder.Emit(expr.Mul, builder.Load(2*tap), builder.Load(2*tap+1))
+		if sum == expr.None {
+			sum = product
+		} else {
+			sum = builder.Emit(expr.Add, sum, product)
+		}
+	}
+	code, err := builder.Build(builder.Real(sum))
+	if err != nil {
+		return nil, err
+	}
+	return loops.New(&expr.Loop{Code: code, Uniform: isScalar}, loops.Options{})
 }
 
 // phase returns the phase of the pass. A unit of work computes the results at one index of the resampled dimension, for
@@ -330,7 +301,7 @@ func (p *resamplePass[T]) sumRows(state *loopState, table *tapTable[T], dst, src
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
 	dstStride, srcStride := outSize*p.inner*size, p.inSize*p.inner*size
-	for firstTap, adds := begin, 0; firstTap < end; adds = 1 {
+	for firstTap, adds := begin, 0; firstTap < end; adds = 1 { // the first loop starts the sum; the others add to it
 		taps := min(end-firstTap, maxSumTaps)
 		state.ptrs[0], state.rowStrides[0] = dst, dstStride
 		for tap := range taps {
@@ -406,4 +377,52 @@ func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], ds
 		}
 		position += inner
 	}
+}
+
+// addWork adds the work of the passes to the given work. shape is the shape of the operand, and out is the result with
+// its layout.
+func (r *resampling) addWork(work *graph.Work, shape []int, out tensor.Meta) {
+	if out.Numel() == 0 || out.Rank() == 0 {
+		return
+	}
+	if r.mayBeSelection() {
+		work.AddUnits(resizeElement, float64(out.Numel()))
+		return
+	}
+	order := resampleOrder(out)
+	var storedShape []int
+	for _, d := range order {
+		storedShape = append(storedShape, shape[d])
+	}
+	size := float64(resampleDType(out.DType).Size())
+	passes := r.passes(storedShape, order)
+	for i, pass := range passes {
+		rows := float64(pass.outer) * float64(pass.taps.outSize)
+		taps, _ := pass.taps.estimate()
+		elements := float64(rows * float64(pass.inner))
+		work.Flops += 2 * float64(elements*taps)
+		if i < len(passes)-1 {
+			work.Bytes[graph.Dense] += float64(2 * elements * size)
+		}
+		if pass.inner < minRowElements {
+			work.AddUnits(graph.GoSimple, elements*taps*gatheredTapOps)
+			continue
+		}
+		work.AddUnits(graph.LoopSimple, elements*taps*rowTapOps*size/4)
+		work.AddUnoverlapped(graph.LoopRun, loopCallRuns*rows/float64(rowsPerCall(pass.outer, pass.inner)))
+	}
+}
+
+// mayBeSelection reports whether each result is likely a copy of one element, as in mode nearest. It is an estimate for
+// costs; [resampling.isSelection] is exact.
+func (r *resampling) mayBeSelection() bool {
+	for _, taps := range r.taps {
+		if taps == nil {
+			continue
+		}
+		if _, isSelection := taps.estimate(); !isSelection {
+			return false
+		}
+	}
+	return true
 }

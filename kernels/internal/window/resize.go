@@ -34,8 +34,8 @@ var Resize = kit.Define[*resizeAttrs](graph.Op{
 		Doc:    "Resizes any dimensions by interpolation, dimension by dimension, with the rules of ONNX's Resize.",
 		Params: []graph.Param{kit.Input},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			_, _, _, out, err := resizePlan(c)
-			return c.NewResult(out), err
+			plan, err := newResizePlan(c)
+			return c.NewResult(plan.out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			resample, err := newResize(c)
@@ -54,50 +54,59 @@ var Resize = kit.Define[*resizeAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: resampleImpls(newResize)},
 })
 
-// resizePlan returns the dimensions to resize, the sizes of the result along these dimensions, the factors of these
-// dimensions, and the type of the result. scales is nil if the factors are quotients of sizes.
-func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, out tensor.Type, err error) {
+// resizePlan has the sizes and factors of a call. Element i of each list belongs to dimension axes[i].
+type resizePlan struct {
+	axes   []int       // the dimensions to resize
+	sizes  []sym.Int   // sizes of the result
+	scales []float64   // factors from the input to the result; nil if they are the quotients of the sizes
+	out    tensor.Type // type of the result
+}
+
+// newResizePlan checks a call and returns its plan.
+func newResizePlan(c *graph.Call) (plan resizePlan, err error) {
 	attrs, input := kit.Attrs[*resizeAttrs](c), c.Type(0)
 	if input.DType.IsComplex() || input.DType == tensor.Bool && attrs.Mode != "nearest" {
-		return nil, nil, nil, out, kit.NotImplementedBy("resize", input.DType)
+		return plan, kit.NotImplementedBy("resize", input.DType)
 	}
-	if axes, err = resizeAxes(attrs, input.Rank()); err != nil {
-		return nil, nil, nil, out, err
+	if plan.axes, err = resizeAxes(attrs, input.Rank()); err != nil {
+		return plan, err
 	}
-	if sizes, scales, err = attrs.plan(input.Shape, axes); err != nil {
-		return nil, nil, nil, out, err
+	if plan.sizes, plan.scales, err = attrs.plan(input.Shape, plan.axes); err != nil {
+		return plan, err
 	}
 	shape := slices.Clone(input.Shape)
-	for i, dim := range axes {
-		if kit.SizeIs(input.Shape[dim], 0) && kit.SizeAtLeast(sizes[i], 1) {
-			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", dim)
+	for i, dim := range plan.axes {
+		if kit.SizeIs(input.Shape[dim], 0) && kit.SizeAtLeast(plan.sizes[i], 1) {
+			return plan, fmt.Errorf("resize: dimension %d has no elements", dim)
 		}
-		shape[dim] = sizes[i]
+		shape[dim] = plan.sizes[i]
 	}
-	out, err = kit.FreshType(input.DType, shape)
-	return axes, sizes, scales, out, err
+	plan.out, err = kit.FreshType(input.DType, shape)
+	return plan, err
 }
 
 // newResize returns the resampling of a call.
 func newResize(c *graph.Call) (*resampling, error) {
-	axes, symbolicSizes, scales, _, err := resizePlan(c)
+	plan, err := newResizePlan(c)
 	if err != nil {
 		return nil, err
 	}
-	sizes := kit.KnownSizes(symbolicSizes)
 	attrs, input := kit.Attrs[*resizeAttrs](c), c.Meta(0)
+	isCrop := attrs.Coordinates == "tf_crop_and_resize"
 	resample := &resampling{taps: make([]*axisTaps, input.Rank()), outsideValue: attrs.Extrapolation}
-	for i, dim := range axes {
-		scale := float64(sizes[i]) / float64(input.Shape[dim])
-		if scales != nil {
-			scale = scales[i]
+	for i, outSize := range kit.KnownSizes(plan.sizes) {
+		dim := plan.axes[i]
+		inSize := input.Shape[dim]
+		scale := float64(outSize) / float64(inSize)
+		if plan.scales != nil {
+			scale = plan.scales[i]
 		}
-		if sizes[i] == input.Shape[dim] && scale == 1 && attrs.Coordinates != "tf_crop_and_resize" {
+		if outSize == inSize && scale == 1 && !isCrop {
 			continue
 		}
-		axis := resizeAxis{attrs: attrs, inSize: input.Shape[dim], outSize: sizes[i], scale: scale, roi: [2]float64{0, 1}}
-		if attrs.Coordinates == "tf_crop_and_resize" {
-			axis.roi = [2]float64{attrs.Roi[i], attrs.Roi[len(axes)+i]}
+		axis := resizeAxis{attrs: attrs, inSize: inSize, outSize: outSize, scale: scale, roi: [2]float64{0, 1}}
+		if isCrop {
+			axis.roi = [2]float64{attrs.Roi[i], attrs.Roi[len(plan.axes)+i]}
 		}
 		resample.taps[dim] = &axisTaps{outSize: axis.outSize, maxTaps: axis.maxTaps(), isNearest: attrs.Mode == "nearest",
 			eachTap: axis.taps}
@@ -135,7 +144,7 @@ func resizeAxes(attrs *resizeAttrs, rank int) ([]int, error) {
 	return axes, nil
 }
 
-// plan returns the size and the factor of each axis. scales is nil if the factors are quotients of sizes.
+// plan returns the fields sizes and scales of the [resizePlan].
 func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	if attrs.Sizes != nil && attrs.KeepAspect != "stretch" {
 		return attrs.planAspect(shape, axes)
@@ -196,7 +205,15 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 	return sizes, scales, nil
 }
 
-// resizeAxis computes the taps of one dimension. A tap is an element of the input with a weight.
+// resizeAxis computes the taps of one dimension. A tap is an element of the input with a weight. For index i of the
+// result:
+//
+//  1. The coordinate transformation maps i to a fractional position in the input (method position).
+//  2. The mode gives weights to the elements around the position (method weights).
+//  3. Elements outside the input are ignored, or replaced by the edge (method taps).
+//
+// For example, with half_pixel and scale 2, index 3 is at position 1.25. In mode linear, its taps are element 1 with
+// weight 0.75 and element 2 with weight 0.25.
 type resizeAxis struct {
 	attrs           *resizeAttrs
 	inSize, outSize int        // sizes of input and output
@@ -268,7 +285,7 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	first, weights := axis.weights(position - base)
 	firstElement := int(max(min(base, float64(axis.inSize)+4), -4)) + first // bounds make the conversion to int valid
 	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.inSize }
-	sum := 1.0
+	sum := 1.0 // of the weights that are used
 	if axis.attrs.ExcludeOutside {
 		sum = 0
 		for tap, weight := range weights {
@@ -287,40 +304,44 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 // weights returns the weights of consecutive elements around the position base+t, where base is the index of an element
 // and t is in (0, 1]. The first weight belongs to element base+first.
 func (axis *resizeAxis) weights(t float64) (first int, weights []float64) {
-	switch axis.attrs.Mode {
-	case "nearest":
+	a := axis.attrs.CubicCoeffA
+	switch mode, isStretched := axis.attrs.Mode, axis.attrs.Antialias; {
+	case mode == "nearest":
 		return 0, nearestWeights(axis.attrs.NearestMode, t)
-	case "linear":
-		if !axis.attrs.Antialias {
-			return 0, []float64{1 - t, t}
-		}
-		return axis.stretchedWeights(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
-	}
-	if !axis.attrs.Antialias {
-		cubic := cubicWeights(t, axis.attrs.CubicCoeffA)
+	case mode == "linear" && !isStretched:
+		return 0, []float64{1 - t, t}
+	case mode == "linear":
+		return axis.stretchedWeights(1, t, linearFilter)
+	case !isStretched:
+		cubic := cubicWeights(t, a)
 		return -1, cubic[:]
 	}
-	a := axis.attrs.CubicCoeffA
-	return axis.stretchedWeights(2, t, func(d float64) float64 {
-		switch d = math.Abs(d); {
-		case d <= 1:
-			return float64((a+2)*d*d*d) - float64((a+3)*d*d) + 1
-		case d < 2:
-			return float64(a*d*d*d) - float64(5*a*d*d) + float64(8*a*d) - float64(4*a)
-		}
-		return 0
-	})
+	return axis.stretchedWeights(2, t, func(d float64) float64 { return cubicFilter(d, a) })
+}
+
+// linearFilter returns the weight of an element at distance d, which may be negative.
+func linearFilter(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) }
+
+// cubicFilter is linearFilter for cubic convolution with the coefficient a.
+func cubicFilter(d, a float64) float64 {
+	switch d = math.Abs(d); {
+	case d <= 1:
+		return float64((a+2)*d*d*d) - float64((a+3)*d*d) + 1
+	case d < 2:
+		return float64(a*d*d*d) - float64(5*a*d*d) + float64(8*a*d) - float64(4*a)
+	}
+	return 0
 }
 
 // stretchedWeights returns the weights, like the method weights, for a filter that is stretched for downsampling.
-// radius is the radius before stretching. kernel returns the weight of an element by its distance.
-func (axis *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64) float64) (int, []float64) {
+// radius is the radius before stretching. filter returns the weight of an element by its distance.
+func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64) float64) (int, []float64) {
 	scale := min(axis.scale, 1)
 	first := axis.firstStretchedTap(radius)
 	weights := make([]float64, axis.stretchedTaps(radius))
 	sum := 0.0
 	for tap := range weights {
-		weights[tap] = kernel((float64(first+tap) - t) * scale)
+		weights[tap] = filter((float64(first+tap) - t) * scale)
 		sum += weights[tap]
 	}
 	for tap := range weights {

@@ -23,7 +23,9 @@ type roiAlignAttrs struct {
 }
 
 // RoiAlign is torchvision's roi_align, with the max mode of ONNX. A roi (region of interest) is a rectangle of an
-// image. It is divided into bins, one for each pixel of the result.
+// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances, whose mean or
+// maximum is the result. For example, a roi of 8x6 pixels with pooled_height 2 and pooled_width 3 has bins of 4x2
+// pixels. By default, each bin then has 4x2 samples, one per pixel.
 var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",
@@ -64,9 +66,10 @@ var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 					imageErr = err
 					return
 				}
-				value := attrs.binResult(nil, &roi, index[2], index[3], input.Shape[2], input.Shape[3], func(row, col int) float64 {
+				plane := roiPlane{input.Shape[2], input.Shape[3], func(row, col int) float64 {
 					return input.At(int(roi[0]), index[1], row, col).Float()
-				})
+				}}
+				value := attrs.binResult(nil, &roi, index[2], index[3], &plane)
 				out.Set(tensor.FloatScalar(value), index...)
 			})
 			return []*tensor.Tensor{out}, imageErr
@@ -90,11 +93,15 @@ func checkRoiImage(index float64, images int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// binResult returns the result of the bin at (binRow, binCol) of a roi, from a plane of height by width pixels: one
-// channel of an image. roi is a row of the operand rois. The function pixel returns a pixel of the plane. mem may be
+// roiPlane is one channel of an image.
+type roiPlane struct {
+	height, width int
+	pixel         func(row, col int) float64 // returns a pixel
+}
+
+// binResult returns the result of the bin at (binRow, binCol) of a roi. roi is a row of the operand rois. mem may be
 // nil.
-func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, binCol, height, width int,
-	pixel func(row, col int) float64) float64 {
+func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, binCol int, plane *roiPlane) float64 {
 	shift := 0.0
 	if attrs.Aligned {
 		shift = 0.5
@@ -106,28 +113,19 @@ func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, b
 	}
 	binHeight := roiHeight / float64(kit.KnownSize(attrs.PooledHeight))
 	binWidth := roiWidth / float64(kit.KnownSize(attrs.PooledWidth))
-	samplesOf := func(binSize float64) int { // the number of samples along a dimension
-		if attrs.SamplingRatio > 0 {
-			return attrs.SamplingRatio
-		}
-		if !(binSize > 0) {
-			return 0
-		}
-		return int(min(math.Ceil(binSize), maxRoiSamples))
-	}
-	rowSamples, colSamples := samplesOf(binHeight), samplesOf(binWidth)
+	rowSamples, colSamples := attrs.samplesAlong(binHeight), attrs.samplesAlong(binWidth)
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range rowSamples {
 		y := y0 + float64(float64(binRow)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
-		// If all samples of the row are outside the plane, they are 0.
-		if !(y >= -1 && y <= float64(height)) && colSamples > 0 {
+		isRowInside := y >= -1 && y <= float64(plane.height)
+		if !isRowInside && colSamples > 0 { // all samples of the row are 0
 			maximum = max(maximum, 0)
 			continue
 		}
 		for j := range colSamples {
 			x := x0 + float64(float64(binCol)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
 			mem.CheckContextAfter(roiSampleMoves)
-			value, maxPixel := bilinearAt(y, x, height, width, pixel)
+			value, maxPixel := plane.sample(y, x)
 			sum, maximum = sum+value, max(maximum, maxPixel)
 		}
 	}
@@ -140,9 +138,21 @@ func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, roi *[5]float64, binRow, b
 	return sum / float64(max(1, rowSamples*colSamples))
 }
 
-// bilinearAt samples a plane of height by width pixels at (y, x). Samples more than a pixel outside the plane are 0.
-// sum is the interpolated value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
-func bilinearAt(y, x float64, height, width int, pixel func(row, col int) float64) (sum, maximum float64) {
+// samplesAlong returns the number of samples of a bin along a dimension. binSize is the bin's size in pixels.
+func (attrs *roiAlignAttrs) samplesAlong(binSize float64) int {
+	if attrs.SamplingRatio > 0 {
+		return attrs.SamplingRatio
+	}
+	if !(binSize > 0) {
+		return 0
+	}
+	return int(min(math.Ceil(binSize), maxRoiSamples))
+}
+
+// sample samples the plane at (y, x). Samples more than a pixel outside the plane are 0. sum is the interpolated value.
+// maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
+func (p *roiPlane) sample(y, x float64) (sum, maximum float64) {
+	height, width, pixel := p.height, p.width, p.pixel
 	if height == 0 || width == 0 || !(y >= -1 && y <= float64(height) && x >= -1 && x <= float64(width)) {
 		return 0, 0
 	}
@@ -177,16 +187,17 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	computeBin := func(mem *graph.Mem, roi *[5]float64, roiIndex, flatIndex int) {
 		binCol, binRow := flatIndex%width, flatIndex/width%height
 		channel := flatIndex / width / height % out.Shape[1]
-		plane := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
-		result := attrs.binResult(mem, roi, binRow, binCol, input.Shape[2], input.Shape[3], func(row, col int) float64 {
-			address := unsafe.Add(plane, row*inStrides[2]+col*inStrides[3])
+		firstPixel := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+channel*inStrides[1])
+		plane := roiPlane{input.Shape[2], input.Shape[3], func(row, col int) float64 {
+			address := unsafe.Add(firstPixel, row*inStrides[2]+col*inStrides[3])
 			if input.DType == tensor.Float32 {
 				return float64(*(*float32)(address))
 			}
 			var pixel float64
 			toFloat64(unsafe.Pointer(&pixel), address, 0, 0, 1)
 			return pixel
-		})
+		}}
+		result := attrs.binResult(mem, roi, binRow, binCol, &plane)
 		offset := roiIndex*outStrides[0] + channel*outStrides[1] + binRow*outStrides[2] + binCol*outStrides[3]
 		fromFloat64(unsafe.Add(mem.Ptrs[0], offset), unsafe.Pointer(&result), 0, 0, 1)
 	}

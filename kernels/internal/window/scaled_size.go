@@ -11,7 +11,7 @@ import (
 // ScaledSize returns the integer part of the float64 product size*factor, at most tensor.MaxBytes, as PyTorch and ONNX
 // compute it. For a symbolic size, ScaledSize returns size*p/q rounded down, with integers p and q. It then records a
 // guard: the condition that the size is in a range in which both formulas agree. If it finds no such integers, it fixes
-// the symbolic size to its hint, a typical value.
+// the symbolic size to its hint, a typical value. For the factor 0.6, it returns N*3/5 for a size N.
 func ScaledSize(size sym.Int, factor float64) sym.Int {
 	if _, isKnown := size.Known(); isKnown {
 		return sym.Of(scaledNumber(size.Hint(), factor))
@@ -84,14 +84,15 @@ func agreeingSizes(size, p, q int, factor float64) (least, greatest int) {
 		return 0, greatest
 	}
 	const limit = 1 << 12 // multiples of q to test on each side
+	agrees := func(multiple int) bool { return scaledNumber(multiple, factor) == multiple/q*p }
 	for multiple, i := size/q*q, 0; multiple > 0; multiple, i = multiple-q, i+1 {
-		if scaledNumber(multiple, factor) != multiple/q*p || i == limit {
+		if !agrees(multiple) || i == limit {
 			least = multiple + 1
 			break
 		}
 	}
 	for multiple, i := (size/q+1)*q, 0; multiple <= greatest; multiple, i = multiple+q, i+1 {
-		if scaledNumber(multiple, factor) != multiple/q*p || i == limit {
+		if !agrees(multiple) || i == limit {
 			greatest = multiple - 1
 			break
 		}

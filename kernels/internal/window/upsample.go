@@ -42,7 +42,7 @@ var (
 )
 
 // upsampleOp defines an op over images with the given number of spatial dimensions. mode is nearest, exact, linear or
-// cubic.
+// cubic. The spatial dimensions are resampled one after another (resample.go), with the taps of upsampleTaps.
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
 		inputType := c.Type(0)
@@ -160,56 +160,82 @@ func checkUpsample(name string, self tensor.Type, sizes []sym.Int, copiesElement
 }
 
 // upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. inSize and outSize
-// are the sizes of operand and result. A factor of 0 stands for outSize/inSize. The arithmetic follows aten's
-// UpSample.h: each operation is rounded to float32, or to float64 for float64 images.
+// are the sizes of operand and result. A factor of 0 stands for outSize/inSize.
 func upsampleTaps(mode string, dtype tensor.DType, inSize, outSize int, factor float64, alignCorners bool) *axisTaps {
-	round := func(position float64) float64 { return float64(float32(position)) } // to the dtype of the arithmetic
-	if dtype == tensor.Float64 {
-		round = func(position float64) float64 { return position }
-	}
 	if mode == "nearest" {
 		sourceOf := nearestIndex(dtype, inSize, outSize, factor)
 		eachTap := func(i int, add func(int, float64)) { add(sourceOf(i), 1) }
 		return &axisTaps{outSize: outSize, maxTaps: 1, isNearest: true, eachTap: eachTap}
 	}
-	scale := round(float64(inSize) / float64(outSize)) // distance in the operand between neighbouring results
-	if factor > 0 {
-		scale = round(1 / factor)
+	axis := &upsampleAxis{inSize: inSize, alignCorners: alignCorners,
+		round: func(number float64) float64 { return float64(float32(number)) }}
+	if dtype == tensor.Float64 {
+		axis.round = func(number float64) float64 { return number }
 	}
-	if alignCorners {
-		scale = 0
+	axis.setScale(outSize, factor)
+	switch {
+	case mode == "exact":
+		return &axisTaps{outSize: outSize, maxTaps: 1, isNearest: true, eachTap: axis.exactTap}
+	case mode == "linear" && inSize == outSize: // PyTorch ignores the factor
+		return &axisTaps{outSize: outSize, maxTaps: 2, eachTap: func(i int, add func(int, float64)) { add(i, 1) }}
+	case mode == "linear":
+		return &axisTaps{outSize: outSize, maxTaps: 2, eachTap: axis.linearTaps}
+	}
+	return &axisTaps{outSize: outSize, maxTaps: 4, eachTap: axis.cubicTaps}
+}
+
+// upsampleAxis computes the taps of a dimension. The arithmetic follows aten's UpSample.h: each operation is rounded to
+// float32, or to float64 for float64 images.
+type upsampleAxis struct {
+	inSize       int
+	scale        float64 // distance in the operand between neighbouring results
+	alignCorners bool
+	round        func(number float64) float64 // rounds to the dtype of the arithmetic
+}
+
+// setScale sets the field scale.
+func (a *upsampleAxis) setScale(outSize int, factor float64) {
+	a.scale = a.round(float64(a.inSize) / float64(outSize))
+	if factor > 0 {
+		a.scale = a.round(1 / factor)
+	}
+	if a.alignCorners {
+		a.scale = 0
 		if outSize > 1 {
-			scale = round(float64(inSize-1) / float64(outSize-1))
+			a.scale = a.round(float64(a.inSize-1) / float64(outSize-1))
 		}
 	}
-	maxTaps := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
-	return &axisTaps{outSize: outSize, maxTaps: maxTaps, isNearest: mode == "exact",
-		eachTap: func(i int, add func(int, float64)) {
-			if mode == "linear" && inSize == outSize { // PyTorch ignores the factor
-				add(i, 1)
-				return
-			}
-			if mode == "exact" {
-				add(clampIndex(math.Floor(round(round(float64(i)+0.5)*scale)), inSize), 1)
-				return
-			}
-			position := round(float64(i) * scale)
-			if !alignCorners {
-				position = round(round(round(float64(i)+0.5)*scale) - 0.5)
-			}
-			if mode == "linear" {
-				position = max(position, 0)
-				source := clampIndex(position, inSize)
-				weight := min(max(round(position-float64(source)), 0), 1)
-				add(source, 1-weight)
-				add(min(source+1, inSize-1), weight)
-				return
-			}
-			floor := math.Floor(position)
-			// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
-			base := clampIndex(floor+4, inSize+8) - 4
-			for tap, weight := range cubicWeights(position-floor, torchCubicCoefficient) {
-				add(min(max(base-1+tap, 0), inSize-1), weight)
-			}
-		}}
+}
+
+// position returns the fractional index in the operand of index i of the result.
+func (a *upsampleAxis) position(i int) float64 {
+	if a.alignCorners {
+		return a.round(float64(i) * a.scale)
+	}
+	return a.round(a.round(a.round(float64(i)+0.5)*a.scale) - 0.5)
+}
+
+// exactTap implements [axisTaps.eachTap] for the element whose centre is nearest.
+func (a *upsampleAxis) exactTap(i int, add func(int, float64)) {
+	add(clampIndex(math.Floor(a.round(a.round(float64(i)+0.5)*a.scale)), a.inSize), 1)
+}
+
+// linearTaps implements [axisTaps.eachTap] for linear interpolation.
+func (a *upsampleAxis) linearTaps(i int, add func(int, float64)) {
+	position := max(a.position(i), 0)
+	source := clampIndex(position, a.inSize)
+	weight := min(max(a.round(position-float64(source)), 0), 1)
+	add(source, 1-weight)
+	add(min(source+1, a.inSize-1), weight)
+}
+
+// cubicTaps implements [axisTaps.eachTap] for cubic interpolation.
+func (a *upsampleAxis) cubicTaps(i int, add func(int, float64)) {
+	position := a.position(i)
+	floor := math.Floor(position)
+	// All taps of a position more than 4 elements outside the image are at the edge, so clamping it changes nothing.
+	base := clampIndex(floor+4, a.inSize+8) - 4
+	for tap, weight := range cubicWeights(position-floor, torchCubicCoefficient) {
+		add(min(max(base-1+tap, 0), a.inSize-1), weight)
+	}
 }

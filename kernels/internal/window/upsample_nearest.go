@@ -20,7 +20,10 @@ type upsampleNearestAttrs struct {
 	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns; default: the quotient of the sizes"`
 }
 
-// UpsampleNearest2d is aten::upsample_nearest2d and its overload vec.
+// UpsampleNearest2d is aten::upsample_nearest2d and its overload vec. Pixel (i, j) of the result is pixel (row(i),
+// col(j)) of the operand, with the functions of nearestIndices: for twice the size, (i/2, j/2). The other upsample ops
+// resample one dimension after another (upsample.go); this op copies both dimensions at once, in whole pixels where it
+// can.
 var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "upsample_nearest2d",
@@ -141,57 +144,75 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (wo
 	return work, true
 }
 
+// nearestCopy copies the nearest pixels. A unit of work is a piece of a row of the result, with all channels or, if
+// single elements are copied, with one channel.
+type nearestCopy struct {
+	shape                  []int // of the result: [N,C,H,W]
+	dstStrides, srcStrides []int // in bytes
+	elementBytes           int
+	rowTable               indexTable // the operand's row for each row of the result
+	columnTable            indexTable // the byte offset in the operand's row for each column of the result
+	pieces                 int        // number of pieces of a row
+	copiesPixels           bool       // whether pixels are copied as rows of contiguous channels
+	copyPixel              tensor.ConvertFunc
+}
+
 // compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and result,
-// and single elements otherwise. A unit of work is a piece of a row of the result, with all channels or, if single
-// elements are copied, with one channel.
+// and single elements otherwise.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	row, col := nearestIndices(c, dst.Shape)
-	size := dst.DType.Size()
-	// A pixel is copied as a row of channels.
-	copyPixel := kit.RowConverter(dst.DType, src.DType)
-	dstStrides, srcStrides := kit.ByteStrides(dst), kit.ByteStrides(src)
+	elementBytes, channels, height, width := dst.DType.Size(), dst.Shape[1], dst.Shape[2], dst.Shape[3]
+	row, column := nearestIndices(c, dst.Shape)
 	kernel := &graph.Kernel{}
-	rowTable := newIndexTable(kernel, dst.Shape[2], row)
-	colTable := newIndexTable(kernel, dst.Shape[3], func(i int) int { return col(i) * srcStrides[3] })
-	channels, width := dst.Shape[1], dst.Shape[3]
-	copiesPixels := dstStrides[1] == size && srcStrides[1] == size && channels > 1
-	pieces := kit.DivUp(width, maxPieceElements)
-	units := dst.Shape[0] * dst.Shape[2] * pieces
-	unitElements := channels * min(width, maxPieceElements)
-	if !copiesPixels {
-		units, unitElements = units*channels, min(width, maxPieceElements)
+	job := &nearestCopy{shape: dst.Shape, dstStrides: kit.ByteStrides(dst), srcStrides: kit.ByteStrides(src),
+		elementBytes: elementBytes, pieces: kit.DivUp(width, maxPieceElements),
+		copyPixel: kit.RowConverter(dst.DType, src.DType)}
+	job.rowTable = newIndexTable(kernel, height, row)
+	job.columnTable = newIndexTable(kernel, width, func(i int) int { return column(i) * job.srcStrides[3] })
+	job.copiesPixels = job.dstStrides[1] == elementBytes && job.srcStrides[1] == elementBytes && channels > 1
+	units, unitElements := dst.Shape[0]*height*job.pieces, min(width, maxPieceElements)
+	if job.copiesPixels {
+		unitElements *= channels
+	} else {
+		units *= channels
 	}
 	unitsPerChunk := max(1, machine.MoveGrain/unitElements)
 	kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: kit.DivUp(units, unitsPerChunk),
 		Run: func(mem *graph.Mem, chunk int) error {
-			rows, cols := rowTable.indicesOf(mem), colTable.indicesOf(mem)
+			rows, columnOffsets := job.rowTable.indicesOf(mem), job.columnTable.indicesOf(mem)
 			for unit := chunk * unitsPerChunk; unit < min(units, (chunk+1)*unitsPerChunk); unit++ {
-				first, rowUnit := unit%pieces*maxPieceElements, unit/pieces
-				offsets := cols[first:min(width, first+maxPieceElements)] // in the row of the operand
-				dstRowIndex, image := rowUnit%dst.Shape[2], rowUnit/dst.Shape[2]
-				channel := 0
-				if !copiesPixels {
-					channel, image = image%channels, image/channels
-				}
-				dstRow := unsafe.Add(mem.Ptrs[0],
-					image*dstStrides[0]+channel*dstStrides[1]+dstRowIndex*dstStrides[2]+first*dstStrides[3])
-				srcRow := unsafe.Add(mem.Ptrs[1],
-					image*srcStrides[0]+channel*srcStrides[1]+rows[dstRowIndex]*srcStrides[2])
-				if !copiesPixels {
-					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], offsets)
-					continue
-				}
-				for i, offset := range offsets {
-					copyPixel(unsafe.Add(dstRow, i*dstStrides[3]), unsafe.Add(srcRow, offset), size, size, channels)
-				}
+				job.copyPiece(mem, unit, rows, columnOffsets)
 			}
 			return nil
 		}})
 	return kernel, nil
+}
+
+// copyPiece copies a piece of a row. Units of work are numbered by image, then channel if single elements are copied,
+// then row, then piece. rows and columnOffsets are the lists of rowTable and columnTable.
+func (n *nearestCopy) copyPiece(mem *graph.Mem, unit int, rows, columnOffsets []int) {
+	channels, height, width := n.shape[1], n.shape[2], n.shape[3]
+	first := unit % n.pieces * maxPieceElements
+	unit /= n.pieces
+	row, image, channel := unit%height, unit/height, 0
+	if !n.copiesPixels {
+		channel, image = image%channels, image/channels
+	}
+	offsets := columnOffsets[first:min(width, first+maxPieceElements)]
+	dstOffset := image*n.dstStrides[0] + channel*n.dstStrides[1] + row*n.dstStrides[2] + first*n.dstStrides[3]
+	srcOffset := image*n.srcStrides[0] + channel*n.srcStrides[1] + rows[row]*n.srcStrides[2]
+	target, source := unsafe.Add(mem.Ptrs[0], dstOffset), unsafe.Add(mem.Ptrs[1], srcOffset)
+	if !n.copiesPixels {
+		kit.GatherLoops[n.elementBytes](target, source, n.dstStrides[3], offsets)
+		return
+	}
+	for i, offset := range offsets {
+		n.copyPixel(unsafe.Add(target, i*n.dstStrides[3]), unsafe.Add(source, offset), n.elementBytes, n.elementBytes,
+			channels)
+	}
 }
 
 // refUpsampleNearest is the reference implementation.

@@ -11,6 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file applies ops of the catalogue. [Node.Ops] tries three ways, in this order:
+//
+//  1. If all operands are constants, the op is evaluated now: the results are constants (foldConstants).
+//  2. If operands are computed from sizes, the results become expressions over the sizes (applySymbolic, symbolic.go).
+//     For example, with the shape [N, 3] of x as an operand, mul by 2 gives [2*N, 6].
+//  3. Otherwise the op is added to the graph ([Node.Emit]).
+
 // FoldLimit is the maximum number of elements of operands and results together for which an op on constants is
 // evaluated during the import. For views of constants there is no limit, unless they repeat elements.
 const FoldLimit = 1 << 16
@@ -23,8 +30,7 @@ func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
 	return n.Ops(name, attrs, operands...)[0]
 }
 
-// Ops adds an op with any number of results. If all operands are constant, the results are constants too, unless the
-// op is too large to fold. If operands are computed from sizes, so are the results, if possible: see symbolic.go.
+// Ops adds an op with any number of results. The comment at the top of this file describes the results.
 func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 	op := n.opts.Lookup(name)
 	if op == nil {
@@ -82,28 +88,32 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 // nil if the op does not accept a number, or if the number could change the dtype or rank of the result. The number
 // changes neither if another operand has the same dtype as x and at least its rank.
 func (n *Node) asNumber(op string, i int, x *Value, operands []any) any {
-	definition := n.opts.Lookup(op)
-	dtype := x.DType()
-	if definition == nil || x.data == nil || x.graphValue != nil || x.data.Numel() != 1 || i >= len(definition.Params) ||
-		!definition.Params[i].AcceptsNumber || dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned() {
+	isNewConstant := x.data != nil && x.graphValue == nil && x.data.Numel() == 1
+	if !isNewConstant || !acceptsNumber(n.opts.Lookup(op), i, x.DType()) {
 		return nil
 	}
-	for k, operand := range operands {
+	fixesType := func(operand any) bool {
 		other, ok := operand.(*Value)
-		if k == i || !ok || other == nil || other.data != nil || other.DType() != dtype || other.IsDynamic() ||
-			other.Meta().Rank() < x.data.Rank() {
-			continue
-		}
-		number, _ := scalarOf(x.data) // x has one element
-		switch {
-		case !dtype.IsFloat():
-			return number.Int()
-		case dtype == tensor.Float32:
-			return ShortestDecimal(float32(number.Float()))
-		}
-		return number.Float()
+		return ok && other != nil && other.data == nil && other.DType() == x.DType() && !other.IsDynamic() &&
+			other.Meta().Rank() >= x.data.Rank()
 	}
-	return nil
+	if !slices.ContainsFunc(operands[:i], fixesType) && !slices.ContainsFunc(operands[i+1:], fixesType) {
+		return nil
+	}
+	number, _ := scalarOf(x.data) // x has one element
+	switch dtype := x.DType(); {
+	case !dtype.IsFloat():
+		return number.Int()
+	case dtype == tensor.Float32:
+		return ShortestDecimal(float32(number.Float()))
+	}
+	return number.Float()
+}
+
+// acceptsNumber reports whether operand i of an op may be a number in place of a tensor of the given dtype.
+func acceptsNumber(op *graph.Op, i int, dtype tensor.DType) bool {
+	return op != nil && i < len(op.Params) && op.Params[i].AcceptsNumber &&
+		dtype != tensor.Bool && !dtype.IsComplex() && !dtype.IsBareUnsigned()
 }
 
 // foldConstants evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too
@@ -190,24 +200,18 @@ func inferenceArg(operand any) (graph.Arg, *tensor.Tensor, bool) {
 // has no reference. size is the number of elements of the operands.
 func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result,
 	size int) []*Value {
-	out := make([]*Value, len(results))
-	views := 0
-	for i, inferred := range results {
+	for _, inferred := range results {
 		if inferred.Dynamic {
 			return nil
 		}
 		call.Out = append(call.Out, inferred.Meta())
-		if inferred.Alias >= 0 && operands[inferred.Alias].DType == inferred.Meta().DType {
-			view, err := operands[inferred.Alias].View(inferred.Meta())
-			if err != nil || view.Numel() > max(FoldLimit, operands[inferred.Alias].Numel()) {
-				return nil // the view repeats elements too often
-			}
-			out[i] = Constant(view)
-			views++
-		}
 		size += inferred.Meta().Numel()
 	}
-	if views == len(results) {
+	out, ok := viewsOf(operands, results)
+	if !ok {
+		return nil
+	}
+	if !slices.Contains(out, nil) {
 		return out
 	}
 	if size > FoldLimit || op.Ref == nil {
@@ -228,6 +232,24 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 		out[i] = Constant(result)
 	}
 	return out
+}
+
+// viewsOf returns the results that are views of operands as constants, and nil for each other result. It returns false
+// if a view repeats elements too often.
+func viewsOf(operands []*tensor.Tensor, results []graph.Result) (views []*Value, ok bool) {
+	views = make([]*Value, len(results))
+	for i, inferred := range results {
+		if inferred.Alias < 0 || operands[inferred.Alias].DType != inferred.Meta().DType {
+			continue
+		}
+		operand := operands[inferred.Alias]
+		view, err := operand.View(inferred.Meta())
+		if err != nil || view.Numel() > max(FoldLimit, operand.Numel()) {
+			return nil, false
+		}
+		views[i] = Constant(view)
+	}
+	return views, true
 }
 
 // ShortestDecimal returns a float64 with the decimal form of a float32, such as 0.1 in place of 0.10000000149011612.

@@ -14,6 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// The methods of this file return attributes of a node in Go types. They end the converter (Failf) if an attribute has
+// another type than the operator declares.
+
 // HasAttr reports whether an attribute is present.
 func (n *Node) HasAttr(name string) bool { return n.attrs[name] != nil }
 
@@ -84,11 +87,7 @@ func (n *Node) Ints(name string) ([]int, bool) {
 	if attribute == nil {
 		return nil, false
 	}
-	out := make([]int, len(attribute.Ints))
-	for i, x := range attribute.Ints {
-		out[i] = int(x)
-	}
-	return out, true
+	return mapSlice(attribute.Ints, func(i int64) int { return int(i) }), true
 }
 
 // Floats is [Node.Ints] for floating-point numbers.
@@ -97,11 +96,16 @@ func (n *Node) Floats(name string) ([]float64, bool) {
 	if attribute == nil {
 		return nil, false
 	}
-	out := make([]float64, len(attribute.Floats))
-	for i, x := range attribute.Floats {
-		out[i] = ShortestDecimal(x)
+	return mapSlice(attribute.Floats, ShortestDecimal), true
+}
+
+// Strings returns a list attribute, and false if it is omitted.
+func (n *Node) Strings(name string) ([]string, bool) {
+	a := n.Attr(name, pb.AttributeStrings)
+	if a == nil {
+		return nil, false
 	}
-	return out, true
+	return mapSlice(a.Strings, func(s []byte) string { return string(s) }), true
 }
 
 // DTypeAttr returns the dtype of an attribute that is an element type of ONNX. It returns Invalid if the attribute is
@@ -116,19 +120,6 @@ func (n *Node) DTypeAttr(name string) tensor.DType {
 		n.Failf("attribute %q: %v", name, err)
 	}
 	return dtype
-}
-
-// Strings returns a list attribute, and false if it is omitted.
-func (n *Node) Strings(name string) ([]string, bool) {
-	a := n.Attr(name, pb.AttributeStrings)
-	if a == nil {
-		return nil, false
-	}
-	out := make([]string, len(a.Strings))
-	for i, s := range a.Strings {
-		out[i] = string(s)
-	}
-	return out, true
 }
 
 // PerDim returns a list attribute that must have the given length, such as a number for each spatial dimension. If the

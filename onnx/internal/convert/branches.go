@@ -11,8 +11,13 @@ import (
 
 // This file converts If. If the condition is constant, the chosen branch is converted in place of the If. Otherwise the
 // If becomes a node with two graphs, one for each branch. A branch that cannot be converted becomes a graph that raises
-// the error when it runs. If the results of the branches differ in rank, the nodes after the If cannot be converted for
-// both ranks at once. Each branch then contains a separate copy of these nodes.
+// the error when it runs.
+//
+// If the results of the branches differ in rank, the nodes after the If (the continuation) cannot be converted for both
+// ranks at once. Each branch then contains a separate copy of these nodes. For example, if one branch of an If squeezes
+// a value, the continuation Relu is converted twice:
+//
+//	y = If(cond, Squeeze(x), x); z = Relu(y)    becomes    z = If(cond, Relu(Squeeze(x)), Relu(x))
 //
 // In a nested graph, captured has the values of the enclosing graph that the nested graph uses. The partialType of a
 // result is its dtype and those sizes that are known before the graph runs.
@@ -175,15 +180,16 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 	if thenBranch.err != nil || elseBranch.err != nil || len(thenBranch.out) != len(elseBranch.out) {
 		return false
 	}
-	for i := range thenBranch.out {
+	for i, thenResult := range thenBranch.out {
+		elseResult := elseBranch.out[i]
 		if !n.IsOutputUsed(i) {
 			continue
 		}
-		if thenBranch.out[i].kind == sequenceKind && elseBranch.out[i].kind == sequenceKind &&
-			(thenBranch.out[i].packed != nil || elseBranch.out[i].packed != nil) {
+		areSequences := thenResult.kind == sequenceKind && elseResult.kind == sequenceKind
+		if areSequences && (thenResult.packed != nil || elseResult.packed != nil) {
 			continue // sequencesOf packs both: see packed.go
 		}
-		if thenBranch.out[i].kind != tensorKind || elseBranch.out[i].kind != tensorKind {
+		if thenResult.kind != tensorKind || elseResult.kind != tensorKind {
 			return true
 		}
 		joined := thenBranch.outline(i).Join(elseBranch.outline(i))
@@ -198,44 +204,79 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 // become the results of the branch.
 func (b *branch) convertContinuation(n *Node) {
 	for following := n.continuation; following != nil; following = following.frame.continuation {
-		done := false // whether convertNodes failed or converted everything up to the outputs of the outermost graph
-		b.convertPart(n, func() error {
-			inner := &scope{importer: b.importer, outerGraphScope: following.scope, values: map[string]*Value{}}
-			for i, name := range following.resultNames {
-				if name != "" && i < len(b.out) {
-					inner.values[name] = b.out[i]
-				}
-			}
-			followingFrame := *following.frame
-			followingFrame.depth++
-			followingFrame.skipsInvalidNodes = false
-			finalOutputs, err := b.importer.convertNodes(following.graph, following.next, inner, &followingFrame)
-			if b.out = finalOutputs; finalOutputs != nil || err != nil {
-				done = true
-				return err
-			}
-			for _, output := range following.graph.Output {
-				x := inner.lookup(output.Name)
-				if x == nil {
-					return fmt.Errorf("output %q is not made by any node", output.Name)
-				}
-				b.out = append(b.out, x)
-			}
-			return nil
+		isComplete := false
+		b.convertPart(n, func() (err error) {
+			isComplete, err = b.convertFollowing(following)
+			return err
 		})
-		if done || b.err != nil {
+		if isComplete || b.err != nil {
 			return
 		}
 	}
+}
+
+// convertFollowing converts the nodes of one graph of the continuation, up to the outputs of this graph, which become
+// the results of the branch. It returns true if the last of these nodes also converted its own continuation, so that
+// the results are the outputs of the outermost graph.
+func (b *branch) convertFollowing(following *continuation) (isComplete bool, err error) {
+	inner := &scope{importer: b.importer, outerGraphScope: following.scope, values: map[string]*Value{}}
+	for i, name := range following.resultNames {
+		if name != "" && i < len(b.out) {
+			inner.values[name] = b.out[i]
+		}
+	}
+	followingFrame := *following.frame
+	followingFrame.depth++
+	followingFrame.skipsInvalidNodes = false
+	b.out, err = b.importer.convertNodes(following.graph, following.next, inner, &followingFrame)
+	if b.out != nil || err != nil {
+		return true, err
+	}
+	for _, output := range following.graph.Output {
+		x := inner.lookup(output.Name)
+		if x == nil {
+			return false, fmt.Errorf("output %q is not made by any node", output.Name)
+		}
+		b.out = append(b.out, x)
+	}
+	return false, nil
 }
 
 // ifNode adds the node for an If with the given branches. A branch that could not be converted raises its error when it
 // runs. The node is if_sizes, without an operand for the condition, if the condition depends only on sizes.
 func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	sequences := n.sequencesOf(thenBranch, elseBranch)
-	for _, branch := range []*branch{thenBranch, elseBranch} {
-		branch.convertPart(n, branch.finish)
+	n.finishBranches(thenBranch, elseBranch)
+	thenGraph, elseGraph := thenBranch.importer.graph, elseBranch.importer.graph
+	results := len(thenGraph.Outputs)
+	if results != len(elseGraph.Outputs) {
+		n.Failf("then_branch gives %d values, else_branch %d", results, len(elseGraph.Outputs))
 	}
+	attrs := graph.Attrs{"then_branch": thenGraph, "else_branch": elseGraph}
+	operands := n.operandsOf(thenBranch.importer.captured, elseBranch.importer.captured)
+	takesThen, dependsOnSizes := n.sizeOnlyCondition(cond)
+	var out []*Value
+	if dependsOnSizes {
+		attrs["condition"] = takesThen.String()
+		out = n.emitN("if_sizes", results, attrs, operands...)
+	} else {
+		out = n.emitN("if", results, attrs, append([]any{cond}, operands...)...)
+	}
+	for i, result := range out {
+		result.partialType = ifOutline(thenBranch, elseBranch, i)
+		result.hasStrings = n.isTextResult(thenBranch, elseBranch, i)
+		if dependsOnSizes && result.partialType.Sizes != nil {
+			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
+		}
+	}
+	return asSequences(out, sequences)
+}
+
+// finishBranches completes the graphs of the branches. A branch that could not be converted gets a graph that raises
+// its error.
+func (n *Node) finishBranches(thenBranch, elseBranch *branch) {
+	thenBranch.convertPart(n, thenBranch.finish)
+	elseBranch.convertPart(n, elseBranch.finish)
 	switch {
 	case thenBranch.err != nil && elseBranch.err != nil:
 		n.Failf("neither branch can be run: then_branch: %w; else_branch: %w", thenBranch.err, elseBranch.err)
@@ -244,35 +285,31 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	case elseBranch.err != nil:
 		n.raiseBranch(elseBranch, "else_branch", len(thenBranch.out))
 	}
-	if len(thenBranch.importer.graph.Outputs) != len(elseBranch.importer.graph.Outputs) {
-		n.Failf("then_branch gives %d values, else_branch %d", len(thenBranch.importer.graph.Outputs),
-			len(elseBranch.importer.graph.Outputs))
+}
+
+// raiseBranch replaces the branch by a graph that raises the branch's error. name is the attribute of the branch.
+func (n *Node) raiseBranch(b *branch, name string, results int) {
+	err := b.err
+	b.nestedGraph = n.nestedGraph(name)
+	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
+	for i, v := range b.importer.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
+		b.importer.graph.Output(fmt.Sprintf("none.%d", i), v)
 	}
-	attrs := graph.Attrs{"then_branch": thenBranch.importer.graph, "else_branch": elseBranch.importer.graph}
-	operands := n.operandsOf(thenBranch.importer.captured, elseBranch.importer.captured)
-	takesThen, dependsOnSizes := n.sizeOnlyCondition(cond)
-	var out []*Value
-	if dependsOnSizes {
-		attrs["condition"] = takesThen.String()
-		out = n.emitN("if_sizes", len(thenBranch.importer.graph.Outputs), attrs, operands...)
-	} else {
-		out = n.emitN("if", len(thenBranch.importer.graph.Outputs), attrs, append([]any{cond}, operands...)...)
+	if err := b.importer.graph.Err(); err != nil {
+		n.Failf("%w", err)
 	}
-	for i, result := range out {
-		switch {
-		case thenBranch.err != nil:
-			result.partialType = elseBranch.outline(i)
-		case elseBranch.err != nil:
-			result.partialType = thenBranch.outline(i)
-		default:
-			result.partialType = thenBranch.outline(i).Join(elseBranch.outline(i))
-		}
-		result.hasStrings = n.isTextResult(thenBranch, elseBranch, i)
-		if dependsOnSizes && result.partialType.Sizes != nil {
-			n.shapes[result.graphValue] = n.ifShape(takesThen, thenBranch, elseBranch, i)
-		}
+}
+
+// ifOutline returns the dtype and the sizes that result i has in both branches. A branch that raises an error has no
+// result.
+func ifOutline(thenBranch, elseBranch *branch, i int) graph.PartialType {
+	switch {
+	case thenBranch.err != nil:
+		return elseBranch.outline(i)
+	case elseBranch.err != nil:
+		return thenBranch.outline(i)
 	}
-	return asSequences(out, sequences)
+	return thenBranch.outline(i).Join(elseBranch.outline(i))
 }
 
 // isTextResult reports whether result i is a tensor of strings.
@@ -302,19 +339,6 @@ func (n *Node) ifShape(takesThen sym.Bool, thenBranch, elseBranch *branch, i int
 		shape[k] = sym.Where(takesThen, thenShape[k], elseShape[k])
 	}
 	return shape
-}
-
-// raiseBranch replaces the branch by a graph that raises the branch's error. name is the attribute of the branch.
-func (n *Node) raiseBranch(b *branch, name string, results int) {
-	err := b.err
-	b.nestedGraph = n.nestedGraph(name)
-	message := fmt.Sprintf("%s of %s cannot be run: %v", name, n.title(), err)
-	for i, v := range b.importer.graph.ApplyN("raise", results, graph.Attrs{"message": message, "results": results}) {
-		b.importer.graph.Output(fmt.Sprintf("none.%d", i), v)
-	}
-	if err := b.importer.graph.Err(); err != nil {
-		n.Failf("%w", err)
-	}
 }
 
 // outline returns the known dtype and sizes of result i.

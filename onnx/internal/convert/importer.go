@@ -21,7 +21,9 @@ const (
 	maxWork  = 1 << 25 // elements and arithmetic operations of the ops evaluated during the import
 )
 
-// importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch.
+// importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch. For the
+// main graph, method convert adds the constants (initializers) and the inputs, converts the nodes in the model's order,
+// and adds the outputs. The scope maps the names of the model to the values made so far.
 type importer struct {
 	model        *Model
 	opts         Options
@@ -72,92 +74,6 @@ type scope struct {
 	declared        map[string]*pb.ValueInfoProto // the declared types of values; nil until [Node.declaredMeta] needs them
 }
 
-// lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
-func (s *scope) lookup(name string) *Value {
-	var outerScope *scope
-	for inner := s; inner != nil; inner = inner.inlineParent {
-		if found := inner.values[name]; found != nil {
-			return found
-		}
-		outerScope = inner.outerGraphScope
-	}
-	if outerScope == nil {
-		return nil
-	}
-	found := outerScope.lookup(name)
-	if found == nil {
-		return nil
-	}
-	captured, err := s.importer.capture(found)
-	if err != nil {
-		panic(failure{fmt.Errorf("%q: %w", name, err)})
-	}
-	s.values[name] = captured
-	return captured
-}
-
-// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value of the graph
-// becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
-// sequence or map is captured member by member.
-func (im *importer) capture(v *Value) (*Value, error) {
-	if captured := im.captures[v]; captured != nil {
-		return captured, nil
-	}
-	if v.kind == unavailableKind {
-		return nil, &unavailableError{v}
-	}
-	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
-	im.captures[v] = inner // replaced below if an input is added
-	switch {
-	case v.packed != nil:
-		data, err := im.capture(v.packed.data)
-		if err != nil {
-			return nil, err
-		}
-		shapes, err := im.capture(v.packed.shapes)
-		if err != nil {
-			return nil, err
-		}
-		inner.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
-			outer: v.packed.outer}
-	case v.kind == sequenceKind || v.kind == mapKind:
-		inner.memberDType = v.memberDType
-		for _, member := range v.members {
-			captured, err := im.capture(member)
-			if err != nil {
-				return nil, err
-			}
-			inner.members = append(inner.members, captured)
-		}
-	case v.elements != nil:
-		inner.elements = v.elements
-		inner.addToGraph = func() *Value {
-			captured, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
-			if err != nil {
-				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
-			}
-			return captured
-		}
-	case v.data == nil && v.graphValue != nil:
-		var err error
-		if inner, err = im.addCaptured(v); err != nil {
-			return nil, err
-		}
-		inner.hasStrings = v.hasStrings
-		im.captures[v] = inner
-	}
-	return inner, nil
-}
-
-// addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
-func (im *importer) addCaptured(v *Value) (*Value, error) {
-	input, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
-	if err == nil {
-		im.captured = append(im.captured, v)
-	}
-	return input, err
-}
-
 // convert converts the main graph.
 func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	proto := im.model.file.Proto.Graph
@@ -165,71 +81,21 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	if err := im.addInitializers(proto, mainScope, frame); err != nil {
 		return nil, err
 	}
-	for _, declared := range proto.Input {
-		if mainScope.values[declared.Name] != nil {
-			continue // an initializer replaces the input
-		}
-		if why := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && why != nil {
-			im.skipValue(mainScope, "input", declared.Name, why)
-			continue
-		}
-		v, err := im.addModelInput(declared)
-		if err == nil {
-			mainScope.values[declared.Name], err = v, im.graph.Err()
-		}
-		switch {
-		case err == nil:
-		case frame.skipsInvalidNodes:
-			im.skipValue(mainScope, "input", declared.Name, err)
-		default:
-			return nil, withSubject("input", declared.Name, err)
-		}
+	if err := im.addModelInputs(proto, mainScope, frame); err != nil {
+		return nil, err
 	}
 	results, err := im.convertResults(proto, mainScope, frame)
 	if err != nil {
 		return nil, err
 	}
-	for i, output := range proto.Output {
-		err := im.addOutput(output.Name, results[i])
-		if err == nil && frame.skipsInvalidNodes && im.graph.Err() != nil {
-			err = im.graph.Err() // a duplicate name
-		}
-		switch {
-		case err == nil:
-		case frame.skipsInvalidNodes:
-			im.skipOutput(output.Name, err)
-		default:
-			return nil, fmt.Errorf("output %q: %w", output.Name, err)
-		}
+	if err := im.addModelOutputs(proto, results, frame); err != nil {
+		return nil, err
 	}
 	if err := im.graph.Err(); err != nil {
 		return nil, err
 	}
 	im.addStringLabels()
 	return im.graph, nil
-}
-
-// addOutput adds an output of the graph. A sequence of maps is returned as its matrix of values, labelled with the
-// keys. An unavailable value can be an output only if it is in the graph.
-func (im *importer) addOutput(name string, v *Value) error {
-	switch {
-	case v == nil:
-		return errors.New("it is not made by any node")
-	case v.kind == unavailableKind && v.graphValue == nil:
-		return &unavailableError{v}
-	case v.kind == unavailableKind:
-		im.graph.Output(name, v.graphValue)
-		return nil
-	case v.kind == mapsKind:
-		im.label(name, v.labels)
-		v = v.members[0]
-	case v.kind != tensorKind:
-		return fmt.Errorf("%v is not supported as a result", v.kind)
-	case v.hasStrings && im.outer == nil:
-		im.label(name, graph.Labels{Strings: []string{}})
-	}
-	im.graph.Output(name, im.materialise(v))
-	return nil
 }
 
 // addInitializers adds the weights of a graph to its scope as constants. Sparse weights are mistakes.
@@ -261,6 +127,31 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 	return nil
 }
 
+// addModelInputs adds the inputs of the main graph.
+func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame *frame) error {
+	for _, declared := range proto.Input {
+		if mainScope.values[declared.Name] != nil {
+			continue // an initializer replaces the input
+		}
+		if why := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && why != nil {
+			im.skipValue(mainScope, "input", declared.Name, why)
+			continue
+		}
+		v, err := im.addModelInput(declared)
+		if err == nil {
+			mainScope.values[declared.Name], err = v, im.graph.Err()
+		}
+		switch {
+		case err == nil:
+		case frame.skipsInvalidNodes:
+			im.skipValue(mainScope, "input", declared.Name, err)
+		default:
+			return withSubject("input", declared.Name, err)
+		}
+	}
+	return nil
+}
+
 // addModelInput adds an input of the graph.
 func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if declared.Name == "" {
@@ -275,7 +166,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	}
 	dtype, err := modelfile.DTypeOf(tensorType.ElemType)
 	isText := pb.DataType(tensorType.ElemType) == pb.String
-	if isText {
+	if isText { // strings become codes
 		dtype, err = tensor.Int64, nil
 		im.label(declared.Name, graph.Labels{Strings: []string{}})
 	}
@@ -441,6 +332,138 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 			}
 		}
 	}
+}
+
+// addModelOutputs adds the outputs of the main graph. results are their values.
+func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, frame *frame) error {
+	for i, output := range proto.Output {
+		err := im.addOutput(output.Name, results[i])
+		if err == nil && frame.skipsInvalidNodes && im.graph.Err() != nil {
+			err = im.graph.Err() // a duplicate name
+		}
+		switch {
+		case err == nil:
+		case frame.skipsInvalidNodes:
+			im.skipOutput(output.Name, err)
+		default:
+			return fmt.Errorf("output %q: %w", output.Name, err)
+		}
+	}
+	return nil
+}
+
+// addOutput adds an output of the graph. A sequence of maps is returned as its matrix of values, labelled with the
+// keys. An unavailable value can be an output only if it is in the graph.
+func (im *importer) addOutput(name string, v *Value) error {
+	switch {
+	case v == nil:
+		return errors.New("it is not made by any node")
+	case v.kind == unavailableKind && v.graphValue == nil:
+		return &unavailableError{v}
+	case v.kind == unavailableKind:
+		im.graph.Output(name, v.graphValue)
+		return nil
+	case v.kind == mapsKind:
+		im.label(name, v.labels)
+		v = v.members[0]
+	case v.kind != tensorKind:
+		return fmt.Errorf("%v is not supported as a result", v.kind)
+	case v.hasStrings && im.outer == nil:
+		im.label(name, graph.Labels{Strings: []string{}})
+	}
+	im.graph.Output(name, im.materialise(v))
+	return nil
+}
+
+// lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
+func (s *scope) lookup(name string) *Value {
+	var outerScope *scope
+	for inner := s; inner != nil; inner = inner.inlineParent {
+		if found := inner.values[name]; found != nil {
+			return found
+		}
+		outerScope = inner.outerGraphScope
+	}
+	if outerScope == nil {
+		return nil
+	}
+	found := outerScope.lookup(name)
+	if found == nil {
+		return nil
+	}
+	captured, err := s.importer.capture(found)
+	if err != nil {
+		panic(failure{fmt.Errorf("%q: %w", name, err)})
+	}
+	s.values[name] = captured
+	return captured
+}
+
+// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value of the graph
+// becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
+// sequence or map is captured member by member.
+func (im *importer) capture(v *Value) (*Value, error) {
+	if captured := im.captures[v]; captured != nil {
+		return captured, nil
+	}
+	if v.kind == unavailableKind {
+		return nil, &unavailableError{v}
+	}
+	inner := &Value{name: v.name, data: v.data, kind: v.kind, partialType: v.partialType, hasStrings: v.hasStrings}
+	im.captures[v] = inner // replaced below if an input is added
+	switch {
+	case v.packed != nil:
+		tensors, err := im.captureAll([]*Value{v.packed.data, v.packed.shapes})
+		if err != nil {
+			return nil, err
+		}
+		inner.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: tensors[0], shapes: tensors[1],
+			outer: v.packed.outer}
+	case v.kind == sequenceKind || v.kind == mapKind:
+		inner.memberDType = v.memberDType
+		var err error
+		if inner.members, err = im.captureAll(v.members); err != nil {
+			return nil, err
+		}
+	case v.elements != nil:
+		inner.elements = v.elements
+		inner.addToGraph = func() *Value {
+			captured, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
+			if err != nil {
+				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
+			}
+			return captured
+		}
+	case v.data == nil && v.graphValue != nil:
+		var err error
+		if inner, err = im.addCaptured(v); err != nil {
+			return nil, err
+		}
+		inner.hasStrings = v.hasStrings
+		im.captures[v] = inner
+	}
+	return inner, nil
+}
+
+// captureAll captures each value of a list.
+func (im *importer) captureAll(list []*Value) (captured []*Value, err error) {
+	for _, v := range list {
+		inner, err := im.capture(v)
+		if err != nil {
+			return nil, err
+		}
+		captured = append(captured, inner)
+	}
+	return captured, nil
+}
+
+// addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
+func (im *importer) addCaptured(v *Value) (*Value, error) {
+	input, err := im.addInput("outer."+v.graphValue.Name, v, im.outer.TrySymShape(v))
+	if err == nil {
+		im.captured = append(im.captured, v)
+	}
+	return input, err
 }
 
 // materialise returns v as a value of the graph. If v is not yet in the graph, it adds a constant or the computation.

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -11,8 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts Loop. If the loop becomes a node, its sequences are packed (packed.go): two tensors have the
-// elements and the shapes of all members.
+// This file converts Loop. A loop with a known, small number of iterations is unrolled: the nodes of the body are
+// converted once for each iteration, and no loop remains. Any other loop becomes a node with its body as a nested
+// graph. The sequences that such a loop carries are packed (packed.go): two tensors have the elements and the shapes of
+// all members.
 
 // maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node with its body
 // as attribute.
@@ -43,16 +44,14 @@ func loopOp(n *Node) []*Value {
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, result := range out {
-		result.partialType, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings
-		if i < len(carried) && carried[i] != nil && carried[i].hasStrings != result.hasStrings {
-			n.Failf("carried value %d has strings only before or only after an iteration", i)
-		}
-		if i >= len(carried) {
+		result.partialType, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings // out[0] is the condition
+		switch {
+		case i >= len(carried):
 			result.partialType = result.partialType.Stacked(0)
-			continue
-		}
-		// Without iterations, the result is the initial value.
-		if carried[i] != nil {
+		case carried[i] == nil:
+		case carried[i].hasStrings != result.hasStrings:
+			n.Failf("carried value %d has strings only before or only after an iteration", i)
+		default: // without iterations, the result is the initial value
 			result.partialType = result.partialType.Join(n.outlineOf(carried[i]))
 		}
 	}
@@ -62,7 +61,8 @@ func loopOp(n *Node) []*Value {
 // tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
 // on data, or if the loop's condition may become false.
 func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.Int, ok bool) {
-	if trips == nil || cond != nil && (cond.data == nil || n.Number(cond).Int() == 0) || !n.keepsCondition(proto) {
+	startsTrue := cond == nil || cond.data != nil && n.Number(cond).Int() != 0
+	if trips == nil || !startsTrue || !n.keepsCondition(proto) {
 		return count, false
 	}
 	if count, ok = trips.elements.Int(); !ok {
@@ -94,19 +94,23 @@ func (n *Node) keepsCondition(proto *pb.GraphProto) bool {
 // loop that carries a sequence may exceed the frame's budget, but not maxNodes. unroll also returns nil for a loop
 // without iterations that stacks values, because only a conversion of the body gives the sizes of these values.
 func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
-	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.hasKnownCondition(proto) {
+	areKnown := trips != nil && trips.data != nil && (cond == nil || cond.data != nil)
+	if !areKnown || !n.hasKnownCondition(proto) {
 		return nil
 	}
 	count := n.Number(trips).Int()
 	if cond != nil && n.Number(cond).Int() == 0 {
 		count = 0
 	}
-	bodyNodes := int64(max(len(proto.Node), 1))
-	hasSequence := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
-	if count > int64(n.frame.unrollBudget)/bodyNodes && !hasSequence || count > maxNodes/bodyNodes || count < 1 {
-		if count < 1 && len(proto.Output) == 1+len(carried) {
+	if count < 1 {
+		if len(proto.Output) == 1+len(carried) {
 			return slices.Clone(carried)
 		}
+		return nil
+	}
+	bodyNodes := int64(max(len(proto.Node), 1))
+	hasSequence := slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind })
+	if count > int64(n.frame.unrollBudget)/bodyNodes && !hasSequence || count > maxNodes/bodyNodes {
 		return nil
 	}
 	condition := Constant(tensor.BoolScalar(true).Tensor(tensor.Bool))
@@ -210,118 +214,4 @@ func declaredRank(v *pb.ValueInfoProto) int {
 		return len(s.Dim)
 	}
 	return -1
-}
-
-// asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
-// tensor in out to the sequence.
-func asTensors(list []*Value) (out []*Value, sequences map[int]*packedSequence) {
-	sequences = map[int]*packedSequence{}
-	for _, x := range list {
-		if x != nil && x.packed != nil {
-			sequences[len(out)] = x.packed
-			out = append(out, x.packed.data, x.packed.shapes)
-			continue
-		}
-		out = append(out, x)
-	}
-	return out, sequences
-}
-
-// asSequences is the inverse of asTensors.
-func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value) {
-	for i := 0; i < len(list); i++ {
-		packed := sequences[i]
-		if packed == nil {
-			out = append(out, list[i])
-			continue
-		}
-		data, shapes := list[i], list[i+1].WithSizes(tensor.Int64, -1, max(packed.rank, 0))
-		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: data, shapes: shapes}).toValue())
-		i++ // the sequence is two values of the list
-	}
-	return out
-}
-
-// addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
-func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value, error) {
-	data, err := im.addOperandInput(name+".data", n, p.data, true)
-	if err != nil {
-		return nil, err
-	}
-	shapes, err := im.addInput(name+".shapes", p.shapes, []sym.Int{im.symbols.NewUnknown(0), sym.Of(max(p.rank, 0))})
-	if err != nil {
-		return nil, err
-	}
-	inner := &packedSequence{dtype: p.dtype, rank: p.rank, data: data, shapes: shapes}
-	if p.rank < 0 {
-		inner.outer = p
-	}
-	return inner.toValue(), nil
-}
-
-// splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the body's
-// inputs in the first iteration.
-func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error) {
-	defer Recover(&err)
-	for i, x := range operands[2:] { // the carried values
-		index := 1 + i // in the results, which begin with the condition
-		switch {
-		case index >= len(nested.out) || (x == nil || x.packed == nil) && nested.out[index].kind != sequenceKind:
-			continue
-		case x == nil || x.packed == nil || nested.out[index].kind != sequenceKind:
-			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
-		}
-		packed := n.packedOf(nested.out[index], x.packed.rank)
-		switch {
-		case x.packed.rank < 0 && packed.rank >= 0:
-			return &memberRankError{sequence: &packedSequence{outer: x.packed}, rank: packed.rank, dtype: packed.dtype}
-		case packed.rank >= 0 && packed.rank != x.packed.rank:
-			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
-				x.packed.rank, packed.rank)
-		}
-		nested.out[index] = packed.toValue()
-	}
-	nested.out, _ = asTensors(nested.out)
-	return nil
-}
-
-// sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
-// [asTensors]. A sequence that is empty in one branch gets the rank of its members in the other.
-func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
-	branches := []*branch{thenBranch, elseBranch}
-	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
-	for i := range ranks {
-		ranks[i] = -1
-		for _, b := range branches {
-			if b.err != nil || i >= len(b.out) || b.out[i] == nil || b.out[i].kind != sequenceKind {
-				continue
-			}
-			if packed := b.out[i].packed; packed != nil {
-				ranks[i] = max(ranks[i], packed.rank)
-			} else if list := b.out[i].members; len(list) > 0 {
-				ranks[i] = (&Node{importer: b.importer}).Rank(list[0])
-			}
-		}
-	}
-	for _, b := range branches {
-		b.convertPart(n, func() error {
-			inner := &Node{importer: b.importer, scope: n.scope, frame: n.frame, proto: n.proto}
-			for i, y := range b.out {
-				if y == nil || y.kind != sequenceKind {
-					continue
-				}
-				packed := inner.packedOf(y, ranks[i])
-				if packed.rank < 0 && ranks[i] >= 0 {
-					packed = &packedSequence{dtype: packed.dtype, rank: ranks[i], data: packed.data,
-						shapes: Constant(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
-				}
-				b.out[i] = packed.toValue()
-			}
-			return nil
-		})
-		if b.err == nil {
-			b.out, sequences = asTensors(b.out)
-		}
-	}
-	return sequences
 }

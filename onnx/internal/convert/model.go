@@ -108,7 +108,8 @@ type Conversion struct {
 }
 
 // Convert converts the model. It tries several sets of example sizes of the symbols ([Hints]) until a conversion
-// succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
+// succeeds. For example, a convolutional network may be rejected at images of 2x2 pixels and converted at 224x224. If
+// mistakes are skipped, Convert returns the conversion with the fewest mistakes.
 func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
@@ -129,10 +130,28 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 			return nil, err
 		}
 	}
+	best, err := m.convertAtBestHints(o, opsets)
+	switch {
+	case err != nil:
+		return nil, err
+	case interrupt.Err(o.Context) != nil:
+		return nil, interrupt.Err(o.Context)
+	case o.SkipErrors:
+		defer best.Graph.SetContext(context.Background())
+		return best, rebindSkippingErrors(best.Graph, best.Graph.BoundSizes())
+	}
+	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
+	return best, rebind(best.Graph, best.Graph.BoundSizes())
+}
+
+// convertAtBestHints converts the model at one set of [Hints] after another. It stops at the first conversion without
+// mistakes, or after the first conversion of a model without symbols. It returns the conversion with the fewest
+// mistakes. If none succeeds, it returns the error of the first.
+func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversion, error) {
 	var best *Conversion
 	var firstErr error
 	for _, hints := range Hints {
-		interrupt.Check(o.Context) // ends Convert if the context has ended
+		interrupt.Check(o.Context) // ends the import if the context has ended
 		attempt := m.importer(o)
 		if err := attempt.bindHints(hints.First, hints.Step); err != nil {
 			return nil, err
@@ -150,17 +169,10 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 			break
 		}
 	}
-	switch {
-	case best == nil:
+	if best == nil {
 		return nil, firstErr
-	case interrupt.Err(o.Context) != nil:
-		return nil, interrupt.Err(o.Context)
-	case o.SkipErrors:
-		defer best.Graph.SetContext(context.Background())
-		return best, rebindSkippingErrors(best.Graph, best.Graph.BoundSizes())
 	}
-	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
-	return best, rebind(best.Graph, best.Graph.BoundSizes())
+	return best, nil
 }
 
 // importer returns an importer for the model's main graph.

@@ -13,7 +13,11 @@ import (
 )
 
 // This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop. The
-// nodes of such a graph either replace the node, or become a separate graph: a nestedGraph.
+// nodes of such a graph either replace the node ([Node.convertInline], [Node.convertIteration]), or become a separate
+// graph ([Node.convertBody]): a nestedGraph. For example, a loop whose body computes s + x, where x is a value of the
+// enclosing graph, becomes a node with the body
+//
+//	inputs: iteration, condition, s, outer.x    results: condition, s + outer.x
 
 // body returns a graph attribute, which must be present.
 func (n *Node) body(name string) *pb.GraphProto {
@@ -127,13 +131,7 @@ func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies fu
 		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
 	}
 	for i, declared := range proto.Input {
-		var x *Value
-		var err error
-		if operands[i] != nil && operands[i].packed != nil { // a sequence whose members are not known
-			x, err = nested.importer.addSequence(declared.Name, n, operands[i].packed)
-		} else {
-			x, err = nested.importer.addOperandInput(declared.Name, n, operands[i], varies(i))
-		}
+		x, err := nested.importer.addBodyInput(declared.Name, n, operands[i], varies(i))
 		if err != nil {
 			n.Failf("input %q of the body: %w", declared.Name, err)
 		}
@@ -155,6 +153,14 @@ func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies fu
 		err = nested.finish()
 	}
 	return nested, err
+}
+
+// addBodyInput adds an input for an operand x of node n: two inputs if x is a sequence whose members are not known.
+func (im *importer) addBodyInput(name string, n *Node, x *Value, varies bool) (*Value, error) {
+	if x != nil && x.packed != nil {
+		return im.addSequence(name, n, x.packed)
+	}
+	return im.addOperandInput(name, n, x, varies)
 }
 
 // addOperandInput adds an input for an operand x of node n. If varies is true, the sizes of the input are unknown.
@@ -210,22 +216,10 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	case shape == nil:
 		return nil, errors.New("its number of dimensions depends on data")
 	}
-	dims, hasSymbols := make([]graph.Dim, len(shape)), false
-	for i, size := range shape {
-		n, known := size.Known()
-		switch {
-		case known:
-			dims[i].Size = n
-			continue
-		case im.symbols.Inputs()[size.String()].Same(size):
-			dims[i].Symbol = size.String()
-		default:
-			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
-		}
-		hasSymbols = true
-	}
+	dims, hasSymbols := im.dimsOf(name, shape)
 	input := &Value{name: name, hasStrings: x.hasStrings}
-	if input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...); hasSymbols {
+	input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...)
+	if hasSymbols {
 		im.shapes[input.graphValue] = shape
 		im.addSymbolInputs(input, dims)
 	}
@@ -242,6 +236,26 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	}
 	im.hasModelName[input.graphValue] = true
 	return input, nil
+}
+
+// dimsOf returns a symbolic shape as the sizes of an input with the given name. A size that is no number and no symbol
+// of the model gets a new symbol.
+func (im *importer) dimsOf(name string, shape []sym.Int) (dims []graph.Dim, hasSymbols bool) {
+	dims = make([]graph.Dim, len(shape))
+	for i, size := range shape {
+		n, known := size.Known()
+		switch {
+		case known:
+			dims[i].Size = n
+			continue
+		case im.symbols.Inputs()[size.String()].Same(size):
+			dims[i].Symbol = size.String()
+		default:
+			dims[i].Symbol = fmt.Sprintf("%s_dim%d", name, i)
+		}
+		hasSymbols = true
+	}
+	return dims, hasSymbols
 }
 
 // atHints evaluates a symbolic shape at the hints. Sizes that depend on data are taken from known.

@@ -37,8 +37,9 @@ type failure struct{ err error }
 // Failf ends the converter with an error.
 func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// convertNode converts one node and adds its outputs to the scope. It returns [Node.finalOutputs]. If mistakes are
-// skipped, a node with a mistake is recorded, and its outputs are unavailable.
+// convertNode converts one node: it looks up the operands in the scope (readProto), calls the converter of the operator
+// (convert), and adds the outputs to the scope (bindOutputs). It returns [Node.finalOutputs]. If mistakes are skipped,
+// a node with a mistake is recorded, and its outputs are unavailable.
 func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
@@ -59,77 +60,6 @@ func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, followi
 		return nil, nil
 	}
 	return nil, fmt.Errorf("%s: %w", n.title(), err)
-}
-
-// title identifies the node in errors.
-func (n *Node) title() string {
-	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
-}
-
-// nameOf returns the name of a node. A node without a name has the name of its first output.
-func nameOf(p *pb.NodeProto) string {
-	for _, output := range p.Output {
-		if p.Name == "" && output != "" {
-			return output
-		}
-	}
-	return p.Name
-}
-
-// setName gives a value the name that the model uses, if the value has no name yet. If several values of the model are
-// the same result of a graph node, the result gets the first name. Inputs and constants keep their names.
-func (im *importer) setName(x *Value, name string) {
-	if x.name == "" {
-		x.name = name
-	}
-	if x.graphValue == nil || im.hasModelName[x.graphValue] || x.graphValue.Node == nil {
-		return
-	}
-	im.hasModelName[x.graphValue] = true
-	x.graphValue.Named(im.graph.UniqueName(name))
-}
-
-// readProto sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for
-// OptionalHasElement.
-func (n *Node) readProto() error {
-	for _, name := range n.proto.Input {
-		var operand *Value
-		if name != "" {
-			if operand = n.scope.lookup(name); operand == nil {
-				return fmt.Errorf("operand %q is not defined before the node", name)
-			}
-			if operand.kind == unavailableKind && n.unavailable == nil {
-				n.unavailable = operand
-			}
-			if operand.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
-				operand = nil
-			}
-		}
-		n.In = append(n.In, operand)
-	}
-	for _, attribute := range n.proto.Attribute {
-		if attribute.RefAttrName != "" {
-			if attribute = n.frame.attrs[attribute.RefAttrName]; attribute == nil {
-				continue // the function call omits the attribute
-			}
-			// The node may have another name for the attribute than the function.
-			n.attrs[attrName(n.proto, attribute)] = attribute
-			continue
-		}
-		n.attrs[attribute.Name] = attribute
-	}
-	return nil
-}
-
-// attrName returns the name of the attribute of node p that refers to functionAttr, an attribute of the enclosing
-// function.
-func attrName(p *pb.NodeProto, functionAttr *pb.AttributeProto) string {
-	for _, attribute := range p.Attribute {
-		if attribute.RefAttrName == functionAttr.Name {
-			return attribute.Name
-		}
-	}
-	return functionAttr.Name
 }
 
 // convert calls the converter of the node's operator.
@@ -155,6 +85,45 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 		return n.convertStringNode(convertOperator, Operator{domain, n.proto.OpType}), nil
 	}
 	return convertOperator(n), nil
+}
+
+// readProto sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for
+// OptionalHasElement.
+func (n *Node) readProto() error {
+	for _, name := range n.proto.Input {
+		var operand *Value
+		if name != "" {
+			if operand = n.scope.lookup(name); operand == nil {
+				return fmt.Errorf("operand %q is not defined before the node", name)
+			}
+			if operand.kind == unavailableKind && n.unavailable == nil {
+				n.unavailable = operand
+			}
+			if operand.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
+				operand = nil
+			}
+		}
+		n.In = append(n.In, operand)
+	}
+	for _, attribute := range n.proto.Attribute {
+		if attribute.RefAttrName == "" {
+			n.attrs[attribute.Name] = attribute
+		} else if given := n.frame.attrs[attribute.RefAttrName]; given != nil { // else the function call omits it
+			n.attrs[attrName(n.proto, given)] = given
+		}
+	}
+	return nil
+}
+
+// attrName returns the name that node p has for functionAttr, an attribute of the enclosing function to which an
+// attribute of p refers. The function may have another name for it.
+func attrName(p *pb.NodeProto, functionAttr *pb.AttributeProto) string {
+	for _, attribute := range p.Attribute {
+		if attribute.RefAttrName == functionAttr.Name {
+			return attribute.Name
+		}
+	}
+	return functionAttr.Name
 }
 
 // Recover turns a failure panic into an error.
@@ -206,6 +175,34 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 		out[i] = bodyScope.values[name]
 	}
 	return out, nil
+}
+
+// title identifies the node in errors.
+func (n *Node) title() string {
+	return fmt.Sprintf("node %q (%s)", nameOf(n.proto), n.proto.OpType)
+}
+
+// nameOf returns the name of a node. A node without a name has the name of its first output.
+func nameOf(p *pb.NodeProto) string {
+	for _, output := range p.Output {
+		if p.Name == "" && output != "" {
+			return output
+		}
+	}
+	return p.Name
+}
+
+// setName gives a value the name that the model uses, if the value has no name yet. If several values of the model are
+// the same result of a graph node, the result gets the first name. Inputs and constants keep their names.
+func (im *importer) setName(x *Value, name string) {
+	if x.name == "" {
+		x.name = name
+	}
+	if x.graphValue == nil || im.hasModelName[x.graphValue] || x.graphValue.Node == nil {
+		return
+	}
+	im.hasModelName[x.graphValue] = true
+	x.graphValue.Named(im.graph.UniqueName(name))
 }
 
 // Name returns the name of the node. A node without a name has the name of its first output.

@@ -11,7 +11,13 @@ import (
 
 // This file converts operators on sequences whose members are not known during the import. Such a sequence becomes a
 // pair of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators
-// become ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ.
+// become ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ. For
+// example, a sequence of the matrices [[1, 2, 3]] and [[4], [5]] is
+//
+//	data   [1, 2, 3, 4, 5]
+//	shapes [[1, 3], [2, 1]]
+//
+// and SequenceAt at position 1 is a slice of data, from the product of shapes[0], reshaped to shapes[1].
 
 // packedSequence is a sequence that is represented by a pair of tensors.
 type packedSequence struct {
@@ -35,62 +41,6 @@ type memberRankError struct {
 func (m *memberRankError) Error() string {
 	return fmt.Sprintf("a sequence that a loop carries gets members of %d dimensions", m.rank)
 }
-
-// packedOpset is the operator set of the ONNX operators that [Node.ONNXOp] converts.
-const packedOpset = 18
-
-// ONNXOp applies an ONNX operator to operands, as a part of the conversion of n.
-func (n *Node) ONNXOp(operator string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
-	innerFrame := *n.frame
-	innerFrame.opsets, innerFrame.continuation, innerFrame.skipsInvalidNodes = map[string]int{"": packedOpset}, nil, false
-	inner := &Node{importer: n.importer, scope: n.scope, frame: &innerFrame, Opset: packedOpset, In: operands,
-		proto: &pb.NodeProto{OpType: operator, Name: n.proto.Name, Output: []string{""}},
-		attrs: map[string]*pb.AttributeProto{}}
-	for _, a := range attrs {
-		inner.attrs[a.Name] = a
-	}
-	convertOperator := n.opts.Table.Converters[Operator{"", operator}]
-	if convertOperator == nil {
-		n.Failf("the operator %s, which sequences need, is not supported", operator)
-	}
-	return convertOperator(inner)[0]
-}
-
-// IntAttribute returns a list with one integer attribute, for [Node.ONNXOp].
-func IntAttribute(name string, v int) []*pb.AttributeProto {
-	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInt, I: int64(v)}}
-}
-
-// scalarInt returns an integer as a 0-dim value.
-func scalarInt(i int) *Value { return Constant(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
-
-// concatenated joins values along their first dimension.
-func (n *Node) concatenated(parts ...*Value) *Value {
-	return n.ONNXOp("Concat", IntAttribute("axis", 0), parts...)
-}
-
-// rowRange returns the rows of x with indices from `from` to `to`-1. from and to are vectors of one element.
-func (n *Node) rowRange(x, from, to *Value) *Value {
-	return n.ONNXOp("Slice", nil, x, from, to, IntVector(0))
-}
-
-// sumAlong returns the sums along an axis, which is removed.
-func (n *Node) sumAlong(x *Value, axis int) *Value {
-	return n.ONNXOp("ReduceSum", IntAttribute("keepdims", 0), x, IntVector(axis))
-}
-
-// rowProducts returns the product of each row of a table of shapes, which is the number of elements of the member.
-func (n *Node) rowProducts(shapes *Value) *Value {
-	return n.ONNXOp("ReduceProd", IntAttribute("keepdims", 0), shapes, IntVector(1))
-}
-
-// vector reshapes a value of one element to a vector.
-func (n *Node) vector(x *Value) *Value { return n.ONNXOp("Reshape", nil, x, IntVector(1)) }
-
-func (n *Node) add(x, y *Value) *Value { return n.ONNXOp("Add", nil, x, y) }
-
-// toEnd is the end of a Slice that includes the last element.
-const toEnd = math.MaxInt32
 
 // packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty. An empty
 // sequence without a declared dtype is float32, as the standard says.
@@ -258,27 +208,28 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 		return n.concatenatedAlong(p, axis)
 	}
 	first := n.ONNXOp("Gather", nil, p.shapes, scalarInt(0)).WithSizes(tensor.Int64, p.rank)
+	// The sizes that must agree differ by `deviations` from the sizes of the first member.
 	deviations := n.ONNXOp("Abs", nil, n.ONNXOp("Sub", nil, p.shapes, first))
-	shape := n.concatenated(n.vector(n.length(p)), first)
+	shape, rank := n.concatenated(n.vector(n.length(p)), first), p.rank+1
 	if !stack {
 		deviations = n.ONNXOp("Slice", nil, deviations, IntVector(1), IntVector(toEnd), IntVector(1))
 		rows := n.ONNXOp("Gather", IntAttribute("axis", 1), p.shapes, scalarInt(0))
 		shape = n.concatenated(n.vector(n.sumAlong(rows, 0)), n.rowRange(first, IntVector(1), IntVector(toEnd)))
+		rank = p.rank
 	}
-	rank := p.rank
-	if stack {
-		rank++
-	}
-	// deviations has |size - size of the first member| for all sizes that must agree. If they do, their sum is 0, and
-	// the Gather from the vector [0] adds 0 to the shape. Otherwise its index is out of range, and the run fails.
-	flatDeviations := n.ONNXOp("Reshape", nil, deviations, IntVector(-1)).WithRank(1)
-	zeroIfEqual := n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(flatDeviations, 0))
-	shape = n.add(shape, zeroIfEqual).WithSizes(tensor.Int64, rank)
+	shape = n.add(shape, n.zeroIfAllZero(deviations)).WithSizes(tensor.Int64, rank)
 	out := n.ONNXOp("Reshape", IntAttribute("allowzero", 1), p.data, shape).WithType(p.dtype, rank)
 	if axis > 0 {
 		out = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).WithType(p.dtype, rank)
 	}
 	return out
+}
+
+// zeroIfAllZero returns the vector [0]. The run fails unless all elements of x, none of which is negative, are 0: their
+// sum is the index of a Gather from [0], which is then out of range.
+func (n *Node) zeroIfAllZero(x *Value) *Value {
+	flat := n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1)
+	return n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(flat, 0))
 }
 
 // concatenatedAlong concatenates the members along an axis other than the first, by a loop that starts with an empty
@@ -320,3 +271,61 @@ func (n *Node) packedSplit(x *Value, axis int, keepAxis bool) *packedSequence {
 	packed.shapes = shapes.WithSizes(tensor.Int64, -1, packed.rank)
 	return packed
 }
+
+// The following functions apply single operators.
+
+// packedOpset is the operator set of the ONNX operators that [Node.ONNXOp] converts.
+const packedOpset = 18
+
+// ONNXOp applies an ONNX operator to operands, as a part of the conversion of n.
+func (n *Node) ONNXOp(operator string, attrs []*pb.AttributeProto, operands ...*Value) *Value {
+	innerFrame := *n.frame
+	innerFrame.opsets, innerFrame.continuation, innerFrame.skipsInvalidNodes = map[string]int{"": packedOpset}, nil, false
+	inner := &Node{importer: n.importer, scope: n.scope, frame: &innerFrame, Opset: packedOpset, In: operands,
+		proto: &pb.NodeProto{OpType: operator, Name: n.proto.Name, Output: []string{""}},
+		attrs: map[string]*pb.AttributeProto{}}
+	for _, a := range attrs {
+		inner.attrs[a.Name] = a
+	}
+	convertOperator := n.opts.Table.Converters[Operator{"", operator}]
+	if convertOperator == nil {
+		n.Failf("the operator %s, which sequences need, is not supported", operator)
+	}
+	return convertOperator(inner)[0]
+}
+
+// IntAttribute returns a list with one integer attribute, for [Node.ONNXOp].
+func IntAttribute(name string, v int) []*pb.AttributeProto {
+	return []*pb.AttributeProto{{Name: name, Type: pb.AttributeInt, I: int64(v)}}
+}
+
+// scalarInt returns an integer as a 0-dim value.
+func scalarInt(i int) *Value { return Constant(tensor.IntScalar(int64(i)).Tensor(tensor.Int64)) }
+
+// concatenated joins values along their first dimension.
+func (n *Node) concatenated(parts ...*Value) *Value {
+	return n.ONNXOp("Concat", IntAttribute("axis", 0), parts...)
+}
+
+// rowRange returns the rows of x with indices from `from` to `to`-1. from and to are vectors of one element.
+func (n *Node) rowRange(x, from, to *Value) *Value {
+	return n.ONNXOp("Slice", nil, x, from, to, IntVector(0))
+}
+
+// sumAlong returns the sums along an axis, which is removed.
+func (n *Node) sumAlong(x *Value, axis int) *Value {
+	return n.ONNXOp("ReduceSum", IntAttribute("keepdims", 0), x, IntVector(axis))
+}
+
+// rowProducts returns the product of each row of a table of shapes, which is the number of elements of the member.
+func (n *Node) rowProducts(shapes *Value) *Value {
+	return n.ONNXOp("ReduceProd", IntAttribute("keepdims", 0), shapes, IntVector(1))
+}
+
+// vector reshapes a value of one element to a vector.
+func (n *Node) vector(x *Value) *Value { return n.ONNXOp("Reshape", nil, x, IntVector(1)) }
+
+func (n *Node) add(x, y *Value) *Value { return n.ONNXOp("Add", nil, x, y) }
+
+// toEnd is the end of a Slice that includes the last element.
+const toEnd = math.MaxInt32

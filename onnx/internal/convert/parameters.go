@@ -9,7 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts values and symbolic sizes to attributes and operands of ops.
+// This file converts values and symbolic sizes to attributes and operands of ops. An integer of the model is one of
+// three: a number, an expression of the model's symbols such as 2*N, which is still an attribute, or a value that
+// depends on data, which an attribute can only refer to ([Node.Reference]).
 
 // SizesAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if an integer
 // depends on data.
@@ -73,12 +75,16 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 			unknownCount++
 		}
 	}
+	if unknownCount > 1 {
+		return nil
+	}
 	// reshape computes a -1 as the number of elements divided by the product of the other sizes, so these must be known
 	// to be positive. If the model itself has a -1, this is not checked.
-	for i, size := range list {
-		if unknownCount > 1 || unknownCount == 1 && attr[i] != -1 && !symbolic.Positive(size) &&
-			!slices.ContainsFunc(list, symbolic.IsMinusOne) {
-			return nil
+	if unknownCount == 1 && !slices.ContainsFunc(list, symbolic.IsMinusOne) {
+		for i, size := range list {
+			if attr[i] != -1 && !symbolic.Positive(size) {
+				return nil
+			}
 		}
 	}
 	return attr

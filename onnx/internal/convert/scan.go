@@ -7,8 +7,13 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// scanOp converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths: each row of the batch is
-// scanned on its own, and the results are stacked.
+// scanOp converts Scan. A scan goes through slices of the scanned values. In each iteration, its body takes the states
+// and one slice of each scanned value, and returns the next states and slices of the results, which are stacked. For
+// example, a body that returns s+x as the next state and as a result computes running sums: the initial state 0 and the
+// scanned vector [1, 2, 3] give the state 6 and the result [1, 3, 6].
+//
+// In operator set 8, Scan had a batch dimension and sequence lengths: each row of the batch is scanned on its own, and
+// the results are stacked.
 func scanOp(n *Node) []*Value {
 	if n.Opset >= 9 {
 		return n.scanOnce(n.In)
@@ -47,103 +52,125 @@ func scanOp(n *Node) []*Value {
 	return out
 }
 
-// directionsOf reads an attribute with the directions of count values. True means backwards.
-func (n *Node) directionsOf(name string, count int) []bool {
-	out := make([]bool, count)
-	for i, d := range n.PerDim(name, count, 0) {
-		out[i] = d != 0
+// scan has the operands and attributes of a Scan without a batch.
+type scan struct {
+	*Node
+	bodyProto     *pb.GraphProto
+	states        []*Value // the initial states
+	scanned       []*Value
+	inAxes        []int  // the axes along which scanned values are sliced
+	inBackward    []bool // whether a scanned value is sliced from its last index to its first
+	outAxes       []int  // the axes along which results are stacked
+	outBackward   []bool // whether the slices of a result are stacked in reverse order
+	length        int    // the number of iterations, if it is known
+	isLengthKnown bool
+}
+
+// scanOnce converts a scan without a batch. The operands are the initial states, then the scanned values. A scan of
+// known and small length is unrolled, and otherwise becomes a node.
+func (n *Node) scanOnce(operands []*Value) []*Value {
+	s := n.readScan(operands)
+	maxLength := n.frame.unrollBudget / max(len(s.bodyProto.Node), 1)
+	if s.isLengthKnown && s.length >= 1 && s.length <= maxLength {
+		return s.unrolled()
+	}
+	body := n.convertBody(s.bodyProto, s.bodyOperands(0), func(int) bool { return false })
+	attrs := graph.Attrs{"body": body.importer.graph, "states": len(s.states), "num_scan_inputs": len(s.scanned),
+		"scan_input_axes": s.inAxes, "scan_input_directions": s.inBackward,
+		"scan_output_axes": s.outAxes, "scan_output_directions": s.outBackward}
+	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
+	for i, result := range out {
+		result.partialType = body.outline(i)
+		if i >= len(s.states) {
+			result.partialType = result.partialType.Stacked(s.outAxes[i-len(s.states)])
+		}
 	}
 	return out
 }
 
-// scanOnce converts a scan without a batch. The operands are the initial states, then the scanned values. In each
-// iteration, the body takes one slice of each scanned value. The body returns the states, then slices of the stacked
-// results. A scan of known and small length is unrolled, and otherwise becomes a node.
-func (n *Node) scanOnce(operands []*Value) []*Value {
-	proto := n.body("body")
-	scannedCount := n.Int("num_scan_inputs", 0)
+// readScan reads the attributes of a scan, and checks the operands.
+func (n *Node) readScan(operands []*Value) *scan {
+	proto, scannedCount := n.body("body"), n.Int("num_scan_inputs", 0)
 	stateCount := len(operands) - scannedCount
 	if scannedCount < 1 || stateCount < 0 || len(proto.Input) != len(operands) || len(proto.Output) < stateCount ||
 		slices.Contains(operands, nil) {
 		n.Failf("a body with %d inputs and %d outputs does not suit %d operands, %d of them scanned", len(proto.Input),
 			len(proto.Output), len(operands), scannedCount)
 	}
-	inBackward, outBackward := n.directionsOf("scan_input_directions", scannedCount),
-		n.directionsOf("scan_output_directions", len(proto.Output)-stateCount)
+	resultCount := len(proto.Output) - stateCount
+	s := &scan{Node: n, bodyProto: proto, states: operands[:stateCount], scanned: operands[stateCount:],
+		inBackward:  n.directionsOf("scan_input_directions", scannedCount),
+		outBackward: n.directionsOf("scan_output_directions", resultCount), length: -1, isLengthKnown: true}
 	if n.Opset < 9 {
-		inBackward = n.directionsOf("directions", scannedCount)
+		s.inBackward = n.directionsOf("directions", scannedCount)
 	}
-	inAxes := n.PerDim("scan_input_axes", scannedCount, 0)
-	outAxes := n.PerDim("scan_output_axes", len(proto.Output)-stateCount, 0)
-	length, known := -1, true
-	for k := range scannedCount {
-		x := operands[stateCount+k]
-		inAxes[k] = n.Axis(inAxes[k], n.Rank(x))
-		known = known && n.IsStatic(x)
-		if known && n.Rank(x) > 0 {
-			length = n.Shape(x)[inAxes[k]]
+	s.inAxes = n.PerDim("scan_input_axes", scannedCount, 0)
+	s.outAxes = n.PerDim("scan_output_axes", resultCount, 0)
+	for i, x := range s.scanned {
+		s.inAxes[i] = n.Axis(s.inAxes[i], n.Rank(x))
+		s.isLengthKnown = s.isLengthKnown && n.IsStatic(x)
+		if s.isLengthKnown && n.Rank(x) > 0 {
+			s.length = n.Shape(x)[s.inAxes[i]]
 		}
 	}
-	// slicesAt returns the operands of the body in iteration i, with the initial states.
-	slicesAt := func(i int) []*Value {
-		bodyOperands := slices.Clone(operands[:stateCount])
-		for k := range scannedCount {
-			index := i
-			if inBackward[k] {
-				index = length - 1 - i
-			}
-			bodyOperands = append(bodyOperands, n.Op("select", graph.Attrs{"dim": inAxes[k], "index": index},
-				operands[stateCount+k]).WithRank(n.Rank(operands[stateCount+k])-1))
-		}
-		return bodyOperands
-	}
-	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(proto.Node), 1) {
-		return n.unrolledScan(proto, length, stateCount, slicesAt, outAxes, outBackward)
-	}
-	body := n.convertBody(proto, slicesAt(0), func(int) bool { return false })
-	attrs := graph.Attrs{"body": body.importer.graph, "states": stateCount, "num_scan_inputs": scannedCount,
-		"scan_input_axes": inAxes, "scan_input_directions": inBackward,
-		"scan_output_axes": outAxes, "scan_output_directions": outBackward}
-	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
-	for i, result := range out {
-		if result.partialType = body.outline(i); i >= stateCount {
-			result.partialType = result.partialType.Stacked(outAxes[i-stateCount])
-		}
+	return s
+}
+
+// directionsOf reads an attribute with the directions of count values. True means backwards.
+func (n *Node) directionsOf(name string, count int) []bool {
+	out := make([]bool, count)
+	for i, direction := range n.PerDim(name, count, 0) {
+		out[i] = direction != 0
 	}
 	return out
 }
 
-// unrolledScan converts each iteration of a scan to nodes. axes and backward are the axes and directions of the stacked
-// results.
-func (n *Node) unrolledScan(proto *pb.GraphProto, length, stateCount int, slicesAt func(int) []*Value, axes []int,
-	backward []bool) []*Value {
-	var values []*Value
-	collected := make([][]any, len(proto.Output)-stateCount)
-	for i := range length {
-		operands := slicesAt(i)
+// bodyOperands returns the operands of the body in an iteration, with the initial states.
+func (s *scan) bodyOperands(iteration int) []*Value {
+	list := slices.Clone(s.states)
+	for i, x := range s.scanned {
+		index := iteration
+		if s.inBackward[i] {
+			index = s.length - 1 - iteration
+		}
+		slice := s.Op("select", graph.Attrs{"dim": s.inAxes[i], "index": index}, x)
+		list = append(list, slice.WithRank(s.Rank(x)-1))
+	}
+	return list
+}
+
+// unrolled converts each iteration to nodes.
+func (s *scan) unrolled() []*Value {
+	stateCount := len(s.states)
+	var values []*Value // the states of the previous iteration; in the end, the results
+	collected := make([][]any, len(s.bodyProto.Output)-stateCount)
+	for i := range s.length {
+		operands := s.bodyOperands(i)
 		if i > 0 {
 			copy(operands, values)
 		}
-		out := n.convertIteration(proto, operands, length)
+		out := s.convertIteration(s.bodyProto, operands, s.length)
 		values = out[:stateCount:stateCount] // clipped, because the stacked results are appended
-		for k, v := range out[stateCount:] {
-			collected[k] = append(collected[k], v)
+		for k, slice := range out[stateCount:] {
+			collected[k] = append(collected[k], slice)
 		}
 	}
 	for k, list := range collected {
-		if backward[k] {
+		if s.outBackward[k] {
 			slices.Reverse(list)
 		}
-		values = append(values, n.Op("stack", graph.Attrs{"dim": axes[k]}, list...))
+		values = append(values, s.Op("stack", graph.Attrs{"dim": s.outAxes[k]}, list...))
 	}
 	return values
 }
 
+// scanStep adds the nodes of one iteration. It returns the next state and a result.
+type scanStep = func(n *Node, state *Value, rows []*Value) (nextState, result *Value)
+
 // ScanRows applies step to each index of dimension 1 of rows: the state and the slices of rows give the next state and
 // a result. It returns the last state, and the results stacked along dimension 1. A scan of known and small length is
 // unrolled, and otherwise becomes a node.
-func (n *Node) ScanRows(state *Value, rows []*Value,
-	step func(n *Node, state *Value, rows []*Value) (*Value, *Value)) []*Value {
+func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
 	rowsAt := func(i int) (list []*Value) {
 		for _, x := range rows {
 			list = append(list, n.Op("select", graph.Attrs{"dim": 1, "index": i}, x))
@@ -158,25 +185,7 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 		}
 		return []*Value{state, n.Op("stack", graph.Attrs{"dim": 1}, results...)}
 	}
-	nested := n.nestedGraph("step")
-	bodyFrame := *n.frame
-	bodyFrame.depth++
-	inner := &Node{importer: nested.importer, scope: &scope{importer: nested.importer, outerGraphScope: n.scope,
-		values: map[string]*Value{}}, frame: &bodyFrame, proto: n.proto, attrs: n.attrs}
-	var operands []*Value
-	for i, x := range append([]*Value{state}, rowsAt(0)...) {
-		const varies = false // the shape is the same in all iterations
-		v, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, varies)
-		if err != nil {
-			n.Failf("%w", err)
-		}
-		operands = append(operands, v)
-	}
-	nextState, result := step(inner, operands[0], operands[1:])
-	nested.out = []*Value{nextState, result}
-	if err := nested.finish(); err != nil {
-		n.Failf("%w", err)
-	}
+	nested := n.stepGraph(append([]*Value{state}, rowsAt(0)...), step)
 	axes, count := make([]int, len(rows)), len(rows)
 	for i := range axes {
 		axes[i] = 1
@@ -186,4 +195,29 @@ func (n *Node) ScanRows(state *Value, rows []*Value,
 	out := n.emitN("scan", 2, attrs, n.operandsOf(append([]*Value{state}, rows...), nested.importer.captured)...)
 	out[0].partialType, out[1].partialType = nested.outline(0), nested.outline(1).Stacked(1)
 	return out
+}
+
+// stepGraph returns a nested graph with the nodes of one step. operands are the state and the rows of the first
+// iteration.
+func (n *Node) stepGraph(operands []*Value, step scanStep) *nestedGraph {
+	nested := n.nestedGraph("step")
+	bodyFrame := *n.frame
+	bodyFrame.depth++
+	bodyScope := &scope{importer: nested.importer, outerGraphScope: n.scope, values: map[string]*Value{}}
+	inner := &Node{importer: nested.importer, scope: bodyScope, frame: &bodyFrame, proto: n.proto, attrs: n.attrs}
+	var inputs []*Value
+	for i, x := range operands {
+		const varies = false // the shape is the same in all iterations
+		input, err := nested.importer.addOperandInput(string(rune('a'+i)), n, x, varies)
+		if err != nil {
+			n.Failf("%w", err)
+		}
+		inputs = append(inputs, input)
+	}
+	nextState, result := step(inner, inputs[0], inputs[1:])
+	nested.out = []*Value{nextState, result}
+	if err := nested.finish(); err != nil {
+		n.Failf("%w", err)
+	}
+	return nested
 }

@@ -8,6 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts the operators on sequences and optionals. If the members of a sequence are known during the
+// import, the sequence exists only there: SequenceAt of a constant position is the member itself, and adds no node.
+// Otherwise the sequence is packed into two tensors, and the methods of packed.go convert the operator.
+
 // members returns the members of the sequence operand i, which must be known during the import.
 func (n *Node) members(i int) []*Value {
 	if n.sequence(i).packed != nil {
@@ -32,21 +36,17 @@ func (n *Node) sequence(i int) *Value {
 // That operand may be omitted.
 func (n *Node) packedOperand(i, positionOperand int) *packedSequence {
 	x := n.sequence(i)
-	if x.packed == nil && (positionOperand < 0 || !n.HasOperand(positionOperand) ||
-		n.Operand(positionOperand).data != nil) {
+	isPositionKnown := !n.HasOperand(positionOperand) || n.Operand(positionOperand).data != nil
+	if x.packed == nil && isPositionKnown {
 		return nil
 	}
 	return n.packedOf(x, -1)
 }
 
-// sequencePosition returns operand i, a position in a sequence with `length` members. A negative position counts from
-// the end. If pastEnd is true, the position after the last member is allowed.
-func (n *Node) sequencePosition(i, length int, pastEnd bool) int {
+// sequencePosition returns operand i, a position from 0 to last in a sequence with `length` members. A negative
+// position counts from the end.
+func (n *Node) sequencePosition(i, last, length int) int {
 	position := int(n.Number(n.Operand(i)).Int())
-	last := length - 1
-	if pastEnd {
-		last++
-	}
 	if position < 0 {
 		position += length
 	}
@@ -56,6 +56,7 @@ func (n *Node) sequencePosition(i, length int, pastEnd bool) int {
 	return position
 }
 
+// sequenceConstruct converts SequenceConstruct: the sequence of all operands.
 func sequenceConstruct(n *Node) []*Value {
 	var list []*Value
 	for i := range n.In {
@@ -64,20 +65,23 @@ func sequenceConstruct(n *Node) []*Value {
 	return single(sequence(list))
 }
 
+// sequenceEmpty converts SequenceEmpty: an empty sequence of a dtype.
 func sequenceEmpty(n *Node) []*Value {
 	x := sequence(nil)
 	x.memberDType = n.DTypeAttr("dtype")
 	return single(x)
 }
 
+// sequenceAt converts SequenceAt: the member at a position.
 func sequenceAt(n *Node) []*Value {
 	if p := n.packedOperand(0, 1); p != nil {
 		return single(n.packedMember(p, n.scalarOperand(1)))
 	}
 	list := n.members(0)
-	return single(list[n.sequencePosition(1, len(list), false)])
+	return single(list[n.sequencePosition(1, len(list)-1, len(list))])
 }
 
+// sequenceInsert converts SequenceInsert. Without a position, the member is added at the end.
 func sequenceInsert(n *Node) []*Value {
 	if p := n.packedOperand(0, 2); p != nil {
 		return single(n.packedInsert(p, n.Operand(1)).toValue())
@@ -85,7 +89,7 @@ func sequenceInsert(n *Node) []*Value {
 	list := n.members(0)
 	position := len(list)
 	if n.HasOperand(2) {
-		position = n.sequencePosition(2, len(list), true)
+		position = n.sequencePosition(2, len(list), len(list))
 	}
 	return single(sequence(slices.Insert(slices.Clone(list), position, n.Operand(1))))
 }
@@ -98,7 +102,7 @@ func sequenceErase(n *Node) []*Value {
 	list := n.members(0)
 	position := len(list) - 1
 	if n.HasOperand(1) {
-		position = n.sequencePosition(1, len(list), false)
+		position = n.sequencePosition(1, len(list)-1, len(list))
 	}
 	if position < 0 {
 		n.Failf("the sequence is empty")
@@ -106,6 +110,7 @@ func sequenceErase(n *Node) []*Value {
 	return single(sequence(slices.Delete(slices.Clone(list), position, position+1)))
 }
 
+// sequenceLength converts SequenceLength.
 func sequenceLength(n *Node) []*Value {
 	if p := n.sequence(0).packed; p != nil {
 		return single(n.length(p))
@@ -155,6 +160,22 @@ func splitToSequence(n *Node) []*Value {
 	return single(sequence(list))
 }
 
+// SplitComputed splits x into parts of computed sizes.
+func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
+	if count := n.LengthOf(sizes); count >= 0 && count != parts {
+		n.Failf("%d sizes do not suit %d outputs", count, parts)
+	}
+	sizes = n.Cast(sizes, tensor.Int64)
+	// start of a part = (sum of the sizes up to and including the part) - its size
+	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
+	out := make([]*Value, parts)
+	for i := range out {
+		out[i] = n.Op("narrow", graph.Attrs{"dim": axis, "start": n.IntAttr(n.Element(starts, i)),
+			"length": n.IntAttr(n.Element(sizes, i))}, x).WithType(x.DType(), n.Rank(x))
+	}
+	return out
+}
+
 // concatFromSequence converts ConcatFromSequence, which concatenates or stacks the members.
 func concatFromSequence(n *Node) []*Value {
 	if p := n.sequence(0).packed; p != nil {
@@ -174,6 +195,7 @@ func concatFromSequence(n *Node) []*Value {
 	return single(n.Op(op, graph.Attrs{"dim": n.Int("axis", 0)}, list...))
 }
 
+// optionalOp converts Optional. An optional with an element is the element itself.
 func optionalOp(n *Node) []*Value {
 	if n.HasOperand(0) {
 		return single(n.In[0])
@@ -181,32 +203,18 @@ func optionalOp(n *Node) []*Value {
 	return single(&Value{kind: emptyOptionalKind})
 }
 
+// optionalHasElement converts OptionalHasElement.
 func optionalHasElement(n *Node) []*Value {
 	hasElement := n.HasOperand(0) && n.In[0].kind != emptyOptionalKind
 	return single(Constant(tensor.Must(tensor.FromSlice([]bool{hasElement}))))
 }
 
+// optionalGetElement converts OptionalGetElement.
 func optionalGetElement(n *Node) []*Value {
 	if !n.HasOperand(0) || n.In[0].kind == emptyOptionalKind {
 		n.Failf("the optional has no element")
 	}
 	return single(n.In[0])
-}
-
-// SplitComputed splits x into parts of computed sizes.
-func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
-	if count := n.LengthOf(sizes); count >= 0 && count != parts {
-		n.Failf("%d sizes do not suit %d outputs", count, parts)
-	}
-	sizes = n.Cast(sizes, tensor.Int64)
-	// start of a part = (sum of the sizes up to and including the part) - its size
-	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
-	out := make([]*Value, parts)
-	for i := range out {
-		out[i] = n.Op("narrow", graph.Attrs{"dim": axis, "start": n.IntAttr(n.Element(starts, i)),
-			"length": n.IntAttr(n.Element(sizes, i))}, x).WithType(x.DType(), n.Rank(x))
-	}
-	return out
 }
 
 // sequenceMap applies a graph to each member of a sequence. Further operands are sequences of the same length, whose

@@ -15,8 +15,11 @@ import (
 // This file computes symbolic shapes. Sizes that are unknown during the import are symbols: the symbols of the model's
 // inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes of the
 // inputs' symbols. Converters use symbolic shapes, so that no decision depends on the hints. If inference branches on
-// sizes, a size of the result is an expression with a case for each branch, or a new symbol. The outline of a value has
-// its dtype and the sizes that are known for all symbols and data.
+// sizes, a size of the result is an expression with a case for each branch, or a new symbol. For example, a pooling of
+// an image [N, 3, H, W] with stride 2 gives [N, 3, H // 2, W // 2]. At the hints N=2, H=2 and W=2, its shape in the
+// graph is [2, 3, 1, 1].
+//
+// The outline of a value has its dtype and the sizes that are known for all symbols and data, here [-1, 3, -1, -1].
 
 // HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
 type HintSet struct{ First, Step int }
@@ -38,20 +41,24 @@ func (im *importer) bindHints(first, step int) error {
 		if err != nil {
 			return fmt.Errorf("input %q: %w", declared.Name, err)
 		}
-		for _, d := range dims {
-			for _, symbol := range symbolsOf(d) {
-				if _, ok := im.hints[symbol]; ok {
-					continue
-				}
-				hint := first + len(im.hints)*step
-				im.graph.Symbols[symbol], im.hints[symbol] = im.model.unlimited(symbol), hint
-				if err := im.symbols.AddInput(symbol, hint); err != nil {
+		for _, dim := range dims {
+			for _, symbol := range symbolsOf(dim) {
+				if err := im.addSymbol(symbol, first+len(im.hints)*step); err != nil {
 					return fmt.Errorf("input %q: %w", declared.Name, err)
 				}
 			}
 		}
 	}
 	return im.graph.BindWithoutInference(im.hints)
+}
+
+// addSymbol adds a symbol of the model's inputs with its hint, unless the importer has the symbol already.
+func (im *importer) addSymbol(symbol string, hint int) error {
+	if _, ok := im.hints[symbol]; ok {
+		return nil
+	}
+	im.graph.Symbols[symbol], im.hints[symbol] = im.model.unlimited(symbol), hint
+	return im.symbols.AddInput(symbol, hint)
 }
 
 // TrySizeAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols
@@ -276,11 +283,16 @@ func (n *Node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if dtype, ok := attrs["dtype"].(tensor.DType); ok {
 		return dtype
 	}
-	for _, a := range attrs {
-		if _, ok := a.(graph.ValueRef); ok && len(operands) > 0 {
-			if x, ok := operands[0].(*Value); ok && x != nil {
-				return x.DType()
-			}
+	if len(operands) == 0 {
+		return tensor.Invalid
+	}
+	x, ok := operands[0].(*Value)
+	if !ok || x == nil {
+		return tensor.Invalid
+	}
+	for _, attr := range attrs {
+		if _, isComputed := attr.(graph.ValueRef); isComputed {
+			return x.DType()
 		}
 	}
 	return tensor.Invalid

@@ -10,9 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file applies an op to tensors with symbolic elements. An op that only selects elements is evaluated on the
-// positions of the elements ([computation.evalSelection]). For any other op, the op's expression is evaluated on the
-// elements ([symbolic.Symbols.Evaluate]).
+// This file applies an op to tensors with symbolic elements, such as the shape [N, 3, H, W] of an image. An op that
+// only selects elements is evaluated on the positions of the elements ([computation.evalSelection]): a slice of the
+// last two gives [H, W]. For any other op, the op's expression is evaluated on the elements
+// ([symbolic.Symbols.Evaluate]): mul by 2 gives [2*H, 2*W].
 
 // computation is one application of an op to symbolic elements.
 type computation struct {
@@ -37,14 +38,17 @@ func (n *Node) applySymbolic(op *graph.Op, attrs graph.Attrs, operands []any) []
 		if x, ok := operand.(*Value); operand == nil || ok && x == nil {
 			continue
 		}
-		if computed.in[i] = n.operandElements(op, i, operand); computed.in[i] == nil {
+		elements := n.operandElements(op, i, operand)
+		if elements == nil {
 			return nil
 		}
-		meta := tensor.New(computed.in[i].DType, computed.in[i].Shape...)
-		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
-		if s, ok := tensor.ScalarOf(operand); ok {
-			args[i] = graph.Arg{Kind: graph.NumberArg, Number: s}
+		computed.in[i] = elements
+		if number, ok := tensor.ScalarOf(operand); ok {
+			args[i] = graph.Arg{Kind: graph.NumberArg, Number: number}
+			continue
 		}
+		meta := tensor.New(elements.DType, elements.Shape...)
+		args[i] = graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: "operand", Meta: meta, Type: meta.Type()}}
 	}
 	var results []graph.Result
 	if computed.call, results = n.inferCall(op, attrs, args); results == nil {
@@ -123,6 +127,9 @@ func (c *computation) isSelection() bool {
 // each element of the operands is replaced by its position. In the second run, it is replaced by its position plus
 // shift. If an element of the results differs by shift between the runs, it is a position: the result is the element at
 // this position. If it is the same in both runs, it is a constant of the op.
+//
+// For example, padding [N, H] by a 1 at the end gives [0, 1, 1] in the first run, and [shift, shift+1, 1] in the
+// second. The first two elements are positions, the last is a constant: the result is [N, H, 1].
 func (c *computation) evalSelection() [][]symbolic.Element {
 	const shift = min(1<<40, math.MaxInt/2) // greater than any position
 	var allElements []symbolic.Element
@@ -149,15 +156,15 @@ func (c *computation) evalSelection() [][]symbolic.Element {
 	}
 	lists := make([][]symbolic.Element, len(c.out))
 	for i := range c.out {
-		elementType, data := c.out[i].Type.DType, results[i].data
+		resultDType, data := c.out[i].Type.DType, results[i].data
 		constants := symbolic.FromData(data)
 		for k := range data.Numel() {
 			index := symbolic.IndexAt(data.Shape, k)
 			position, shifted := data.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
-			case shifted == position+shift && elementType == dtype:
+			case shifted == position+shift && resultDType == dtype:
 				lists[i] = append(lists[i], allElements[position])
-			case shifted == position && elementType == data.DType && constants != nil:
+			case shifted == position && resultDType == data.DType && constants != nil:
 				lists[i] = append(lists[i], constants.Elements[k])
 			default:
 				return nil

@@ -7,8 +7,92 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. Where the
-// standard defines no result, the result equals ONNX Runtime's.
+// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. A classifier
+// returns a label and the scores of the classes for each row: with the labels ["cat", "dog"], the scores [0.2, 0.8]
+// give the label "dog". Many models of two classes compute a single score, that of the second class; binaryLabels and
+// bothScores make the label and two scores of it. Where the standard defines no result, the result equals ONNX
+// Runtime's.
+
+// linearRegressor converts LinearRegressor.
+func linearRegressor(n *node) []*value {
+	y := linearScores(n, n.Int("targets", 1))
+	return single(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
+}
+
+// linearClassifier converts LinearClassifier. There is a score for each intercept or, without intercepts, for each
+// label. A single score belongs to the second class, which it selects if it is positive.
+func linearClassifier(n *node) []*value {
+	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
+	count := len(floatsOrTensor(n, "intercepts"))
+	if count == 0 {
+		count = classes.count
+	}
+	if count != 1 && count != classes.count {
+		n.Failf("%d intercepts do not suit %d labels", count, classes.count)
+	}
+	scores := linearScores(n, count)
+	if count > 1 {
+		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
+	}
+	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
+	if classes.count == 2 {
+		scores = bothScores(n, scores, 1, transform)
+	} else {
+		scores = postTransform(n, scores, transform)
+	}
+	return []*value{labels, n.Cast(scores, tensor.Float32)}
+}
+
+// linearScores returns the products of the rows of operand 0 with `count` lists of coefficients, plus intercepts.
+func linearScores(n *node, count int) *value {
+	x, intercepts := operandRows(n), floatsOrTensor(n, "intercepts")
+	weights := matrixLike(n, "coefficients", floatsOrTensor(n, "coefficients"), count, x)
+	if len(intercepts) == 0 {
+		return n.Op("linear", nil, x, weights)
+	}
+	checkLength(n, "intercepts", len(intercepts), count)
+	return n.Op("linear", nil, x, weights, floatsLike(n, intercepts, x))
+}
+
+// treeEnsembleClassifier converts TreeEnsembleClassifier. If there are at most two classes and only one of them has
+// weights, the trees give a single score: the score of the second class.
+func treeEnsembleClassifier(n *node) []*value {
+	lists, classes := readNodeLists(n), readClasses(n, "classlabels_strings", "classlabels_int64s")
+	trees, transform, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
+	weightedClasses, nonNegative := lists.addWeights(trees, "class", "class_ids")
+	scores := evaluate(n, trees, max(classes.count, 1), "sum")
+	isSingle := classes.count <= 2 && len(weightedClasses) == 1
+	switch {
+	case len(base) == 0:
+	case isSingle && len(base) == 1 && !weightedClasses[0]:
+		n.Failf("base_values are not supported if only class 1 has weights")
+	case isSingle:
+		checkLength(n, "base_values", len(base), 1)
+		if classes.count == 2 {
+			base = append(slices.Clone(base), 0)
+		}
+		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
+	default:
+		checkLength(n, "base_values", len(base), classes.count)
+		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
+	}
+	if !isSingle {
+		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
+	}
+	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
+	// in the column of the class with weights.
+	threshold, scoreSum := 0.0, 0.0
+	if nonNegative {
+		threshold, scoreSum = 0.5, 1
+	}
+	if weightedClasses[0] {
+		scores = n.Op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
+		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), threshold))
+		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, transform), tensor.Float32)}
+	}
+	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), threshold))
+	return []*value{labels, n.Cast(postTransform(n, scores, transform), tensor.Float32)}
+}
 
 // classes has the labels of a classifier.
 type classes struct {
@@ -90,85 +174,4 @@ func matrixLike(n *node, name string, list []float64, rows int, x *value) *value
 			columns)
 	}
 	return n.Reshape(floatsLike(n, list, x), rows, len(list)/rows)
-}
-
-// linearScores returns the products of the rows of operand 0 with `count` lists of coefficients, plus intercepts.
-func linearScores(n *node, count int) *value {
-	x, intercepts := operandRows(n), floatsOrTensor(n, "intercepts")
-	weights := matrixLike(n, "coefficients", floatsOrTensor(n, "coefficients"), count, x)
-	if len(intercepts) == 0 {
-		return n.Op("linear", nil, x, weights)
-	}
-	checkLength(n, "intercepts", len(intercepts), count)
-	return n.Op("linear", nil, x, weights, floatsLike(n, intercepts, x))
-}
-
-// linearRegressor converts LinearRegressor.
-func linearRegressor(n *node) []*value {
-	y := linearScores(n, n.Int("targets", 1))
-	return single(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
-}
-
-// linearClassifier converts LinearClassifier. There is a score for each intercept or, without intercepts, for each
-// label. A single score belongs to the second class, which it selects if it is positive.
-func linearClassifier(n *node) []*value {
-	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
-	count := len(floatsOrTensor(n, "intercepts"))
-	if count == 0 {
-		count = classes.count
-	}
-	if count != 1 && count != classes.count {
-		n.Failf("%d intercepts do not suit %d labels", count, classes.count)
-	}
-	scores := linearScores(n, count)
-	if count > 1 {
-		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
-	}
-	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), 0.0))
-	if classes.count == 2 {
-		scores = bothScores(n, scores, 1, transform)
-	} else {
-		scores = postTransform(n, scores, transform)
-	}
-	return []*value{labels, n.Cast(scores, tensor.Float32)}
-}
-
-// treeEnsembleClassifier converts TreeEnsembleClassifier. If there are at most two classes and only one of them has
-// weights, the trees give a single score: the score of the second class.
-func treeEnsembleClassifier(n *node) []*value {
-	lists, classes := readNodeLists(n), readClasses(n, "classlabels_strings", "classlabels_int64s")
-	trees, transform, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
-	weightedClasses, nonNegative := lists.addWeights(trees, "class", "class_ids")
-	scores := evaluate(n, trees, max(classes.count, 1), "sum")
-	isSingle := classes.count <= 2 && len(weightedClasses) == 1
-	if len(base) > 0 {
-		want := classes.count
-		if isSingle {
-			want = 1
-		}
-		checkLength(n, "base_values", len(base), want)
-		if isSingle && !weightedClasses[0] {
-			n.Failf("base_values are not supported if only class 1 has weights")
-		}
-		if isSingle && classes.count == 2 {
-			base = append(slices.Clone(base), 0)
-		}
-		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
-	}
-	if !isSingle {
-		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
-	}
-	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. It is
-	// in the column of the class with weights.
-	threshold, scoreSum := 0.0, 0.0
-	if nonNegative {
-		threshold, scoreSum = 0.5, 1
-	}
-	if weightedClasses[0] {
-		scores = n.Op("narrow", graph.Attrs{"dim": 1, "start": 0, "length": 1}, scores)
-		labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 0), threshold))
-		return []*value{labels, n.Cast(bothScores(n, scores, scoreSum, transform), tensor.Float32)}
-	}
-	labels := classes.binaryLabels(n, n.Op("gt", nil, column(n, scores, 1), threshold))
-	return []*value{labels, n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 }

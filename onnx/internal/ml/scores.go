@@ -31,7 +31,8 @@ func postTransform(n *node, x *value, name string) *value {
 	return nil
 }
 
-// softmaxZero is a softmax over the elements of each row that are not 0 (within 1e-7). An element x near 0 becomes
+// softmaxZero is a softmax over the elements of each row that are not 0 (within 1e-7). With the maximum of the row and
+// the sum of exp(x-max) over these elements, an element x becomes exp(x-max)/sum. An element x near 0 becomes
 // x*exp(-max)/sum.
 func softmaxZero(n *node, x *value) *value {
 	rowMaximum := n.Op("amax", graph.Attrs{"dim": []int{-1}, "keepdim": true}, x)

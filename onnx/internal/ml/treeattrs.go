@@ -10,7 +10,34 @@ import (
 )
 
 // This file reads the attributes of the operators for tree ensembles into a treeEnsemble (trees.go). A treeRef is the
-// index of a branch or, for a leaf, the complement of the leaf's index.
+// index of a branch or, for a leaf, the complement of the leaf's index. For example, the tree
+//
+//	node 0: x[3] <= 0.5 ? node 1 : node 2
+//	node 1: leaf, weight 1
+//	node 2: leaf, weight 7
+//
+// has nodes_nodeids [0, 1, 2], nodes_modes [BRANCH_LEQ, LEAF, LEAF], nodes_featureids [3, 0, 0], nodes_values
+// [0.5, 0, 0], nodes_truenodeids [1, 0, 0] and nodes_falsenodeids [2, 0, 0]. It becomes one branch and two leaves: the
+// root is 0, its children are ^0 and ^1.
+
+// treeEnsembleRegressor converts TreeEnsembleRegressor. base_values are added to the aggregated weights.
+func treeEnsembleRegressor(n *node) []*value {
+	aggregate := convert.Choice(n, "aggregate_function", n.Text("aggregate_function", "SUM"), aggregates)
+	lists, targets := readNodeLists(n), n.Int("n_targets", 1)
+	trees := lists.ensemble()
+	lists.addWeights(trees, "target", "target_ids")
+	scores := evaluate(n, trees, targets, aggregate)
+	if base := floatsOrTensor(n, "base_values"); len(base) > 0 {
+		if len(base) != 1 {
+			checkLength(n, "base_values", len(base), targets)
+		}
+		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
+	}
+	return single(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
+}
+
+// aggregates maps the values of the attribute aggregate_function to the values of tree_ensemble's attribute aggregate.
+var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin", "MAX": "amax"}
 
 // nodeKey identifies a node of TreeEnsembleClassifier and TreeEnsembleRegressor.
 type nodeKey struct{ tree, node int }
@@ -55,7 +82,8 @@ func readNodeLists(n *node) *nodeLists {
 	lists.modes, _ = n.Strings("nodes_modes")
 	checkLength(n, "nodes_values", len(lists.values), count)
 	checkLength(n, "nodes_modes", len(lists.modes), count)
-	if lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
+	lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true")
+	if len(lists.nanIsYes) > 0 {
 		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
 	}
 	for i, id := range intsOfLength(n, "nodes_nodeids", count) {
@@ -70,7 +98,24 @@ func readNodeLists(n *node) *nodeLists {
 
 // ensemble returns the trees, without weights. The root of a tree is its only node that is no child.
 func (l *nodeLists) ensemble() *treeEnsemble {
-	trees, keys := &treeEnsemble{}, map[treeRef]nodeKey{}
+	trees := &treeEnsemble{}
+	l.assignRefs(trees)
+	isChild := l.setBranches(trees)
+	l.addRoots(trees, isChild)
+	keys := map[treeRef]nodeKey{}
+	trees.describe = func(current treeRef) string {
+		if len(keys) == 0 { // filled at the first error only
+			for i, ref := range l.refs {
+				keys[ref] = l.keys[i]
+			}
+		}
+		return keys[current].String()
+	}
+	return trees
+}
+
+// assignRefs adds an empty branch or leaf for each node, and sets refs.
+func (l *nodeLists) assignRefs(trees *treeEnsemble) {
 	for i, mode := range l.modes {
 		if mode == "LEAF" {
 			l.refs[i] = ^treeRef(len(trees.leaves))
@@ -80,7 +125,11 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 			trees.branches = append(trees.branches, treeBranch{})
 		}
 	}
-	isChild := make([]bool, len(l.keys))
+}
+
+// setBranches sets the branches. It reports for each node whether the node is a child.
+func (l *nodeLists) setBranches(trees *treeEnsemble) (isChild []bool) {
+	isChild = make([]bool, len(l.keys))
 	for i, name := range l.modes {
 		if name == "LEAF" {
 			continue
@@ -93,7 +142,12 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 			nanIsYes: len(l.nanIsYes) > 0 && l.nanIsYes[i] != 0, yes: l.child(i, l.yes[i], isChild),
 			no: l.child(i, l.no[i], isChild)}
 	}
-	rootOf, previousTree := map[int]int{}, math.MinInt // by tree; nodes of a tree are usually adjacent
+	return isChild
+}
+
+// addRoots adds the root of each tree: its only node that is no child.
+func (l *nodeLists) addRoots(trees *treeEnsemble, isChild []bool) {
+	rootOf := map[int]int{} // the index of the root by tree
 	for i, key := range l.keys {
 		if isChild[i] {
 			continue
@@ -104,21 +158,13 @@ func (l *nodeLists) ensemble() *treeEnsemble {
 		rootOf[key.tree] = i
 		trees.roots = append(trees.roots, l.refs[i])
 	}
+	previousTree := math.MinInt // saves look-ups: nodes of a tree are usually adjacent
 	for _, key := range l.keys {
 		if _, ok := rootOf[key.tree]; !ok && key.tree != previousTree {
 			l.n.Failf("tree %d has no root: each of its nodes is a child", key.tree)
 		}
 		previousTree = key.tree
 	}
-	trees.describe = func(current treeRef) string {
-		if len(keys) == 0 { // filled at the first error only
-			for i, ref := range l.refs {
-				keys[ref] = l.keys[i]
-			}
-		}
-		return keys[current].String()
-	}
-	return trees
 }
 
 // child returns a child of node i, and marks it in isChild.
@@ -153,25 +199,6 @@ func (l *nodeLists) addWeights(trees *treeEnsemble, prefix, idName string) (weig
 	return weighted, nonNegative
 }
 
-// aggregates maps the values of the attribute aggregate_function to the values of tree_ensemble's attribute aggregate.
-var aggregates = map[string]string{"SUM": "sum", "AVERAGE": "mean", "MIN": "amin", "MAX": "amax"}
-
-// treeEnsembleRegressor converts TreeEnsembleRegressor. base_values are added to the aggregated weights.
-func treeEnsembleRegressor(n *node) []*value {
-	aggregate := convert.Choice(n, "aggregate_function", n.Text("aggregate_function", "SUM"), aggregates)
-	lists, targets := readNodeLists(n), n.Int("n_targets", 1)
-	trees := lists.ensemble()
-	lists.addWeights(trees, "target", "target_ids")
-	scores := evaluate(n, trees, targets, aggregate)
-	if base := floatsOrTensor(n, "base_values"); len(base) > 0 {
-		if len(base) != 1 {
-			checkLength(n, "base_values", len(base), targets)
-		}
-		scores = n.Op("add", nil, scores, floatsLike(n, base, scores))
-	}
-	return single(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
-}
-
 // postTransforms has the values of TreeEnsemble's attribute post_transform.
 var postTransforms = []string{"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}
 
@@ -190,10 +217,10 @@ func treeEnsemble5(n *node) []*value {
 // splitLists has the attributes of TreeEnsemble, which has separate lists for branches and leaves.
 type splitLists struct {
 	n                         *node
-	yes, no                   []int // the indices of the children, in the list of branches or of leaves
-	yesIsLeaf, noIsLeaf       []int // whether the children are leaves
-	nanIsYes, modes, features []int
-	values                    []float64
+	yes, no                   []int     // the indices of the children, in the list of branches or of leaves
+	yesIsLeaf, noIsLeaf       []int     // not 0: the child is a leaf
+	nanIsYes, modes, features []int     // for each branch, as in nodeLists; modes are the numbers of treeMode
+	values                    []float64 // for each branch
 	weights                   []float64 // for each leaf
 	members                   []float64 // the members of all branches with branchMember: see cutMembers
 }
@@ -205,7 +232,8 @@ func readSplitLists(n *node) *splitLists {
 	count := len(lists.features)
 	lists.yes, lists.no = intsOfLength(n, "nodes_truenodeids", count), intsOfLength(n, "nodes_falsenodeids", count)
 	lists.yesIsLeaf, lists.noIsLeaf = intsOfLength(n, "nodes_trueleafs", count), intsOfLength(n, "nodes_falseleafs", count)
-	if lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true"); len(lists.nanIsYes) > 0 {
+	lists.nanIsYes, _ = n.Ints("nodes_missing_value_tracks_true")
+	if len(lists.nanIsYes) > 0 {
 		checkLength(n, "nodes_missing_value_tracks_true", len(lists.nanIsYes), count)
 	}
 	for name, list := range map[string]*[]float64{"nodes_splits": &lists.values, "leaf_weights": &lists.weights,

@@ -12,7 +12,14 @@ import (
 
 // This file converts the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor to the operands of the
 // op tree_ensemble. All comparisons become x <= threshold. NaN stands for a missing element, which has its own next
-// node.
+// node. For example, the branch x < 2 with leaves of weights 1 (yes) and 7 (no) becomes three nodes:
+//
+//	node  threshold  children (no, yes)  weights
+//	0     below(2)   2, 1                none
+//	1     NaN        1, 1                1
+//	2     NaN        2, 2                7
+//
+// where below(2) is the greatest number less than 2.
 
 // treeMode is the comparison of a node, with the values of the attribute nodes_modes of TreeEnsemble.
 type treeMode uint8
@@ -59,6 +66,23 @@ type treeEnsemble struct {
 	describe func(r treeRef) string
 }
 
+// evaluate adds the op tree_ensemble on operand 0, which must be a matrix. Elements other than float64 are converted to
+// float32. The result is [rows, targets].
+func evaluate(n *node, ensemble *treeEnsemble, targets int, aggregate string) *value {
+	x := n.Operand(0)
+	if n.Rank(x) != 2 {
+		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(x))
+	}
+	if x.DType() != tensor.Float64 {
+		x = n.Cast(x, tensor.Float32)
+	}
+	if targets < 1 || targets > math.MaxInt32 {
+		n.Failf("%d targets are not supported", targets)
+	}
+	operands := append([]any{x}, ensemble.operands(n, x.DType(), n.Sizes(x)[1], targets)...)
+	return n.Op("tree_ensemble", graph.Attrs{"outputs": targets, "aggregate": aggregate}, operands...)
+}
+
 // operands returns the operands of tree_ensemble that follow self, the matrix of elements. They are roots, features,
 // thresholds, children, offsets of the nodes' weights, targets and weights. If some NaN does not continue like a false
 // comparison, the next nodes for NaN follow. dtype is the dtype of self. columns is the number of columns of self, or
@@ -66,28 +90,10 @@ type treeEnsemble struct {
 func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targets int) []any {
 	flat := flatTrees{n: n, ensemble: ensemble, isSingle: dtype == tensor.Float32,
 		positions: make([]int32, len(ensemble.branches)), leafPositions: make([]int32, len(ensemble.leaves))}
-	order := flat.assignPositions()
-	flat.features, flat.thresholds = make([]int32, flat.count), make([]float64, flat.count)
-	flat.children, flat.missing, flat.offsets = make([]int32, 2*flat.count), make([]int32, flat.count),
-		make([]int32, flat.count+1)
+	flat.addNodes(columns, targets)
 	nanDiffers := false // whether some NaN continues at another node than a false comparison
-	for _, ref := range order {
-		if ref < 0 {
-			flat.addLeaf(ref, targets)
-			continue
-		}
-		if branch := &ensemble.branches[ref]; branch.feature < 0 || branch.feature > math.MaxInt32 ||
-			columns >= 0 && branch.feature >= columns {
-			n.Failf("%s compares feature %d, but operand 0 has %d columns", ensemble.describe(ref), branch.feature, columns)
-		}
-		flat.addBranch(ref)
-	}
 	for i, next := range flat.missing {
 		nanDiffers = nanDiffers || next != flat.children[2*i]
-	}
-	// addLeaf has set the ends of the leaves' weights. The weights of branches are empty: they end where they start.
-	for i := range flat.count {
-		flat.offsets[i+1] = max(flat.offsets[i+1], flat.offsets[i])
 	}
 	roots := make([]int32, len(ensemble.roots))
 	for i, ref := range ensemble.roots {
@@ -125,6 +131,28 @@ type flatTrees struct {
 	thresholds                           []float64
 	targets                              []int32 // for each weight
 	weights                              []float64
+}
+
+// addNodes adds the nodes of all branches and leaves.
+func (f *flatTrees) addNodes(columns, targets int) {
+	order := f.assignPositions()
+	f.features, f.thresholds = make([]int32, f.count), make([]float64, f.count)
+	f.children, f.missing, f.offsets = make([]int32, 2*f.count), make([]int32, f.count), make([]int32, f.count+1)
+	for _, ref := range order {
+		if ref < 0 {
+			f.addLeaf(ref, targets)
+			continue
+		}
+		feature := f.ensemble.branches[ref].feature
+		if feature < 0 || feature > math.MaxInt32 || columns >= 0 && feature >= columns {
+			f.n.Failf("%s compares feature %d, but operand 0 has %d columns", f.ensemble.describe(ref), feature, columns)
+		}
+		f.addBranch(ref)
+	}
+	// addLeaf has set the ends of the leaves' weights. The weights of branches are empty: they end where they start.
+	for i := range f.count {
+		f.offsets[i+1] = max(f.offsets[i+1], f.offsets[i])
+	}
 }
 
 // position returns the index of the first node of a branch or leaf, or -1 if it has none yet.
@@ -342,21 +370,4 @@ func floatsOf(n *node, t *tensor.Tensor) []float64 {
 	}
 	list, _ := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...))) // the dtype matches
 	return list
-}
-
-// evaluate adds the op tree_ensemble on operand 0, which must be a matrix. Elements other than float64 are converted to
-// float32. The result is [rows, targets].
-func evaluate(n *node, ensemble *treeEnsemble, targets int, aggregate string) *value {
-	x := n.Operand(0)
-	if n.Rank(x) != 2 {
-		n.Failf("operand 0 has %d dimensions, want 2", n.Rank(x))
-	}
-	if x.DType() != tensor.Float64 {
-		x = n.Cast(x, tensor.Float32)
-	}
-	if targets < 1 || targets > math.MaxInt32 {
-		n.Failf("%d targets are not supported", targets)
-	}
-	operands := append([]any{x}, ensemble.operands(n, x.DType(), n.Sizes(x)[1], targets)...)
-	return n.Op("tree_ensemble", graph.Attrs{"outputs": targets, "aggregate": aggregate}, operands...)
 }

@@ -10,42 +10,6 @@ import (
 // This file converts support vector machines. A kernel is a function of two vectors, such as their product. Kernels are
 // computed in float64, because the squared distance of two vectors is a difference of large products and cancels.
 
-// kernelProducts applies a kernel to each row x of operand 0 and each of `count` vectors v: x·v (LINEAR),
-// (gamma*x·v + coef0)^degree (POLY), tanh(gamma*x·v + coef0) (SIGMOID) or exp(-gamma*|x-v|²) (RBF). The attribute
-// kernel_params has gamma, coef0 and degree. vectors are the elements of the attribute `name`. The result is float64
-// [rows, count].
-func kernelProducts(n *node, name string, vectors []float64, count int, kernelType string) *value {
-	x := n.Cast(operandRows(n), tensor.Float64)
-	matrix := matrixLike(n, name, vectors, count, x)
-	params := floatsOrTensor(n, "kernel_params")
-	if len(params) == 0 {
-		params = []float64{0, 0, 0}
-	}
-	checkLength(n, "kernel_params", len(params), 3)
-	gamma, coef0, degree := params[0], params[1], params[2]
-	dot := n.Op("linear", nil, x, matrix)
-	scaled := func() *value { return n.Op("add", nil, n.Op("mul", nil, dot, gamma), coef0) }
-	switch kernelType {
-	case "LINEAR":
-		return dot
-	case "POLY":
-		return n.Op("pow", nil, scaled(), degree)
-	case "SIGMOID":
-		return n.Op("tanh", nil, scaled())
-	case "RBF":
-		// squaredNorms returns the squared norm of each row.
-		squaredNorms := func(x *value, keepDim bool) *value {
-			return n.Op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keepDim}, n.Op("mul", nil, x, x))
-		}
-		// |x-v|² = |x|² + |v|² - 2 x·v, at least 0 in spite of rounding
-		distance := n.Op("sub", nil, n.Op("add", nil, squaredNorms(x, true), squaredNorms(matrix, false)),
-			n.Op("mul", nil, dot, 2.0))
-		return n.Op("exp", nil, n.Op("mul", nil, n.Op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
-	}
-	n.Failf("kernel_type %q is not supported", kernelType)
-	return nil
-}
-
 // svmRegressor converts SVMRegressor: the sum of coefficients[i] * kernel(x, vector i), plus rho. If there are no
 // support vectors, the score is x·coefficients + rho. With the attribute one_class, positive scores become 1, others
 // -1.
@@ -71,9 +35,11 @@ func svmRegressor(n *node) []*value {
 
 // svmClassifier converts SVMClassifier. Each pair of classes (0,1), (0,2) ... (1,2) ... has a decision: the weighted
 // sum of the kernels with the support vectors of the two classes, plus rho. A positive decision is a vote for the first
-// class, any other for the second. The label is the class with most votes. The scores are the decisions. With the
-// attributes prob_a and prob_b, the scores are the probabilities of the classes instead. They are fitted to the
-// probability 1/(1 + exp(prob_a*decision + prob_b)) of the first class in each pair.
+// class, any other for the second. For example, the decisions [1, -1, -2] of three classes are votes for 0, 2 and 2.
+//
+// The label is the class with most votes. The scores are the decisions. With the attributes prob_a and prob_b, the
+// scores are the probabilities of the classes instead. They are fitted to the probability
+// 1/(1 + exp(prob_a*decision + prob_b)) of the first class in each pair.
 func svmClassifier(n *node) []*value {
 	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
@@ -88,7 +54,8 @@ func svmClassifier(n *node) []*value {
 	}
 	total := 0 // number of support vectors
 	for _, count := range counts {
-		if total += count; count < 0 || total > math.MaxInt32 {
+		total += count
+		if count < 0 || total > math.MaxInt32 {
 			n.Failf("vectors_per_class has %d: want numbers from 0, with a sum below 2^31", count)
 		}
 	}
@@ -148,6 +115,43 @@ func linearMachine(n *node, labelled classes, coefficients, rho []float64, trans
 		labels = labelled.binaryLabels(n, n.Op("logical_or", nil, isSecond, isGreater))
 	}
 	return []*value{labels, n.Cast(postTransform(n, scores, transform), tensor.Float32)}
+}
+
+// kernelProducts applies a kernel to each row x of operand 0 and each of `count` vectors v: x·v (LINEAR),
+// (gamma*x·v + coef0)^degree (POLY), tanh(gamma*x·v + coef0) (SIGMOID) or exp(-gamma*|x-v|²) (RBF). The attribute
+// kernel_params has gamma, coef0 and degree. vectors are the elements of the attribute `name`. The result is float64
+// [rows, count].
+func kernelProducts(n *node, name string, vectors []float64, count int, kernelType string) *value {
+	x := n.Cast(operandRows(n), tensor.Float64)
+	matrix := matrixLike(n, name, vectors, count, x)
+	params := floatsOrTensor(n, "kernel_params")
+	if len(params) == 0 {
+		params = []float64{0, 0, 0}
+	}
+	checkLength(n, "kernel_params", len(params), 3)
+	gamma, coef0, degree := params[0], params[1], params[2]
+	dot := n.Op("linear", nil, x, matrix)
+	scaled := func() *value { return n.Op("add", nil, n.Op("mul", nil, dot, gamma), coef0) }
+	switch kernelType {
+	case "LINEAR":
+		return dot
+	case "POLY":
+		return n.Op("pow", nil, scaled(), degree)
+	case "SIGMOID":
+		return n.Op("tanh", nil, scaled())
+	case "RBF":
+		// |x-v|² = |x|² + |v|² - 2 x·v, at least 0 in spite of rounding
+		norms := n.Op("add", nil, squaredNorms(n, x, true), squaredNorms(n, matrix, false))
+		distance := n.Op("sub", nil, norms, n.Op("mul", nil, dot, 2.0))
+		return n.Op("exp", nil, n.Op("mul", nil, n.Op("clamp", graph.Attrs{"min": 0.0}, distance), -gamma))
+	}
+	n.Failf("kernel_type %q is not supported", kernelType)
+	return nil
+}
+
+// squaredNorms returns the squared norm of each row: [rows, 1] if keepDim is true, else [rows].
+func squaredNorms(n *node, x *value, keepDim bool) *value {
+	return n.Op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keepDim}, n.Op("mul", nil, x, x))
 }
 
 // pairWeights returns the weights of the support vectors in the decision between each pair of classes, as a matrix

@@ -46,45 +46,20 @@ func (f *File) Tensor(proto *pb.TensorProto) (*tensor.Tensor, error) {
 }
 
 // decode decodes a tensor. Strings become codes of dtype int64. For element types without a dtype, see decodeNarrow.
+//
+// The format has four places for the elements, which decode tries in this order: another file (external data), raw
+// bytes that readModel has read separately, raw bytes in the message, and a list of numbers in the message. For
+// example, the int8 numbers 1 and -1 are the raw bytes 01 FF, or the list [1, -1] in the field for int32.
 func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
-	isNarrow := IsNarrow(pb.DataType(proto.DataType))
-	dtype, err := DTypeOf(proto.DataType)
-	isText := pb.DataType(proto.DataType) == pb.String
-	if isNarrow { // for the checks of the size: decodeNarrow returns elements of at most this size
-		dtype, err = tensor.Float16, nil
-	}
-	if isText {
-		dtype, err = tensor.Int64, nil
-	}
+	meta, err := declaredMeta(proto)
 	if err != nil {
 		return nil, err
 	}
-	if proto.Segment != nil {
-		return nil, errors.New("tensors in segments are not supported")
-	}
-	if len(proto.Dims) > MaxRank {
-		return nil, fmt.Errorf("%d dimensions are not supported", len(proto.Dims))
-	}
-	shape := make([]int, len(proto.Dims))
-	for i, n := range proto.Dims {
-		shape[i] = int(n)
-	}
-	// With strides of 0, Check validates the sizes before New multiplies them.
-	meta := tensor.Meta{DType: dtype, Shape: shape, Strides: make([]int, len(shape))}
-	if err := meta.Check(); err != nil {
-		return nil, err
-	}
-	meta = tensor.New(dtype, shape...)
-	if err := meta.Check(); err != nil {
-		return nil, err
-	}
-	if isNarrow {
-		return f.decodeNarrow(proto, shape)
-	}
-	if isText {
-		return f.decodeStrings(proto, shape)
-	}
-	switch {
+	switch elementType := pb.DataType(proto.DataType); {
+	case IsNarrow(elementType):
+		return f.decodeNarrow(proto, meta.Shape)
+	case elementType == pb.String:
+		return f.decodeStrings(proto, meta.Shape)
 	case proto.DataLocation == pb.External:
 		raw, err := f.readExternal(proto, meta.Bytes())
 		if err != nil {
@@ -97,6 +72,38 @@ func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
 		return fromBytes(meta, proto.RawData)
 	}
 	return fromFields(meta, proto)
+}
+
+// declaredMeta returns the checked dtype and shape of a tensor, with row-major strides.
+func declaredMeta(proto *pb.TensorProto) (meta tensor.Meta, err error) {
+	var dtype tensor.DType
+	switch elementType := pb.DataType(proto.DataType); {
+	case IsNarrow(elementType): // for the checks of the size: decodeNarrow returns elements of at most this size
+		dtype = tensor.Float16
+	case elementType == pb.String:
+		dtype = tensor.Int64
+	default:
+		if dtype, err = DTypeOf(proto.DataType); err != nil {
+			return meta, err
+		}
+	}
+	if proto.Segment != nil {
+		return meta, errors.New("tensors in segments are not supported")
+	}
+	if len(proto.Dims) > MaxRank {
+		return meta, fmt.Errorf("%d dimensions are not supported", len(proto.Dims))
+	}
+	shape := make([]int, len(proto.Dims))
+	for i, n := range proto.Dims {
+		shape[i] = int(n)
+	}
+	// With strides of 0, Check validates the sizes before New multiplies them.
+	meta = tensor.Meta{DType: dtype, Shape: shape, Strides: make([]int, len(shape))}
+	if err := meta.Check(); err != nil {
+		return meta, err
+	}
+	meta = tensor.New(dtype, shape...)
+	return meta, meta.Check()
 }
 
 // fromBytes is [fromStorage] for data in a slice.

@@ -34,6 +34,14 @@ const readAhead = 1 << 16
 
 // wire reads a model file field by field, in protobuf's wire format. Each weight is read directly into its own aligned
 // memory. Decoding the whole file would copy weights twice, to unaligned addresses.
+//
+// A field is a tag (its number and wire type) and a value; a value of BytesType begins with its length. A message is
+// itself such a value, so that the model is a tree of byte ranges:
+//
+//	file: ... [field 7: graph: ... [field 5: initializer: ... [field 9: raw data] ...] ...] ...
+//
+// readModel descends along this path (decodeModel, decodeGraph, decodeTensor). It records the spans of the raw data,
+// decodes all other fields by the protobuf decoder, and reads the spans last (readWeights).
 type wire struct {
 	ctx       context.Context // may be nil
 	src       io.ReaderAt
@@ -58,95 +66,14 @@ func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFu
 	reader := wire{ctx: ctx, src: src, size: size, storage: storage, rawSpans: map[*pb.TensorProto]span{}}
 	model, err := reader.decodeModel()
 	if errors.Is(err, errUnexpected) {
-		model, err = &pb.ModelProto{}, nil
 		clear(reader.rawSpans)
-		var all []byte
-		if all, err = reader.bytes(span{0, size}); err == nil {
-			err = notModelError(all, pb.Unmarshal(all, model))
-		}
+		model, err = reader.decodeWhole()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	data, err := reader.readWeights()
 	return model, data, err
-}
-
-// bytes returns the bytes of a span. The slice is valid until the next call of bytes.
-func (w *wire) bytes(s span) ([]byte, error) {
-	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) { // not all in buf
-		// Read ahead, but not beyond the end of the file.
-		n := min(max(s.len(), readAhead), w.size-s.begin)
-		if cap(w.buf) < n {
-			w.buf = make([]byte, n)
-		}
-		w.buf, w.bufOffset = w.buf[:n], s.begin
-		if err := readFull(w.src, w.buf, s.begin); err != nil {
-			w.buf = w.buf[:0]
-			return nil, err
-		}
-	}
-	return w.buf[s.begin-w.bufOffset : s.end-w.bufOffset], nil
-}
-
-// readFull fills b with the bytes of src that begin at offset.
-func readFull(src io.ReaderAt, b []byte, offset int) error {
-	n, err := src.ReadAt(b, int64(offset))
-	switch {
-	case n == len(b):
-		return nil
-	case err == nil || errors.Is(err, io.EOF):
-		return errors.New("the file was truncated while it was read")
-	}
-	return err
-}
-
-// readFields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take
-// reports whether it has processed the field. unprocessed has the encoded fields that take has not processed.
-func (w *wire) readFields(s span, take func(n protowire.Number, value span) (bool, error)) (unprocessed []byte,
-	err error) {
-	const maxHead = 20 // maximum size in bytes of a tag and a varint after it: 10 bytes each
-	for offset := s.begin; offset < s.end; {
-		interrupt.Check(w.ctx)
-		head, err := w.bytes(span{offset, min(offset+maxHead, s.end)})
-		if err != nil {
-			return nil, err
-		}
-		number, kind, tagSize := protowire.ConsumeTag(head)
-		if tagSize < 0 {
-			return nil, errUnexpected
-		}
-		end := offset
-		if kind == protowire.BytesType {
-			n, lengthSize := protowire.ConsumeVarint(head[tagSize:])
-			if lengthSize < 0 || n > uint64(s.end-offset-tagSize-lengthSize) {
-				return nil, errUnexpected
-			}
-			// The field is: the tag, the length n of the value, the value.
-			value := span{offset + tagSize + lengthSize, offset + tagSize + lengthSize + int(n)}
-			end = value.end
-			taken, err := take(number, value)
-			if err != nil {
-				return nil, err
-			}
-			if taken {
-				offset = end
-				continue
-			}
-		} else {
-			n := protowire.ConsumeFieldValue(number, kind, head[tagSize:])
-			if kind == protowire.StartGroupType || n < 0 {
-				return nil, errUnexpected
-			}
-			end += tagSize + n
-		}
-		field, err := w.bytes(span{offset, end})
-		if err != nil {
-			return nil, err
-		}
-		unprocessed, offset = append(unprocessed, field...), end
-	}
-	return unprocessed, nil
 }
 
 // decodeModel reads the model without the raw data of its initializers.
@@ -206,6 +133,93 @@ func mergeFields(fields []byte, m pb.Message) error {
 		return errUnexpected
 	}
 	return nil
+}
+
+// bytes returns the bytes of a span. The slice is valid until the next call of bytes.
+func (w *wire) bytes(s span) ([]byte, error) {
+	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) { // not all in buf
+		// Read ahead, but not beyond the end of the file.
+		n := min(max(s.len(), readAhead), w.size-s.begin)
+		if cap(w.buf) < n {
+			w.buf = make([]byte, n)
+		}
+		w.buf, w.bufOffset = w.buf[:n], s.begin
+		if err := readFull(w.src, w.buf, s.begin); err != nil {
+			w.buf = w.buf[:0]
+			return nil, err
+		}
+	}
+	return w.buf[s.begin-w.bufOffset : s.end-w.bufOffset], nil
+}
+
+// readFull fills buffer with the bytes of src that begin at offset.
+func readFull(src io.ReaderAt, buffer []byte, offset int) error {
+	n, err := src.ReadAt(buffer, int64(offset))
+	switch {
+	case n == len(buffer):
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return errors.New("the file was truncated while it was read")
+	}
+	return err
+}
+
+// readFields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take
+// reports whether it has processed the field. unprocessed has the encoded fields that take has not processed.
+func (w *wire) readFields(s span, take func(n protowire.Number, value span) (bool, error)) (unprocessed []byte,
+	err error) {
+	const maxHead = 20 // maximum size in bytes of a tag and a varint after it: 10 bytes each
+	for offset := s.begin; offset < s.end; {
+		interrupt.Check(w.ctx)
+		head, err := w.bytes(span{offset, min(offset+maxHead, s.end)})
+		if err != nil {
+			return nil, err
+		}
+		number, kind, tagSize := protowire.ConsumeTag(head)
+		if tagSize < 0 {
+			return nil, errUnexpected
+		}
+		end := offset // of the field
+		if kind == protowire.BytesType {
+			length, lengthSize := protowire.ConsumeVarint(head[tagSize:])
+			if lengthSize < 0 || length > uint64(s.end-offset-tagSize-lengthSize) {
+				return nil, errUnexpected
+			}
+			begin := offset + tagSize + lengthSize
+			value := span{begin, begin + int(length)}
+			end = value.end
+			taken, err := take(number, value)
+			if err != nil {
+				return nil, err
+			}
+			if taken {
+				offset = end
+				continue
+			}
+		} else {
+			valueSize := protowire.ConsumeFieldValue(number, kind, head[tagSize:])
+			if kind == protowire.StartGroupType || valueSize < 0 {
+				return nil, errUnexpected
+			}
+			end += tagSize + valueSize
+		}
+		field, err := w.bytes(span{offset, end})
+		if err != nil {
+			return nil, err
+		}
+		unprocessed, offset = append(unprocessed, field...), end
+	}
+	return unprocessed, nil
+}
+
+// decodeWhole decodes the whole file at once.
+func (w *wire) decodeWhole() (*pb.ModelProto, error) {
+	all, err := w.bytes(span{0, w.size})
+	if err != nil {
+		return nil, err
+	}
+	model := &pb.ModelProto{}
+	return model, notModelError(all, pb.Unmarshal(all, model))
 }
 
 // StorageFunc returns the data of a large weight: n bytes of src that begin at offset. It is called from several

@@ -6,6 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts activations: pointwise functions, softmax and dropout. A converter reads the attributes with their
+// defaults from the ONNX standard, and adds one op of the catalogue or, where none has the same meaning, a few. For
+// example, HardSigmoid becomes mul, add and clamp.
+
 // leakyRelu converts LeakyRelu.
 func leakyRelu(n *node) []*value {
 	return single(n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, n.Operand(0)))
@@ -29,10 +33,12 @@ func signedOperand(n *node, x *value) *value {
 	return x
 }
 
+// elu converts Elu.
 func elu(n *node) []*value {
 	return single(n.Op("elu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
 }
 
+// celu converts Celu.
 func celu(n *node) []*value {
 	return single(n.Op("celu", graph.Attrs{"alpha": n.Float("alpha", 1)}, n.Operand(0)))
 }
@@ -48,6 +54,7 @@ func selu(n *node) []*value {
 		n.Operand(0)))
 }
 
+// gelu converts Gelu.
 func gelu(n *node) []*value {
 	return single(n.Op("gelu", graph.Attrs{"approximate": n.Text("approximate", "none")}, n.Operand(0)))
 }
@@ -76,6 +83,7 @@ func swiGLU(n *node) []*value {
 	return single(n.Op("mul", nil, swishOf(n, n.Operand(0), 1), n.Operand(1)))
 }
 
+// hardSigmoid converts HardSigmoid.
 func hardSigmoid(n *node) []*value {
 	return single(hardSigmoidOf(n, n.Operand(0), n.Float("alpha", 0.2), n.Float("beta", 0.5)))
 }
@@ -86,8 +94,10 @@ func hardSigmoidOf(n *node, x *value, alpha, beta float64) *value {
 	return n.Op("clamp", graph.Attrs{"min": 0.0, "max": 1.0}, y)
 }
 
+// hardSwish converts HardSwish.
 func hardSwish(n *node) []*value { return single(n.Op("hardswish", nil, n.Operand(0))) }
 
+// mish converts Mish.
 func mish(n *node) []*value { return single(n.Op("mish", nil, n.Operand(0))) }
 
 // softplus converts Softplus. aten's softplus returns x if x exceeds a threshold; ONNX has no threshold. With threshold
@@ -96,6 +106,7 @@ func softplus(n *node) []*value {
 	return single(n.Op("softplus", graph.Attrs{"threshold": 40}, n.Operand(0)))
 }
 
+// softsign converts Softsign.
 func softsign(n *node) []*value { return single(softsignOf(n, n.Operand(0))) }
 
 // softsignOf returns x / (1 + |x|).
@@ -191,17 +202,7 @@ func dropout(n *node) []*value {
 	if n.Opset < 10 {
 		maskType = x.DType()
 	}
-	ratio := convert.Constant(tensor.FloatScalar(n.Float("ratio", 0.5)).Tensor(tensor.Float32))
-	training := convert.Constant(tensor.BoolScalar(n.Opset < 7 && n.HasAttr("is_test") &&
-		!n.Flag("is_test", true)).Tensor(tensor.Bool))
-	if n.Opset >= 12 {
-		if ratioOperand := n.OperandOrNil(1); ratioOperand != nil {
-			ratio = ratioOperand
-		}
-		if trainingOperand := n.OperandOrNil(2); trainingOperand != nil {
-			training = trainingOperand
-		}
-	}
+	ratio, training := dropoutParameters(n)
 	isIdentity := training.Data() != nil && n.Number(training).Int() == 0 ||
 		ratio.Data() != nil && n.Number(ratio).Float() == 0
 	if isIdentity {
@@ -221,6 +222,23 @@ func dropout(n *node) []*value {
 	return []*value{n.Op("where", nil, training, y, x), n.Cast(isKept, maskType)}
 }
 
+// dropoutParameters returns the ratio of dropped elements and whether training mode is on, as values of one element.
+func dropoutParameters(n *node) (ratio, training *value) {
+	isTraining := n.Opset < 7 && n.HasAttr("is_test") && !n.Flag("is_test", true)
+	ratio = convert.Constant(tensor.FloatScalar(n.Float("ratio", 0.5)).Tensor(tensor.Float32))
+	training = convert.Constant(tensor.BoolScalar(isTraining).Tensor(tensor.Bool))
+	if n.Opset < 12 {
+		return ratio, training
+	}
+	if ratioOperand := n.OperandOrNil(1); ratioOperand != nil {
+		ratio = ratioOperand
+	}
+	if trainingOperand := n.OperandOrNil(2); trainingOperand != nil {
+		training = trainingOperand
+	}
+	return ratio, training
+}
+
 // The following functions convert experimental operators of old models.
 
 // affine converts Affine: alpha*x + beta.
@@ -229,6 +247,7 @@ func affine(n *node) []*value {
 	return single(n.Op("add", nil, y, n.Float("beta", 0)))
 }
 
+// scale converts Scale: scale * x.
 func scale(n *node) []*value { return single(n.Op("mul", nil, n.Operand(0), n.Float("scale", 1))) }
 
 // scaledTanh converts ScaledTanh: alpha * tanh(beta*x).

@@ -12,18 +12,22 @@ import (
 // attentionNode has the operands of an Attention node during its conversion.
 type attentionNode struct {
 	*node
-	q, k, v *value // [batch, heads, positions, elements]; k and v start with the past keys and values
-	// number of past keys, which earlier runs have computed
-	pastCount sym.Int
-	isFlat    bool // whether the operands and the result of [attention] are [batch, positions, heads*elements]
+	q, k, v   *value  // [batch, heads, positions, elements]; k and v start with the past keys and values
+	pastCount sym.Int // number of past keys, which earlier runs have computed
+	isFlat    bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
+	visible   *value  // whether a query may attend to a key; nil: to each key. Set by restrict.
 }
 
-// attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
-// selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
-// the mask, 3 the weights. The first version of the standard applied softcap after the mask and had modes 1 and 2 in
-// the other order; its models are converted in the same way. The weights and the result of a query without a key are 0.
-// Such queries are found from the masks, not from the scores: only the softmax then reads the scores, and the products
-// can be fused.
+// attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. For example, with 8 heads of 64 elements,
+// q is [batch, 8, queries, 64], k and v are [batch, 8, keys, 64], the scores q @ kᵀ are [batch, 8, queries, keys], and
+// the result is [batch, 8, queries, 64].
+//
+// The attribute qk_matmul_output_mode selects an intermediate result as the last output: 0 is the products, 1 the
+// scores after softcap, 2 the scores after the mask, 3 the weights. The first version of the standard applied softcap
+// after the mask and had modes 1 and 2 in the other order; its models are converted in the same way.
+//
+// The weights and the result of a query without a key are 0. Such queries are found from the masks, not from the
+// scores: only the softmax then reads the scores, and the products can be fused.
 func attention(n *node) []*value {
 	operands := attentionOperands(n)
 	scores := operands.scores(n.HasAttr("scale"))
@@ -140,15 +144,8 @@ func (a *attentionNode) scores(hasScale bool) *value {
 // the keys of a query, a mask of numbers is added. The scores of other keys become -Inf. The second result reports for
 // each query whether it has a key; it is nil if each has one.
 func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
-	var visible *value // whether a query may attend to a key; nil: to each key
-	restrict := func(condition *value) {
-		if visible != nil {
-			condition = a.Op("logical_and", nil, visible, condition)
-		}
-		visible = condition
-	}
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
-	allHaveKeys := a.restrictPositions(keys, restrict)
+	allHaveKeys := a.restrictPositions(keys)
 	mask, addend := a.OperandOrNil(3), (*value)(nil)
 	if mask != nil {
 		rank := a.Rank(mask)
@@ -161,31 +158,39 @@ func (a *attentionNode) masked(scores *value) (masked, hasKey *value) {
 			after[rank-1] = keys.Sub(size)
 		}
 		if mask.DType() == tensor.Bool {
-			restrict(padded(a.node, mask, before, after, false))
+			a.restrict(padded(a.node, mask, before, after, false))
 		} else {
 			addend = padded(a.node, mask, before, after, negInf)
 		}
 	}
-	if visible != nil {
-		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, visible), negInf)
+	if a.visible != nil {
+		scores = a.Op("masked_fill", nil, scores, a.Op("logical_not", nil, a.visible), negInf)
 	}
 	if addend != nil {
 		scores = a.Op("add", nil, scores, addend)
-		restrict(a.Op("ne", nil, addend, negInf))
+		a.restrict(a.Op("ne", nil, addend, negInf))
 	}
 	if mask == nil && allHaveKeys {
 		return scores, nil
 	}
-	return scores, a.Op("any", graph.Attrs{"dim": -1, "keepdim": true}, visible)
+	return scores, a.Op("any", graph.Attrs{"dim": -1, "keepdim": true}, a.visible)
 }
 
-// restrictPositions calls restrict with conditions of keys and queries: the number of valid keys (operand 6),
-// causality, and windows of keys around the position of a query. It reports whether every query surely keeps a key.
-func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition *value)) (allHaveKeys bool) {
+// restrict hides the keys for which a condition is false.
+func (a *attentionNode) restrict(condition *value) {
+	if a.visible != nil {
+		condition = a.Op("logical_and", nil, a.visible, condition)
+	}
+	a.visible = condition
+}
+
+// restrictPositions hides keys by the number of valid keys (operand 6), causality, and windows of keys around the
+// position of a query. It reports whether every query surely keeps a key.
+func (a *attentionNode) restrictPositions(keys sym.Int) (allHaveKeys bool) {
 	validKeys, allHaveKeys := a.OperandOrNil(6), true
 	if validKeys != nil {
 		validKeys = a.Reshape(a.Cast(validKeys, tensor.Int64), -1, 1, 1, 1)
-		restrict(a.Op("lt", nil, a.IndexVector(keys), validKeys))
+		a.restrict(a.Op("lt", nil, a.IndexVector(keys), validKeys))
 		allHaveKeys = false
 	}
 	isCausal, left, right := a.Flag("is_causal", false), a.Int("left_window_size", -1), a.Int("right_window_size", -1)
@@ -205,13 +210,13 @@ func (a *attentionNode) restrictPositions(keys sym.Int, restrict func(condition 
 		position = a.Op("add", nil, position, a.SizeOperand(a.pastCount))
 	}
 	if isCausal {
-		restrict(a.Op("le", nil, a.IndexVector(keys), position))
+		a.restrict(a.Op("le", nil, a.IndexVector(keys), position))
 	}
 	if right >= 0 && !isCausal {
-		restrict(a.Op("le", nil, a.IndexVector(keys), a.Op("add", nil, position, right)))
+		a.restrict(a.Op("le", nil, a.IndexVector(keys), a.Op("add", nil, position, right)))
 	}
 	if left >= 0 {
-		restrict(a.Op("ge", nil, a.IndexVector(keys), a.Op("sub", nil, position, left)))
+		a.restrict(a.Op("ge", nil, a.IndexVector(keys), a.Op("sub", nil, position, left)))
 		allHaveKeys = false
 	}
 	return allHaveKeys

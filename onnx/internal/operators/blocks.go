@@ -9,84 +9,9 @@ import (
 )
 
 // This file converts operators of ONNX Runtime on weights that are quantized by blocks: each block of block_size
-// elements of a row has a scale and a zero point. A byte holds 8/bits elements, the first in the lowest bits.
-
-// elementBits returns the attribute bits, the size of an element. It fails unless a byte holds a whole number of
-// elements.
-func elementBits(n *node) int {
-	bits := n.Int("bits", 4)
-	if bits != 2 && bits != 4 && bits != 8 {
-		n.Failf("elements of %d bits are not supported: want 2, 4 or 8", bits)
-	}
-	return bits
-}
-
-// unpackBytes splits the bytes along the last dimension into elements of the given number of bits. It returns the first
-// count elements of each row, because the last byte of a row may have unused bits.
-func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
-	if x.DType() != tensor.Uint8 {
-		n.Failf("elements of %d bits in %v are not supported: want uint8", bits, x.DType())
-	}
-	rank := n.Rank(x)
-	sizes := append([]sym.Int{}, n.SymShape(x)...)
-	if bits < 8 {
-		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new dimension behind the
-		// dimension of bytes, and merging the two, puts the elements of a byte side by side.
-		var parts []any
-		for shift := 0; shift < 8; shift += bits {
-			part := x
-			if shift > 0 {
-				part = n.Op("bitwise_right_shift", nil, part, shift)
-			}
-			parts = append(parts, n.Op("bitwise_and", nil, part, 1<<bits-1))
-		}
-		sizes[rank-1] = sizes[rank-1].Mul(sym.Of(8 / bits))
-		x = n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": rank}, parts...), sizes...)
-	}
-	return firstElements(n, x, rank-1, count)
-}
-
-// firstElements returns the first count elements of x along dimension dim.
-func firstElements(n *node, x *value, dim int, count sym.Int) *value {
-	if n.SymShape(x)[dim].Same(count) {
-		return x
-	}
-	return n.Op("slice", graph.Attrs{"dim": dim, "start": 0, "end": n.SizeAttr(count)}, x)
-}
-
-// dequantizedBlocks returns (quantized - zero) * scale in the dtype of scale. A block is blockSize elements along
-// dimension dim. scale and zero have one element for each block; zero may be nil.
-func dequantizedBlocks(n *node, quantized, scale, zero *value, dim, blockSize int) *value {
-	floats := n.Cast(quantized, scale.DType())
-	perElement := func(params *value) *value {
-		return repeatedBlocks(n, params, dim, blockSize, n.SymShape(quantized)[dim])
-	}
-	if zero != nil {
-		floats = n.Op("sub", nil, floats, perElement(n.Cast(zero, scale.DType())))
-	}
-	return n.Op("mul", nil, floats, perElement(scale))
-}
-
-// repeatedBlocks repeats each element of params, which has one element for each block, blockSize times along dimension
-// dim. It returns the first count elements, because the last block may be incomplete.
-func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *value {
-	params = n.Op("unsqueeze", graph.Attrs{"dim": dim + 1}, params)
-	sizes := append([]sym.Int{}, n.SymShape(params)...)
-	sizes[dim+1] = sym.Of(blockSize)
-	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
-	params = n.Op("flatten", graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, params)
-	return firstElements(n, params, dim, count)
-}
-
-// readBlockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
-// elements of a row.
-func readBlockSize(n *node, defaultSize, count int) int {
-	block := n.Int("block_size", defaultSize)
-	if block < 1 {
-		n.Failf("block_size %d is not supported: want at least 1", block)
-	}
-	return min(block, max(count, 1))
-}
+// elements of a row has a scale and a zero point. A byte holds 8/bits elements, the first in the lowest bits. For
+// example, a row of 64 elements of 4 bits with block_size 32 has 32 bytes, two scales and two zero points. Element 33,
+// in the high bits of byte 16, stands for (element - zero point 1) * scale 1.
 
 // matMulNBits converts MatMulNBits: the product of the operand and the transpose of a matrix [N, K] that is quantized
 // by blocks. Operands 1 to 3 are the matrix, its scales and its zero points, operand 5 is a bias. The op linear_blocks
@@ -170,4 +95,81 @@ func gatherBlockQuantized(n *node) []*value {
 		dim += n.Rank(index) - 1 // the index's dimensions have replaced the gathered one
 	}
 	return single(dequantizedBlocks(n, quantized, scale, zero, dim, block))
+}
+
+// elementBits returns the attribute bits, the size of an element. It fails unless a byte holds a whole number of
+// elements.
+func elementBits(n *node) int {
+	bits := n.Int("bits", 4)
+	if bits != 2 && bits != 4 && bits != 8 {
+		n.Failf("elements of %d bits are not supported: want 2, 4 or 8", bits)
+	}
+	return bits
+}
+
+// unpackBytes splits the bytes along the last dimension into elements of the given number of bits. It returns the first
+// count elements of each row, because the last byte of a row may have unused bits.
+func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
+	if x.DType() != tensor.Uint8 {
+		n.Failf("elements of %d bits in %v are not supported: want uint8", bits, x.DType())
+	}
+	rank := n.Rank(x)
+	sizes := append([]sym.Int{}, n.SymShape(x)...)
+	if bits < 8 {
+		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new dimension behind the
+		// dimension of bytes, and merging the two, puts the elements of a byte side by side.
+		var parts []any
+		for shift := 0; shift < 8; shift += bits {
+			part := x
+			if shift > 0 {
+				part = n.Op("bitwise_right_shift", nil, part, shift)
+			}
+			parts = append(parts, n.Op("bitwise_and", nil, part, 1<<bits-1))
+		}
+		sizes[rank-1] = sizes[rank-1].Mul(sym.Of(8 / bits))
+		x = n.ReshapeSym(n.Op("stack", graph.Attrs{"dim": rank}, parts...), sizes...)
+	}
+	return firstElements(n, x, rank-1, count)
+}
+
+// firstElements returns the first count elements of x along dimension dim.
+func firstElements(n *node, x *value, dim int, count sym.Int) *value {
+	if n.SymShape(x)[dim].Same(count) {
+		return x
+	}
+	return n.Op("slice", graph.Attrs{"dim": dim, "start": 0, "end": n.SizeAttr(count)}, x)
+}
+
+// dequantizedBlocks returns (quantized - zero) * scale in the dtype of scale. A block is blockSize elements along
+// dimension dim. scale and zero have one element for each block; zero may be nil.
+func dequantizedBlocks(n *node, quantized, scale, zero *value, dim, blockSize int) *value {
+	floats := n.Cast(quantized, scale.DType())
+	perElement := func(params *value) *value {
+		return repeatedBlocks(n, params, dim, blockSize, n.SymShape(quantized)[dim])
+	}
+	if zero != nil {
+		floats = n.Op("sub", nil, floats, perElement(n.Cast(zero, scale.DType())))
+	}
+	return n.Op("mul", nil, floats, perElement(scale))
+}
+
+// repeatedBlocks repeats each element of params, which has one element for each block, blockSize times along dimension
+// dim. It returns the first count elements, because the last block may be incomplete.
+func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *value {
+	params = n.Op("unsqueeze", graph.Attrs{"dim": dim + 1}, params)
+	sizes := append([]sym.Int{}, n.SymShape(params)...)
+	sizes[dim+1] = sym.Of(blockSize)
+	params = n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes...)}, params)
+	params = n.Op("flatten", graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, params)
+	return firstElements(n, params, dim, count)
+}
+
+// readBlockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
+// elements of a row.
+func readBlockSize(n *node, defaultSize, count int) int {
+	block := n.Int("block_size", defaultSize)
+	if block < 1 {
+		n.Failf("block_size %d is not supported: want at least 1", block)
+	}
+	return min(block, max(count, 1))
 }

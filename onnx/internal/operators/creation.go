@@ -10,6 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts operators that create values, such as Constant and Range, and operators that rearrange elements or
+// select a region of images, such as DepthToSpace and CenterCropPad.
+
 // constant converts Constant. The attribute with the value depends on the type of the value.
 func constant(n *node) []*value {
 	switch {
@@ -41,6 +44,14 @@ func constant(n *node) []*value {
 	}
 	n.Failf("it has none of the attributes for the value, such as \"value\" or \"value_ints\"")
 	return nil
+}
+
+// constantStrings returns the value of a Constant of strings.
+func constantStrings(n *node) *value {
+	if list, ok := n.Strings("value_strings"); ok {
+		return n.StringCodes(list...)
+	}
+	return n.MarkStrings(n.Reshape(n.StringCodes(n.Text("value_string", ""))), true)
 }
 
 // constantOfShape converts ConstantOfShape: a tensor of the shape in operand 0, filled with the element of the
@@ -76,7 +87,8 @@ func rangeOp(n *node) []*value {
 		}
 	}
 	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "dtype": start.DType()}
-	if attrs["step"] = n.NumberAttr(step); step.Data() == nil {
+	attrs["step"] = n.NumberAttr(step)
+	if step.Data() == nil {
 		attrs["step"] = n.Reference(step)
 	}
 	return single(n.Op("arange", attrs).WithType(start.DType(), 1))
@@ -158,8 +170,8 @@ func spaceToDepth(n *node) []*value {
 }
 
 // reverseSequence converts ReverseSequence, which reverses the first lengths[b] elements of sequence b, where lengths
-// is operand 1: element t of the result is element lengths[b]-1-t of the operand if t < lengths[b], and otherwise
-// element t.
+// is operand 1. For example, length 3 makes [3, 2, 1, 4] of the sequence [1, 2, 3, 4]: element t of the result is
+// element lengths[b]-1-t of the operand if t < lengths[b], and otherwise element t.
 func reverseSequence(n *node) []*value {
 	x, lengths := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
 	timeAxis, batchAxis := n.Int("time_axis", 0), n.Int("batch_axis", 1)
@@ -243,12 +255,4 @@ func imageScaler(n *node) []*value {
 	}
 	perChannel := n.Cast(convert.Constant(tensor.Must(tensor.FromSlice(data, len(data), 1, 1))), x.DType())
 	return single(n.Op("add", nil, scaled, perChannel))
-}
-
-// constantStrings returns the value of a Constant of strings.
-func constantStrings(n *node) *value {
-	if list, ok := n.Strings("value_strings"); ok {
-		return n.StringCodes(list...)
-	}
-	return n.MarkStrings(n.Reshape(n.StringCodes(n.Text("value_string", ""))), true)
 }

@@ -11,11 +11,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts pointwise operators: arithmetic, comparisons, casts, Where and Clip. ONNX has uint16, uint32 and
+// uint64, which most ops of the catalogue do not support, as in PyTorch. Such elements are computed as int64 (widened).
+// For example, the sum of two uint32 is cast to int64, added, and cast back.
+
 // unary returns the converter of an operator with one operand and no attributes to an op with the same meaning.
 func unary(op string) converter {
 	return func(n *node) []*value { return single(widened(n, op, nil, n.Operand(0))) }
 }
 
+// identity converts Identity.
 func identity(n *node) []*value {
 	if !n.HasOperand(0) {
 		n.Failf("operand 0 is missing")
@@ -236,28 +241,20 @@ func meanOf(n *node) []*value {
 	return single(n.Op("div", nil, sum, float64(len(n.In))))
 }
 
+// where converts Where. Operand 0 is the condition.
 func where(n *node) []*value {
 	x, y := n.Operand(1), n.Operand(2)
 	return single(widened(n, "where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
 }
 
-// clip converts Clip. The bounds are attributes before operator set 11, and optional operands from set 11 on. Known
-// bounds become attributes of the op clamp. If a bound is computed, or the dtype is uint16, uint32 or uint64, the ops
-// maximum and minimum apply the bounds.
+// clip converts Clip. The bounds are optional operands from operator set 11 on. Known bounds become attributes of the
+// op clamp. If a bound is computed, or the dtype is uint16, uint32 or uint64, the ops maximum and minimum apply the
+// bounds.
 func clip(n *node) []*value {
-	x := n.Operand(0)
-	attrs := graph.Attrs{}
 	if n.Opset < 11 {
-		for _, name := range []string{"min", "max"} {
-			if n.HasAttr(name) {
-				attrs[name] = n.Float(name, 0)
-			}
-		}
-		if len(attrs) == 0 {
-			return single(x)
-		}
-		return single(n.Op("clamp", attrs, x))
+		return clipByAttributes(n)
 	}
+	x, attrs := n.Operand(0), graph.Attrs{}
 	dtype := x.DType()
 	least, greatest := n.OperandOrNil(1), n.OperandOrNil(2)
 	if least == nil && greatest == nil {
@@ -283,6 +280,20 @@ func clip(n *node) []*value {
 		x = n.Cast(n.Op("bitwise_xor", nil, x, int64(math.MinInt64)), dtype)
 	}
 	return single(x)
+}
+
+// clipByAttributes is [clip] before operator set 11, where the bounds are attributes.
+func clipByAttributes(n *node) []*value {
+	x, attrs := n.Operand(0), graph.Attrs{}
+	for _, name := range []string{"min", "max"} {
+		if n.HasAttr(name) {
+			attrs[name] = n.Float(name, 0)
+		}
+	}
+	if len(attrs) == 0 {
+		return single(x)
+	}
+	return single(n.Op("clamp", attrs, x))
 }
 
 func isKnownOrNil(x *value) bool { return x == nil || x.Data() != nil }

@@ -18,7 +18,8 @@ func biasGelu(approximate string) converter {
 	}
 }
 
-// biasSplitGelu adds a bias, and multiplies the first half of each row by gelu of the second half.
+// biasSplitGelu adds a bias, and multiplies the first half of each row by gelu of the second half: a row [a b c d]
+// gives [a*gelu(c) b*gelu(d)].
 func biasSplitGelu(n *node) []*value {
 	x := n.Op("add", nil, n.Operand(0), n.Operand(1))
 	last := n.Rank(x) - 1
@@ -36,23 +37,27 @@ func biasSplitGelu(n *node) []*value {
 // fusedMatMul multiplies matrices that may be transposed. The attributes transBatchA and transBatchB move the first
 // dimension of an operand behind its other batch dimensions. One-dimensional operands are not transposed.
 func fusedMatMul(n *node) []*value {
-	// transposeAttr and batchAttr are the names of the attributes that transpose operand i.
-	operand := func(i int, transposeAttr, batchAttr string) *value {
-		x := n.Operand(i)
-		rank := n.Rank(x)
-		if rank > 2 && n.Flag(batchAttr, false) {
-			x = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{rank - 2}}, x)
-		}
-		if rank > 1 && n.Flag(transposeAttr, false) {
-			x = n.Op("transpose", graph.Attrs{"dim0": rank - 2, "dim1": rank - 1}, x)
-		}
-		return x
-	}
-	y := n.Op("matmul", nil, operand(0, "transA", "transBatchA"), operand(1, "transB", "transBatchB"))
+	a := transposedOperand(n, 0, "transA", "transBatchA")
+	b := transposedOperand(n, 1, "transB", "transBatchB")
+	y := n.Op("matmul", nil, a, b)
 	if alpha := n.Float("alpha", 1); alpha != 1 {
 		y = n.Op("mul", nil, y, alpha)
 	}
 	return single(y)
+}
+
+// transposedOperand returns operand i of FusedMatMul. transposeAttr and batchAttr are the names of the attributes that
+// transpose the operand.
+func transposedOperand(n *node, i int, transposeAttr, batchAttr string) *value {
+	x := n.Operand(i)
+	rank := n.Rank(x)
+	if rank > 2 && n.Flag(batchAttr, false) {
+		x = n.Op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{rank - 2}}, x)
+	}
+	if rank > 1 && n.Flag(transposeAttr, false) {
+		x = n.Op("transpose", graph.Attrs{"dim0": rank - 2, "dim1": rank - 1}, x)
+	}
+	return x
 }
 
 // fusedGemm converts FusedGemm: Gemm and an activation, whose parameters are two attributes.

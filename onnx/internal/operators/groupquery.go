@@ -12,6 +12,9 @@ import (
 // keys and values are written to the cache (operands 3 and 4) after its valid positions. For each row of the batch,
 // operand 5 is the number of valid positions, including the new ones, minus one. The cache is enlarged if operand 6
 // exceeds its number of positions. Operands 7 and 8 are the tables cos and sin of a rotary embedding.
+//
+// For example, a cache of 10 positions with 4 valid ones gets 2 new keys: operand 5 is 5, the new keys are written to
+// positions 4 and 5, and their queries attend to the keys 0 to 4 and 0 to 5.
 func groupQueryAttention(n *node) []*value {
 	for i := 9; i < len(n.In); i++ {
 		if n.OperandOrNil(i) != nil {
@@ -35,19 +38,10 @@ func groupQueryAttention(n *node) []*value {
 	a.k, a.v = a.writeCache(3, a.k, positions), a.writeCache(4, a.v, positions)
 	hasScale := n.Float("scale", 0) != 0 // 0 means the default
 	scores := a.scores(hasScale)
-	if c := n.Float("softcap", 0); c > 0 { // c * tanh(scores/c)
-		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, c)), c)
+	if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
+		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 	}
-	// A query attends to the keys below limit: up to its own position or, if the query is padding, up to the last valid
-	// key. A local window also hides the keys below limit - window.
-	limit := n.Op("minimum", nil, n.Op("add", nil, positions, 1), ends)
-	limit = n.ReshapeSym(limit, n.SymShape(a.q)[0], sym.Of(1), newCount, sym.Of(1))
-	index := n.IndexVector(n.SymShape(a.k)[2])
-	hidden := n.Op("ge", nil, index, limit)
-	if window := n.Int("local_window_size", -1); window > 0 {
-		hidden = n.Op("logical_or", nil, hidden, n.Op("lt", nil, index, n.Op("sub", nil, limit, window)))
-	}
-	scores = n.Op("masked_fill", nil, scores, hidden, math.Inf(-1))
+	scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends), math.Inf(-1))
 	y := n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v))
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
@@ -115,4 +109,19 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
 	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
 	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)
+}
+
+// hiddenKeys reports which keys are hidden from each query, [batch, 1, queries, keys]. A query attends to the keys
+// below limit: up to its own position or, if the query is padding, up to the last valid key. A local window also hides
+// the keys below limit - window.
+func (a *attentionNode) hiddenKeys(positions, ends *value) *value {
+	limit := a.Op("minimum", nil, a.Op("add", nil, positions, 1), ends)
+	querySizes := a.SymShape(a.q)
+	limit = a.ReshapeSym(limit, querySizes[0], sym.Of(1), querySizes[2], sym.Of(1))
+	index := a.IndexVector(a.SymShape(a.k)[2])
+	hidden := a.Op("ge", nil, index, limit)
+	if window := a.Int("local_window_size", -1); window > 0 {
+		hidden = a.Op("logical_or", nil, hidden, a.Op("lt", nil, index, a.Op("sub", nil, limit, window)))
+	}
+	return hidden
 }

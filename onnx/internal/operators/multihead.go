@@ -10,7 +10,10 @@ import (
 )
 
 // This file converts the attention operators of ONNX Runtime: softmax(q @ kᵀ * scale + bias + mask) @ v. Scores are the
-// operand of softmax. The mask adds mask_filter_value to the scores of keys that it hides.
+// operand of softmax. The mask adds mask_filter_value to the scores of keys that it hides. The operators differ in how
+// they give queries, keys and values. Each converter sets the fields q, k and v of an [attentionNode] to
+// [batch, heads, positions, elements], and [attentionNode.result] adds the attention. For example, with 8 heads,
+// headsFirst converts queries [2, 10, 512] to [2, 8, 10, 64].
 
 // projectedAttention converts Attention of ONNX Runtime: queries, keys and values are products of the operand and a
 // matrix.
@@ -23,20 +26,23 @@ func projectedAttention(n *node) []*value {
 	if ok && len(sizes) != 3 {
 		n.Failf("qkv_hidden_sizes has %d numbers, want 3", len(sizes))
 	}
-	return joinedAttention(n, x, sizes, 3, 4, 5)
+	return joinedAttention(n, x, sizes, optionalOperands{mask: 3, past: 4, bias: 5})
 }
 
 // quantizedAttention converts QAttention: [projectedAttention] with a product of quantized values.
 func quantizedAttention(n *node) []*value {
 	x := n.Op("matmul_integer", nil, n.Operand(0), n.Operand(1), n.OperandOrNil(6), n.OperandOrNil(7))
 	x = scaledSums(n, x, n.Operand(3), n.Operand(4), n.OperandOrNil(2))
-	return joinedAttention(n, x, nil, 5, 8, -1)
+	return joinedAttention(n, x, nil, optionalOperands{mask: 5, past: 8, bias: -1})
 }
 
+// optionalOperands has the indices of optional operands. bias is -1 if the operator has no bias.
+type optionalOperands struct{ mask, past, bias int }
+
 // joinedAttention computes attention. Queries, keys and values are concatenated in the last dimension of x, with the
-// given sizes or, if sizes is nil, equal sizes. mask, past and bias are indices of optional operands; bias -1 means
-// that the operator has no bias. The outputs are the result and, if used, the keys and values with the past ones.
-func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*value {
+// given sizes or, if sizes is nil, equal sizes. The outputs are the result and, if used, the keys and values with the
+// past ones.
+func joinedAttention(n *node, x *value, sizes []int, indices optionalOperands) []*value {
 	if n.Rank(x) != 3 {
 		n.Failf("operand 0 has %d dimensions, want 3", n.Rank(n.Operand(0)))
 	}
@@ -44,23 +50,24 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 		n.Failf("attribute do_rotary is not supported")
 	}
 	// Operand 6 is past_sequence_length of Attention; in QAttention, which has no bias, it is a zero point.
-	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && bias >= 0 {
+	if n.Flag("past_present_share_buffer", false) || n.OperandOrNil(6) != nil && indices.bias >= 0 {
 		n.Failf("past_present_share_buffer and past_sequence_length are not supported")
 	}
 	operands := &attentionNode{node: n, pastCount: sym.Int{}}
 	equalSize, end := n.SymShape(x)[2].Div(sym.Of(3)), sym.Int{}
 	for i, target := range []**value{&operands.q, &operands.k, &operands.v} {
 		start := end
-		if end = start.Add(equalSize); sizes != nil {
+		end = start.Add(equalSize)
+		if sizes != nil {
 			end = start.Add(sym.Of(sizes[i]))
 		}
 		attrs := graph.Attrs{"dim": 2, "start": n.SizeAttr(start), "end": n.SizeAttr(end)}
 		*target = operands.headsFirst(n.Op("slice", attrs, x))
 	}
 	outputs := []*value{nil, nil}
-	if earlier := n.OperandOrNil(past); earlier != nil { // [2, batch, heads, positions, elements]: keys, values
+	if earlier := n.OperandOrNil(indices.past); earlier != nil { // [2, batch, heads, positions, elements]: keys, values
 		if n.Rank(earlier) != 5 {
-			n.Failf("operand %d (past) has %d dimensions, want 5", past, n.Rank(earlier))
+			n.Failf("operand %d (past) has %d dimensions, want 5", indices.past, n.Rank(earlier))
 		}
 		part := func(i int) *value { return n.Op("select", graph.Attrs{"dim": 0, "index": i}, earlier) }
 		operands.prependPast(part(0), part(1))
@@ -68,7 +75,7 @@ func joinedAttention(n *node, x *value, sizes []int, mask, past, bias int) []*va
 	if n.IsOutputUsed(1) {
 		outputs[1] = n.Op("stack", graph.Attrs{"dim": 0}, operands.k, operands.v)
 	}
-	outputs[0], _ = operands.result(n.OperandOrNil(mask), n.OperandOrNil(bias))
+	outputs[0], _ = operands.result(n.OperandOrNil(indices.mask), n.OperandOrNil(indices.bias))
 	return outputs
 }
 

@@ -11,7 +11,8 @@ import (
 
 // tfIdf converts TfIdfVectorizer, which counts in each row of the operand the n-grams of a pool, a list of n-grams in
 // the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is the counts, in
-// mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur.
+// mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur. For example, a pool of the
+// 1-gram 7 and the 2-gram 7 8 has the counts [2, 1] in the row [7, 8, 7].
 func tfIdf(n *node) []*value {
 	x := n.Operand(0)
 	table := readGramTable(n)
@@ -105,7 +106,8 @@ func readGramTable(n *node) gramTable {
 		if length >= minLength && length <= maxLength && count > 0 {
 			table.groups = append(table.groups, gramGroup{length, pool[start:end]})
 			for k := gram; k < gram+count; k++ {
-				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || hasWeights && k >= len(weights) {
+				hasNumbers := k < len(positions) && (!hasWeights || k < len(weights))
+				if !hasNumbers || positions[k] < 0 || positions[k] > 1<<24 {
 					n.Failf("want a number from 0 to 2^24 in ngram_indexes, and in weights if given, for each n-gram")
 				}
 				table.positions = append(table.positions, positions[k])

@@ -8,6 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts normalizations and losses. A normalization becomes one op of the catalogue if its parameters have
+// the shapes and dtypes that the op accepts. Otherwise the op normalizes without parameters, and separate ops scale and
+// shift. For example, LayerNormalization with a scale of one element becomes layer_norm and mul.
+
 // batchNormalization converts BatchNormalization. Without training, outputs 1 and 2 are the unchanged running
 // statistics.
 func batchNormalization(n *node) []*value {

@@ -7,6 +7,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts Pad. ONNX lists the widths before all dimensions and then the widths after all dimensions; the op
+// constant_pad_nd takes pairs, the last dimension first. For example, a matrix padded by one row at the top and two
+// columns at the right has the ONNX widths [1, 0, 0, 2] and the pairs [0, 2, 1, 0].
+
 // pad converts Pad. The widths of the padding and its value are attributes before operator set 11, and operands from
 // set 11 on.
 func pad(n *node) []*value {
@@ -67,9 +71,7 @@ func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x)
 }
 
-// padBy pads by computed widths. ONNX lists the widths before all dimensions, then the widths after all dimensions;
-// with axes (operand 3), it lists only the widths of these. The op constant_pad_nd takes pairs, the last dimension
-// first.
+// padBy pads by computed widths. With axes (operand 3), ONNX lists only the widths of these.
 func padBy(n *node, x, widths *value, mode string, value any) *value {
 	rank := n.Rank(x)
 	count := n.LengthOf(widths)
@@ -106,12 +108,8 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		"edge": "replicate", "wrap": "circular"})
 	shape := n.Sizes(x)
 	rank := len(shape)
-	isSupportedByOp := rank >= 3 && rank <= 5 && x.DType().IsFloat() && before[0] == 0 && after[0] == 0 &&
-		before[1] == 0 && after[1] == 0
-	for i := range before {
-		isSupportedByOp = isSupportedByOp && before[i] >= 0 && after[i] >= 0
-	}
-	if isSupportedByOp && opMode != "circular" {
+	isSupportedByOp := opMode != "circular" && x.DType().IsFloat() && padsOnlySpatial(before, after)
+	if isSupportedByOp {
 		var pairs []int
 		for i := rank - 1; i >= 2; i-- {
 			pairs = append(pairs, before[i], after[i])
@@ -140,6 +138,20 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		x = n.Op("index_select", graph.Attrs{"dim": dim}, x, convert.IntVector(index...))
 	}
 	return x
+}
+
+// padsOnlySpatial reports whether an operand has three to five dimensions, only those from the third on are padded, and
+// none is cropped.
+func padsOnlySpatial(before, after []int) bool {
+	if rank := len(before); rank < 3 || rank > 5 {
+		return false
+	}
+	for i := range before {
+		if before[i] < 0 || after[i] < 0 || i < 2 && (before[i] != 0 || after[i] != 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // mirror maps an index i of a padded dimension, counted from the first unpadded element, to an index of the unpadded

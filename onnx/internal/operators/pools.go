@@ -11,6 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts pools: MaxPool, AveragePool, LpPool, MaxUnpool and MaxRoiPool. The pool ops of the catalogue
+// support only padding that is equal on both sides and at most half of the window, as in PyTorch. For any other
+// padding, the operand is padded first. For example, auto_pad SAME_UPPER with a window of 2 pads a row of 5 elements by
+// one element at its end only.
+
 // poolOf returns the spatial sizes of x, the attribute kernel_shape, and the geometry of a pool.
 func poolOf(n *node, x *value) (inputSizes []sym.Int, kernel []int, windows geometry) {
 	inputSizes = spatialSizes(n, x)
@@ -132,6 +137,7 @@ func tensorPositions(n *node, index *value, inputSizes []sym.Int) *value {
 	return n.Op("add", nil, index, n.ReshapeSym(planes, append([]sym.Int{sizes[0], sizes[1]}, ones...)...))
 }
 
+// averagePool converts AveragePool.
 func averagePool(n *node) []*value { return single(averagePoolOf(n, n.Operand(0))) }
 
 // averagePoolOf adds the average pool of x with the attributes of the node. If the op does not support the padding or
@@ -257,6 +263,7 @@ func spatialDims(n *node, x *value) []int {
 	return dims
 }
 
+// globalPool returns the converter of GlobalAveragePool (op mean) or GlobalMaxPool (op amax).
 func globalPool(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
@@ -264,6 +271,7 @@ func globalPool(op string) converter {
 	}
 }
 
+// globalLpPool converts GlobalLpPool, the p-norm of each channel.
 func globalLpPool(n *node) []*value {
 	x := n.Operand(0)
 	power := float64(n.Int("p", 2))

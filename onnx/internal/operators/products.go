@@ -6,6 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts matrix products and recurrent networks.
+
 // matMul converts MatMul.
 func matMul(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
@@ -28,10 +30,8 @@ func gemm(n *node) []*value {
 		a = n.Op("t", nil, a)
 	}
 	transposeB := n.Flag("transB", false)
-	// linear computes a @ bᵀ + c.
-	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.Rank(c) == 1 && n.IsStatic(c) && !b.IsDynamic() &&
-		c.Meta().Shape[0] == n.Sizes(b)[0]) && a.DType().IsFloat() {
-		return single(n.Op("linear", nil, a, b, c))
+	if transposeB && alpha == 1 && (c == nil || beta == 1 && isBias(n, c, b)) && a.DType().IsFloat() {
+		return single(n.Op("linear", nil, a, b, c)) // a @ bᵀ + c
 	}
 	if transposeB {
 		b = n.Op("t", nil, b)
@@ -51,6 +51,11 @@ func gemm(n *node) []*value {
 		attrs["beta"] = beta
 	}
 	return single(n.Op("addmm", attrs, c, a, b))
+}
+
+// isBias reports whether c is a vector with one element for each row of b: each column of a @ bᵀ.
+func isBias(n *node, c, b *value) bool {
+	return n.Rank(c) == 1 && n.IsStatic(c) && !b.IsDynamic() && c.Meta().Shape[0] == n.Sizes(b)[0]
 }
 
 // einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,

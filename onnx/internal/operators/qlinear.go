@@ -7,7 +7,11 @@ import (
 
 // This file converts operators of ONNX Runtime on quantized values. Most have one scale and zero point for a tensor,
 // and become ops on floats between dequantize_linear and quantize_linear, which fuse. Products keep their quantized
-// factors.
+// factors. For example, QLinearAdd becomes
+//
+//	quantize_linear(dequantize_linear(a) + dequantize_linear(b))
+//
+// and QGemm becomes qlinear_matmul.
 
 // dequantize converts the quantized operand with the given index to floats. The next two operands are its scale and its
 // optional zero point.
@@ -67,8 +71,10 @@ func qlinearUnary(f func(n *node, x *value) *value) converter {
 	return func(n *node) []*value { return quantize(n, f(n, dequantize(n, 0)), 3, n.Operand(0).DType()) }
 }
 
+// sigmoidOf returns sigmoid(x).
 func sigmoidOf(n *node, x *value) *value { return n.Op("sigmoid", nil, x) }
 
+// leakyReluOf returns x where x >= 0, and otherwise alpha*x.
 func leakyReluOf(n *node, x *value) *value {
 	return n.Op("leaky_relu", graph.Attrs{"negative_slope": n.Float("alpha", 0.01)}, x)
 }
@@ -97,6 +103,7 @@ func channelsFirst(f func(n *node, x *value) *value) func(n *node, x *value) *va
 	}
 }
 
+// globalAverage returns the mean of each channel.
 func globalAverage(n *node, x *value) *value {
 	spatialSizes(n, x)
 	return n.Op("mean", graph.Attrs{"dim": dimsFrom(2, n.Rank(x)), "keepdim": true}, x)

@@ -9,6 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts the quantization operators of the ONNX standard. A quantized element q stands for the number (q -
+// zero) * scale. For example, with scale 0.5 and zero point 10, the number 3 is quantized to round(3/0.5) + 10 = 16.
+// The ops of the catalogue support most dtypes and shapes of scales and zero points; for the others, separate ops
+// compute the same results.
+
 // perAxis reshapes params, scales or zero points, for broadcasting with x. One element becomes a 0-dim value. A longer
 // vector is aligned with the attribute axis. If the attribute block_size is set, params of more dimensions have one
 // element for each block along the axis, which is repeated for each element of the block. params may be nil.
@@ -57,8 +62,10 @@ func quantizeTo(n *node, x, zero *value, dtype tensor.DType) *value {
 // float64, a zero point of a quantized dtype, and x of a quantized dtype or of a float dtype except float64.
 func linearAttrs(n *node, x, scale, zero *value) (graph.Attrs, bool) {
 	isFloat := func(dtype tensor.DType) bool { return dtype.IsFloat() && dtype != tensor.Float64 }
-	if x.IsDynamic() || scale.IsDynamic() || zero != nil && (zero.IsDynamic() || !isQuantized(zero.DType())) ||
-		!isFloat(scale.DType()) || !isFloat(x.DType()) && !isQuantized(x.DType()) {
+	isSupported := !x.IsDynamic() && (isFloat(x.DType()) || isQuantized(x.DType())) &&
+		!scale.IsDynamic() && isFloat(scale.DType()) &&
+		(zero == nil || !zero.IsDynamic() && isQuantized(zero.DType()))
+	if !isSupported {
 		return nil, false
 	}
 	return graph.Attrs{"axis": n.Int("axis", 1), "block_size": n.Int("block_size", 0)}, true
@@ -126,6 +133,7 @@ func dequantizeLinear(n *node) []*value {
 	return single(n.Cast(y, dtype))
 }
 
+// dynamicQuantizeLinear converts DynamicQuantizeLinear, which quantizes by the range of the elements.
 func dynamicQuantizeLinear(n *node) []*value {
 	return n.Ops("dynamic_quantize_linear", nil, n.Operand(0))
 }

@@ -9,6 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts operators that reduce dimensions or accumulate along one: Reduce operators, ArgMax, CumSum and
+// TopK. A Reduce operator is a pointwise op, a reducing op and another pointwise op, of which some may be absent. For
+// example, ReduceL2 is mul(x, x), sum and sqrt.
+
 // reduction has the parameters of a Reduce operator.
 type reduction struct {
 	// the reduced dimensions: a sorted []int, or a graph.ValueRef to computed dimensions; nil for all dimensions
@@ -52,7 +56,7 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 		}
 	}
 	axes = n.Axes(axes, n.Rank(x))
-	sorted.Ints(axes)
+	sorted.Ints(axes) // reduceProduct visits them from the last
 	params.axes, params.rank = axes, n.Rank(x)
 	if !params.keepDims {
 		params.rank -= len(axes)

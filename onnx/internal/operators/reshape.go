@@ -22,9 +22,12 @@ func reshape(n *node) []*value {
 	return single(reshapeTo(n, x, n.Operand(1), allowZero))
 }
 
-// reshapeTo reshapes x to a shape. If allowZero is true, a 0 in the shape is the size 0; otherwise it means the
-// operand's size. The import must find the zeros. If a symbolic size of the shape is 0 only in a run, it is the size 0,
-// and the reshape fails if the operand has elements. In the standard, such a 0 means the operand's size.
+// reshapeTo reshapes x to a shape, whose elements are known integers or symbolic sizes, or are computed by the graph.
+// If allowZero is true, a 0 in the shape is the size 0; otherwise it means the operand's size: the shape [0, 0, -1]
+// reshapes [2, 3, 4, 5] to [2, 3, 20].
+//
+// The import must find the zeros. If a symbolic size of the shape is 0 only in a run, it is the size 0, and the reshape
+// fails if the operand has elements. In the standard, such a 0 means the operand's size.
 func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 	if list := n.Integers(shape); list != nil {
 		if !allowZero {
@@ -40,8 +43,9 @@ func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 	}
 	length, sizes := n.LengthOf(shape), knownSizes(n, shape)
 	if !allowZero {
-		// zeros extend x's shape to the length of shape
-		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, true, 0)
+		// Zeros extend the end of x's shape to the length of shape.
+		const atEnd, fillSize = true, 0
+		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, atEnd, fillSize)
 		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), xShape, shape)
 	}
 	reshaped := n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(shape)}, x).WithRank(length)
@@ -92,9 +96,10 @@ func expand(n *node) []*value {
 		return single(expandComputed(n, x, shape))
 	}
 	// Both shapes are extended by leading ones to the same length. The result has x's size where the shape has 1.
+	const atEnd, fillSize = false, 1
 	resultRank := max(length, rank)
-	wantedShape := resizeVector(n, shape, length, resultRank, false, 1)
-	xShape := resizeVector(n, n.ShapeVector(x), rank, resultRank, false, 1)
+	wantedShape := resizeVector(n, shape, length, resultRank, atEnd, fillSize)
+	xShape := resizeVector(n, n.ShapeVector(x), rank, resultRank, atEnd, fillSize)
 	wantedShape = n.Op("where", nil, n.Op("eq", nil, wantedShape, 1), xShape, wantedShape)
 	y := n.Op("expand", graph.Attrs{"size": n.IntsAttr(wantedShape)}, x).WithRank(resultRank)
 	for i, s := range knownSizes(n, shape) {
@@ -133,7 +138,8 @@ func broadcastTo(n *node, x, shape *value) []any {
 	}
 	xShape := n.TrySymShape(x)
 	size := make([]any, max(len(xShape), len(list)))
-	for i := range size { // shapes are aligned at their last dimension; a negative index means that there is none
+	for i := range size {
+		// Shapes are aligned at their last dimension. A negative index means that there is no dimension.
 		xDim, listDim := i-(len(size)-len(xShape)), i-(len(size)-len(list))
 		wantedSize, ok := sym.Of(1), true
 		if listDim >= 0 {

@@ -12,6 +12,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts operators that read shapes, or change shapes and select elements without arithmetic: Shape,
+// Squeeze, Transpose, Split, Slice, Gather, Scatter and others. Their axes, sizes and indices are attributes in old
+// operator sets, and operands in new ones. An operand that is known during the import becomes an attribute of the op.
+// For any other operand, the op gets a reference to the value (IntsAttr), or other ops compute the result.
+
 // shapeOp converts Shape. The attributes start and end select a part of the sizes.
 func shapeOp(n *node) []*value {
 	x := n.Operand(0)
@@ -49,6 +54,7 @@ func resizeVector(n *node, sizes *value, length, wantedLength int, atEnd bool, f
 	return sizes
 }
 
+// flatten converts Flatten to a matrix.
 func flatten(n *node) []*value { return single(asMatrix(n, n.Operand(0), n.Int("axis", 1))) }
 
 // squeeze converts Squeeze, which removes dimensions of size 1: the given axes, or all such dimensions. The axes are an
@@ -255,15 +261,16 @@ func slice(n *node) []*value {
 }
 
 // sliceAxis slices x along one axis. The op slice has positive steps only. For a negative step, it slices the same
-// elements in ascending order and flips the result. If the step is unknown, or if it is negative and the axis, a bound
-// or the size is unknown, the graph computes the indices ([sliceComputed]).
+// elements in ascending order and flips the result: for example, 5:1:-2, the elements 5 and 3, is the flip of 3:6:2. If
+// the step is unknown, or if it is negative and the axis, a bound or the size is unknown, the graph computes the
+// indices ([sliceComputed]).
 func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	if stepOperand.Data() != nil && n.Number(stepOperand).Int() > 0 {
 		return n.Op("slice", graph.Attrs{"dim": n.IntAttr(axisOperand), "start": n.IntAttr(start),
 			"end": n.IntAttr(end), "step": n.IntAttr(stepOperand)}, x)
 	}
-	if stepOperand.Data() == nil || axisOperand.Data() == nil || start.Data() == nil || end.Data() == nil ||
-		!n.IsStatic(x) {
+	areKnown := stepOperand.Data() != nil && axisOperand.Data() != nil && start.Data() != nil && end.Data() != nil
+	if !areKnown || !n.IsStatic(x) {
 		return sliceComputed(n, x, axisOperand, start, end, stepOperand)
 	}
 	axis, step := int(n.Number(axisOperand).Int()), int(n.Number(stepOperand).Int())
@@ -284,8 +291,7 @@ func sliceAxis(n *node, x, axisOperand, stepOperand, start, end *value) *value {
 	// Ascending: count elements from first+(count-1)*step to first.
 	lowest := max(0, first+(count-1)*step)
 	sliced := n.Op("slice", graph.Attrs{"dim": axis, "start": lowest,
-		"end": lowest + max(0, (count-1)*-step+1), "step": -step},
-		x)
+		"end": lowest + max(0, (count-1)*-step+1), "step": -step}, x)
 	if count == 0 {
 		sliced = n.Op("slice", graph.Attrs{"dim": axis, "start": 0, "end": 0}, x)
 	}
@@ -314,17 +320,20 @@ func gather(n *node) []*value {
 	return single(n.Op("index", nil, append(operands, index)...).WithRank(rank + indexRank - 1))
 }
 
+// gatherElements converts GatherElements.
 func gatherElements(n *node) []*value {
 	index := n.Cast(n.Operand(1), tensor.Int64)
 	return single(n.Op("gather", graph.Attrs{"dim": n.Int("axis", 0)}, n.Operand(0), index))
 }
 
+// gatherND converts GatherND.
 func gatherND(n *node) []*value {
 	x, index := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
 	batchDims := n.Int("batch_dims", 0)
 	return single(n.Op("gather_nd", graph.Attrs{"batch_dims": batchDims}, x, index))
 }
 
+// scatterElements converts ScatterElements.
 func scatterElements(n *node) []*value {
 	x, index, src := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64), n.Operand(2)
 	attrs := graph.Attrs{"dim": n.Int("axis", 0)}
@@ -337,6 +346,7 @@ func scatterElements(n *node) []*value {
 	return single(n.Op("scatter_reduce", attrs, x, index, src))
 }
 
+// scatterND converts ScatterND.
 func scatterND(n *node) []*value {
 	reduction := convert.Choice(n, "reduction", n.Text("reduction", "none"), map[string]string{"none": "none",
 		"add": "add", "mul": "mul", "max": "amax", "min": "amin"})

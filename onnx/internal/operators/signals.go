@@ -9,6 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts operators of signal processing (windows, Fourier transforms, the mel scale) and of random numbers.
+
 // cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x = 2π * position / period.
 // The period is the size of the window or, with periodic=0, size-1 (at least 1).
 func cosineWindow(a, b, c float64) converter {
@@ -60,7 +62,8 @@ func dft(n *node) []*value {
 
 // stft converts STFT, which transforms frames of a signal, [batch, length] or [batch, length, 1 or 2], each multiplied
 // by a window (operand 2). Frames start at multiples of operand 1. Operand 3 is the frame length, by default the size
-// of the window.
+// of the window. For example, frames of 4 elements that start at multiples of 2 divide a signal of 8 elements into the
+// elements 0 to 3, 2 to 5 and 4 to 7.
 func stft(n *node) []*value {
 	x, window := n.Operand(0), n.OperandOrNil(2)
 	rank := n.Rank(x)

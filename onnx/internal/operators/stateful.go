@@ -9,7 +9,8 @@ import (
 )
 
 // This file converts operators that process a sequence in several calls, some positions in each call. One operand is
-// the state after the positions of the earlier calls.
+// the state after the positions of the earlier calls, and one result the state after the positions of this call. For
+// example, a decoder first calls with the 100 positions of the prompt, and then once for each new position.
 
 // tensorScatter converts TensorScatter, which writes an update into a cache along an axis. Operand 2 has, for each row
 // of the batch, the position in the cache at which the update of this row starts; without operand 2 it is 0. In mode

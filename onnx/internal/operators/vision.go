@@ -8,6 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file converts operators on images. Resize becomes an upsampling op of aten where one is equivalent, such as
+// upsample_bilinear2d for mode linear with half_pixel coordinates, and otherwise the op resize.
+
 // resize converts Resize. The operands after the image are scales in operator set 10, and roi, scales and sizes since
 // set 11.
 func resize(n *node) []*value {
@@ -81,8 +84,8 @@ func floatsAttr(n *node, x *value) any {
 // given. sizes is nil if scales are given or the sizes depend on data.
 func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales []float64) *value {
 	inputSizes := n.TrySymShape(x)
-	if len(inputSizes) != 4 || attrs["axes"] != nil || !x.DType().IsFloat() || attrs["antialias"] == true ||
-		attrs["keep_aspect_ratio_policy"] != "stretch" {
+	isPlain := attrs["axes"] == nil && attrs["antialias"] != true && attrs["keep_aspect_ratio_policy"] == "stretch"
+	if len(inputSizes) != 4 || !x.DType().IsFloat() || !isPlain {
 		return nil
 	}
 	upsampleAttrs := graph.Attrs{}
@@ -92,9 +95,13 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 		}
 		upsampleAttrs["scale_factors"] = scales[2:]
 	} else {
-		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) ||
-			!symbolic.Positive(sizes[2].Sub(sym.Of(1))) || !symbolic.Positive(sizes[3].Sub(sym.Of(1))) { // at least 2
+		if len(sizes) != 4 || !sizes[0].Same(inputSizes[0]) || !sizes[1].Same(inputSizes[1]) {
 			return nil
+		}
+		for _, size := range sizes[2:] {
+			if isAtLeast2 := symbolic.Positive(size.Sub(sym.Of(1))); !isAtLeast2 {
+				return nil
+			}
 		}
 		upsampleAttrs["output_size"] = n.SizesAttr(sizes[2:]...)
 	}

@@ -15,7 +15,8 @@ import (
 
 // geometry describes the windows of a convolution or a pool, with one number for each spatial dimension. A window has
 // the extent (kernel-1)*dilation + 1. A dimension of size `in` has (padBefore + in + padAfter - extent)/stride + 1
-// windows, rounded down or up.
+// windows, rounded down or up. For example, a kernel of 3 elements with dilation 2 has the extent 5, and a row of 9
+// elements with stride 2 and no padding has 3 windows, which start at elements 0, 2 and 4.
 type geometry struct {
 	stride, dilation    []int
 	kernel              []sym.Int // sizes of a window
@@ -62,9 +63,9 @@ func geometryOf(n *node, inputSizes, kernel []sym.Int) geometry {
 // overflow. Symbolic sizes are not checked.
 func checkSteps(n *node, kernel []sym.Int, stride, dilation []int) {
 	for i, size := range kernel {
+		isInRange := func(number int) bool { return number >= 1 && number <= 1<<30 }
 		kernelSize, known := size.Known()
-		if known && (kernelSize < 1 || kernelSize > 1<<30) || stride[i] < 1 || stride[i] > 1<<30 || dilation[i] < 1 ||
-			dilation[i] > 1<<30 {
+		if known && !isInRange(kernelSize) || !isInRange(stride[i]) || !isInRange(dilation[i]) {
 			n.Failf("a window of size %v, stride %d and dilation %d is not supported: want 1 to 2^30", size, stride[i],
 				dilation[i])
 		}

@@ -10,7 +10,9 @@ import (
 
 // evaluation evaluates the expression of an op on symbolic elements, for one row. It computes only the values that a
 // result needs, because other values may have no symbolic form. The expression is a list of instructions; A is the
-// first operand of an instruction, and Imm a constant. An [Element] is a condition, an integer, or a fraction.
+// first operand of an instruction, and Imm a constant. An [Element] is a condition, an integer, or a fraction. For
+// example, the expression of add, with the instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1, evaluated on [N, 3]
+// and [1, H], gives [N + 1, H + 3].
 type evaluation struct {
 	symbols   *Symbols
 	code      *expr.Code
@@ -29,10 +31,12 @@ type rowValue struct {
 // result returns result i at position k of the row. It returns false if the result has no symbolic form.
 func (e *evaluation) result(i, k int) (Element, bool) {
 	output := e.code.Out[i]
-	element := e.valueAt(output.Re, k) // the real part; complex results have no symbolic form
-	if dtype := e.code.Insts[output.Re].DType; output.Im != expr.None {
+	element := e.valueAt(output.Re, k)
+	if output.Im != expr.None { // complex results have no symbolic form
 		e.failed = true
-	} else if dtype != output.DType {
+		return element, false
+	}
+	if dtype := e.code.Insts[output.Re].DType; dtype != output.DType {
 		element = e.convert(dtype, output.DType, element)
 	}
 	return element, !e.failed

@@ -14,6 +14,9 @@ import (
 // that the floating-point dtype represents exactly. The importer uses the integer division, and bounds the symbols to
 // such sizes. A caller with larger sizes must fix them with Options.Dims of package onnx. The import then computes the
 // scaled sizes in floating point.
+//
+// For example, int(floor(float32(H) * 0.5)) is evaluated as follows: float32(H) is the fraction H/1 with the condition
+// that float32 represents H exactly, the product is H/2, and the floor is H // 2, for H up to 2^24.
 
 // exactBits returns the number of binary digits of the integers that a dtype represents exactly.
 func exactBits(dtype tensor.DType) int {
@@ -129,7 +132,9 @@ func (e *evaluation) quotient(dtype tensor.DType, a, b Element) Element {
 	result := Element{Numerator: a.Numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * divisor,
 		exactConditions: a.exactConditions}
 	result = result.reduced()
-	if result.rounded = result.denominator&(result.denominator-1) != 0; result.rounded {
+	isPowerOf2 := result.denominator&(result.denominator-1) == 0
+	result.rounded = !isPowerOf2
+	if result.rounded {
 		return e.withExact(result, result.Numerator.Add(sym.Of(result.denominator)), dtype)
 	}
 	return e.withExact(result, result.Numerator, dtype)

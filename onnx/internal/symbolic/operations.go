@@ -12,19 +12,21 @@ import (
 // operands are the operands of the call; nil for an omitted operand. results are the inferred results. Evaluate returns
 // the elements of each result, or nil if an element has no symbolic form.
 func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, results []graph.Result) [][]Element {
-	in := slices.DeleteFunc(slices.Clone(operands), func(e *Tensor) bool { return e == nil })
-	folded := make([]bool, len(results[0].Type.Shape))
-	rowShape := slices.Repeat([]int{1}, len(folded)) // size 1 in dimensions that are not folded
-	code, err := expression(op, call)
+	given := slices.DeleteFunc(slices.Clone(operands), func(e *Tensor) bool { return e == nil })
+	loop := elementLoop{symbols: s, operands: given, folded: make([]bool, len(results[0].Type.Shape))}
+	loop.rowShape = slices.Repeat([]int{1}, len(loop.folded))
+	var err error
+	loop.code, err = expression(op, call)
 	if rows := rowsOf(op, call, operands); rows != nil {
-		code, folded, rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
-		for dim := range rowShape {
-			if !folded[dim] {
-				rowShape[dim] = 1
+		loop.code, loop.folded, loop.rowShape = rows.Code, rows.Mask, slices.Clone(operands[0].Shape)
+		for dim := range loop.rowShape {
+			if !loop.folded[dim] {
+				loop.rowShape[dim] = 1
 			}
 		}
 	}
-	if code == nil || err != nil || len(in) != len(code.In) || len(code.Out) != len(results) {
+	code := loop.code
+	if code == nil || err != nil || len(given) != len(code.In) || len(code.Out) != len(results) {
 		return nil
 	}
 	lists := make([][]Element, len(results))
@@ -32,31 +34,50 @@ func (s *Symbols) Evaluate(op *graph.Op, call *graph.Call, operands []*Tensor, r
 		shape := results[i].Meta().Shape
 		lists[i] = make([]Element, tensor.Numel(shape))
 		for k := range lists[i] {
-			// first is the index of the row's first element: element k of the result, with 0 in folded dimensions that the
-			// result lacks.
-			first := IndexAt(shape, k)
-			for dim := range folded {
-				if folded[dim] && len(shape) < len(folded) {
-					first = slices.Insert(first, dim, 0)
-				}
-			}
-			evaluator := &evaluation{symbols: s, code: code, rowLength: tensor.Numel(rowShape), computed: map[rowValue]Element{},
-				load: func(operand, k int) Element { // element k of the row, in folded dimensions from its own index
-					index := IndexAt(rowShape, k)
-					for dim := range index {
-						if !folded[dim] {
-							index[dim] = first[dim]
-						}
-					}
-					return in[operand].Elements[broadcastAt(in[operand].Shape, index)]
-				}}
 			var ok bool
-			if lists[i][k], ok = evaluator.result(i, broadcastAt(rowShape, first)); !ok {
+			if lists[i][k], ok = loop.element(i, IndexAt(shape, k)); !ok {
 				return nil
 			}
 		}
 	}
 	return lists
+}
+
+// elementLoop evaluates the expression of an op for each element of its results. An element is computed from a row of
+// the operand: all elements with the same index in the dimensions that are not folded. A pointwise op folds no
+// dimension and has rows of one element. For a sum of [2, 3] over dimension 1, folded is [false, true] and rowShape is
+// [1, 3].
+type elementLoop struct {
+	symbols  *Symbols
+	code     *expr.Code
+	operands []*Tensor
+	folded   []bool // by dimension of the operand
+	rowShape []int  // size 1 in dimensions that are not folded
+}
+
+// element returns the element of result i at an index. It returns false if the element has no symbolic form.
+func (l *elementLoop) element(i int, index []int) (Element, bool) {
+	// first is the index of the row's first element: the index of the element of the result, with 0 in folded dimensions
+	// that the result lacks.
+	first, resultRank := index, len(index)
+	for dim, isFolded := range l.folded {
+		if isFolded && resultRank < len(l.folded) {
+			first = slices.Insert(first, dim, 0)
+		}
+	}
+	evaluator := &evaluation{symbols: l.symbols, code: l.code, rowLength: tensor.Numel(l.rowShape),
+		computed: map[rowValue]Element{},
+		load: func(operand, k int) Element { // element k of the row, in folded dimensions from its own index
+			index := IndexAt(l.rowShape, k)
+			for dim := range index {
+				if !l.folded[dim] {
+					index[dim] = first[dim]
+				}
+			}
+			source := l.operands[operand]
+			return source.Elements[broadcastAt(source.Shape, index)]
+		}}
+	return evaluator.result(i, broadcastAt(l.rowShape, first))
 }
 
 // expression returns the op's expression for one element of the result, or nil if the op has none.

@@ -17,7 +17,15 @@ const maxToulbar2Cost = 512409557603043100
 // the problem, for example x3_conv1. Labels are numbers. Costs are integers, in picoseconds. The upper bound
 // ("mustbe") exceeds the sum of the largest allowed costs of all factors, so it excludes no optimum. Forbidden
 // combinations cost the upper bound. WriteCFN fails if the problem is invalid, or if the upper bound exceeds toulbar2's
-// range.
+// range. A problem of two variables with two labels each is written as, for example:
+//
+//	{"problem":{"name":"p_tiny","mustbe":"<13"},
+//	"variables":{
+//	"x0_conv1":2,
+//	"x1_conv2":2},
+//	"functions":{
+//	"f0":{"scope":["x0_conv1"],"costs":[3,5]},
+//	"f1":{"scope":["x0_conv1","x1_conv2"],"costs":[0,7,13,0]}}}
 func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	if w == nil {
 		return errors.New("wcsp: the writer is nil")
@@ -25,16 +33,7 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	upperBound := int64(1)
-	for _, factor := range p.Factors {
-		largest := int64(0)
-		for _, cost := range factor.Costs {
-			if cost < Forbidden {
-				largest = max(largest, cost)
-			}
-		}
-		upperBound = add(upperBound, largest)
-	}
+	upperBound := p.upperBound()
 	if upperBound > maxToulbar2Cost {
 		return fmt.Errorf("wcsp: the costs add up to %d, but toulbar2 supports at most %d", upperBound,
 			int64(maxToulbar2Cost))
@@ -66,6 +65,21 @@ func (p *Problem) WriteCFN(w io.Writer, name string) error {
 		return fmt.Errorf("wcsp: %w", err)
 	}
 	return nil
+}
+
+// upperBound returns 1 more than the sum of the largest allowed costs of all factors.
+func (p *Problem) upperBound() int64 {
+	bound := int64(1)
+	for _, factor := range p.Factors {
+		largest := int64(0)
+		for _, cost := range factor.Costs {
+			if cost < Forbidden {
+				largest = max(largest, cost)
+			}
+		}
+		bound = add(bound, largest)
+	}
+	return bound
 }
 
 // cfnSeparator returns the text before item i of an object.

@@ -10,9 +10,15 @@ import (
 
 // Classes returns the cheapest assignment for each of the k cheapest combinations of classes, cheapest first. The
 // combination of an assignment consists of the classes of its labels. classes has, by variable, the class of each
-// label; nil means that all labels of the variable have the same class. Classes partitions the remaining combinations
-// as in Lawler's algorithm, and solves the problem again for each part. In contrast, [KBest] may examine many
-// assignments of one combination.
+// label; nil means that all labels of the variable have the same class.
+//
+// For example, let the variables have 3, 2 and 4 labels, and let classes be {{0, 0, 1}, {0, 1}, nil}. There are then
+// four combinations: (0,0), (0,1), (1,0) and (1,1). The labels of an assignment of combination (0,1) are 0 or 1 for the
+// first variable, 1 for the second, and any for the third.
+//
+// Classes partitions the remaining combinations as in Lawler's algorithm, and solves the problem again for each part.
+// If the cheapest assignment has combination (0,1), the parts are (not 0, any) and (0, not 1). In contrast, [KBest] may
+// examine many assignments of one combination.
 //
 // The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits;
 // limited reports the latter. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes
@@ -74,23 +80,6 @@ type part struct {
 	barred   [][]bool  // by variable and label; nil: no label of the variable is barred
 }
 
-// partition is a priority queue of parts by bound.
-type partition []*part
-
-func (q partition) Len() int      { return len(q) }
-func (q partition) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *partition) Push(x any)   { *q = append(*q, x.(*part)) }
-func (q partition) Less(i, j int) bool {
-	return q[i].bound < q[j].bound || q[i].bound == q[j].bound && q[i].number < q[j].number
-}
-
-func (q *partition) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	*q = (*q)[:last]
-	return x
-}
-
 // boundClasses computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
 func (c *classLister) boundClasses() error {
 	c.classBounds = make([][]int64, len(c.classes))
@@ -119,45 +108,6 @@ func (c *classLister) boundClasses() error {
 		}
 	}
 	return nil
-}
-
-// barredClasses marks the labels whose class is barred.
-func barredClasses(classes []int, barred func(class int) bool) []bool {
-	list := make([]bool, len(classes))
-	for label, class := range classes {
-		list[label] = barred(class)
-	}
-	return list
-}
-
-// solve returns the cheapest assignment without barred labels, or nil if no assignment is feasible. It returns
-// [ErrNotFound] if the limits are exceeded.
-func (c *classLister) solve(barred [][]bool) (*Solution, error) {
-	options := c.options
-	if options.TimeLimit > 0 {
-		if options.TimeLimit = time.Until(c.deadline); options.TimeLimit <= 0 {
-			return nil, ErrNotFound
-		}
-	}
-	p := &Problem{Version: c.problem.Version, Variables: c.problem.Variables, Factors: slices.Clone(c.problem.Factors)}
-	for v, list := range barred {
-		if list == nil {
-			continue
-		}
-		costs := make(Costs, len(list))
-		for label, isBarred := range list {
-			if isBarred {
-				costs[label] = Forbidden
-			}
-		}
-		p.Factors = append(p.Factors, Factor{Scope: []int{v}, Costs: costs})
-	}
-	solution, err := Exact.Solve(p, options)
-	var infeasible *InfeasibleError
-	if errors.As(err, &infeasible) {
-		return nil, nil
-	}
-	return solution, err
 }
 
 // next returns the cheapest assignment of all parts, and divides the part of this assignment. It returns nil if no
@@ -194,25 +144,94 @@ func (c *classLister) divide(cheapest *part) {
 			continue
 		}
 		class := list[cheapest.solution.Labels[v]]
-		barredBefore := cheapest.barred[v]
-		// restrict bars the labels of v outside the class if inClass is set, otherwise the labels in the class. It returns
-		// the barred labels and a lower bound for the remaining labels.
-		restrict := func(inClass bool) ([]bool, int64) {
-			bound, barred := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != inClass })
-			for label := range barred {
-				if barred[label] = barred[label] || barredBefore != nil && barredBefore[label]; !barred[label] {
-					bound = min(bound, c.classBounds[v][label])
-				}
-			}
-			return barred, bound
-		}
-		outsideClass, bound := restrict(false)
-		if bound < Forbidden {
+		sameClass := barredClasses(list, func(other int) bool { return other == class })
+		withoutClass := barredInEither(cheapest.barred[v], sameClass)
+		if bound := c.leastBound(v, withoutClass); bound < Forbidden {
 			barred := slices.Clone(sameClasses)
-			barred[v] = outsideClass
+			barred[v] = withoutClass
 			c.count++
 			heap.Push(&c.parts, &part{bound: max(cheapest.bound, bound), number: c.count, barred: barred})
 		}
-		sameClasses[v], _ = restrict(true)
+		otherClasses := barredClasses(list, func(other int) bool { return other != class })
+		sameClasses[v] = barredInEither(cheapest.barred[v], otherClasses)
 	}
+}
+
+// barredClasses marks the labels whose class is barred.
+func barredClasses(classes []int, barred func(class int) bool) []bool {
+	list := make([]bool, len(classes))
+	for label, class := range classes {
+		list[label] = barred(class)
+	}
+	return list
+}
+
+// barredInEither returns the labels that are barred in one of two lists of a variable. The first may be nil.
+func barredInEither(first, second []bool) []bool {
+	if first == nil {
+		return second
+	}
+	union := slices.Clone(first)
+	for label := range union {
+		union[label] = union[label] || second[label]
+	}
+	return union
+}
+
+// leastBound returns the least class bound of the labels of v that are not barred, or Forbidden if all are barred.
+func (c *classLister) leastBound(v int, barred []bool) int64 {
+	bound := Forbidden
+	for label, isBarred := range barred {
+		if !isBarred {
+			bound = min(bound, c.classBounds[v][label])
+		}
+	}
+	return bound
+}
+
+// solve returns the cheapest assignment without barred labels, or nil if no assignment is feasible. It returns
+// [ErrNotFound] if the limits are exceeded.
+func (c *classLister) solve(barred [][]bool) (*Solution, error) {
+	options := c.options
+	if options.TimeLimit > 0 {
+		if options.TimeLimit = time.Until(c.deadline); options.TimeLimit <= 0 {
+			return nil, ErrNotFound
+		}
+	}
+	p := &Problem{Version: c.problem.Version, Variables: c.problem.Variables, Factors: slices.Clone(c.problem.Factors)}
+	for v, list := range barred {
+		if list == nil {
+			continue
+		}
+		costs := make(Costs, len(list))
+		for label, isBarred := range list {
+			if isBarred {
+				costs[label] = Forbidden
+			}
+		}
+		p.Factors = append(p.Factors, Factor{Scope: []int{v}, Costs: costs})
+	}
+	solution, err := Exact.Solve(p, options)
+	var infeasible *InfeasibleError
+	if errors.As(err, &infeasible) {
+		return nil, nil
+	}
+	return solution, err
+}
+
+// partition is a priority queue of parts by bound.
+type partition []*part
+
+func (q partition) Len() int      { return len(q) }
+func (q partition) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *partition) Push(x any)   { *q = append(*q, x.(*part)) }
+func (q partition) Less(i, j int) bool {
+	return q[i].bound < q[j].bound || q[i].bound == q[j].bound && q[i].number < q[j].number
+}
+
+func (q *partition) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
 }

@@ -9,8 +9,12 @@ import (
 
 // This file eliminates variables (bucket elimination). To eliminate a variable, a message replaces all functions that
 // depend on it. The message is the minimum of the sum of these functions over the variable's labels, as a function of
-// the other variables. If the message would be too large, the functions are divided into buckets with one message each.
-// The sum of all constants is then a lower bound on the cost of every assignment.
+// the other variables. For the functions f(x, y) and g(x, z) of x, it is
+//
+//	m(y, z) = min over x of f(x, y) + g(x, z)
+//
+// If the message would be too large, the functions are divided into buckets with one message each, here min f(x, y) and
+// min g(x, z). The sum of all constants is then a lower bound on the cost of every assignment.
 
 // step is the elimination of one variable.
 type step struct {
@@ -41,8 +45,8 @@ func (in *instance) newElimination() *elimination {
 			functionCounts[v]++
 		}
 	}
-	for v, n := range functionCounts {
-		e.functionsOf[v] = make([]*function, 0, n)
+	for v, count := range functionCounts {
+		e.functionsOf[v] = make([]*function, 0, count)
 	}
 	for _, f := range in.functions {
 		for _, v := range f.scope {
@@ -91,6 +95,7 @@ func (e *elimination) eliminateVariable(v, maxEntries int) {
 		e.nextProofNumber++
 		eliminated.buckets = append(eliminated.buckets, bucket{functions, message})
 	}
+	// The messages replace the functions of v in the lists of its neighbours.
 	for _, b := range eliminated.buckets {
 		for _, neighbour := range b.message.scope {
 			e.functionsOf[neighbour] = slices.DeleteFunc(e.functionsOf[neighbour], func(f *function) bool {
@@ -119,11 +124,8 @@ func (e *elimination) buckets(v, maxEntries int) [][]*function {
 	var scopes [][]int
 	if e.sizes[v] == 1 {
 		maxEntries = 0
-	} else if len(functions) > 0 {
-		allVariables := e.otherVariables(v, functions)
-		if e.tableEntries(allVariables) <= int64(maxEntries) {
-			return [][]*function{functions}
-		}
+	} else if len(functions) > 0 && e.tableEntries(e.otherVariables(v, functions)) <= int64(maxEntries) {
+		return [][]*function{functions}
 	}
 	widestFirst := slices.Clone(functions)
 	sorted.Func(widestFirst, func(a, b *function) int { return len(b.scope) - len(a.scope) })

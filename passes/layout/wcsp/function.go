@@ -8,15 +8,13 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// function is a cost table over one or more variables: a sum of factors of the problem, or a message.
+// function is a cost table over one or more variables: a sum of factors of the problem, or a message. If the scope is
+// [1 4] and variable 4 has 3 labels, table[3*i+k] is the cost of label i of variable 1 with label k of variable 4.
 type function struct {
 	scope      []int   // ascending
 	table      []int64 // row-major
 	proofTerms []int   // the numbers, in the proof, of the functions that add up to this function
 }
-
-// dependsOn reports whether a variable is in the scope.
-func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
 
 // instance is a problem that is being solved: all its variables, also the eliminated ones, and the functions of the
 // variables that are not eliminated.
@@ -32,17 +30,6 @@ type instance struct {
 	functions       []*function // all have at least one variable
 	constant        int64       // sum of the functions without variables
 	nextProofNumber int         // number of the next message or shifted function in the proof
-}
-
-// remainingCount returns the number of variables that are not eliminated.
-func (in *instance) remainingCount() int {
-	count := 0
-	for _, isEliminated := range in.eliminated {
-		if !isEliminated {
-			count++
-		}
-	}
-	return count
 }
 
 // newInstance adds up the factors with equal sets of variables, and sorts their scopes.
@@ -113,68 +100,60 @@ func (in *instance) restrict(labels [][]int) *instance {
 	}
 	result.functions = make([]*function, len(in.functions))
 	for i, original := range in.functions {
-		unchanged := true
-		for _, v := range original.scope {
-			unchanged = unchanged && in.sizes[v] == result.sizes[v]
+		isUnchanged := !slices.ContainsFunc(original.scope, func(v int) bool { return in.sizes[v] != result.sizes[v] })
+		if isUnchanged {
+			result.functions[i] = original
+		} else {
+			result.functions[i] = original.restrict(labels, in.sizes)
 		}
-		if result.functions[i] = original; unchanged {
-			continue
-		}
-		restricted := &function{scope: original.scope, proofTerms: original.proofTerms}
-		indices := []int{0} // in original.table, of the entries that remain
-		for _, v := range original.scope {
-			extended := make([]int, 0, len(indices)*len(labels[v]))
-			for _, index := range indices {
-				for _, label := range labels[v] {
-					extended = append(extended, index*in.sizes[v]+label)
-				}
-			}
-			indices = extended
-		}
-		restricted.table = make([]int64, len(indices))
-		for k, index := range indices {
-			restricted.table[k] = original.table[index]
-		}
-		result.functions[i] = restricted
 	}
 	return &result
 }
 
-// components returns the connected components as instances, ordered by their least variables.
-func (in *instance) components() []*instance {
-	root := make([]int, len(in.problemVariables)) // a disjoint-set forest: root[v] is v or a lesser variable
-	for v := range root {
-		root[v] = v
-	}
-	find := func(v int) int { // the least variable of v's component
-		for root[v] != v {
-			root[v] = root[root[v]]
-			v = root[v]
+// restrict returns the function restricted to the given labels, by variable. sizes has the old numbers of labels.
+func (f *function) restrict(labels [][]int, sizes []int) *function {
+	indices := []int{0} // in f.table, of the entries that remain
+	for _, v := range f.scope {
+		extended := make([]int, 0, len(indices)*len(labels[v]))
+		for _, index := range indices {
+			for _, label := range labels[v] {
+				extended = append(extended, index*sizes[v]+label)
+			}
 		}
-		return v
+		indices = extended
 	}
+	restricted := &function{scope: f.scope, table: make([]int64, len(indices)), proofTerms: f.proofTerms}
+	for k, index := range indices {
+		restricted.table[k] = f.table[index]
+	}
+	return restricted
+}
+
+// components returns the connected components as instances, ordered by their least variables. Variables are connected
+// by functions.
+func (in *instance) components() []*instance {
+	sets := newDisjointSets(len(in.problemVariables))
 	for _, f := range in.functions {
 		for _, v := range f.scope[1:] {
-			rootA, rootB := find(f.scope[0]), find(v)
-			root[max(rootA, rootB)] = min(rootA, rootB)
+			sets.join(f.scope[0], v)
 		}
 	}
 	var list []*instance
-	byRoot := map[int]*instance{}
+	byLeast := map[int]*instance{} // by least variable of the component
 	indexInComponent := make([]int, len(in.problemVariables))
 	for v := range in.problemVariables {
 		if in.eliminated[v] {
 			continue
 		}
-		component := byRoot[find(v)]
+		component := byLeast[sets.least(v)]
 		if component == nil {
 			component = &instance{ctx: in.ctx, nextProofNumber: in.nextProofNumber}
-			byRoot[find(v)] = component
+			byLeast[sets.least(v)] = component
 			list = append(list, component)
 		}
 		indexInComponent[v] = len(component.problemVariables)
-		component.problemVariables, component.outerVariables = append(component.problemVariables, in.problemVariables[v]),
-			append(component.outerVariables, v)
+		component.problemVariables = append(component.problemVariables, in.problemVariables[v])
+		component.outerVariables = append(component.outerVariables, v)
 		component.sizes = append(component.sizes, in.sizes[v])
 		component.problemLabels = append(component.problemLabels, in.problemLabels[v]) // not nil: solve calls restrict
 		component.eliminated = append(component.eliminated, false)
@@ -184,8 +163,49 @@ func (in *instance) components() []*instance {
 		for i, v := range f.scope {
 			local.scope[i] = indexInComponent[v]
 		}
-		owner := byRoot[find(f.scope[0])]
+		owner := byLeast[sets.least(f.scope[0])]
 		owner.functions = append(owner.functions, local)
 	}
 	return list
 }
+
+// disjointSets is a disjoint-set forest of variables: element v is v or a lesser variable of the same set.
+type disjointSets []int
+
+// newDisjointSets returns n sets of one variable.
+func newDisjointSets(n int) disjointSets {
+	sets := make(disjointSets, n)
+	for v := range sets {
+		sets[v] = v
+	}
+	return sets
+}
+
+// least returns the least variable of v's set. It shortens the path to it.
+func (sets disjointSets) least(v int) int {
+	for sets[v] != v {
+		sets[v] = sets[sets[v]]
+		v = sets[v]
+	}
+	return v
+}
+
+// join joins the sets of two variables.
+func (sets disjointSets) join(a, b int) {
+	leastA, leastB := sets.least(a), sets.least(b)
+	sets[max(leastA, leastB)] = min(leastA, leastB)
+}
+
+// remainingCount returns the number of variables that are not eliminated.
+func (in *instance) remainingCount() int {
+	count := 0
+	for _, isEliminated := range in.eliminated {
+		if !isEliminated {
+			count++
+		}
+	}
+	return count
+}
+
+// dependsOn reports whether a variable is in the scope.
+func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }

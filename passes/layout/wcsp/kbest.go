@@ -43,9 +43,10 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 		if labels == nil {
 			break
 		}
-		if !slices.ContainsFunc(list, func(s *Solution) bool {
+		isListed := slices.ContainsFunc(list, func(s *Solution) bool {
 			return slices.Equal(s.Labels, labels) || same != nil && same(s.Labels, labels)
-		}) {
+		})
+		if !isListed {
 			list = append(list, &Solution{Version: Version, Labels: labels, Cost: cost, Bound: first.Bound})
 		}
 	}
@@ -56,6 +57,11 @@ func KBest(p *Problem, k int, options Options, same func(a, b []int) bool) (list
 // yet are divided into cells. The cheapest assignment of a closed cell is known. An open cell has only a lower bound.
 // When an open cell becomes the cheapest cell, elimination closes it, or the cell is split if elimination is too
 // expensive.
+//
+// For example, if x, y and z were eliminated in this order and the cheapest assignment is x=0, y=0, z=0, the other
+// assignments are divided into three kinds of cells, with a cell for each other label:
+//
+//	z=1, any x and y   z=0, y=1, any x   z=0, y=0, x=1
 type assignmentLister struct {
 	*search
 	cells          cells
@@ -86,23 +92,6 @@ type stage struct {
 	label int   // -1: any
 }
 
-// cells is a priority queue of cells by bound.
-type cells []*cell
-
-func (c cells) Len() int      { return len(c) }
-func (c cells) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *cells) Push(x any)   { *c = append(*c, x.(*cell)) }
-func (c cells) Less(i, j int) bool {
-	return c[i].bound < c[j].bound || c[i].bound == c[j].bound && c[i].number < c[j].number
-}
-
-func (c *cells) Pop() any {
-	last := len(*c) - 1
-	x := (*c)[last]
-	*c = (*c)[:last]
-	return x
-}
-
 // push adds a cell unless it has no feasible assignment.
 func (l *assignmentLister) push(c *cell) {
 	if c.bound == Forbidden {
@@ -121,10 +110,11 @@ func (l *assignmentLister) trim() {
 	sort.Sort(l.cells)
 	closed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
-		if c.remaining == nil {
+		isClosed := c.remaining == nil
+		if isClosed {
 			closed++
 		}
-		return c.remaining == nil && closed > l.remainingTries
+		return isClosed && closed > l.remainingTries
 	})
 }
 
@@ -152,7 +142,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	oldStepCount := len(e.steps)
 	l.eliminateCheapVariables(e)
 	for _, step := range e.steps[oldStepCount:] {
-		c.stages = append(c.stages, stage{step, e.sizes, -1})
+		c.stages = append(c.stages, stage{step: step, sizes: e.sizes, label: -1})
 	}
 	c.stages = slices.Clip(c.stages)
 	if e.remainingCount() == 0 {
@@ -167,7 +157,7 @@ func (l *assignmentLister) expand(c *cell) bool {
 	variable := e.mostConnected()
 	for label := range e.sizes[variable] {
 		child := e.fixLabel(variable, label)
-		stages := append(c.stages, stage{child.steps[0], child.sizes, label})
+		stages := append(c.stages, stage{step: child.steps[0], sizes: child.sizes, label: label})
 		relaxed := child.clone()
 		relaxed.relax(l.maxBoundEntries)
 		l.push(&cell{bound: relaxed.constant, remaining: child, stages: stages})
@@ -202,4 +192,24 @@ func (l *assignmentLister) takeCheapest(c *cell) []int {
 		}
 	}
 	return labels
+}
+
+// cells is a priority queue of cells by bound.
+type cells []*cell
+
+func (c cells) Len() int      { return len(c) }
+func (c cells) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c *cells) Push(x any)   { *c = append(*c, x.(*cell)) }
+func (c cells) Less(i, j int) bool {
+	if c[i].bound != c[j].bound {
+		return c[i].bound < c[j].bound
+	}
+	return c[i].number < c[j].number
+}
+
+func (c *cells) Pop() any {
+	last := len(*c) - 1
+	x := (*c)[last]
+	*c = (*c)[:last]
+	return x
 }

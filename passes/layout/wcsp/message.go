@@ -7,8 +7,46 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// entriesPerCheck is the number of table entries processed between two checks of the context.
-const entriesPerCheck = 1 << 20
+// message eliminates a variable from a sum of functions. For each combination of labels of the other variables, the
+// entry of the message is the minimum of the sum over the labels of the eliminated variable. For the functions f(a,v),
+// g(b,v) and h(v), for example, the elimination of v gives the message
+//
+//	m(a,b) = min over v of f(a,v) + g(b,v) + h(v)
+//
+// message works row by row along the last variable of its scope, here b. Functions that do not depend on this variable,
+// here f and h, are added once per row.
+func (e *elimination) message(eliminated int, functions []*function) *function {
+	scope := e.otherVariables(eliminated, functions)
+	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
+	operands := e.operands(eliminated, scope, functions)
+	rowLength, last := 1, len(scope)-1
+	fixed := operands     // functions that do not depend on the last variable of the scope
+	var varying []operand // functions that do
+	if last >= 0 {
+		rowLength = e.sizes[scope[last]]
+		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
+		// At least one function depends on the last variable, so firstVarying is not negative.
+		firstVarying := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
+		fixed, varying = operands[:firstVarying], operands[firstVarying:]
+	}
+	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[eliminated])
+	work := 0
+	for row := message.table; len(row) > 0; row = row[rowLength:] {
+		if work += rowLength * len(sums) * len(operands); work >= entriesPerCheck {
+			interrupt.Check(e.ctx)
+			work = 0
+		}
+		clear(sums)
+		for _, operand := range fixed {
+			for label := range sums {
+				sums[label] = add(sums[label], operand.table[operand.index+label*operand.eliminatedStride])
+			}
+		}
+		rowMinima(row[:rowLength], sums, varying, last)
+		e.advance(scope, labels, operands)
+	}
+	return message
+}
 
 // operand is one of the functions that a message sums, with the strides of its table along the variables of the
 // message.
@@ -38,54 +76,6 @@ func (e *elimination) operands(eliminated int, scope []int, functions []*functio
 		list[i] = operand
 	}
 	return list
-}
-
-// message eliminates a variable from a sum of functions. For each combination of labels of the other variables, the
-// entry of the message is the minimum of the sum over the labels of the eliminated variable. message works row by row
-// along the last variable of its scope. Functions that do not depend on this variable are added once per row.
-func (e *elimination) message(eliminated int, functions []*function) *function {
-	scope := e.otherVariables(eliminated, functions)
-	message := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
-	operands := e.operands(eliminated, scope, functions)
-	rowLength, last := 1, len(scope)-1
-	fixed := operands     // functions that do not depend on the last variable of the scope
-	var varying []operand // functions that do
-	if last >= 0 {
-		rowLength = e.sizes[scope[last]]
-		sorted.Func(operands, func(a, b operand) int { return min(a.strides[last], 1) - min(b.strides[last], 1) })
-		// At least one function depends on the last variable, so firstVarying is not negative.
-		firstVarying := slices.IndexFunc(operands, func(operand operand) bool { return operand.strides[last] > 0 })
-		fixed, varying = operands[:firstVarying], operands[firstVarying:]
-	}
-	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[eliminated])
-	work := 0
-	for row := message.table; len(row) > 0; row = row[rowLength:] {
-		if work += rowLength * len(sums) * len(operands); work >= entriesPerCheck {
-			interrupt.Check(e.ctx)
-			work = 0
-		}
-		clear(sums)
-		for _, operand := range fixed {
-			for label := range sums {
-				sums[label] = add(sums[label], operand.table[operand.index+label*operand.eliminatedStride])
-			}
-		}
-		rowMinima(row[:rowLength], sums, varying, last)
-		for k := last - 1; k >= 0; k-- { // advance to the labels of the next row, with carries
-			labels[k]++
-			size, increment := e.sizes[scope[k]], 1
-			if labels[k] == size {
-				labels[k], increment = 0, 1-size
-			}
-			for j := range operands {
-				operands[j].index += increment * operands[j].strides[k]
-			}
-			if increment == 1 { // no carry
-				break
-			}
-		}
-	}
-	return message
 }
 
 // rowMinima computes a row of a message. sums has, by label of the eliminated variable, the sum of the functions that
@@ -126,3 +116,24 @@ func rowMinima(row, sums []int64, varying []operand, last int) {
 		row[i] = best
 	}
 }
+
+// advance advances labels and the indices of operands to the next row of a message. Labels are by variable of the
+// scope; the label of the last variable, which runs along the row, stays 0.
+func (e *elimination) advance(scope, labels []int, operands []operand) {
+	for k := len(scope) - 2; k >= 0; k-- {
+		labels[k]++
+		size, increment := e.sizes[scope[k]], 1
+		if labels[k] == size {
+			labels[k], increment = 0, 1-size
+		}
+		for j := range operands {
+			operands[j].index += increment * operands[j].strides[k]
+		}
+		if increment == 1 { // no carry
+			break
+		}
+	}
+}
+
+// entriesPerCheck is the number of table entries processed between two checks of the context.
+const entriesPerCheck = 1 << 20

@@ -30,6 +30,10 @@ const entriesPerVariable = 1 << 6
 // plan returns the better of the elimination orders of both rules. If the order of the first rule is cheap, plan does
 // not try the second rule. Each message has at most limit entries. All messages together have at most 4*limit
 // entries, plus entriesPerVariable entries for each variable.
+//
+// The order determines the work. Let a variable c share a function with each of the variables v1, ..., vn, and let all
+// have 4 labels. The elimination of c first gives a message of 4^n entries, because it depends on all the others. If
+// v1, ..., vn are eliminated first, each message depends on c alone and has 4 entries.
 func (in *instance) plan(limit int) eliminationPlan {
 	const cheapWork = 1 << 17 // number of costs read; reading them takes less than a millisecond
 	byWork := in.order(limit, leastWork)
@@ -42,29 +46,6 @@ func (in *instance) plan(limit int) eliminationPlan {
 		return byFill
 	}
 	return byWork
-}
-
-// candidate is a variable in the queue, with its key at the time of insertion.
-type candidate struct {
-	key      int64
-	variable int
-}
-
-// queue is a priority queue of candidates.
-type queue []candidate
-
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
-func (q queue) Less(i, j int) bool {
-	return q[i].key < q[j].key || q[i].key == q[j].key && q[i].variable < q[j].variable
-}
-
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	c := (*q)[last]
-	*q = (*q)[:last]
-	return c
 }
 
 // ordering is the state of the computation of an elimination order. It is a graph of variables: edges join variables
@@ -85,37 +66,46 @@ const tooLarge = math.MaxInt64
 func (in *instance) order(limit int, rule eliminationRule) eliminationPlan {
 	ordering := &ordering{instance: in, rule: rule, limit: int64(limit),
 		neighbours: make([][]int, len(in.problemVariables)), keys: make([]int64, len(in.problemVariables))}
+	ordering.findNeighbours()
 	var plan eliminationPlan
-	for _, f := range in.functions {
-		for _, v := range f.scope {
-			for _, neighbour := range f.scope {
-				if neighbour != v && in.sizes[neighbour] > 1 && in.sizes[v] > 1 {
-					ordering.neighbours[v] = append(ordering.neighbours[v], neighbour)
-				}
-			}
-		}
-	}
 	for v := range ordering.neighbours {
-		if in.eliminated[v] {
-			continue
-		}
-		if in.sizes[v] == 1 { // the elimination of a variable with one label joins no neighbours
+		switch {
+		case in.eliminated[v]:
+		case in.sizes[v] == 1: // the elimination of a variable with one label joins no neighbours
 			plan.order = append(plan.order, v)
-			continue
-		}
-		sorted.Ints(ordering.neighbours[v])
-		ordering.neighbours[v] = slices.Compact(ordering.neighbours[v])
-		plan.tooLargeCount++ // run subtracts the variables that it adds to the order
-	}
-	for v := range ordering.neighbours {
-		if !in.eliminated[v] && in.sizes[v] > 1 {
+		default:
 			interrupt.Check(in.ctx)
 			ordering.enqueue(v)
+			plan.tooLargeCount++ // run subtracts the variables that it adds to the order
 		}
 	}
 	heap.Init(&ordering.queue)
 	ordering.run(&plan)
 	return plan
+}
+
+// findNeighbours sets neighbours. Variables with one label have none.
+func (o *ordering) findNeighbours() {
+	for _, f := range o.functions {
+		for _, v := range f.scope {
+			for _, neighbour := range f.scope {
+				if neighbour != v && o.sizes[neighbour] > 1 && o.sizes[v] > 1 {
+					o.neighbours[v] = append(o.neighbours[v], neighbour)
+				}
+			}
+		}
+	}
+	for v := range o.neighbours {
+		sorted.Ints(o.neighbours[v])
+		o.neighbours[v] = slices.Compact(o.neighbours[v])
+	}
+}
+
+// enqueue adds variable v to the queue, before heap.Init orders the queue.
+func (o *ordering) enqueue(v int) {
+	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
+		o.queue = append(o.queue, candidate{key: o.keys[v], variable: v})
+	}
 }
 
 // run eliminates variables from the graph until the messages of all remaining variables would be too large.
@@ -136,65 +126,16 @@ func (o *ordering) run(plan *eliminationPlan) {
 		plan.order = append(plan.order, v)
 		plan.tooLargeCount--
 		plan.work = min(plan.work+product(entryCount, o.sizes[v]), math.MaxInt64/4)
-		for _, neighbour := range o.eliminate(v) {
-			if o.keys[neighbour] >= 0 {
-				oldKey := o.keys[neighbour]
-				if o.keys[neighbour] = o.key(neighbour); o.keys[neighbour] != oldKey && o.keys[neighbour] != tooLarge {
-					heap.Push(&o.queue, candidate{o.keys[neighbour], neighbour})
-				}
+		for _, changed := range o.eliminate(v) {
+			oldKey := o.keys[changed]
+			if oldKey < 0 {
+				continue // eliminated
+			}
+			if o.keys[changed] = o.key(changed); o.keys[changed] != oldKey && o.keys[changed] != tooLarge {
+				heap.Push(&o.queue, candidate{key: o.keys[changed], variable: changed})
 			}
 		}
 	}
-}
-
-// enqueue adds variable v to the queue, before heap.Init orders the queue.
-func (o *ordering) enqueue(v int) {
-	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
-		o.queue = append(o.queue, candidate{o.keys[v], v})
-	}
-}
-
-// messageEntries returns the number of entries of the message of v. If the number exceeds the limit, it returns
-// limit + 1.
-func (o *ordering) messageEntries(v int) int64 {
-	size := int64(1)
-	for _, neighbour := range o.neighbours[v] {
-		if size = product(size, o.sizes[neighbour]); size > o.limit {
-			return o.limit + 1
-		}
-	}
-	return size
-}
-
-// product returns a*b, saturated at 1<<55: more than any limit, and small enough that sums do not overflow.
-func product(a int64, b int) int64 {
-	const maxProduct = 1 << 55
-	if a > maxProduct/int64(b) {
-		return maxProduct
-	}
-	return a * int64(b)
-}
-
-// key returns the priority of variable v; the variable with the least key is eliminated first.
-func (o *ordering) key(v int) int64 {
-	entryCount := o.messageEntries(v)
-	if entryCount > o.limit {
-		return tooLarge
-	}
-	work := product(entryCount, o.sizes[v])
-	if o.rule == leastWork {
-		return work
-	}
-	fill := int64(0)
-	for i, neighbour := range o.neighbours[v] {
-		for _, other := range o.neighbours[v][i+1:] {
-			if _, adjacent := slices.BinarySearch(o.neighbours[neighbour], other); !adjacent {
-				fill++
-			}
-		}
-	}
-	const workBits = 40
-	return fill<<workBits + min(work, 1<<workBits-1) // ties of fill are broken by work
 }
 
 // eliminate removes v from the graph and joins its neighbours in pairs. It returns, in ascending order, the variables
@@ -239,4 +180,70 @@ func intersection(a, b []int) []int {
 		}
 	}
 	return both
+}
+
+// key returns the priority of variable v; the variable with the least key is eliminated first.
+func (o *ordering) key(v int) int64 {
+	entryCount := o.messageEntries(v)
+	if entryCount > o.limit {
+		return tooLarge
+	}
+	work := product(entryCount, o.sizes[v])
+	if o.rule == leastWork {
+		return work
+	}
+	fill := int64(0)
+	for i, neighbour := range o.neighbours[v] {
+		for _, other := range o.neighbours[v][i+1:] {
+			if _, adjacent := slices.BinarySearch(o.neighbours[neighbour], other); !adjacent {
+				fill++
+			}
+		}
+	}
+	const workBits = 40
+	return fill<<workBits + min(work, 1<<workBits-1) // ties of fill are broken by work
+}
+
+// messageEntries returns the number of entries of the message of v. If the number exceeds the limit, it returns
+// limit + 1.
+func (o *ordering) messageEntries(v int) int64 {
+	size := int64(1)
+	for _, neighbour := range o.neighbours[v] {
+		if size = product(size, o.sizes[neighbour]); size > o.limit {
+			return o.limit + 1
+		}
+	}
+	return size
+}
+
+// product returns a*b, saturated at 1<<55: more than any limit, and small enough that sums do not overflow.
+func product(a int64, b int) int64 {
+	const maxProduct = 1 << 55
+	if a > maxProduct/int64(b) {
+		return maxProduct
+	}
+	return a * int64(b)
+}
+
+// candidate is a variable in the queue, with its key at the time of insertion.
+type candidate struct {
+	key      int64
+	variable int
+}
+
+// queue is a priority queue of candidates.
+type queue []candidate
+
+func (q queue) Len() int      { return len(q) }
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(candidate)) }
+func (q queue) Less(i, j int) bool {
+	return q[i].key < q[j].key || q[i].key == q[j].key && q[i].variable < q[j].variable
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	*q = (*q)[:last]
+	return c
 }

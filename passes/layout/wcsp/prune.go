@@ -13,6 +13,9 @@ const pruneWork = 1 << 23
 // than k, for all labels of the neighbours. A neighbour is a variable that shares a function with the label's variable.
 // For each of these functions, the pruner takes the least difference cost(k) - cost(k') over the neighbour's labels.
 // Label k is dominated if the sum of these differences is at least 0. Where k is forbidden, the difference is infinite.
+//
+// For example, let k' cost 2 less than k by itself, and let the costs with the labels of the only neighbour be (1, 5)
+// for k and (3, 4) for k'. The differences are 2 and, as the least of 1-3 and 5-4, -2. Their sum is 0: k is removed.
 type pruner struct {
 	*instance
 	unary     [][]int64 // by variable: function of this variable only; nil if there is none
@@ -33,8 +36,32 @@ type edge struct {
 	stride, otherStride int // strides of the variable's and the neighbour's labels in the table
 }
 
-// prune returns the remaining labels by variable, and the prunings.
+// prune returns the remaining labels by variable, and the prunings. After a pruning, it examines the neighbours of the
+// variable again, because the least differences may have become greater.
 func prune(problem *instance) ([][]int, []Pruning) {
+	pruner := newPruner(problem)
+	queue, queued := make([]int, len(problem.problemVariables)), make([]bool, len(problem.problemVariables))
+	for variable := range queue {
+		queue[variable], queued[variable] = variable, true
+	}
+	for len(queue) > 0 && pruner.work < pruneWork {
+		interrupt.Check(problem.ctx)
+		variable := queue[0]
+		queue, queued[variable] = queue[1:], false
+		if !pruner.pruneVariable(variable) {
+			continue
+		}
+		for _, edge := range pruner.edges[variable] {
+			if !queued[edge.other] && len(pruner.remaining[edge.other]) > 1 {
+				queue, queued[edge.other] = append(queue, edge.other), true
+			}
+		}
+	}
+	return pruner.remaining, pruner.prunings
+}
+
+// newPruner returns a pruner of an instance, with all labels.
+func newPruner(problem *instance) *pruner {
 	pruner := &pruner{instance: problem, unary: make([][]int64, len(problem.problemVariables)),
 		edges:     make([][]edge, len(problem.problemVariables)),
 		remaining: make([][]int, len(problem.problemVariables))}
@@ -55,24 +82,7 @@ func prune(problem *instance) ([][]int, []Pruning) {
 		pruner.edges[second] = append(pruner.edges[second],
 			edge{table: function.table, other: first, stride: 1, otherStride: columns})
 	}
-	queue, queued := make([]int, len(problem.problemVariables)), make([]bool, len(problem.problemVariables))
-	for variable := range queue {
-		queue[variable], queued[variable] = variable, true
-	}
-	for len(queue) > 0 && pruner.work < pruneWork {
-		interrupt.Check(problem.ctx)
-		variable := queue[0]
-		queue, queued[variable] = queue[1:], false
-		if !pruner.pruneVariable(variable) {
-			continue
-		}
-		for _, edge := range pruner.edges[variable] {
-			if !queued[edge.other] && len(pruner.remaining[edge.other]) > 1 {
-				queue, queued[edge.other] = append(queue, edge.other), true
-			}
-		}
-	}
-	return pruner.remaining, pruner.prunings
+	return pruner
 }
 
 // pruneVariable prunes the labels of v and reports whether any was removed.
@@ -129,18 +139,12 @@ func (p *pruner) dominates(v, dominator, label int) bool {
 	if p.sums[label] == Forbidden { // every assignment with the label is forbidden
 		return true
 	}
-	// This cheap test rejects most pairs. It compares both labels at the neighbours' labels for which `label` is
-	// cheapest: there, dominator must not cost more.
-	var dominatorSum, sum int64
-	if p.unary[v] != nil {
-		dominatorSum, sum = p.unary[v][dominator], p.unary[v][label]-p.unary[v][dominator]
-	}
-	for i, edge := range p.edges[v] {
-		dominatorSum = add(dominatorSum, edge.table[dominator*edge.stride+p.cheapest[label][i]*edge.otherStride])
-	}
-	p.work += len(p.edges[v]) + 1
-	if dominatorSum > p.sums[label] {
+	if p.costsMoreAtCheapest(v, dominator, label) {
 		return false
+	}
+	var sum int64 // of the least differences
+	if p.unary[v] != nil {
+		sum = p.unary[v][label] - p.unary[v][dominator]
 	}
 	for _, edge := range p.edges[v] {
 		p.work += len(p.remaining[edge.other])
@@ -159,4 +163,18 @@ func (p *pruner) dominates(v, dominator, label int) bool {
 		sum += least
 	}
 	return sum >= 0
+}
+
+// costsMoreAtCheapest reports whether dominator costs more than a label if the neighbours have the labels for which
+// that label is cheapest. This cheap test rejects most pairs.
+func (p *pruner) costsMoreAtCheapest(v, dominator, label int) bool {
+	var dominatorSum int64
+	if p.unary[v] != nil {
+		dominatorSum = p.unary[v][dominator]
+	}
+	for i, edge := range p.edges[v] {
+		dominatorSum = add(dominatorSum, edge.table[dominator*edge.stride+p.cheapest[label][i]*edge.otherStride])
+	}
+	p.work += len(p.edges[v]) + 1
+	return dominatorSum > p.sums[label]
 }

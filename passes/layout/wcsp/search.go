@@ -10,7 +10,14 @@ import (
 
 // search is the state of a depth-first branch and bound. A node of the search eliminates variables. The remaining
 // problem is divided into independent parts, or split on a variable. In the methods, `reduced` is an instance after the
-// elimination of some variables.
+// elimination of some variables. A node calls the methods in this order:
+//
+//	minimize: eliminates the variables with small tables
+//	  minimizeParts: for each independent part of the rest
+//	    tightenAndCut: moves costs to get a lower bound; cuts labels that cost too much
+//	      minimizeAfterCuts: if many labels are cut: calls minimize for the remaining labels
+//	      tablesOrBranch: if not: uses large tables, or a bound and a heuristic assignment
+//	        minimizeByBranching: if these differ: calls minimize for each label of one variable
 type search struct {
 	ctx                context.Context
 	maxEntries         int           // maximum number of entries of a message
@@ -115,15 +122,9 @@ func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff i
 		}
 	}
 	for i, part := range parts {
-		otherBounds := reduced.constant
-		for k := range parts {
-			if k != i {
-				otherBounds = add(otherBounds, bounds[k])
-			}
-		}
 		partCutoff := Forbidden
 		if cutoff < Forbidden {
-			partCutoff = max(cutoff-otherBounds, 0)
+			partCutoff = max(cutoff-sumOfOthers(reduced.constant, bounds, i), 0)
 		}
 		found := s.tightenAndCut(part, partCutoff, isRoot)
 		bounds[i] = found.bound
@@ -140,6 +141,17 @@ func (s *search) minimizeParts(reduced *elimination, parts []*instance, cutoff i
 	return total
 }
 
+// sumOfOthers returns the sum of a constant and all bounds except bound i.
+func sumOfOthers(constant int64, bounds []int64, i int) int64 {
+	sum := constant
+	for k, bound := range bounds {
+		if k != i {
+			sum = add(sum, bound)
+		}
+	}
+	return sum
+}
+
 // tightenAndCut minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels
 // that cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if
 // few labels are cut.
@@ -148,12 +160,12 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	if !isRoot && s.expired() {
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	}
-	remaining, cuts, feasible := instance.supported()
+	supported, cuts, feasible := instance.supported()
 	switch {
 	case !feasible:
 		return s.tablesOrBranch(instance, best, cutoff, isRoot)
 	case len(cuts) > 0: // an assignment with an unsupported label costs Forbidden
-		return s.minimizeAfterCuts(instance, remaining, cuts, best, Forbidden, cutoff, isRoot)
+		return s.minimizeAfterCuts(instance, supported, cuts, best, Forbidden, cutoff, isRoot)
 	}
 	tightening := instance.tighten(cutoff)
 	if tightening == nil {
@@ -168,7 +180,8 @@ func (s *search) tightenAndCut(instance *instance, cutoff int64, isRoot bool) re
 	for _, labelCount := range instance.sizes {
 		totalLabels += labelCount
 	}
-	if remaining, cutCount := tightening.cutLabels(limit - bound); bound < limit && cutCount*minCutDivisor >= totalLabels {
+	remaining, cutCount := tightening.cutLabels(limit - bound)
+	if bound < limit && cutCount*minCutDivisor >= totalLabels {
 		best = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), best, limit, limit, isRoot)
 	} else {
 		best = s.tablesOrBranch(tightened, best, cutoff, isRoot)
@@ -207,28 +220,13 @@ func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, i
 		maxEntries = s.maxEntries
 	}
 	if plan := instance.plan(min(s.maxEntries, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
-		reduced.eliminateAll(plan.order, s.maxEntries)
-		s.recordInfeasible(reduced)
-		found := result{bound: reduced.constant, cost: reduced.constant,
-			tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
-		if reduced.constant >= min(cutoff, best.cost) {
-			found.cost, found.labels = best.cost, best.labels
-			return found
-		}
-		return s.withEliminatedLabels(reduced, found)
+		return s.minimizeByTables(reduced, plan, best, cutoff)
 	}
 	limit := min(cutoff, best.cost)
 	relaxed := s.relaxation(reduced, limit, isRoot)
 	best.bound = relaxed.constant
 	if best.bound < limit && best.cost == Forbidden {
-		labels := make([]int, len(reduced.problemVariables))
-		decode(reduced.sizes, relaxed.steps, labels)
-		candidate := guess{instance: instance, functionsOf: reduced.functionsOf, labels: labels}
-		candidate.improve()
-		if candidate.cost() == Forbidden && cutoff == Forbidden && candidate.depthFirst(relaxed.steps) {
-			candidate.improve()
-		}
-		if cost := candidate.cost(); cost < cutoff {
+		if labels, cost := guessLabels(instance, reduced, relaxed.steps, cutoff); cost < cutoff {
 			best.cost, best.labels = cost, labels
 		}
 	}
@@ -242,6 +240,33 @@ func (s *search) tablesOrBranch(instance *instance, best result, cutoff int64, i
 	s.recordInfeasible(relaxed)
 	best.tree = tree{bound: best.bound, steps: s.proofSteps(relaxed)}
 	return best
+}
+
+// minimizeByTables eliminates all variables in the order of a plan, which gives the minimum. It returns the best result
+// so far, with the minimum as its bound, if the minimum is no better.
+func (s *search) minimizeByTables(reduced *elimination, plan eliminationPlan, best result, cutoff int64) result {
+	reduced.eliminateAll(plan.order, s.maxEntries)
+	s.recordInfeasible(reduced)
+	found := result{bound: reduced.constant, cost: reduced.constant,
+		tree: tree{bound: reduced.constant, steps: s.proofSteps(reduced)}}
+	if reduced.constant >= min(cutoff, best.cost) {
+		found.cost, found.labels = best.cost, best.labels
+		return found
+	}
+	return s.withEliminatedLabels(reduced, found)
+}
+
+// guessLabels returns a heuristic assignment and its cost. It improves the labels that the steps of a relaxation
+// determine.
+func guessLabels(instance *instance, reduced *elimination, relaxedSteps []step, cutoff int64) ([]int, int64) {
+	labels := make([]int, len(reduced.problemVariables))
+	decode(reduced.sizes, relaxedSteps, labels)
+	candidate := guess{instance: instance, functionsOf: reduced.functionsOf, labels: labels}
+	candidate.improve()
+	if candidate.cost() == Forbidden && cutoff == Forbidden && candidate.depthFirst(relaxedSteps) {
+		candidate.improve()
+	}
+	return labels, candidate.cost()
 }
 
 // relaxation returns a relaxation of the remaining problem, whose constant is a lower bound on all costs. Larger

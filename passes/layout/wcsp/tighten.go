@@ -16,6 +16,14 @@ import (
 // variable's costs are then distributed in equal shares to its functions with later variables. The cost of every
 // assignment is unchanged, no entry becomes negative, and the bound never decreases. For submodular costs, as with two
 // layouts, the bound converges to the least cost.
+//
+// For example, let variable 1, with two labels, share a function with variable 0 and one with variable 2. By its own
+// labels, it costs nothing; the rows of the functions are for its labels:
+//
+//	function with variable 0   function with variable 2   costs of variable 1   bound
+//	4 5 / 0 3                  0 2 / 6 7                  0 / 0                 0
+//	0 1 / 0 3                  0 2 / 0 1                  4 / 6                 4      its functions' least costs moved
+//	0 1 / 0 3                  0 2 / 2 3                  4 / 4                 4      the excess of label 1 distributed
 type tightening struct {
 	*instance
 	functions         []movedFunction // functions of two or more variables
@@ -29,19 +37,19 @@ type tightening struct {
 	originalFunctions [][]*function   // by variable: its original functions
 }
 
+// movedFunction is a function and the costs that its variables have received from it.
+type movedFunction struct {
+	original *function
+	table    []int64
+	received [][]int64 // by variable of the scope and label: costs moved from the function to the variable
+}
+
 // position is the position of a variable in the scope of a function.
 type position struct {
 	function    int  // index of the function
 	stride      int  // stride of the variable's labels in the table
 	scopeIndex  int  // index in the scope
 	first, last bool // whether it is the first or last variable of the scope
-}
-
-// movedFunction is a function and the costs that its variables have received from it.
-type movedFunction struct {
-	original *function
-	table    []int64
-	received [][]int64 // by variable of the scope and label: costs moved from the function to the variable
 }
 
 const (
@@ -99,35 +107,31 @@ func (in *instance) newTightening() *tightening {
 		tightening.shares = append(tightening.shares, make([]int64, max(0, labelCount-len(tightening.shares)))...)
 	}
 	for _, original := range in.functions {
-		if len(original.scope) == 1 {
-			for label, cost := range original.table {
-				tightening.unary[original.scope[0]][label] = tightening.checkedSum(tightening.unary[original.scope[0]][label], cost)
-			}
+		if len(original.scope) > 1 {
+			tightening.addFunction(original)
 			continue
 		}
-		moved := movedFunction{original: original, table: slices.Clone(original.table),
-			received: make([][]int64, len(original.scope))}
-		stride := 1
-		for scopeIndex := len(original.scope) - 1; scopeIndex >= 0; scopeIndex-- {
-			v := original.scope[scopeIndex]
-			moved.received[scopeIndex] = make([]int64, in.sizes[v])
-			tightening.positionsOf[v] = append(tightening.positionsOf[v],
-				position{function: len(tightening.functions), stride: stride, scopeIndex: scopeIndex, first: scopeIndex == 0,
-					last: scopeIndex == len(original.scope)-1})
-			stride *= in.sizes[v]
+		unary := tightening.unary[original.scope[0]]
+		for label, cost := range original.table {
+			unary[label] = tightening.checkedSum(unary[label], cost)
 		}
-		tightening.functions = append(tightening.functions, moved)
 	}
 	return tightening
 }
 
-// checkedSum returns a sum of costs that must stay below Forbidden, and records an overflow.
-func (t *tightening) checkedSum(sum, cost int64) int64 {
-	if sum += cost; sum >= Forbidden {
-		t.overflow = true
-		return Forbidden - 1
+// addFunction adds a function of two or more variables.
+func (t *tightening) addFunction(original *function) {
+	moved := movedFunction{original: original, table: slices.Clone(original.table),
+		received: make([][]int64, len(original.scope))}
+	stride := 1
+	for scopeIndex := len(original.scope) - 1; scopeIndex >= 0; scopeIndex-- {
+		v := original.scope[scopeIndex]
+		moved.received[scopeIndex] = make([]int64, t.sizes[v])
+		t.positionsOf[v] = append(t.positionsOf[v], position{function: len(t.functions), stride: stride,
+			scopeIndex: scopeIndex, first: scopeIndex == 0, last: scopeIndex == len(original.scope)-1})
+		stride *= t.sizes[v]
 	}
-	return sum
+	t.functions = append(t.functions, moved)
 }
 
 // tightenVariable collects costs from the functions of v. It then distributes the costs in equal shares to the
@@ -212,6 +216,15 @@ func (t *tightening) distributeShares(v int, position position) {
 			}
 		}
 	}
+}
+
+// checkedSum returns a sum of costs that must stay below Forbidden, and records an overflow.
+func (t *tightening) checkedSum(sum, cost int64) int64 {
+	if sum += cost; sum >= Forbidden {
+		t.overflow = true
+		return Forbidden - 1
+	}
+	return sum
 }
 
 // bound returns the lower bound.

@@ -2,7 +2,12 @@
 //
 // A [Problem] has variables, and cost tables (factors) over one or two variables. Each variable has finitely many
 // labels. A solution assigns a label to each variable and minimizes the sum of costs. Such problems are also called
-// weighted CSPs, cost function networks, or partitioned Boolean quadratic problems (PBQP).
+// weighted CSPs, cost function networks, or partitioned Boolean quadratic problems (PBQP). For example, two nodes a and
+// b can each be computed in two layouts, and a copy between different layouts costs 4:
+//
+//	cost of a: [5, 3]   cost of b: [1, 6]   cost of both: [[0, 4], [4, 0]]
+//
+// The cheapest assignment is label 0 for both, with cost 5 + 1 + 0.
 //
 // [Exact] is the solver. It works in four stages:
 //
@@ -81,7 +86,8 @@ func (p *Problem) Validate() error {
 		if err != nil {
 			return fmt.Errorf("wcsp: factor %d: %w", i, err)
 		}
-		if total = add(total, largest); total == Forbidden {
+		total = add(total, largest)
+		if total == Forbidden {
 			return fmt.Errorf("wcsp: factor %d: the costs add up to more than %d", i, Forbidden-1)
 		}
 	}
@@ -130,9 +136,11 @@ func (p *Problem) Cost(labels []int) (int64, error) {
 		return 0, fmt.Errorf("wcsp: Cost: the assignment has %d labels, but the problem has %d variables", len(labels),
 			len(p.Variables))
 	}
-	for v, l := range labels {
-		if n := len(p.Variables[v].Labels); l < 0 || l >= n {
-			return 0, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d labels", v, p.Variables[v].Name, l, n)
+	for i, label := range labels {
+		variable := &p.Variables[i]
+		if label < 0 || label >= len(variable.Labels) {
+			return 0, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d labels", i, variable.Name, label,
+				len(variable.Labels))
 		}
 	}
 	return p.cost(labels), nil

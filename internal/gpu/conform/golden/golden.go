@@ -20,31 +20,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Few returns a few kernels with their names. lookup finds ops by name.
+// Few returns a few kernels with their names: of pointwise formulas, of calls of ops, and of a product with an
+// epilogue. lookup finds ops by name. [Many] returns more of them. Kernels are generated while the caller iterates.
 func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
-		for _, sample := range []struct {
-			name, formula, walk string
-			in                  []tensor.DType // the dtypes of x and y
-		}{
-			{"add", "x * y + 1", "contiguous", []tensor.DType{tensor.Float32, tensor.Float32}},
-			{"narrow", "x + y", "contiguous", []tensor.DType{tensor.BFloat16, tensor.Int8}},
-			{"transposed", "where(x < y, x, y)", "transposed", []tensor.DType{tensor.Float64, tensor.Int64}},
-			{"tile", "x + y", "matrices", []tensor.DType{tensor.Float32, tensor.Float32}},
-			{"copy", "x", "matrices", []tensor.DType{tensor.Uint8, tensor.Uint8}},
-			{"complex", "x * y", "strided", []tensor.DType{tensor.Complex64, tensor.Complex64}},
-			{"fmod", "fmod(x, y)", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
-			{"exp", "exp(x) * y", "broadcast", []tensor.DType{tensor.Float32, tensor.Float32}},
-		} {
-			formula, err := expr.Parse(sample.formula, "x", "y")
-			if err != nil {
-				t.Fatal(err)
-			}
-			code, err := formula.Code(sample.in, expr.Typing{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !yield(sample.name, kernelOf(t, conform.Code{Name: sample.name, Code: code}, sample.walk)) {
+		for _, sample := range formulas {
+			if !yield(sample.name, kernelOf(t, sample.code(t), sample.walk)) {
 				return
 			}
 		}
@@ -60,16 +41,40 @@ func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 				}
 			}
 		}
-		fused, err := conform.Fused(lookup, rand.New(rand.NewPCG(1, 2)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		program, err := compile.Call(fused[0].Op, fused[0].Call, nil, lower.IEEE)
-		if err != nil {
-			t.Fatal(fused[0].Op.Name, err)
-		}
-		yield(fused[0].Op.Name, program.Launches[0].Kernel)
+		first := fusedCalls(t, lookup)[0]
+		yield(first.Op.Name, compiled(t, first).Launches[0].Kernel)
 	}
+}
+
+// formula is a pointwise expression of x and y.
+type formula struct {
+	name, text string
+	walk       string          // the name of its iteration: see conform.Walks
+	in         [2]tensor.DType // the dtypes of x and y
+}
+
+var formulas = []formula{
+	{"add", "x * y + 1", "contiguous", [2]tensor.DType{tensor.Float32, tensor.Float32}},
+	{"narrow", "x + y", "contiguous", [2]tensor.DType{tensor.BFloat16, tensor.Int8}},
+	{"transposed", "where(x < y, x, y)", "transposed", [2]tensor.DType{tensor.Float64, tensor.Int64}},
+	{"tile", "x + y", "matrices", [2]tensor.DType{tensor.Float32, tensor.Float32}},
+	{"copy", "x", "matrices", [2]tensor.DType{tensor.Uint8, tensor.Uint8}},
+	{"complex", "x * y", "strided", [2]tensor.DType{tensor.Complex64, tensor.Complex64}},
+	{"fmod", "fmod(x, y)", "broadcast", [2]tensor.DType{tensor.Float32, tensor.Float32}},
+	{"exp", "exp(x) * y", "broadcast", [2]tensor.DType{tensor.Float32, tensor.Float32}},
+}
+
+// code returns the code of the formula.
+func (f formula) code(t *testing.T) conform.Code {
+	parsed, err := expr.Parse(f.text, "x", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := parsed.Code(f.in[:], expr.Typing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conform.Code{Name: f.name, Code: code}
 }
 
 // call is a call of an op, with row-major operands.
@@ -97,17 +102,31 @@ var products = []call{
 	{"matmul", nil, []tensor.Meta{f32(2048, 20), f32(20, 1024)}},
 }
 
-// programOf returns the program of a call of op. Its kernels are not compiled for a device.
+// programOf returns the program of a call of op.
 func programOf(t *testing.T, op *graph.Op, sample call) *lower.Program {
 	concrete, err := conform.NewCall(op, sample.attrs, sample.in, rand.New(rand.NewPCG(1, 2)))
 	if err != nil {
 		t.Fatal(sample.op, err)
 	}
-	program, err := compile.Call(op, concrete.Call, nil, lower.IEEE)
+	return compiled(t, concrete)
+}
+
+// compiled returns the program of a call. Its kernels are not compiled for a device.
+func compiled(t *testing.T, call *conform.Call) *lower.Program {
+	program, err := compile.Call(call.Op, call.Call, nil, lower.IEEE)
 	if err != nil {
-		t.Fatal(sample.op, err)
+		t.Fatal(call.Op.Name, err)
 	}
 	return program
+}
+
+// fusedCalls returns calls of products and convolutions with epilogues.
+func fusedCalls(t *testing.T, lookup graph.Lookup) []*conform.Call {
+	fused, err := conform.Fused(lookup, rand.New(rand.NewPCG(1, 2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fused
 }
 
 // Many returns the kernels of [Few], and kernels of larger products and of products with epilogues. It also returns the
@@ -127,16 +146,8 @@ func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Ker
 				return
 			}
 		}
-		fused, err := conform.Fused(lookup, rand.New(rand.NewPCG(1, 2)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, call := range fused[1:] { // Few has the first
-			program, err := compile.Call(call.Op, call.Call, nil, lower.IEEE)
-			if err != nil {
-				t.Fatal(call.Op.Name, err)
-			}
-			for index, launch := range program.Launches {
+		for _, call := range fusedCalls(t, lookup)[1:] { // Few has the first
+			for index, launch := range compiled(t, call).Launches {
 				if !yield(fmt.Sprintf("%s, kernel %d", call.Op.Name, index), launch.Kernel) {
 					return
 				}

@@ -10,7 +10,8 @@ import (
 
 // This file selects instructions for arithmetic on floats and bools, comparisons and selections. The methods add
 // instructions on virtual registers and return the result. A laneValue is a value of the loop with its register. A mask
-// is in a mask register with AVX-512, otherwise in a vector register.
+// is in a mask register with AVX-512, otherwise in a vector register. For example, for a - b of float32, floatOp adds
+// VSUBPS b, a, result: operands have the order of Go's assembler.
 
 // selectInst selects machine instructions for one instruction of the loop, whose operands are already selected.
 func (g *generator) selectInst(inst *lane.Inst) *laneValue {
@@ -27,11 +28,12 @@ func (g *generator) selectInst(inst *lane.Inst) *laneValue {
 	case lane.Load:
 		return g.load(int(inst.Ptr), int(inst.Imm))
 	case lane.Convert:
-		if rounded := &g.loop.Insts[inst.A]; rounded.Op == lane.Rint && rounded.Type.DType == tensor.Float32 &&
-			convertsThroughInt32(dtype) {
+		source := &g.loop.Insts[inst.A]
+		isRounded := source.Op == lane.Rint && source.Type.DType == tensor.Float32
+		if isRounded && convertsThroughInt32(dtype) {
 			// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
 			// conversion become one instruction.
-			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(rounded.A).reg), dtype: dtype,
+			return &laneValue{reg: g.unaryOp("VCVTPS2DQ", 4, g.selectedValue(source.A).reg), dtype: dtype,
 				hasUndefinedHighBits: dtype.Size() < 4}
 		}
 		return g.convert(dtype, g.selectedValue(inst.A))
@@ -261,9 +263,9 @@ const recentInsts = 8
 func (g *generator) maskableArithmetic(v alloc.Virt, laneBytes int) (alloc.Inst, bool) {
 	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-recentInsts); k-- {
 		if inst := g.Body[k]; inst.Dst == v {
-			ok := inst.Name == "VADD"+floatSuffix(laneBytes) || inst.Name == "VSUB"+floatSuffix(laneBytes) ||
-				inst.Name == "VMUL"+floatSuffix(laneBytes)
-			return inst, ok && inst.Mask == 0
+			suffix := floatSuffix(laneBytes)
+			isArithmetic := inst.Name == "VADD"+suffix || inst.Name == "VSUB"+suffix || inst.Name == "VMUL"+suffix
+			return inst, isArithmetic && inst.Mask == 0
 		}
 	}
 	return alloc.Inst{}, false
@@ -361,9 +363,12 @@ func (g *generator) compare(op lane.Op, x, y *laneValue) alloc.Virt {
 		mask := g.compareFloats(laneSize(dtype), floatPredicates[op], x.reg, y.reg)
 		return g.widenMask(mask, laneSize(dtype))
 	}
-	a, b := g.extendedReg(x), g.extendedReg(y)
-	laneBytes := laneSize(dtype)
 	isUnsigned := !dtype.IsSigned() && dtype.Size() >= 4
+	return g.compareIntegers(op, laneSize(dtype), isUnsigned, g.extendedReg(x), g.extendedReg(y))
+}
+
+// compareIntegers selects a comparison of integers, whose result is a bool.
+func (g *generator) compareIntegers(op lane.Op, laneBytes int, isUnsigned bool, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name := "VPCMP"
 		if isUnsigned {

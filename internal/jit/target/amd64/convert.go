@@ -25,16 +25,10 @@ func (g *generator) convert(dtype tensor.DType, x *laneValue) *laneValue {
 		return g.boolToNumber(dtype, x.reg)
 	case from.IsReducedFloat():
 		return g.convert(dtype, &laneValue{reg: g.widenToFloat32(x), dtype: tensor.Float32})
-	case dtype.IsReducedFloat():
-		single := g.convert(tensor.Float32, x).reg
-		if dtype == tensor.Float16 {
-			packedBytes := max(g.width(4)/2, 16)
-			const toNearest = 0
-			packed := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: withImmediate(toNearest, single), Dst: g.newVector(packedBytes),
-				FoldableSource: noFoldableSource})
-			return &laneValue{packed: packed, dtype: dtype}
-		}
-		return &laneValue{reg: g.roundToBFloat16(single), dtype: dtype}
+	case dtype == tensor.Float16:
+		return &laneValue{packed: g.roundToFloat16(g.convert(tensor.Float32, x).reg), dtype: dtype}
+	case dtype == tensor.BFloat16:
+		return &laneValue{reg: g.roundToBFloat16(g.convert(tensor.Float32, x).reg), dtype: dtype}
 	case dtype.IsFloat() && from.IsFloat():
 		return &laneValue{reg: g.floatToFloat(dtype, x.reg), dtype: dtype}
 	case dtype.IsFloat():
@@ -97,6 +91,14 @@ func (g *generator) pack16(x alloc.Virt) alloc.Virt {
 			FoldableSource: noFoldableSource})
 	}
 	return packed
+}
+
+// roundToFloat16 rounds float32 lanes to float16 elements, packed.
+func (g *generator) roundToFloat16(x alloc.Virt) alloc.Virt {
+	packedBytes := max(g.width(4)/2, 16)
+	const toNearest = 0
+	return g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: withImmediate(toNearest, x), Dst: g.newVector(packedBytes),
+		FoldableSource: noFoldableSource})
 }
 
 // roundToBFloat16 rounds to nearest, ties to even: (x + 0x7fff + bit 16 of x) >> 16, or the quiet NaN 0x7fc0 for a NaN.

@@ -9,8 +9,18 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
-// emit writes the code. For each row, the code computes row constants, runs the full passes, and then computes the
-// tail.
+// emit writes the code:
+//
+//	load pointers and constants                    (startCall)
+//	for each row {
+//		compute row constants                        (rowCode)
+//		for each iteration: passes of g.lanes elements   (writeFullPasses, bodyCode)
+//		for the remaining elements: masked passes    (writeTailLoop, tailCode)
+//		advance pointers to the next row             (advanceRow)
+//	}
+//
+// For example, a row of 100 elements with 16 lanes and two passes in an iteration has three iterations, for 96
+// elements, and one masked pass for 4 elements.
 func (g *generator) emit() error {
 	if err := g.layOutFrame(); err != nil {
 		return err
@@ -158,9 +168,10 @@ func (g *generator) writeFullPasses() {
 func (g *generator) checkAlignment(otherwise asm.Label) {
 	isFirst := true
 	for k := range g.outputCount {
-		if !slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool {
+		isStoredNonTemporal := slices.ContainsFunc(g.bodyCode.Insts, func(inst alloc.Allocated) bool {
 			return inst.NonTemporal != "" && inst.Args[len(inst.Args)-1].Mem.Index == k
-		}) {
+		})
+		if !isStoredNonTemporal {
 			continue
 		}
 		reg := g.pointerRegister(k, regIndex) // regIndex is 0, and is cleared again below
@@ -205,12 +216,14 @@ func (g *generator) writePrefetches() {
 		name = "PREFETCHT0"
 	}
 	for k, ptr := range g.loop.Ptrs[g.outputCount:] {
-		if size := ptr.DType.Size(); bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1 && g.advances[g.outputCount+k] &&
-			size <= 8 {
-			base := g.loadPointer(g.outputCount + k)
-			for offset := 0; offset < g.lanes*g.passesPerIteration*size; offset += 64 {
-				g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(offset)})
-			}
+		size := ptr.DType.Size()
+		isRequested := bytes != 0 && g.options.Prefetch.Operands>>k&1 == 1
+		if !isRequested || !g.advances[g.outputCount+k] || size > 8 {
+			continue
+		}
+		base := g.loadPointer(g.outputCount + k)
+		for offset := 0; offset < g.lanes*g.passesPerIteration*size; offset += 64 {
+			g.asm.Emit(name, asm.Mem{Base: base, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(offset)})
 		}
 	}
 }

@@ -31,6 +31,12 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 // an iteration of the main loop has passesPerIteration passes. Pointers are numbered: first the addresses of outputs,
 // then of operands, then of the accumulators of folds (reductions of the row). The last pointer is the row counter. In
 // a loop with totals (lane.Loop.CombinesLanes), a fold gives one number for each row.
+//
+// For example, with AVX-512, a loop with three row constants and one fold of float32 may use the vector registers so:
+//
+//	Z0 to Z2     row constants
+//	Z3 and Z4    accumulators: two sets of 16 lanes, for passes with even and with odd numbers
+//	Z5 to Z31    other values of a pass
 type frame struct {
 	registerIndexOf    []int              // by pointer: the index of its register in bases, or -1
 	rowCounter         int                // number of the pointer that counts the remaining rows
@@ -172,31 +178,8 @@ func (g *generator) layOutPointers() {
 // allocation failed or its cost is not below limit.
 func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, slots int, limit float64) (cost float64,
 	ok bool) {
-	valueCount := len(g.Values)
-	registers := alloc.RegisterFile{Permanent: make([]int8, valueCount),
-		PermanentSlot: make([]int16, valueCount), FoldLoads: true}
-	for virt := range valueCount {
-		registers.Permanent[virt], registers.PermanentSlot[virt] = -1, -1
-	}
-	numRegs := 16
-	if g.avx512 {
-		numRegs = 32
-	}
-	if g.options.Registers > 0 {
-		numRegs = g.options.Registers
-	}
-	rowConstRegs, lastMask := 0, 7 // row constants take vector registers from 0 on, and mask registers from K7 down
-	for _, virt := range permanent {
-		if g.Values[virt].Class == alloc.Masks {
-			if lastMask > 5 { // at most two row constants, in K7 and K6
-				registers.Permanent[virt] = int8(lastMask)
-				lastMask--
-			}
-			continue
-		}
-		registers.Permanent[virt] = int8(rowConstRegs)
-		rowConstRegs++
-	}
+	registers, rowConstRegs, lastMask := g.placeRowConstants(permanent)
+	numRegs := g.vectorRegisterCount()
 	if rowConstRegs > numRegs-minPool {
 		return 0, false
 	}
@@ -226,6 +209,42 @@ func (g *generator) tryAllocation(permanent, rowConstants []alloc.Virt, slots in
 	return g.allocateAll(rowConstants, limit)
 }
 
+// placeRowConstants returns a register file in which row constants have permanent registers: vector registers from 0
+// on, and at most two mask registers, K7 and K6. It also returns the number of these vector registers, and the last
+// free mask register.
+func (g *generator) placeRowConstants(permanent []alloc.Virt) (file alloc.RegisterFile, vectors, lastMask int) {
+	valueCount := len(g.Values)
+	file = alloc.RegisterFile{Permanent: make([]int8, valueCount), PermanentSlot: make([]int16, valueCount),
+		FoldLoads: true}
+	for virt := range valueCount {
+		file.Permanent[virt], file.PermanentSlot[virt] = -1, -1
+	}
+	lastMask = 7
+	for _, virt := range permanent {
+		if g.Values[virt].Class == alloc.Masks {
+			if lastMask > 5 { // at most two row constants, in K7 and K6
+				file.Permanent[virt] = int8(lastMask)
+				lastMask--
+			}
+			continue
+		}
+		file.Permanent[virt] = int8(vectors)
+		vectors++
+	}
+	return file, vectors, lastMask
+}
+
+// vectorRegisterCount returns the number of vector registers that may be used.
+func (g *generator) vectorRegisterCount() int {
+	switch {
+	case g.options.Registers > 0:
+		return g.options.Registers
+	case g.avx512:
+		return 32
+	}
+	return 16
+}
+
 // placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
 // values of the body: half of the vector registers, minPool vector registers without row constants, and three mask
 // registers. Row constants occupy `rowConstRegs` of numRegs vector registers. lastMask is the last free mask register.
@@ -238,8 +257,9 @@ func (g *generator) placeAccs(rowConstRegs, numRegs, lastMask int) {
 			accVectors += g.accSets
 		}
 	}
-	g.accsInRegisters = len(g.accs) > 0 && accVectors <= numRegs/2 && rowConstRegs+accVectors <= numRegs-minPool &&
-		lastMask-accMasks >= 3
+	leavesVectors := accVectors <= numRegs/2 && rowConstRegs+accVectors <= numRegs-minPool
+	leavesMasks := lastMask-accMasks >= 3
+	g.accsInRegisters = len(g.accs) > 0 && leavesVectors && leavesMasks
 }
 
 // reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. firstFree is the

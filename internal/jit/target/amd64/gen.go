@@ -47,25 +47,31 @@ type generator struct {
 	outputCount int    // number of outputs, whose pointers are first
 	advances    []bool // by pointer: whether it is used and advances along rows
 
+	// The selected instructions. Builder.Body has those of a pass that are not in these lists.
+	foldInsts     [3][]alloc.Inst // folds of a pass: foldsInRegisters, foldsInMemory, foldsInTail
+	stores        []alloc.Inst    // stores of a pass
+	tailInsts     []alloc.Inst    // all instructions of a tail pass
+	accInitInsts  []alloc.Inst    // initialization of accumulator registers
+	accStoreInsts []alloc.Inst    // stores of accumulator registers
+
+	// Values that are already selected.
 	selected        []*laneValue              // by lane.Value: its register; nil before its instructions are selected
 	complexOperands map[int][2]alloc.Virt     // by pointer of a complex operand: its real and imaginary parts
 	constants       map[alloc.Mem]alloc.Virt  // by contents: the value of the constant
 	bools           [2]*laneValue             // the constants false and true
 	bitMasks        map[bitKey]alloc.Virt     // the mask of the lanes in which a bit is set
-	lookups         map[lookupKey]alloc.Virt  // the results of lookups that are already selected
+	lookups         map[lookupKey]alloc.Virt  // the results of lookups
 	tableOffsets    map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
-	foldInsts       [3][]alloc.Inst           // folds of a pass: foldsInRegisters, foldsInMemory, foldsInTail
-	stores          []alloc.Inst              // stores of a pass
-	tailInsts       []alloc.Inst              // all instructions of a tail pass
-	accInitInsts    []alloc.Inst              // initialization of accumulator registers
-	accStoreInsts   []alloc.Inst              // stores of accumulator registers
-	accs            []*alloc.Acc              // the accumulators of folds
 	tables          []string                  // contents of the tables of lookupRows
+	accs            []*alloc.Acc              // the accumulators of folds
 	tailLanes       alloc.Virt                // mask of the lanes that have elements in a tail; 0 if none needs it
-	err             error
-	asm             *asm.Assembler
-	extraExecuted   int      // number of instructions that nested loops execute after their first iteration
-	work            jit.Work // bound on the number of executed instructions
+
+	err error // the first error
+
+	// The written code.
+	asm           *asm.Assembler
+	extraExecuted int      // number of instructions that nested loops execute after their first iteration
+	work          jit.Work // bound on the number of executed instructions
 	frame
 }
 
@@ -113,12 +119,12 @@ func Compile(loop *lane.Loop, cpu machine.Features, options target.LoopOptions, 
 	return code, err
 }
 
-// newGenerator chooses the number of elements of a pass.
+// newGenerator returns the generator of a loop. It chooses the number of elements of a pass.
 func newGenerator(loop *lane.Loop, cpu machine.Features, options target.LoopOptions) *generator {
 	g := &generator{loop: loop, options: options, avx512: cpu.Has(machine.Vector512),
 		complexOperands: map[int][2]alloc.Virt{}, constants: map[alloc.Mem]alloc.Virt{},
-		bitMasks: map[bitKey]alloc.Virt{},
-		lookups:  map[lookupKey]alloc.Virt{}, tableOffsets: map[alloc.Virt]alloc.Virt{}}
+		bitMasks: map[bitKey]alloc.Virt{}, lookups: map[lookupKey]alloc.Virt{},
+		tableOffsets: map[alloc.Virt]alloc.Virt{}}
 	for _, ptr := range loop.Ptrs {
 		if ptr.Kind == lane.Output {
 			g.outputCount++

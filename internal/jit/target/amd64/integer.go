@@ -9,7 +9,9 @@ import (
 )
 
 // This file selects instructions for arithmetic on integers. Integers of fewer than 32 bits are in lanes of 32 bits,
-// whose higher bits may be undefined (laneValue.hasUndefinedHighBits).
+// whose higher bits may be undefined (laneValue.hasUndefinedHighBits). For example, the sum of the int8 numbers 100 and
+// 100 is 200 in its lane. The low 8 bits are right (-56), so a store needs no more instructions, but a comparison first
+// extends the sign (extendedReg).
 
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
@@ -67,8 +69,7 @@ func (g *generator) orConjunction(laneBytes int, a, b alloc.Virt) alloc.Virt {
 			const orAnd = 0xF8 // the truth table of a | b0 & b1
 			src := []alloc.Arg{{Imm: orAnd}, inst.Src[0], inst.Src[1]}
 			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(laneBytes), Src: src, Tied: a, Dst: g.newVectorLike(a),
-				FoldableSource: 1,
-				Commutative:    true, BroadcastBytes: uint8(laneBytes)})
+				FoldableSource: 1, Commutative: true, BroadcastBytes: uint8(laneBytes)})
 		}
 	}
 	return g.or(laneBytes, a, b)

@@ -15,7 +15,15 @@ import (
 const loadTableRow = "row"
 
 // Up to rowTables tables that are looked up with the same indices are combined into one table. Row i of the combined
-// table has entry i of each table.
+// table has entry i of each table. For tables a, b, c, ... of 32 entries:
+//
+//	row 0    a[0]  b[0]  c[0]  ...
+//	row 1    a[1]  b[1]  c[1]  ...
+//	...
+//	row 31   a[31] b[31] c[31] ...
+//
+// A lookup with eight indices loads eight rows and transposes them, which gives eight entries of a, eight entries of b,
+// and so on.
 const (
 	rowTables = 8
 	rowBytes  = 4 * rowTables
@@ -53,14 +61,8 @@ func isLong(table *[32]float32) bool {
 // lookupRows selects instructions for several lookups with the same indices. The instructions load a row for each lane
 // and transpose the rows.
 func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
-	data := make([]byte, rowBytes*len(group[0]))
-	for k, entries := range group {
-		for row, entry := range entries {
-			binary.LittleEndian.PutUint32(data[rowBytes*row+4*k:], math.Float32bits(entry))
-		}
-	}
 	offsets, table := g.rowOffsets(indices), len(g.tables)
-	g.tables = append(g.tables, string(data))
+	g.tables = append(g.tables, combinedTable(group))
 	halves := [2]alloc.Virt{offsets, g.upperHalf(offsets)}
 	// quads[h][k] has entries 4*h to 4*h+3 of the row of lane k in its lower half, and of the row of lane k+4 in its
 	// upper half.
@@ -83,13 +85,25 @@ func (g *generator) lookupRows(group []*[32]float32, indices alloc.Virt) {
 		if column%4 == 2 {
 			unpack = "VUNPCKHPS"
 		}
-		a, b := g.binaryOp(unpack, noBroadcast, quad[1], quad[0]), g.binaryOp(unpack, noBroadcast, quad[3], quad[2])
-		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of a and b, and the high pairs
+		pairs01 := g.binaryOp(unpack, noBroadcast, quad[1], quad[0])
+		pairs23 := g.binaryOp(unpack, noBroadcast, quad[3], quad[2])
+		for n, imm := range []int64{0x44, 0xEE} { // the low pairs of both, and the high pairs
 			if column+n < len(group) {
-				g.lookups[lookupKey{group[column+n], indices}] = g.shuffle("VSHUFPS", imm, b, a)
+				g.lookups[lookupKey{group[column+n], indices}] = g.shuffle("VSHUFPS", imm, pairs23, pairs01)
 			}
 		}
 	}
+}
+
+// combinedTable returns the contents of the combined table of several tables.
+func combinedTable(group []*[32]float32) string {
+	data := make([]byte, rowBytes*len(group[0]))
+	for k, entries := range group {
+		for row, entry := range entries {
+			binary.LittleEndian.PutUint32(data[rowBytes*row+4*k:], math.Float32bits(entry))
+		}
+	}
+	return string(data)
 }
 
 // rowOffsets returns the byte offsets of rows of a combined table. The lowest 5 bits of the lanes of `indices` are the

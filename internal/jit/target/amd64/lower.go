@@ -9,7 +9,11 @@ import (
 )
 
 // This file selects instructions for a whole loop ([lane.Loop]): for its values, its stores and its folds (reductions
-// of a row). In the name FoldableSource, "foldable" has another meaning: the source may be an operand in memory.
+// of a row). A full pass consists of Body, the folds in foldInsts[foldsInRegisters] or foldInsts[foldsInMemory], and
+// stores; a tail pass consists of Body, foldInsts[foldsInTail] and stores. Accumulators in registers are initialized by
+// accInitInsts before the passes, and stored by accStoreInsts after them.
+//
+// In the name FoldableSource, "foldable" has another meaning: the source may be an operand in memory.
 
 // lower selects instructions for the whole loop.
 func (g *generator) lower() error {
@@ -17,7 +21,7 @@ func (g *generator) lower() error {
 		switch inst := &g.loop.Insts[k]; {
 		case inst.Op != lane.Store:
 			g.selected[k] = g.selectInst(inst)
-		case inst.B != lane.None:
+		case inst.B != lane.None: // A and B are the parts of a complex number
 			g.stores = append(g.stores, g.storeComplex(int(inst.Ptr), inst.Type.DType, g.selected[inst.A].reg,
 				g.selected[inst.B].reg)...)
 		default:
@@ -78,15 +82,6 @@ func (g *generator) foldInMemory(fold lane.Fold) {
 	}
 }
 
-// newAcc adds an accumulator and returns its virtual register. value describes the register; newAcc sets value.Acc.
-func (g *generator) newAcc(value alloc.Value) alloc.Virt {
-	value.Acc = &alloc.Acc{Index: len(g.accs)}
-	v := g.New(value)
-	value.Acc.Virt = v
-	g.accs = append(g.accs, value.Acc)
-	return v
-}
-
 // foldInRegisters selects instructions for a fold in the body with accumulators in registers.
 func (g *generator) foldInRegisters(fold lane.Fold) {
 	mem, value := g.accMemory(fold), g.selectedValue(fold.Value)
@@ -100,25 +95,36 @@ func (g *generator) foldInRegisters(fold lane.Fold) {
 	if g.mayLoseNaN(fold.Op, dtype) {
 		noNaN = g.newAcc(g.boolRegister())
 	}
-	folded := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, value) })
-	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
-	g.accInitInsts = append(g.accInitInsts, g.Collect(func() {
+	folds := g.Collect(func() { g.foldInto(fold.Op, acc.reg, noNaN, value) })
+	initialization := g.Collect(func() {
 		loaded := g.loadVector(mem, dtype)
 		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: alloc.Sources(loaded.reg), Dst: acc.reg})
 		if noNaN != 0 {
 			g.compareFloats(laneSize(dtype), cmpOrdered, acc.reg, acc.reg)
 			g.Body[len(g.Body)-1].Dst = noNaN // the comparison writes noNaN instead of a new register
 		}
-	})...)
-	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
+	})
+	stores := g.Collect(func() {
 		sum := acc
 		if noNaN != 0 {
-			sum = &laneValue{reg: g.blend(laneSize(dtype), noNaN, acc.reg, g.floatConst(laneSize(dtype), math.NaN())),
-				dtype: dtype}
+			nan := g.floatConst(laneSize(dtype), math.NaN())
+			sum = &laneValue{reg: g.blend(laneSize(dtype), noNaN, acc.reg, nan), dtype: dtype}
 		}
 		store := g.store(mem, sum)
 		g.Body = append(g.Body, store)
-	})...)
+	})
+	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folds...)
+	g.accInitInsts = append(g.accInitInsts, initialization...)
+	g.accStoreInsts = append(g.accStoreInsts, stores...)
+}
+
+// newAcc adds an accumulator and returns its virtual register. value describes the register; newAcc sets value.Acc.
+func (g *generator) newAcc(value alloc.Value) alloc.Virt {
+	value.Acc = &alloc.Acc{Index: len(g.accs)}
+	v := g.New(value)
+	value.Acc.Virt = v
+	g.accs = append(g.accs, value.Acc)
+	return v
 }
 
 // mayLoseNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold

@@ -11,6 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// This file selects loads, stores and lookups in tables. Lanes have at least 32 bits, so shorter elements are widened
+// when they are loaded and narrowed when they are stored: for example, VPMOVSXBD loads int8 elements. Complex elements
+// are loaded as two vectors, from which the real and the imaginary parts are selected. With four lanes:
+//
+//	memory    re0 im0 re1 im1   re2 im2 re3 im3
+//	values    re0 re1 re2 re3   im0 im1 im2 im3
+
 // load returns the operand at a pointer or, if it is complex, its real part (part is 0) or imaginary part (part is 1).
 func (g *generator) load(pointer, part int) *laneValue {
 	dtype := g.loop.Ptrs[pointer].DType
@@ -120,22 +127,25 @@ func (g *generator) loadScalar(pointer int, offset int32, dtype tensor.DType) *l
 			value.reg = g.convertOp("VPMOVZXWD", width, noBroadcast, element)
 		}
 	case 1:
-		element := g.loadFrom(16, "VPBROADCASTB", notFoldable, mem)
-		switch {
-		case dtype == tensor.Bool && g.avx512:
-			value.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(element, element), Dst: g.New(g.boolRegister()),
-				FoldableSource: noFoldableSource})
-		case dtype == tensor.Bool:
-			laneBytes := g.widestLaneBytes()
-			value.reg = g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // element > 0
-				g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, element))
-		case dtype == tensor.Int8:
-			value.reg = g.convertOp("VPMOVSXBD", width, noBroadcast, element)
-		default:
-			value.reg = g.convertOp("VPMOVZXBD", width, noBroadcast, element)
-		}
+		value.reg = g.widenByte(g.loadFrom(16, "VPBROADCASTB", notFoldable, mem), dtype)
 	}
 	return value
+}
+
+// widenByte widens bytes to the lanes of a dtype: int8, uint8 or bool.
+func (g *generator) widenByte(bytes alloc.Virt, dtype tensor.DType) alloc.Virt {
+	switch {
+	case dtype == tensor.Bool && g.avx512:
+		return g.Add(alloc.Inst{Name: "VPTESTMB", Src: alloc.Sources(bytes, bytes), Dst: g.New(g.boolRegister()),
+			FoldableSource: noFoldableSource})
+	case dtype == tensor.Bool:
+		laneBytes := g.widestLaneBytes()
+		return g.binaryOp("VPCMPGT"+intSuffix(laneBytes), laneBytes, g.constLanes(laneBytes, 0), // byte > 0
+			g.convertOp(g.widenBytesName(), g.width(laneBytes), noBroadcast, bytes))
+	case dtype == tensor.Int8:
+		return g.convertOp("VPMOVSXBD", g.width(laneSize(dtype)), noBroadcast, bytes)
+	}
+	return g.convertOp("VPMOVZXBD", g.width(laneSize(dtype)), noBroadcast, bytes)
 }
 
 // complexParts returns the real and the imaginary parts of the complex operand at a pointer.

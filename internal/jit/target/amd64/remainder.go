@@ -19,9 +19,9 @@ const remainderWork = 4 * 42
 const completeRemainder = "completeRemainder"
 
 // fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
-// remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
-// (float64), so one step is nearly always enough. The loop of writeRemainderLoop runs only if an element of the vector
-// needs more steps.
+// remainder for this quotient exactly. For example, 7.5/2 is truncated to 3, and the remainder is 7.5 - 3*2 = 1.5. A
+// step divides the magnitude of the remainder by about 2^23 (float32) or 2^52 (float64), so one step is nearly always
+// enough. The loop of writeRemainderLoop runs only if an element of the vector needs more steps.
 func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 	suffix := floatSuffix(laneBytes)
 	dividend, divisor := g.floatOp(lane.Abs, laneBytes, x, 0), g.floatOp(lane.Abs, laneBytes, y, 0)
@@ -88,6 +88,7 @@ func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	r.compare(cmpNotLess, r.divisor, r.absRemainder, r.mask) // also true for NaN
 	r.jumpIfEmpty(done)
 	emit("VMOVAPS", r.dividend, r.remainder)
+
 	assembler.Bind(loop)
 	executedBefore := g.executedCount()
 	r.setAbsRemainder()
@@ -96,6 +97,7 @@ func (g *generator) writeRemainderLoop(args []asm.Arg) {
 	r.subtractMultiple()
 	emit("JMP", loop)
 	g.extraExecuted += (g.executedCount() - executedBefore) * (remainderWork - 1)
+
 	assembler.Bind(end)
 	r.compare(cmpUnordered, r.divisor, r.divisor, r.mask)
 	if g.avx512 {

@@ -14,6 +14,13 @@ import (
 // to the accumulators of folds if the loop has totals, and the row counter. A fold is a reduction of a row. In a loop
 // with totals (lane.Loop.CombinesLanes), a fold gives one number for each row, and its accumulators are in the spill
 // area.
+//
+// layOutFrame chooses passes and registers, and emit (rows.go) writes the code. For example, with two row constants and
+// a fold of float32 whose pass has 16 lanes, the accumulators have eight registers (lane.FoldLanes is 32):
+//
+//	V0 and V1     row constants
+//	V2 to V9      accumulators
+//	V10 to V31    other values of a pass
 type generator struct {
 	*selector
 	out       writer
@@ -138,20 +145,7 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	if len(permanent) > g.registers-minPool {
 		return false
 	}
-	registerFile := alloc.RegisterFile{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
-		ReservedSlots: g.slotCount}
-	for v := range registerFile.Permanent {
-		registerFile.Permanent[v], registerFile.PermanentSlot[v] = -1, -1
-	}
-	for k, v := range permanent {
-		registerFile.Permanent[v] = int8(k)
-	}
-	for _, v := range rowConstants[len(permanent):] {
-		if value := &g.Values[v]; value.Reload == nil || !value.Constant {
-			registerFile.PermanentSlot[v] = int16(registerFile.ReservedSlots)
-			registerFile.ReservedSlots++
-		}
-	}
+	registerFile := g.placeRowConstants(permanent, rowConstants[len(permanent):])
 	layout.permanent, layout.firstAccRegister = registerFile.Permanent, len(permanent)
 	accRegs := layout.mainPass.accCount * g.accSetsOf(layout.mainPass)
 	layout.accsInRegisters = accRegs > 0 && accRegs <= g.registers/2 &&
@@ -182,6 +176,26 @@ func (g *generator) tryAllocation(layout *frame, permanent, rowConstants []alloc
 	layout.accFinishCode = allocate(&tailFile, g.accFinish, alloc.Policy{})
 	layout.cost = layout.mainCode.Cost
 	return !hasFailed
+}
+
+// placeRowConstants returns a register file in which some row constants have permanent registers, from 0 on. The others
+// have permanent slots, unless they can be loaded again.
+func (g *generator) placeRowConstants(inRegisters, others []alloc.Virt) alloc.RegisterFile {
+	file := alloc.RegisterFile{Permanent: make([]int8, len(g.Values)), PermanentSlot: make([]int16, len(g.Values)),
+		ReservedSlots: g.slotCount}
+	for v := range file.Permanent {
+		file.Permanent[v], file.PermanentSlot[v] = -1, -1
+	}
+	for k, v := range inRegisters {
+		file.Permanent[v] = int8(k)
+	}
+	for _, v := range others {
+		if value := &g.Values[v]; value.Reload == nil || !value.Constant {
+			file.PermanentSlot[v] = int16(file.ReservedSlots)
+			file.ReservedSlots++
+		}
+	}
+	return file
 }
 
 // accSetsOf returns the number of sets of accumulator registers. If the main loop repeats pass p, it is the number of

@@ -21,6 +21,9 @@ import (
 //
 // An iteration of the main loop is one pass, unless the loop has folds (reductions of rows). A fold has lane.FoldLanes
 // accumulators, and an iteration has several passes, which together fold one element into each accumulator.
+//
+// For example, a row of 23 float32 elements may take one pass of 16 elements in the main loop, one pass of 4 elements
+// in the tail loop, and partial passes of 2 elements and of 1 element.
 func Compile(loop *lane.Loop, registers int, withListing bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32

@@ -13,9 +13,12 @@ import (
 const vectorBytes = 16
 
 // selector translates the lane operations of a loop to instructions on virtual registers (alloc.Virt), to which package
-// alloc assigns registers. A value with more lanes than a register has several parts, one for each register. In the
-// methods, size is the size of a lane in bytes, i or p the index of a part, and shape an arrangement, such as "4s".
-// Row constants are values that are computed once per row. They are in Builder.Row.
+// alloc assigns registers. A value with more lanes than a register has several parts, one for each register. For
+// example, with 8 lanes, a float32 sum has two parts, and becomes two instructions: "fadd 4s" for lanes 0 to 3 and for
+// lanes 4 to 7.
+//
+// In the methods, size is the size of a lane in bytes, i or p the index of a part, and shape an arrangement, such as
+// "4s". Row constants are values that are computed once per row. They are in Builder.Row.
 type selector struct {
 	alloc.Builder
 	loop        *lane.Loop

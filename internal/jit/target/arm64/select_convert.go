@@ -9,17 +9,19 @@ import (
 )
 
 // This file selects instructions for conversions between dtypes. A value is a list of parts: virtual registers of 16
-// bytes. p is the index of a part of the result.
+// bytes. p is the index of a part of the result. A conversion to longer elements gives more parts: for example, 8 lanes
+// of int16 are one part, and after the conversion to float32 two parts.
 
 // convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
 func (s *selector) convert(inst *lane.Inst) []alloc.Virt {
 	parts, from, to := s.Parts[inst.A], s.loop.Type(inst.A).DType, inst.Type.DType
-	if operand := &s.loop.Insts[inst.A]; operand.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
+	toInteger := to.IsIntegral(false)
+	if operand := &s.loop.Insts[inst.A]; operand.Op == lane.Rint && toInteger && to != tensor.Uint64 {
 		// A value out of range converts to the same integer whether or not it is rounded first, so Rint and the
 		// conversion become one instruction.
 		return s.floatToInteger(s.Parts[operand.A], from, to, "fcvtns")
 	}
-	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.isBounded(inst.A) {
+	if toShort := toInteger && to.Size() < 4; from == tensor.Float32 && toShort && s.isBounded(inst.A) {
 		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", parts[p]) }), 4, to.Size())
 	}
 	return s.convertParts(parts, from, to)

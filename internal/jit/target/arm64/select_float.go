@@ -9,7 +9,8 @@ import (
 )
 
 // This file selects instructions for floats: arithmetic, comparisons and masks. Operands and results are virtual
-// registers of 16 bytes, the parts of a value.
+// registers of 16 bytes, the parts of a value. Most operations are one instruction (floatNames). A mask has all bits of
+// a lane set for true: for example, "fcmgt 4s" gives four lanes of 32 bits.
 
 // floatNames are the mnemonics of operations on floats that are one instruction.
 var floatNames = map[lane.Op]string{lane.Add: "fadd", lane.Sub: "fsub", lane.Mul: "fmul", lane.Div: "fdiv",

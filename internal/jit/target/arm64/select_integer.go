@@ -10,7 +10,7 @@ import (
 )
 
 // This file selects instructions for integers. Operands and results are virtual registers of 16 bytes, the parts of a
-// value.
+// value. For example, a part of int8 has 16 lanes ("16b"), and a part of int64 has two ("2d").
 
 // integerOp selects instructions for an operation on integers of a dtype. Lanes have the width of the dtype, so results
 // wrap. b is 0 if the operation has one operand.

@@ -10,6 +10,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
 
+// This file selects instructions for lookups in tables of float32. A table of at most maxPermuted different entries is
+// in registers, which tbl indexes by bytes (permute). Entries of a longer table are loaded from memory, one lane after
+// another. If several tables have the same indices, one load fetches the entries of all of them (lookupRows).
+
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
 	table   *[32]float32

@@ -76,12 +76,19 @@ func (w *writer) writeInst(inst *alloc.Allocated) {
 		expand(w, inst.Args)
 		return
 	}
-	name, kinds, _ := strings.Cut(inst.Name, " ")
+	w.writeMachineInst(inst.Name, inst.Args[:last], inst.Args[last])
+}
+
+// writeMachineInst writes an instruction that is neither a load, a store nor a pseudo-instruction. For example, the
+// name "fadd 4s" with sources in the registers 1 and 2 and destination 0 gives fadd v0.4s, v1.4s, v2.4s. The last kind
+// of the name holds for all further operands.
+func (w *writer) writeMachineInst(nameAndKinds string, sources []alloc.Operand, dst alloc.Operand) {
+	name, kinds, _ := strings.Cut(nameAndKinds, " ")
 	kind, kinds, _ := strings.Cut(kinds, " ")
 	var buf [4]asm.Arg
-	args := append(buf[:0], w.operand(kind, inst.Args[last]))
-	for sources := inst.Args[:last]; kinds != "" || len(sources) > 0; {
-		if kinds != "" { // the last kind holds for all further operands
+	args := append(buf[:0], w.operand(kind, dst))
+	for kinds != "" || len(sources) > 0 {
+		if kinds != "" {
 			kind, kinds, _ = strings.Cut(kinds, " ")
 		}
 		switch kind {

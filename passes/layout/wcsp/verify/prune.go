@@ -8,28 +8,13 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// factorsOf returns the indices in problem.Factors of the factors over v, keyed by the other variable of each factor. A
-// factor over v alone has the key v. The index is built at the first call.
-func (c *checker) factorsOf(v int) map[int][]int {
-	if c.factorsByPair == nil {
-		c.factorsByPair = make([]map[int][]int, len(c.problem.Variables))
-		for i, f := range c.problem.Factors {
-			for k, variable := range f.Scope {
-				if c.factorsByPair[variable] == nil {
-					c.factorsByPair[variable] = map[int][]int{}
-				}
-				other := f.Scope[len(f.Scope)-1-k] // the variable itself if it is the only one
-				c.factorsByPair[variable][other] = append(c.factorsByPair[variable][other], i)
-			}
-		}
-	}
-	return c.factorsByPair[v]
-}
-
 // applyPruning checks that the pruned label costs at least as much as By for all labels of the neighbours, and removes
 // it (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour, take the least
 // value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The factors
 // over the variable alone count as one more neighbour, which has a single label.
+//
+// For example, let Label cost 2 more than By by itself, and let the costs with the labels of the only neighbour be
+// (1, 5) for Label and (3, 4) for By. The differences are 2 and, as the least of 1-3 and 5-4, -2. Their sum is 0.
 func (c *checker) applyPruning(pruning wcsp.Pruning) error {
 	variable := pruning.Variable
 	if variable < 0 || variable >= len(c.remainingLabels) {
@@ -90,4 +75,22 @@ func (c *checker) pairCost(factors []int, v, label, otherLabel int) int64 {
 		sum = add(sum, f.Costs[index])
 	}
 	return sum
+}
+
+// factorsOf returns the indices in problem.Factors of the factors over v, keyed by the other variable of each factor. A
+// factor over v alone has the key v. The index is built at the first call.
+func (c *checker) factorsOf(v int) map[int][]int {
+	if c.factorsByPair == nil {
+		c.factorsByPair = make([]map[int][]int, len(c.problem.Variables))
+		for i, f := range c.problem.Factors {
+			for k, variable := range f.Scope {
+				if c.factorsByPair[variable] == nil {
+					c.factorsByPair[variable] = map[int][]int{}
+				}
+				other := f.Scope[len(f.Scope)-1-k] // the variable itself if it is the only one
+				c.factorsByPair[variable][other] = append(c.factorsByPair[variable][other], i)
+			}
+		}
+	}
+	return c.factorsByPair[v]
 }

@@ -11,6 +11,15 @@ import (
 // This file checks the shifts and cuts of a proof. functionsByVariable has, for each remaining variable, the indices in
 // checker.functions of the functions that depend on it. A term is a function in a sum; its index is the entry in its
 // table for the current labels of forEachEntry.
+//
+// A shift moves costs from a function of several variables to each of its variables; the cost of every assignment stays
+// the same. For example, the shift of 4 and 0 to the labels of variable 1, and of 0 and 1 to those of variable 2, is
+//
+//	function of variables 1 and 2:  4 6 / 0 3  becomes  0 1 / 0 2
+//	function of variable 1:         0 / 2      becomes  4 / 2
+//	function of variable 2:         0 / 0      becomes  0 / 1
+//
+// The least entries of all functions add up to a lower bound, which a cut needs: in the example, it rises from 0 to 2.
 
 // applyShifts checks and applies the shifts of a node of the proof tree, and adds the resulting functions of single
 // variables.
@@ -45,14 +54,6 @@ func (c *checker) applyShifts(list []wcsp.Shift, functionsOf functionsByVariable
 	return nil
 }
 
-// addSigned adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
-func addSigned(sum, cost int64) int64 {
-	if sum >= wcsp.Forbidden || cost >= wcsp.Forbidden {
-		return wcsp.Forbidden
-	}
-	return sum + cost
-}
-
 // applyShift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to
 // received.
 func (c *checker) applyShift(shift *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
@@ -73,6 +74,14 @@ func (c *checker) applyShift(shift *wcsp.Shift, functionsOf functionsByVariable,
 				"first function of the shift", functionIndex)
 		}
 	}
+	if err := c.receiveCosts(shift, scope, received); err != nil {
+		return err
+	}
+	return c.replaceFunctions(shift, scope, functionsOf)
+}
+
+// receiveCosts adds the costs that a shift moves to received. scope has the variables of the shift's functions.
+func (c *checker) receiveCosts(shift *wcsp.Shift, scope []int, received map[int][]int64) error {
 	if len(shift.By) != len(scope) {
 		return fmt.Errorf("the shift moves costs to %d variables, but its functions have %d", len(shift.By), len(scope))
 	}
@@ -94,7 +103,7 @@ func (c *checker) applyShift(shift *wcsp.Shift, functionsOf functionsByVariable,
 			}
 		}
 	}
-	return c.replaceFunctions(shift, scope, functionsOf)
+	return nil
 }
 
 // replaceFunctions adds the shifted function, the sum of the original functions minus the moved costs, and removes the
@@ -143,11 +152,12 @@ func (c *checker) replaceFunctions(shift *wcsp.Shift, scope []int, functionsOf f
 	return nil
 }
 
-// functionGroup is the sum of functions of the same variables.
-type functionGroup struct {
-	scope []int // the variables, ascending
-	from  []int // numbers of the functions
-	least int64 // least entry of the sum, over remaining labels
+// addSigned adds a cost to a number that may be negative. The sum is Forbidden if an operand is Forbidden.
+func addSigned(sum, cost int64) int64 {
+	if sum >= wcsp.Forbidden || cost >= wcsp.Forbidden {
+		return wcsp.Forbidden
+	}
+	return sum + cost
 }
 
 // applyCuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. If the cut label
@@ -160,11 +170,10 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 	sum, groupsOf := c.groupFunctions(functionsOf)
 	for i, cut := range list {
 		variable := cut.Variable
-		if _, remains := functionsOf[variable]; !remains || !slices.Contains(c.remainingLabels[variable], cut.Label) ||
-			len(c.remainingLabels[variable]) == 1 {
+		remaining := c.remainingLabelsOf(variable, functionsOf)
+		if len(remaining) <= 1 || !slices.Contains(remaining, cut.Label) {
 			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, variable)
 		}
-		remaining := c.remainingLabels[variable]
 		withLabel := sum
 		c.remainingLabels[variable] = []int{cut.Label}
 		for _, group := range groupsOf[variable] {
@@ -185,6 +194,21 @@ func (c *checker) applyCuts(list []wcsp.Cut, cutoff int64, functionsOf functions
 		}
 	}
 	return nil
+}
+
+// remainingLabelsOf returns the remaining labels of a variable; nil if the variable was eliminated or does not exist.
+func (c *checker) remainingLabelsOf(variable int, functionsOf functionsByVariable) []int {
+	if _, remains := functionsOf[variable]; !remains {
+		return nil
+	}
+	return c.remainingLabels[variable]
+}
+
+// functionGroup is the sum of functions of the same variables.
+type functionGroup struct {
+	scope []int // the variables, ascending
+	from  []int // numbers of the functions
+	least int64 // least entry of the sum, over remaining labels
 }
 
 // groupFunctions returns, by variable, the groups of the remaining functions, and the sum of the least entries of all

@@ -11,6 +11,10 @@ import (
 // This file checks the tree of a proof (see [wcsp.Proof]): eliminations of variables, splits into branches by the
 // labels of a variable, and independent parts. An elimination replaces each bucket of functions by a message: the
 // minimum of their sum over the labels of the variable. Long loops call countSteps, which checks the context.
+//
+// For example, a proof of a problem with the functions 0 = f(a,v), 1 = g(v) and 2 = h(a) may eliminate v from the
+// bucket {0, 1}. Its message is function 3, m(a) = min over v of f(a,v) + g(v), and the functions of a are now 2 and 3.
+// If a is eliminated from the bucket {2, 3}, the message is a constant, which is the bound.
 
 // functionsByVariable maps each variable that is not eliminated to the numbers of the functions that depend on it.
 type functionsByVariable map[int][]int
@@ -75,29 +79,18 @@ func (c *checker) checkNode(node *wcsp.Node, functionsOf functionsByVariable) (i
 	return bound, err
 }
 
-// checkStep checks the elimination of a variable and returns the sum of the resulting constants.
+// checkStep checks the elimination of a variable and returns the sum of the resulting constants. The messages of the
+// buckets replace the functions that depend on the variable.
 func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (int64, error) {
 	eliminated := step.Variable
 	dependents, remains := functionsOf[eliminated]
 	if !remains {
 		return 0, fmt.Errorf("the variable was eliminated before")
 	}
-	unused := map[int]bool{}
-	for _, functionIndex := range dependents {
-		unused[functionIndex] = true
-	}
-	for _, bucket := range step.Buckets {
-		for _, functionIndex := range bucket.From {
-			if !unused[functionIndex] {
-				return 0, fmt.Errorf("function %d does not depend on the variable, or was used before", functionIndex)
-			}
-			unused[functionIndex] = false
-		}
+	if err := checkBuckets(step.Buckets, dependents); err != nil {
+		return 0, err
 	}
 	for _, functionIndex := range dependents {
-		if unused[functionIndex] {
-			return 0, fmt.Errorf("function %d depends on the variable but is in no bucket", functionIndex)
-		}
 		for _, other := range c.functions[functionIndex].scope {
 			if other != eliminated {
 				c.countSteps(len(functionsOf[other]))
@@ -125,6 +118,28 @@ func (c *checker) checkStep(step *wcsp.Step, functionsOf functionsByVariable) (i
 		c.functions = append(c.functions, message)
 	}
 	return constants, nil
+}
+
+// checkBuckets checks that each of the functions that depend on a variable is in exactly one bucket.
+func checkBuckets(buckets []wcsp.Bucket, dependents []int) error {
+	unused := map[int]bool{}
+	for _, functionIndex := range dependents {
+		unused[functionIndex] = true
+	}
+	for _, bucket := range buckets {
+		for _, functionIndex := range bucket.From {
+			if !unused[functionIndex] {
+				return fmt.Errorf("function %d does not depend on the variable, or was used before", functionIndex)
+			}
+			unused[functionIndex] = false
+		}
+	}
+	for _, functionIndex := range dependents {
+		if unused[functionIndex] {
+			return fmt.Errorf("function %d depends on the variable but is in no bucket", functionIndex)
+		}
+	}
+	return nil
 }
 
 // checkMessage checks the message of a bucket of the eliminated variable, entry by entry.
@@ -250,14 +265,14 @@ func (c *checker) checkSplit(node *wcsp.Node, functionsOf functionsByVariable) (
 		return 0, fmt.Errorf("the split on variable %d has %d branches for %d labels", variable, len(node.Branches),
 			len(labels))
 	}
-	least, seen := wcsp.Forbidden, map[int]bool{}
+	least, hasBranch := wcsp.Forbidden, map[int]bool{}
 	for i := range node.Branches {
 		branch := &node.Branches[i]
-		if seen[branch.Label] || !slices.Contains(labels, branch.Label) {
+		if hasBranch[branch.Label] || !slices.Contains(labels, branch.Label) {
 			return 0, fmt.Errorf("the split on variable %d has a branch for label %d, which does not remain or occurs twice",
 				variable, branch.Label)
 		}
-		seen[branch.Label] = true
+		hasBranch[branch.Label] = true
 		c.remainingLabels[variable] = []int{branch.Label}
 		branchFunctions := functionsByVariable{}
 		for other, list := range functionsOf {
@@ -293,12 +308,12 @@ func (c *checker) checkParts(nodes []wcsp.Node, functionsOf functionsByVariable)
 // components divides the remaining problem into independent parts, ordered by their least variables.
 func (c *checker) components(functionsOf functionsByVariable) []functionsByVariable {
 	var list []functionsByVariable
-	seen := map[int]bool{}
+	reached := map[int]bool{}
 	for _, first := range slices.Sorted(maps.Keys(functionsOf)) {
-		if seen[first] {
+		if reached[first] {
 			continue
 		}
-		seen[first] = true
+		reached[first] = true
 		part, pending := functionsByVariable{}, []int{first}
 		for len(pending) > 0 {
 			variable := pending[0]
@@ -306,8 +321,8 @@ func (c *checker) components(functionsOf functionsByVariable) []functionsByVaria
 			pending, part[variable] = pending[1:], functionsOf[variable]
 			for _, functionIndex := range functionsOf[variable] {
 				for _, other := range c.functions[functionIndex].scope {
-					if !seen[other] {
-						seen[other], pending = true, append(pending, other)
+					if !reached[other] {
+						reached[other], pending = true, append(pending, other)
 					}
 				}
 			}

@@ -22,7 +22,15 @@ import (
 )
 
 // Assembler collects instructions, constants and labels. The zero value is ready to use. Methods record the first
-// error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines.
+// error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines. For example, this loop
+// adds 8 floats in each of CX iterations:
+//
+//	loop := a.NewLabel()
+//	a.Bind(loop)
+//	a.Emit("VADDPS", Mem{Base: AX}, Y(1), Y(1)) // Y1 += the floats at AX
+//	a.Emit("ADDQ", Imm(32), AX)
+//	a.Emit("DECQ", CX)
+//	a.Emit("JNE", loop)
 type Assembler struct {
 	NoEVEX      bool // restricts the code to AVX2: no masks, no 512-bit vectors, no vector registers above 15
 	WithListing bool // records a listing: see Listing

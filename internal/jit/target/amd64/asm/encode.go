@@ -2,6 +2,12 @@ package asm
 
 import "math/bits"
 
+// This file encodes one instruction. match decides whether a row of the table accepts the operands, and whether the
+// prefix is VEX or EVEX. fields assigns the operands to the fields of the encoding. encode appends the bytes:
+//
+//	prefixes   opcode   ModRM   SIB   displacement   immediate
+//	C5 F5      58       10                                       VADDPD (AX), Y1, Y2
+
 // instruction is a row of the table together with the operands to encode.
 type instruction struct {
 	row    *row
@@ -119,7 +125,8 @@ func fits(value int64, class byte) bool {
 func (in *instruction) needsEVEX() bool {
 	for i := range in.args {
 		arg := &in.args[i]
-		if arg.kind == vecKind && arg.num > 15 || arg.kind == vmemKind && arg.index > 15 || arg.broadcast {
+		isHighVector := arg.kind == vecKind && arg.num > 15 || arg.kind == vmemKind && arg.index > 15
+		if isHighVector || arg.broadcast {
 			return true
 		}
 	}
@@ -134,7 +141,9 @@ func (in *instruction) fitsVEX() bool {
 // fitsEVEX reports whether EVEX can encode the instruction.
 func (in *instruction) fitsEVEX() bool {
 	r, masked := in.row, in.mask.kind == maskKind
-	if r.evex>>in.length&1 == 0 || masked && (r.evex&noMask != 0 || in.mask.num == 0) {
+	hasLength := r.evex>>in.length&1 != 0
+	acceptsMask := r.evex&noMask == 0 && in.mask.num != 0
+	if !hasLength || masked && !acceptsMask {
 		return false
 	}
 	if in.mask.zeroing && in.args[len(in.args)-1].kind != vecKind { // memory and masks do not support zeroing

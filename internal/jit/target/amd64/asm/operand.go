@@ -86,7 +86,8 @@ type Tile uint8
 // Imm is an immediate: a constant encoded in the instruction.
 type Imm int64
 
-// Mem is the memory at Base + Index*Scale + Disp. Without an index, Scale is 0. SP cannot be an index.
+// Mem is the memory at Base + Index*Scale + Disp. Without an index, Scale is 0. SP cannot be an index. For example,
+// Mem{Base: AX, Index: CX, Scale: 4, Disp: 8} is 8(AX)(CX*4) in Go's assembler.
 type Mem struct {
 	Base, Index Reg
 	Scale       uint8 // 1, 2, 4 or 8; 0 without an index

@@ -7,6 +7,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
 // [row] explains all of them.
+//
+// For example, VCVTDQ2PD (AX), Y2 is C5 FE E6 10. Its source (mh) is ModRM.rm, half as long as the result (rv), which
+// is ModRM.reg. The prefix is F3, the map 0F and the opcode E6.
 var conversionRows = []row{
 	{"VCVTDQ2PS", "mv rv", m0F | 0x5B, to256, to512 | bcst, fullVector},
 	{"VCVTDQ2PD", "mh rv", pF3 | m0F | 0xE6, to256, to512 | bcst, halfVector},

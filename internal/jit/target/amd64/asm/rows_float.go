@@ -7,6 +7,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
 // [row] explains all of them.
+//
+// For example, VADDPD (AX), Y1, Y2 is C5 F5 58 10. Its operands are ModRM.rm (mv), VEX.vvvv (vv) and, for the result,
+// ModRM.reg (rv). The prefix is 66, the map 0F and the opcode 58.
 var floatRows = []row{
 	{"VADDPS", "mv vv rv", m0F | 0x58, to256, to512 | bcst, fullVector},
 	{"VADDPD", "mv vv rv", p66 | m0F | 0x58, to256, to512 | w1 | bcst, fullVector},

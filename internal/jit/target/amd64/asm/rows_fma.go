@@ -6,6 +6,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
 // [row] explains all of them.
+//
+// For example, VFMADD231PS (AX), Y1, Y2 is C4 E2 75 B8 10. Its operands are ModRM.rm (mv), VEX.vvvv (vv) and, for the
+// result, ModRM.reg (rv). The prefix is 66, the map 0F38 and the opcode B8.
 var fmaRows = []row{
 	{"VFMADD132PS", "mv vv rv", p66 | m0F38 | 0x98, to256, to512 | bcst, fullVector},
 	{"VFMADD132PD", "mv vv rv", p66 | m0F38 | 0x98, to256 | w1, to512 | w1 | bcst, fullVector},

@@ -6,6 +6,9 @@ package asm
 // The first is the field of the encoding (r, m, o, i, ...). The second is the kind (g is a general register, 1 its low
 // byte, b, d, w and q immediates of 8, 32 and 64 bits, ...). In legacy rows, the VEX form has only the bit W, and the
 // last two columns have no meaning. [row] explains all of them.
+//
+// For example, ADDQ $8, AX is 48 83 C0 08. It is the first row of ADDQ: an immediate of 8 bits (ib), and a register or
+// memory in ModRM.rm (mg). The opcode is 83, and the bit W selects 64 bits.
 var generalRows = []row{
 	{"MOVL", "rg mg", legacy | 0x89, 0, 0, fullVector},
 	{"MOVL", "mg rg", legacy | 0x8B, 0, 0, fullVector},

@@ -6,6 +6,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
 // [row] explains all of them.
+//
+// For example, VPADDD (AX), Y1, Y2 is C5 F5 FE 10. Its operands are ModRM.rm (mv), VEX.vvvv (vv) and, for the result,
+// ModRM.reg (rv). The prefix is 66, the map 0F and the opcode FE.
 var integerRows = []row{
 	{"VPADDB", "mv vv rv", p66 | m0F | 0xFC, to256, to512, fullVector},
 	{"VPADDW", "mv vv rv", p66 | m0F | 0xFD, to256, to512, fullVector},

@@ -6,6 +6,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
 // [row] explains all of them.
+//
+// For example, KANDW K1, K2, K3 is C5 EC 41 D9. Its operands are ModRM.rm (bk), VEX.vvvv (vk) and, for the result,
+// ModRM.reg (rk). The map is 0F and the opcode 41.
 var maskRows = []row{
 	{"KMOVB", "rk Mv", p66 | m0F | 0x91, len128, 0, fullVector},
 	{"KMOVB", "bk rg", p66 | m0F | 0x93, len128, 0, fullVector},

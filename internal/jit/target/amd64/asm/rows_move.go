@@ -6,6 +6,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist.
 // [row] explains all of them.
+//
+// For example, VMOVUPS (AX), Y2 is C5 FC 10 10. It is the second row of VMOVUPS: from ModRM.rm (mv) to ModRM.reg (rv).
+// The map is 0F and the opcode 10.
 var moveRows = []row{
 	{"VMOVUPS", "rv mv", m0F | 0x11, to256, to512, fullVector},
 	{"VMOVUPS", "mv rv", m0F | 0x10, to256, to512, fullVector},

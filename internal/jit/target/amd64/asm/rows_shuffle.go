@@ -6,6 +6,9 @@ package asm
 // The first is the field of the encoding (r, m, v, b, i, ...). The second is the kind (v is a vector, x has 128 bits, g
 // is a general register, ...). A form is a set of vector lengths and flags; 0 stands for a form that does not exist. A
 // sum of flags without a number has the opcode 0. [row] explains all of them.
+//
+// For example, VPSHUFD $27, Y1, Y2 is C5 FD 70 D1 1B. Its operands are an immediate of 8 bits (iu), ModRM.rm (mv) and,
+// for the result, ModRM.reg (rv). The prefix is 66, the map 0F and the opcode 70.
 var shuffleRows = []row{
 	{"VSHUFPS", "iu mv vv rv", m0F | 0xC6, to256, to512 | bcst, fullVector},
 	{"VSHUFPD", "iu mv vv rv", p66 | m0F | 0xC6, to256, to512 | w1 | bcst, fullVector},

@@ -21,7 +21,13 @@ func MaxByteResults(cpu machine.Features) int {
 //
 // A result is one output pixel, with as many channels as a vector has bytes. Its int32 sums occupy four registers.
 // Register q has quarter q of the channels: channels 4q to 4q+3 of each group of 16. The 128-bit lane j of a register
-// has the channels of group j. If the image has fewer channels, the last channels are padding.
+// has the channels of group j. If the image has fewer channels, the last channels are padding. With AVX-512:
+//
+//	           lane 0     lane 1      lane 2      lane 3
+//	quarter 0  0 to 3     16 to 19    32 to 35    48 to 51
+//	quarter 1  4 to 7     20 to 23    36 to 39    52 to 55
+//	quarter 2  8 to 11    24 to 27    40 to 43    56 to 59
+//	quarter 3  12 to 15   28 to 31    44 to 47    60 to 63
 type ByteDepthwise struct {
 	Quantizer
 	spec   target.ByteDepthwise

@@ -26,7 +26,8 @@ import (
 )
 
 // Writer implements [target.Writer], and has methods for instructions that only amd64 has. The mask of partial vectors
-// (see [target.Writer.SetLanes]) is in K1 or, with AVX2, in a vector register.
+// (see [target.Writer.SetLanes]) is in K1 or, with AVX2, in a vector register. For example, w.Add(target.Imm(64), 3)
+// emits ADDQ $64, DX, because register 3 of the interface is DX.
 type Writer struct {
 	asm.Assembler
 	target.Roles

@@ -60,8 +60,9 @@ func (a *Assembler) Instructions() int { return len(a.code) / 4 }
 
 // Emit appends an instruction.
 func (a *Assembler) Emit(name string, args ...Arg) {
-	for i := range rowsOf()[name] {
-		r := &rowsOf()[name][i]
+	rows := rowsOf()[name]
+	for i := range rows {
+		r := &rows[i]
 		word, ok := r.encode(a, r, args)
 		if !ok {
 			continue
@@ -72,7 +73,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 		a.code = binary.LittleEndian.AppendUint32(a.code, word)
 		return
 	}
-	if len(rowsOf()[name]) == 0 {
+	if len(rows) == 0 {
 		a.fail(name, args, "the assembler does not know the instruction")
 		return
 	}
@@ -169,16 +170,21 @@ func (a *Assembler) Finish() ([]byte, error) {
 }
 
 // displace adds a distance in bytes to the instruction at the given offset. The class of the instruction determines the
-// field of the encoding that holds the distance.
+// field of the encoding that holds the distance:
+//
+//	b, bl                     distance/4 in bits 0 to 25
+//	tbz, tbnz                 distance/4 in bits 5 to 18
+//	b.cond, cbz, cbnz, ldr    distance/4 in bits 5 to 23
+//	adr                       the low two bits of distance in bits 29 and 30, the others in bits 5 to 23
 func (a *Assembler) displace(offset, distance int) {
 	word := binary.LittleEndian.Uint32(a.code[offset:])
-	width, shift := 19, 5 // of the field, in bits; for b.cond, cbz, cbnz and ldr
+	width, shift := 19, 5 // of the field, in bits
 	switch {
 	case word>>26&0x1F == 0b00101: // b, bl
 		width, shift = 26, 0
 	case word>>25&0x3F == 0b011011: // tbz, tbnz
 		width = 14
-	case word>>24&0x1F == 0b10000: // adr: the distance is in bytes, and its low two bits are a separate field
+	case word>>24&0x1F == 0b10000: // adr
 		if distance < -1<<20 || distance >= 1<<20 {
 			a.err = errors.Join(a.err, errors.New("asm: a constant or label is more than 1 MiB away from its adr instruction"))
 		}
@@ -186,7 +192,7 @@ func (a *Assembler) displace(offset, distance int) {
 		binary.LittleEndian.PutUint32(a.code[offset:], word)
 		return
 	}
-	instructions := distance / 4 // other distances count instructions
+	instructions := distance / 4
 	if instructions < -1<<(width-1) || instructions >= 1<<(width-1) {
 		a.err = errors.Join(a.err, errors.New("asm: the code is too long: a branch or load cannot reach its target"))
 	}

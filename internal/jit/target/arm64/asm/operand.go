@@ -7,7 +7,8 @@ import (
 )
 
 // Arg is an operand of an instruction: [Reg], [Scalar], [Vec], [Lane], [List], [HalfPrecision], [Mem], [ConstantAddr],
-// [Imm], [Shift], [Float], [Cond] or [Label].
+// [Imm], [Shift], [Float], [Cond] or [Label]. For example, "fmla v0.4s, v1.4s, v2.s[1]" has the operands V(0, S), V(1,
+// S) and V(2, S).Lane(1), and "ldr q0, [x1, #16]" has the operands V(0, Q).Scalar() and Mem{Base: X(1), Offset: 16}.
 type Arg interface{ String() string }
 
 // Reg is a general register of 64 bits, X0 to X30. Number 31 is SP in addresses, and in additions and subtractions of
@@ -84,14 +85,6 @@ type Vec struct {
 // V returns vector register n; elements of kind e fill its 128 bits.
 func V(n int, e Elem) Vec { return Vec{Num: n, Elem: e} }
 
-// qBit returns the bit of the encoding that selects 128 bits.
-func (v Vec) qBit() uint32 {
-	if v.Half {
-		return 0
-	}
-	return 1 << 30
-}
-
 // Low returns the low 64 bits of the vector.
 func (v Vec) Low() Vec { return Vec{Num: v.Num, Elem: v.Elem, Half: true} }
 
@@ -104,13 +97,21 @@ func (v Vec) Scalar() Scalar { return Scalar{v.Num, v.Elem} }
 // As returns the register with elements of another kind.
 func (v Vec) As(e Elem) Vec { return Vec{Num: v.Num, Elem: e, Half: v.Half} }
 
+// qBit returns the bit of the encoding that selects 128 bits.
+func (v Vec) qBit() uint32 {
+	if v.Half {
+		return 0
+	}
+	return 1 << 30
+}
+
 // String returns the name in Arm's syntax, such as v3.4s.
 func (v Vec) String() string {
-	n := 16
+	bytes := 16
 	if v.Half {
-		n = 8
+		bytes = 8
 	}
-	return fmt.Sprintf("v%d.%d%v", v.Num, n/v.Elem.Bytes(), v.Elem)
+	return fmt.Sprintf("v%d.%d%v", v.Num, bytes/v.Elem.Bytes(), v.Elem)
 }
 
 // Lane is one element of a vector register or, in dot products by lane, a group of adjacent elements.

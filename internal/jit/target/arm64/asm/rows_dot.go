@@ -5,6 +5,9 @@ package asm
 // bf* to BF16, and fml* to FHM.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
+//
+// For example, sdot v0.4s, v1.16b, v2.16b is 4E829420: the opcode 0E809400, bit 30 (Q) for 128 bits, and the registers
+// 2 (Rm), 1 (Rn) and 0 (Rd).
 var dotRows = []row{
 	{"sdot", encodeDot, 0x0E809400, onlyB},
 	{"udot", encodeDot, 0x2E809400, onlyB},

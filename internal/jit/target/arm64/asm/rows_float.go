@@ -3,6 +3,9 @@ package asm
 // floatRows are arithmetic, comparisons and conversions of floating-point numbers, element by element.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
+//
+// For example, fadd v0.4s, v1.4s, v2.4s is 4E22D420: the opcode 0E20D400, bit 30 (Q) for 128 bits, and the registers 2
+// (Rm), 1 (Rn) and 0 (Rd).
 var floatRows = []row{
 	{"fadd", encodeSameFloat, 0x0E20D400, hsd},
 	{"fsub", encodeSameFloat, 0x0EA0D400, hsd},

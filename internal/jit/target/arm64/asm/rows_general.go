@@ -5,6 +5,9 @@ import "math/bits"
 // generalRows are instructions for general registers, and branches.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
+//
+// For example, add x0, x1, #16 is 91004020: the opcode 11000000, bit 31 (sf) for 64 bits, 16 in imm12, and the
+// registers 1 (Rn) and 0 (Rd).
 var generalRows = []row{
 	{"add", encodeAddImmediate, 0x11000000, 0}, {"sub", encodeAddImmediate, 0x51000000, 0},
 	{"adds", encodeAddImmediate, 0x31000000, 0}, {"subs", encodeAddImmediate, 0x71000000, 0},

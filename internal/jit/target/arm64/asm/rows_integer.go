@@ -2,7 +2,9 @@ package asm
 
 // integerRows are arithmetic, logic and comparisons of integers, element by element.
 //
-// The columns are mnemonic, encoder, opcode and element sizes: see [row].
+// The columns are mnemonic, encoder, opcode and element sizes: see [row]. The opcode is the instruction with zeros in
+// the fields that depend on the operands; 0x0E... and 0x2E... differ in the bit U, which is
+// set in unsigned operations, among others.
 var integerRows = []row{
 	{"add", encodeSameArrangement, 0x0E208400, bhsd},
 	{"sub", encodeSameArrangement, 0x2E208400, bhsd},
@@ -66,17 +68,20 @@ var integerRows = []row{
 // operations, whose elements are bytes, the field for the size is part of the opcode.
 func encodeSameArrangement(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
-	if !ok || v[0].Elem != v[1].Elem || v[0].Elem != v[2].Elem || v[0].Half != v[1].Half || v[0].Half != v[2].Half {
+	if !ok || !v[0].sameArrangement(v[1]) || !v[0].sameArrangement(v[2]) {
 		return 0, false
 	}
 	return r.code | v[0].qBit() | uint32(v[0].Elem)<<22 | v[2].rm() | v[1].rn() | v[0].rd(),
 		v[0].valid() && r.elems.has(v[0].Elem)
 }
 
+// sameArrangement reports whether two vectors have the same kind and number of elements.
+func (v Vec) sameArrangement(other Vec) bool { return v.Elem == other.Elem && v.Half == other.Half }
+
 // encodeUnary encodes "two-register miscellaneous": 0 Q U 01110 size 10000 opcode 10 Rn Rd.
 func encodeUnary(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 2)
-	if !ok || v[0].Elem != v[1].Elem || v[0].Half != v[1].Half {
+	if !ok || !v[0].sameArrangement(v[1]) {
 		return 0, false
 	}
 	return r.code | v[0].qBit() | uint32(v[0].Elem)<<22 | v[1].rn() | v[0].rd(), v[0].valid() && r.elems.has(v[0].Elem)

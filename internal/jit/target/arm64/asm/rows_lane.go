@@ -4,6 +4,9 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row]. The comments of encoders show the 32 bits of
 // an instruction with the names of fields that the Arm Architecture Reference Manual uses.
+//
+// For example, zip1 v0.4s, v1.4s, v2.4s is 4E823820: the opcode 0E003800, bit 30 (Q) for 128 bits, 2 in the field size,
+// and the registers 2 (Rm), 1 (Rn) and 0 (Rd).
 var laneRows = []row{
 	{"zip1", encodeSameArrangement, 0x0E003800, bhsd},
 	{"zip2", encodeSameArrangement, 0x0E007800, bhsd},

@@ -4,6 +4,8 @@ package asm
 // narrow, and sums of pairs. The mnemonic ends in 2 if the wide elements belong to the upper half of the narrow vector.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
+//
+// For example, smull v0.8h, v1.8b, v2.8b is 0E22C020: the opcode 0E20C000, and the registers 2 (Rm), 1 (Rn) and 0 (Rd).
 var longRows = []row{
 	{"smull", encodeLong, 0x0E20C000, bhs}, {"smull2", encodeLong, 0x4E20C000, bhs},
 	{"umull", encodeLong, 0x2E20C000, bhs}, {"umull2", encodeLong, 0x6E20C000, bhs},

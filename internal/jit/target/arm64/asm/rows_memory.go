@@ -5,6 +5,9 @@ package asm
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row]. An element has 1, 2, 4, 8 or 16 bytes: B, H,
 // S, D or Q. The sets of sizes are named after their members, such as bhsd and onlyB.
+//
+// For example, ldr x0, [x1, #16] is F9400820: the opcode F9400000, an offset of 2 elements of 8 bytes, and the
+// registers 1 (Rn) and 0 (Rt).
 var memoryRows = []row{
 	{"ldr", encodeAccess, 0xF9400000, onlyD}, {"str", encodeAccess, 0xF9000000, onlyD},
 	{"ldrb", encodeNarrowAccess, 0x39400000, onlyB}, {"strb", encodeNarrowAccess, 0x39000000, onlyB},

@@ -5,6 +5,8 @@ import "math"
 // moveRows set vectors to constants, and move and convert between vector and general registers.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
+//
+// For example, fadd s0, s1, s2 is 1E222820: the opcode 1E202800, and the registers 2 (Rm), 1 (Rn) and 0 (Rd).
 var moveRows = []row{
 	{"movi", encodeImmediateBytes, 0x0F00E400, onlyB},
 	{"movi", encodeImmediateShifted, 0x0F000400, hs},

@@ -3,6 +3,9 @@ package asm
 // shiftRows are shifts by a constant.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row].
+//
+// For example, shl v0.4s, v1.4s, #3 is 4F235420: the opcode 0F005400, bit 30 (Q) for 128 bits, 32+3 in immh:immb, and
+// the registers 1 (Rn) and 0 (Rd).
 var shiftRows = []row{
 	{"shl", encodeShiftLeft, 0x0F005400, bhsd},
 	{"sli", encodeShiftLeft, 0x2F005400, bhsd},

@@ -25,7 +25,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
-// Writer implements [target.Writer] for vectors of 128 bits. General registers are X1 to X13.
+// Writer implements [target.Writer] for vectors of 128 bits. General registers are X1 to X13. For example,
+// w.Add(target.Imm(64), 3) emits add x4, x4, #64, because register 3 of the interface is X4.
 type Writer struct {
 	asm.Assembler
 	target.Roles

@@ -1,0 +1,87 @@
+package expr
+
+import (
+	"math/bits"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file has the builtin ** (pow).
+
+// pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
+// PyTorch does, and repeated squaring for integers.
+func pow(t *typer, x []value) value {
+	exponent := x[1]
+	dtype, x := t.promote(x...)
+	t.reject(dtype, dtype == tensor.Bool, "a power")
+	if dtype.IsIntegral(false) {
+		if exponent.isPlainNumber() {
+			if exponent.number.Int() < 0 {
+				t.fail("an integer cannot be raised to a negative integer power")
+			}
+			return value{dtype: dtype, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
+		}
+		return value{dtype: dtype, re: t.powInt(x[0].re, x[1].re), im: None}
+	}
+	if exponent.isPlainNumber() {
+		square := func() value { return mul(t, []value{x[0], x[0]}) }
+		switch {
+		case exponent.number.Complex() == 2:
+			return square()
+		case exponent.number.Complex() == 3:
+			return mul(t, []value{square(), x[0]})
+		case exponent.number.Complex() == -1:
+			return div(t, []value{{number: tensor.IntScalar(1)}, x[0]})
+		case exponent.number.Complex() == 0.5:
+			return elementaryFunction(Sqrt)(t, x[:1])
+		}
+	}
+	if dtype.IsComplex() {
+		return t.call("complex **", x)
+	}
+	return t.eachPart(Pow, dtype, x...)
+}
+
+// powConst returns base to the power of exponent >= 0. Overflow wraps.
+func (t *typer) powConst(base Value, exponent int64) Value {
+	result := None
+	for ; exponent > 0; exponent >>= 1 {
+		if exponent&1 != 0 {
+			if result == None {
+				result = base
+			} else {
+				result = t.b.Emit(Mul, result, base)
+			}
+		}
+		if exponent > 1 {
+			base = t.b.Emit(Mul, base, base)
+		}
+	}
+	if result == None {
+		return t.b.Int(t.b.DType(base), 1)
+	}
+	return result
+}
+
+// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
+// for bases 1 and -1. The instructions process all bits of the exponent one after another, because an expression has no
+// loops.
+func (t *typer) powInt(base, exponent Value) Value {
+	dtype := t.b.DType(base)
+	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)
+	exponentBits := bits.Len64(Neutral(Min, dtype)) // bits of the greatest exponent, which is the neutral element of Min
+	isOdd := t.b.Emit(Ne, t.b.Emit(And, exponent, one), zero)
+	result, power := t.b.Emit(Select, isOdd, base, one), base // the power for the bits below k, and base^(2^k)
+	for k := 1; k < exponentBits; k++ {
+		power = t.b.Emit(Mul, power, power)
+		isBitSet := t.b.Emit(Ne, t.b.Emit(And, exponent, t.b.Int(dtype, 1<<k)), zero)
+		result = t.b.Emit(Select, isBitSet, t.b.Emit(Mul, result, power), result)
+	}
+	if !dtype.IsSigned() {
+		return result
+	}
+	minusOne := t.b.Int(dtype, -1)
+	powerOfMinusOne := t.b.Emit(Select, t.b.Emit(Eq, base, minusOne), t.b.Emit(Select, isOdd, minusOne, one), zero)
+	inverse := t.b.Emit(Select, t.b.Emit(Eq, base, one), one, powerOfMinusOne)
+	return t.b.Emit(Select, t.b.Emit(Lt, exponent, zero), inverse, result)
+}

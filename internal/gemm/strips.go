@@ -1,0 +1,192 @@
+package gemm
+
+import (
+	"sync"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+)
+
+// This file runs the machine code of coded.go for one tile of C and one block of K. Its functions call one another in
+// this order:
+//
+//	computePanels    all strips of the tile: a strip is a block of rows times a panel of B
+//	computeStrip     one strip: its stacks, which are columns of register tiles of equal height
+//	computeTiles     one call of machine code: adjacent register tiles of a stack
+//
+// Addresses and strides are passed in jit.Args, by the operand indices of package tile (tile.In is A, tile.Vec is B and
+// tile.Out is C). Args.Ptr has base addresses, Args.Row offsets from them, and Args.Step strides, in bytes.
+
+// argsPool recycles the arguments of calls, because a plan may run on any number of goroutines and Run must not
+// allocate.
+var argsPool = sync.Pool{New: func() any { return new(jit.Args) }}
+
+// release returns arguments to the pool, without references to operands.
+func release(args *jit.Args) {
+	clear(args.Ptr[:])
+	argsPool.Put(args)
+}
+
+// computePanels computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b. The outer loop is over
+// blocks of A that fit L2, and the inner loop over panels of B.
+func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
+	panelWidth, block := t.Plan.b.panelWidth, t.rowsPerBlock
+	for blockStart := i0; blockStart < i1; blockStart += block {
+		blockEnd := min(blockStart+block, i1)
+		for j, panels := j0, 1; j < j1; j += panels * panelWidth {
+			panels = t.panelsPerCall(j, j1)
+			t.computeStrip(args, a, b, blockStart, blockEnd, j, min(panelWidth, j1-j), panels)
+			if t.isLastBlock {
+				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
+			}
+			if t.recordedTo == nil {
+				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
+			}
+		}
+	}
+}
+
+// panelsPerCall returns the number of full-width panels of B that one call processes, from column j on. j1 is the end
+// of the columns.
+func (t *tileState) panelsPerCall(j, j1 int) int {
+	panelWidth := t.Plan.b.panelWidth
+	if !t.callsSpanPanels {
+		return 1
+	}
+	return max(1, min((j1-j)/panelWidth, callMACs/(t.spec.M*panelWidth*t.kc)))
+}
+
+// computeStrip computes rows [blockStart, blockEnd) of C, in the columns of `panels` panels of B. The first panel
+// starts at column j and has cols columns. There are several panels only if callsSpanPanels is set.
+func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, blockStart, blockEnd, j, cols, panels int) {
+	plan, height := t.Plan, blockEnd-blockStart
+	t.setOperands(args, a, b, j, cols)
+	store, rowsPerCall := t.setStoreMode(args, j)
+	t.setPrefetch(args, b, j)
+	tiles := tileRun{row: blockStart, col: j, cols: cols, store: store, mode: readDirect}
+	if plan.callsSpanPanels {
+		args.Step[tile.VecTile] = b.laneOffset(plan.b.panelWidth) * t.kernels.elemBytes
+		// The stack has one register tile for each panel, so its tiles have the same rows.
+		tiles.stack, tiles.count = tileStack{height: height, count: panels}, panels
+		t.computeTiles(args, a, tiles)
+		return
+	}
+	if vectors := t.kernels.vectors(cols); t.stackedRows != height || t.stackedVectors != vectors {
+		t.stackedRows, t.stackedVectors = height, vectors
+		t.stacks, t.stackCount = plan.stacks(height, vectors)
+	}
+	t.computeStacks(args, a, tiles, max(1, rowsPerCall/t.stacks[0].height))
+}
+
+// computeStacks computes the stacks of a strip. The fields row, col, cols and store of `strip` describe the strip; its
+// mode is readDirect. Calls for different stacks alternate, so that a panel of A stays in the cache until all its tiles
+// are computed.
+func (t *tileState) computeStacks(args *jit.Args, a *operandView, strip tileRun, tilesPerCall int) {
+	tiles := strip
+	var tilesDone [len(t.stacks)]int // by stack: the number of tiles that are computed
+	if t.copyPanels && strip.row == t.i0 {
+		tiles.stack, tiles.count, tiles.mode = t.stacks[0], 1, readAndCopy
+		t.computeAndCopyPanel(args, a, tiles)
+		tilesDone[0], tiles.mode = 1, readCopied
+	}
+	for unfinished := true; unfinished; {
+		unfinished = false
+		for i := range t.stackCount {
+			stack, first := t.stacks[i], tilesDone[i]
+			if first >= stack.count {
+				continue
+			}
+			tilesDone[i] = min(first+tilesPerCall, stack.count)
+			tiles.stack, tiles.count = stack, tilesDone[i]-first
+			tiles.row = strip.row + stack.firstRow + first*stack.rowStep
+			t.computeTiles(args, a, tiles)
+			unfinished = unfinished || tilesDone[i] < stack.count
+		}
+	}
+}
+
+// setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
+func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) {
+	set := t.kernels
+	elemBytes := set.elemBytes
+	args.InnerCount = t.kc
+	args.Ptr[tile.In] = a.base
+	args.Step[tile.InRow], args.Step[tile.InTerm] = a.laneStride*elemBytes, a.termStride*elemBytes
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = b.base, b.laneOffset(j-t.j0)*elemBytes
+	args.Step[tile.VecTerm] = b.termStride * elemBytes
+	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
+	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*elemBytes
+}
+
+// setStoreMode returns the storeMode of the block of K, and the maximum number of rows that a call computes for the
+// panel at column j. A call computes at least one register tile, so 1 means one register tile. setStoreMode also sets
+// the address of the temporary tile or of the bias, if the mode uses one.
+func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, rowsPerCall int) {
+	store, rowsPerCall = addLaterBlock, max(1, callMACs/(t.Plan.b.panelWidth*t.kc))
+	switch {
+	case t.spec.CColStride != 1:
+		args.Ptr[tile.Out], args.Row[tile.Out], args.Step[tile.OutRow] = t.temporary(), 0, t.kernels.nr*t.kernels.elemBytes
+		return storeTemporary, 1
+	case t.isFirstBlock:
+		store = storeFirstBlock
+		switch t.spec.Bias {
+		case BiasRows:
+			rowsPerCall = 1 // a call has only one address of a bias
+			args.Ptr[tile.FirstEpilogueOperand] = t.biasRows()
+		case BiasCols:
+			args.Ptr[tile.FirstEpilogueOperand] = t.biasCols()
+			args.Row[tile.FirstEpilogueOperand] = (j - t.j0) * t.kernels.elemBytes
+		}
+	}
+	return store, rowsPerCall
+}
+
+// tileRun is a run of adjacent register tiles of a stack, which one call computes.
+type tileRun struct {
+	stack    tileStack
+	count    int // number of tiles
+	row, col int // where the first tile begins in C
+	cols     int // columns of a tile
+	store    storeMode
+	mode     readMode
+}
+
+// computeTiles computes register tiles.
+func (t *tileState) computeTiles(args *jit.Args, a *operandView, tiles tileRun) {
+	code := t.setTileAddresses(args, a, tiles)
+	if t.recordedTo != nil {
+		*t.recordedTo = append(*t.recordedTo, callOf(code, args))
+	} else if err := code.Call(args); err != nil {
+		panic(err) // cannot happen: Call fails only if the code cannot be linked, and the plan has linked it
+	}
+	t.advancePrefetches(args, tiles)
+	if tiles.store == storeTemporary {
+		t.merge(t.temporary(), tiles.row, tiles.col, tiles.stack.height, tiles.cols)
+	}
+}
+
+// setTileAddresses sets the addresses of register tiles, and returns their code.
+func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, tiles tileRun) *jit.Func {
+	plan, spec, set := t.Plan, &t.spec, t.kernels
+	elemBytes, rowStep := set.elemBytes, tiles.stack.rowStep
+	args.Rows = tiles.count
+	args.Step[tile.InTile] = a.laneOffset(rowStep) * elemBytes
+	args.Step[tile.OutTile] = rowStep * spec.CRowStride * elemBytes
+	if plan.callsSpanPanels {
+		args.Step[tile.OutTile] = plan.b.panelWidth * elemBytes
+	}
+	args.Row[tile.In] = a.laneOffset(tiles.row-t.i0) * elemBytes
+	if tiles.store != storeTemporary {
+		args.Row[tile.Out] = (tiles.row*spec.CRowStride + tiles.col) * elemBytes
+	}
+	if tiles.store == storeFirstBlock && spec.Bias == BiasRows {
+		args.Row[tile.FirstEpilogueOperand] = (tiles.row - t.i0) * elemBytes
+	}
+	if plan.prefetchResultInLoop && tiles.mode == readDirect {
+		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
+		args.Step[tile.PrefetchStep] = spec.CRowStride * elemBytes
+	}
+	isPartial := tiles.cols%set.lanes > 0
+	codes := *plan.codes.entry(tiles.store, tiles.mode, isPartial)
+	return codes[set.vectors(tiles.cols)][tiles.stack.height]
+}

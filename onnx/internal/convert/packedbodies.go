@@ -1,0 +1,126 @@
+package convert
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file passes packed sequences (packed.go) to and from nested graphs, whose inputs and results are tensors. In a
+// list of inputs or results, each sequence is replaced by its two tensors. For example, the values (x, sequence, y) are
+// passed as (x, data, shapes, y).
+
+// asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
+// tensor in out to the sequence.
+func asTensors(list []*Value) (out []*Value, sequences map[int]*packedSequence) {
+	sequences = map[int]*packedSequence{}
+	for _, x := range list {
+		if x != nil && x.packed != nil {
+			sequences[len(out)] = x.packed
+			out = append(out, x.packed.data, x.packed.shapes)
+			continue
+		}
+		out = append(out, x)
+	}
+	return out, sequences
+}
+
+// asSequences is the inverse of asTensors.
+func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value) {
+	for i := 0; i < len(list); i++ {
+		packed := sequences[i]
+		if packed == nil {
+			out = append(out, list[i])
+			continue
+		}
+		data, shapes := list[i], list[i+1].WithSizes(tensor.Int64, -1, max(packed.rank, 0))
+		out = append(out, (&packedSequence{dtype: packed.dtype, rank: packed.rank, data: data, shapes: shapes}).toValue())
+		i++ // the sequence is two values of the list
+	}
+	return out
+}
+
+// addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
+func (im *importer) addSequence(name string, n *Node, p *packedSequence) (*Value, error) {
+	data, err := im.addOperandInput(name+".data", n, p.data, true)
+	if err != nil {
+		return nil, err
+	}
+	shapes, err := im.addInput(name+".shapes", p.shapes, []sym.Int{im.symbols.NewUnknown(0), sym.Of(max(p.rank, 0))})
+	if err != nil {
+		return nil, err
+	}
+	inner := &packedSequence{dtype: p.dtype, rank: p.rank, data: data, shapes: shapes}
+	if p.rank < 0 {
+		inner.outer = p
+	}
+	return inner.toValue(), nil
+}
+
+// splitSequences replaces each sequence among the results of a loop's body by two tensors. operands are the body's
+// inputs in the first iteration.
+func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error) {
+	defer Recover(&err)
+	for i, x := range operands[2:] { // the carried values
+		index := 1 + i // in the results, which begin with the condition
+		switch {
+		case index >= len(nested.out) || (x == nil || x.packed == nil) && nested.out[index].kind != sequenceKind:
+			continue
+		case x == nil || x.packed == nil || nested.out[index].kind != sequenceKind:
+			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
+		}
+		packed := n.packedOf(nested.out[index], x.packed.rank)
+		switch {
+		case x.packed.rank < 0 && packed.rank >= 0:
+			return &memberRankError{sequence: &packedSequence{outer: x.packed}, rank: packed.rank, dtype: packed.dtype}
+		case packed.rank >= 0 && packed.rank != x.packed.rank:
+			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
+				x.packed.rank, packed.rank)
+		}
+		nested.out[index] = packed.toValue()
+	}
+	nested.out, _ = asTensors(nested.out)
+	return nil
+}
+
+// sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
+// [asTensors]. A sequence that is empty in one branch gets the rank of its members in the other.
+func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
+	branches := []*branch{thenBranch, elseBranch}
+	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
+	for i := range ranks {
+		ranks[i] = -1
+		for _, b := range branches {
+			if b.err != nil || i >= len(b.out) || b.out[i] == nil || b.out[i].kind != sequenceKind {
+				continue
+			}
+			if packed := b.out[i].packed; packed != nil {
+				ranks[i] = max(ranks[i], packed.rank)
+			} else if list := b.out[i].members; len(list) > 0 {
+				ranks[i] = (&Node{importer: b.importer}).Rank(list[0])
+			}
+		}
+	}
+	for _, b := range branches {
+		b.convertPart(n, func() error {
+			inner := &Node{importer: b.importer, scope: n.scope, frame: n.frame, proto: n.proto}
+			for i, y := range b.out {
+				if y == nil || y.kind != sequenceKind {
+					continue
+				}
+				packed := inner.packedOf(y, ranks[i])
+				if packed.rank < 0 && ranks[i] >= 0 {
+					packed = &packedSequence{dtype: packed.dtype, rank: ranks[i], data: packed.data,
+						shapes: Constant(tensor.Zeros(tensor.Int64, 0, ranks[i]))}
+				}
+				b.out[i] = packed.toValue()
+			}
+			return nil
+		})
+		if b.err == nil {
+			b.out, sequences = asTensors(b.out)
+		}
+	}
+	return sequences
+}
