@@ -79,7 +79,7 @@ func BroadcastLoops(call *Call) []Parallel {
 			return nil
 		}
 	}
-	if !slices.Equal(largestShape(call, len(shape)), shape) {
+	if largest, ok := largestShape(call, len(shape)); !ok || !slices.Equal(largest, shape) {
 		return nil
 	}
 	// An operand is divided by the loop over dim unless it is broadcast along dim.
@@ -102,14 +102,14 @@ func BroadcastLoops(call *Call) []Parallel {
 	return loops
 }
 
-// largestShape returns the shape to which the operands of a call are broadcast, with the given rank. It returns nil if
-// an operand has a greater rank.
-func largestShape(call *Call, rank int) []int {
-	largest := slices.Repeat([]int{1}, rank)
+// largestShape returns the shape to which the operands of a call are broadcast, with the given rank. ok is false if an
+// operand has a greater rank.
+func largestShape(call *Call, rank int) (largest []int, ok bool) {
+	largest = slices.Repeat([]int{1}, rank)
 	for _, arg := range call.In {
 		meta := arg.Meta()
 		if meta.Rank() > rank {
-			return nil
+			return nil, false
 		}
 		for operandDim, size := range meta.Shape { // aligned at the last dimension
 			if dim := operandDim + rank - meta.Rank(); size != 1 {
@@ -117,7 +117,7 @@ func largestShape(call *Call, rank int) []int {
 			}
 		}
 	}
-	return largest
+	return largest, true
 }
 
 // everyOperand marks all operands.

@@ -66,10 +66,8 @@ func copyIsUnavailable(g *Graph, unavailable map[*Value]bool, v *Value) bool {
 // missingDependency returns an error if the node reads a value in unavailable, or if an attribute depends on an unknown
 // symbol.
 func (n *Node) missingDependency(unavailable map[*Value]bool, unknownSymbols []string) error {
-	for i := range n.dependencyCount() {
-		if v := n.dependency(i); unavailable[v] {
-			return unavailableError(v)
-		}
+	if v := n.unavailableDependency(unavailable); v != nil {
+		return unavailableError(v)
 	}
 	for _, symbol := range unknownSymbols {
 		for name, attr := range n.givenAttrs() {
@@ -77,6 +75,16 @@ func (n *Node) missingDependency(unavailable map[*Value]bool, unknownSymbols []s
 				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
 					"only an input that cannot be read determines it", name, symbol)}
 			}
+		}
+	}
+	return nil
+}
+
+// unavailableDependency returns the first unavailable value that the node reads, or nil.
+func (n *Node) unavailableDependency(unavailable map[*Value]bool) *Value {
+	for i := range n.dependencyCount() {
+		if v := n.dependency(i); unavailable[v] {
+			return v
 		}
 	}
 	return nil

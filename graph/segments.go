@@ -431,7 +431,7 @@ func (s *Segment) Without(unavailable map[*Value]bool) Segment {
 		if n == nil {
 			continue
 		}
-		if n.missingDependency(unavailable, nil) == nil {
+		if n.unavailableDependency(unavailable) == nil {
 			remaining.Nodes = append(remaining.Nodes, n)
 			continue
 		}

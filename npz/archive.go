@@ -103,7 +103,7 @@ func spanOf(entry *zip.File, key string, fileSize int64) (span, error) {
 	return span{start, start + int64(entry.CompressedSize64), key}, nil
 }
 
-// checkOverlap returns an error if two entries have a byte in common. It sorts the spans.
+// checkOverlap returns an error if an entry starts before the end of the previous one. It sorts the spans.
 func checkOverlap(spans []span) error {
 	sorted.Func(spans, func(x, y span) int { return int(x.start - y.start) })
 	for i := 1; i < len(spans); i++ {

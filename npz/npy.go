@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An .npy array has these parts, with integers in little-endian order:
+// An .npy array has these parts. The length is little-endian; descr gives the byte order of the elements.
 //
 //	magic           6 bytes
 //	version         2 bytes: major and minor

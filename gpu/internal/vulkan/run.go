@@ -110,7 +110,8 @@ func (d *dev) allocateMemory(buffer uint64, hostAccess bool) (memory uint64, err
 	if memoryInfo.MemoryTypeIndex, err = d.memoryType(requirements.MemoryTypeBits, hostAccess); err != nil {
 		return 0, err
 	}
-	return memory, call(d.api.AllocateMemory, d.handle, uintptr(ptr(&memoryInfo)), 0, uintptr(ptr(&memory)))
+	err = call(d.api.AllocateMemory, d.handle, uintptr(ptr(&memoryInfo)), 0, uintptr(ptr(&memory)))
+	return memory, err
 }
 
 // memoryType returns the index of the first allowed type of memory with the required property. If hostAccess is true,

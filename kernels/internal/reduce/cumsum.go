@@ -21,8 +21,9 @@ type cumAttrs struct {
 // Cumsum and Cumprod are running sums and products, called scans here. Result i of a line combines its elements 0 to i:
 // cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
 //
-// A call is lowered in one of two ways. If its elements are converted, scanRows makes an expression, which includes the
-// conversion. Otherwise compileScan makes a kernel that runs a [scanLoops] over blocks of adjacent lines.
+// A call is lowered in one of two ways. If its elements are converted, and the dtypes and rows permit it, scanRows
+// makes an expression, which includes the conversion. Otherwise compileScan makes a kernel that runs a [scanLoops] over
+// blocks of adjacent lines.
 var (
 	Cumsum = scanOp("cumsum", "Returns the running sums along a dimension. Bools and integers give int64 unless "+
 		"`dtype` is given.", expr.Add,

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pad is aten::pad. With padding 2 on both ends, the modes give for a vector [a b c]:
+// Pad is aten::pad. With padding 2 on both ends, the modes give along a dimension a b c:
 //
 //	constant    0 0 a b c 0 0
 //	reflect     c b a b c b a

@@ -102,8 +102,8 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
 			for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
-				dstRow := unsafe.Add(mem.Ptrs[0], rowOffset(dst, row)*elementBytes)
-				srcRow := unsafe.Add(mem.Ptrs[1], rowOffset(src, row)*elementBytes)
+				dstRow := unsafe.Add(mem.Ptrs[0], rowOffset(&dst, row)*elementBytes)
+				srcRow := unsafe.Add(mem.Ptrs[1], rowOffset(&src, row)*elementBytes)
 				first, end := keptColumns(call, row%rowsPerMatrix, cols)
 				if first > 0 {
 					copyElements(mem, dstRow, zero, dstStep, zeroStep, first)
@@ -123,7 +123,7 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 
 // rowOffset returns the offset, in elements, of a row along the last dimension. row is the row-major index of the row
 // over all other dimensions.
-func rowOffset(meta tensor.Meta, row int) int {
+func rowOffset(meta *tensor.Meta, row int) int {
 	offset := 0
 	for d := meta.Rank() - 2; d >= 0; d-- {
 		offset += row % meta.Shape[d] * meta.Strides[d]

@@ -23,9 +23,9 @@ type roiAlignAttrs struct {
 }
 
 // RoiAlign is torchvision's roi_align, with the max mode of ONNX. A roi (region of interest) is a rectangle of an
-// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances, whose mean or
-// maximum is the result. For example, a roi of 8x6 pixels with pooled_height 2 and pooled_width 3 has bins of 4x2
-// pixels. By default, each bin then has 4x2 samples, one per pixel.
+// image. It is divided into bins, one for each pixel of the result. A bin has samples at equal distances, whose mean is
+// the result, or in mode max the maximum of their weighted pixels. For example, a roi of 8x6 pixels with pooled_height
+// 2 and pooled_width 3 has bins of 4x2 pixels. By default, each bin then has 4x2 samples, one per pixel.
 var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "roi_align",

@@ -42,7 +42,8 @@ var (
 )
 
 // upsampleOp defines an op over images with the given number of spatial dimensions. mode is nearest, exact, linear or
-// cubic. The spatial dimensions are resampled one after another (resample.go), with the taps of upsampleTaps.
+// cubic. Modes linear and cubic resample one spatial dimension after another, the others copy all at once
+// (resample.go). The taps are those of upsampleTaps.
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	sizes := func(c *graph.Call) ([]sym.Int, []float64, error) {
 		inputType := c.Type(0)

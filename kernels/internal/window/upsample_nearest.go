@@ -22,8 +22,7 @@ type upsampleNearestAttrs struct {
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its overload vec. Pixel (i, j) of the result is pixel (row(i),
 // col(j)) of the operand, with the functions of nearestIndices: for twice the size, (i/2, j/2). The other upsample ops
-// resample one dimension after another (upsample.go); this op copies both dimensions at once, in whole pixels where it
-// can.
+// are calls of a resampling (upsample.go); this op copies whole pixels where it can.
 var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "upsample_nearest2d",
