@@ -151,7 +151,7 @@ func (p *Program) upload() (map[int]graph.DeviceAddress, error) {
 // allocated yet.
 type constantPlaces struct {
 	addresses map[int]graph.DeviceAddress // by index of the storage; an address in the new block has no Memory
-	blocks    []*uploadedBlock            // the blocks of earlier programs
+	blocks    []*uploadedBlock            // the blocks that have the constants; upload adds newBlock
 	newBlock  *uploadedBlock
 	newBytes  int                               // the size of the new block
 	added     map[constantData]uploadedPosition // the positions in the new block

@@ -37,7 +37,8 @@ type Typing struct {
 // a result of the formula, or at a cast (float16(x), type_as(v, x)). Complex numbers are pairs of values. For example,
 // the formula x * 2 + y of a bfloat16 x and a float32 y is
 //
-//	v0 = load x0 (bfloat16)    v1 = convert v0 to float32    v2 = load x1    v3 = v1 * 2    y0 = v3 + v2 (float32)
+//	v0 = load x0 (bfloat16)    v1 = convert v0 to float32    v2 = load x1
+//	v3 = const 2               v4 = v1 * v3                  y0 = v4 + v2 (float32)
 //
 // Errors of the formula are of type [*Error].
 func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error) {

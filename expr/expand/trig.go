@@ -62,10 +62,10 @@ func (e *expander) isOdd(q expr.Value) expr.Value {
 // sineInQuadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder. Bit 0 of
 // q selects the cosine. Bit 1 is shifted to the sign bit, and changes the sign.
 func (e *expander) sineInQuadrant(q, sin, cos expr.Value) expr.Value {
-	magnitude := e.choose(e.isOdd(q), cos, sin)
+	magnitude := e.int(e.choose(e.isOdd(q), cos, sin))
 	shifted := e.Emit(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
 	sign := e.Emit(expr.And, shifted, e.bitsOf(math.Copysign(0, -1)))
-	return e.float(e.Emit(expr.Xor, e.int(magnitude), sign))
+	return e.float(e.Emit(expr.Xor, magnitude, sign))
 }
 
 // sin keeps the sign of 0.

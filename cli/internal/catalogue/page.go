@@ -11,7 +11,7 @@ import (
 )
 
 // showOp prints the page of an op: its signature, documentation and layout, its inputs, attributes, formulas,
-// implementations and outputs. For example, the signature of softmax is softmax(x, dim=..., dtype="").
+// implementations and outputs. For example, the signature of softmax is softmax(self, dim=..., dtype=none).
 func showOp(w io.Writer, display term.Display, op *graph.Op) {
 	dtypes := dtypesOf(op)
 	width := display.ProseWidth()
@@ -69,7 +69,8 @@ func attrDefault(f graph.Field) string {
 	return f.Default
 }
 
-// phraseWidth is the least width of the columns for the kind of an input and the values of an attribute, in characters.
+// phraseWidth is the least width of the columns for the kind of an input and the values of an attribute, in characters,
+// except on very narrow displays.
 const phraseWidth = 24
 
 // showInputs prints the table of the operands of an op.

@@ -86,10 +86,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var inferred inference
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
-	err := job.Do(progress.Loading, func() (err error) {
-		inferred, err = inferFile(job.Context, path, f)
-		return err
-	})
+	err := job.Do(progress.Loading, func() error { return inferred.load(job.Context, path, f) })
 	job.End()
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {
 		return interruptErr
@@ -140,19 +137,17 @@ func (inferred *inference) printNotes(cmd *cobra.Command, path string, json bool
 	}
 }
 
-// inferFile loads and infers a graph, first with the given and assumed sizes, then with symbols. If it returns an
-// error, the fields that are known so far are set.
-func inferFile(ctx context.Context, path string, f flags) (inferred inference, err error) {
-	g, errs, err := inferGraph(ctx, path, f)
-	inferred.graph, inferred.errs = g, errs
-	if err != nil {
-		return inferred, err
+// load loads and infers a graph, first with the given and assumed sizes, then with symbols. If it fails or panics, the
+// fields that are known so far are set.
+func (inferred *inference) load(ctx context.Context, path string, f flags) (err error) {
+	if inferred.graph, inferred.errs, err = inferGraph(ctx, path, f); err != nil {
+		return err
 	}
-	if inferred.symbolic, err = SymbolicOf(g, errs, f.classes); err != nil {
-		return inferred, err
+	if inferred.symbolic, err = SymbolicOf(inferred.graph, inferred.errs, f.classes); err != nil {
+		return err
 	}
-	inferred.raised = raisedMinimumsOf(g, inferred.symbolic, errs, f.classes)
-	return inferred, nil
+	inferred.raised = raisedMinimumsOf(inferred.graph, inferred.symbolic, inferred.errs, f.classes)
+	return nil
 }
 
 // inferGraph loads and infers the graph. It also returns the mistakes in the file, and an error if the graph cannot be

@@ -54,7 +54,7 @@ func Begin(cmd *cobra.Command, name string) *Job {
 		jobEnded, lineCleared := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(lineCleared)
-			j.showProgress(w, term.DisplayOf(cmd, w), jobEnded)
+			j.showProgress(cmd, w, jobEnded)
 		}()
 		j.finish = sync.OnceFunc(func() {
 			close(jobEnded)
@@ -158,21 +158,27 @@ func (j *Job) Do(phase string, f func() error) (err error) {
 }
 
 // showProgress shows the progress on a terminal until ended is closed.
-func (j *Job) showProgress(w io.Writer, display term.Display, ended <-chan struct{}) {
+func (j *Job) showProgress(cmd *cobra.Command, w io.Writer, ended <-chan struct{}) {
 	start := time.Now()
 	select {
 	case <-ended:
 		return
 	case <-time.After(progressDelay):
 	}
-	const eraseLine = "\r\x1b[K"
+	shown := 0 // the width of the line on the terminal
+	replaceLine := func(line string) {
+		width := term.Width(line)
+		fmt.Fprint(w, "\r", line, strings.Repeat(" ", max(0, shown-width)))
+		shown = width
+	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		fmt.Fprint(w, eraseLine, display.CutLine(j.line(time.Since(start))))
+		replaceLine(term.DisplayOf(cmd, w).CutLine(j.line(time.Since(start)))) // the width of a terminal may change
 		select {
 		case <-ended:
-			fmt.Fprint(w, eraseLine)
+			replaceLine("")
+			fmt.Fprint(w, "\r")
 			return
 		case <-tick.C:
 		}

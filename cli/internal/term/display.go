@@ -39,7 +39,7 @@ func (d Display) WriteSentences(w io.Writer, sentences ...string) {
 	fmt.Fprintln(w)
 }
 
-// CutLine cuts the end of a line that the display would wrap.
+// CutLine cuts the end of a line so that the cursor stays on the line.
 func (d Display) CutLine(line string) string {
 	if d.width > 0 {
 		return CutEnd(line, d.width-1)

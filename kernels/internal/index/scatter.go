@@ -136,8 +136,7 @@ func checkScatter(name string, c *graph.Call, scatter *scatterCall) error {
 	}
 	for dim, size := range index.Shape {
 		exceedsSelf := dim != scatter.dim && size.Gt(kit.SizeAtDim(self, dim)).Holds()
-		exceedsSrc := !isNumber && size.Gt(kit.SizeAtDim(src, dim)).Holds()
-		if exceedsSelf || exceedsSrc {
+		if exceedsSelf || !isNumber && size.Gt(kit.SizeAtDim(src, dim)).Holds() {
 			return fmt.Errorf("Expected index %s to be smaller than self %s apart from dimension %d and to be smaller size "+
 				"than src %s", tensor.Sizes(index.Shape), tensor.Sizes(self.Shape), scatter.dim, tensor.Sizes(src.Shape))
 		}

@@ -147,7 +147,8 @@ func leastSquares[T number](t *task[T]) error {
 }
 
 // solveByDriver sets x, which is 0, to the solution of a x = b, and the result singular_values if it is requested. It
-// returns the rank of a, or 0 with gels. It may overwrite a and b.
+// returns the rank of a, or 1 if a has NaNs or infinities; with gels, the number has no meaning. It may overwrite a and
+// b.
 func solveByDriver[T number](t *task[T], a, b, x matrix[T]) (rank int, err error) {
 	attrs, precision := kit.Attrs[*lstsqAttrs](t.call), kit.Precision(t.call.Meta(0).DType)
 	rcond := attrs.threshold(precision, max(a.rows, a.cols))

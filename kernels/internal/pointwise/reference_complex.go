@@ -8,8 +8,8 @@ import (
 // This file has the references of complex functions for which package cmplx is inaccurate. The formulas of cmplx suffer
 // from cancellation, divide infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The
 // references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
-// finite they call package cmplx. Half of the functions are computed by others at i*z: for example, sin(z) is
-// sinh(i*z)/i ([applyRotated]). In the formulas, z = a + i*b.
+// finite they call package cmplx. Some functions are computed by others at i*z: for example, sin(z) is sinh(i*z)/i
+// ([applyRotated]).
 
 func hasFiniteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
 

@@ -309,8 +309,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkAdaptive(name, input, dims); err != nil {
 		return nil, err
 	}
-	isEmptyAverage := p.kind == reduceAvg && dims == 2 && kit.IsEmpty(input) // of any dtype
-	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) && !isEmptyAverage {
+	isAverage2D := p.kind == reduceAvg && dims == 2 // of any dtype if the operand is empty; IsEmpty may add a guard
+	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) && !(isAverage2D && kit.IsEmpty(input)) {
 		return nil, p.dtypeError(input)
 	}
 	shape := kit.ReplaceSizes(input.Shape, input.Rank()-dims, size...)
@@ -320,7 +320,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	return p.results(call, input, shape)
 }
 
-// checkOutputSize rejects invalid values of the attribute output_size. Messages begin with name.
+// checkOutputSize rejects invalid values of the attribute output_size. Messages begin with name or, for negative sizes,
+// always with adaptive_avg_pool2d, as in PyTorch.
 func (p *pooling) checkOutputSize(name string, size []sym.Int, dims int) error {
 	switch {
 	case len(size) != dims && p.kind == reduceMax:

@@ -18,8 +18,8 @@ import (
 // byteRowCopier copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
 // sequence of elements along the depth that one instruction multiplies (see [byteShape]). The copier copies nothing if
 // tiles can read the operand in place. It also sums each row if a zero point of operand b may differ from 0 (see
-// [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0, each
-// with its sign bit flipped if tiles read the other signedness.
+// [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0. The
+// sign bits of x0 ... x5 are flipped if tiles read the other signedness.
 type byteRowCopier struct {
 	byteShape
 	isSigned     bool        // whether elements are int8

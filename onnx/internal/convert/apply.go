@@ -235,7 +235,7 @@ func (n *Node) compute(op *graph.Op, call *graph.Call, operands []*tensor.Tensor
 }
 
 // viewsOf returns the results that are views of operands as constants, and nil for each other result. It returns false
-// if a view repeats elements too often.
+// if a view cannot be made, or repeats elements too often.
 func viewsOf(operands []*tensor.Tensor, results []graph.Result) (views []*Value, ok bool) {
 	views = make([]*Value, len(results))
 	for i, inferred := range results {

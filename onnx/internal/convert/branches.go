@@ -216,8 +216,8 @@ func (b *branch) convertContinuation(n *Node) {
 }
 
 // convertFollowing converts the nodes of one graph of the continuation, up to the outputs of this graph, which become
-// the results of the branch. It returns true if the last of these nodes also converted its own continuation, so that
-// the results are the outputs of the outermost graph.
+// the results of the branch. Without an error, it returns true if the last of these nodes also converted its own
+// continuation, so that the results are the outputs of the outermost graph.
 func (b *branch) convertFollowing(following *continuation) (isComplete bool, err error) {
 	inner := &scope{importer: b.importer, outerGraphScope: following.scope, values: map[string]*Value{}}
 	for i, name := range following.resultNames {

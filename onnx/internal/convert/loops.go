@@ -44,7 +44,7 @@ func loopOp(n *Node) []*Value {
 	}
 	out := n.emitN("loop", len(body.out)-1, attrs, operands...)
 	for i, result := range out {
-		result.partialType, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings // out[0] is the condition
+		result.partialType, result.hasStrings = body.outline(1+i), body.out[1+i].hasStrings // body.out[0] is the condition
 		switch {
 		case i >= len(carried):
 			result.partialType = result.partialType.Stacked(0)
@@ -61,8 +61,11 @@ func loopOp(n *Node) []*Value {
 // tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
 // on data, or if the loop's condition may become false.
 func (n *Node) tripCount(proto *pb.GraphProto, trips, cond *Value) (count sym.Int, ok bool) {
+	if trips == nil {
+		return count, false
+	}
 	startsTrue := cond == nil || cond.data != nil && n.Number(cond).Int() != 0
-	if trips == nil || !startsTrue || !n.keepsCondition(proto) {
+	if !startsTrue || !n.keepsCondition(proto) {
 		return count, false
 	}
 	if count, ok = trips.elements.Int(); !ok {

@@ -36,8 +36,7 @@ func (n *Node) sequence(i int) *Value {
 // That operand may be omitted.
 func (n *Node) packedOperand(i, positionOperand int) *packedSequence {
 	x := n.sequence(i)
-	isPositionKnown := !n.HasOperand(positionOperand) || n.Operand(positionOperand).data != nil
-	if x.packed == nil && isPositionKnown {
+	if x.packed == nil && (!n.HasOperand(positionOperand) || n.Operand(positionOperand).data != nil) {
 		return nil
 	}
 	return n.packedOf(x, -1)

@@ -160,7 +160,10 @@ func (l *nodeLists) addRoots(trees *treeEnsemble, isChild []bool) {
 	}
 	previousTree := math.MinInt // saves look-ups: nodes of a tree are usually adjacent
 	for _, key := range l.keys {
-		if _, ok := rootOf[key.tree]; !ok && key.tree != previousTree {
+		if key.tree == previousTree {
+			continue
+		}
+		if _, ok := rootOf[key.tree]; !ok {
 			l.n.Failf("tree %d has no root: each of its nodes is a child", key.tree)
 		}
 		previousTree = key.tree

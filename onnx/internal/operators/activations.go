@@ -224,8 +224,8 @@ func dropout(n *node) []*value {
 
 // dropoutParameters returns the ratio of dropped elements and whether training mode is on, as values of one element.
 func dropoutParameters(n *node) (ratio, training *value) {
-	isTraining := n.Opset < 7 && n.HasAttr("is_test") && !n.Flag("is_test", true)
 	ratio = convert.Constant(tensor.FloatScalar(n.Float("ratio", 0.5)).Tensor(tensor.Float32))
+	isTraining := n.Opset < 7 && n.HasAttr("is_test") && !n.Flag("is_test", true)
 	training = convert.Constant(tensor.BoolScalar(isTraining).Tensor(tensor.Bool))
 	if n.Opset < 12 {
 		return ratio, training

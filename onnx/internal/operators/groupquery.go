@@ -41,7 +41,7 @@ func groupQueryAttention(n *node) []*value {
 	if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
 		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 	}
-	scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends), math.Inf(-1))
+	scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends, newCount), math.Inf(-1))
 	y := n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v))
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
@@ -114,10 +114,9 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 // hiddenKeys reports which keys are hidden from each query, [batch, 1, queries, keys]. A query attends to the keys
 // below limit: up to its own position or, if the query is padding, up to the last valid key. A local window also hides
 // the keys below limit - window.
-func (a *attentionNode) hiddenKeys(positions, ends *value) *value {
+func (a *attentionNode) hiddenKeys(positions, ends *value, queries sym.Int) *value {
 	limit := a.Op("minimum", nil, a.Op("add", nil, positions, 1), ends)
-	querySizes := a.SymShape(a.q)
-	limit = a.ReshapeSym(limit, querySizes[0], sym.Of(1), querySizes[2], sym.Of(1))
+	limit = a.ReshapeSym(limit, a.SymShape(a.q)[0], sym.Of(1), queries, sym.Of(1))
 	index := a.IndexVector(a.SymShape(a.k)[2])
 	hidden := a.Op("ge", nil, index, limit)
 	if window := a.Int("local_window_size", -1); window > 0 {
