@@ -390,15 +390,15 @@ func (env *Env) substitute(d *expr) {
 	}
 }
 
-// newestSolvableAtom returns the atom for which substitute solves d = 0, and its coefficient; nil if there is none.
-func (d *expr) newestSolvableAtom() (solved *atom, sign int) {
-	for i, t := range d.terms {
+// newestSolvableAtom returns the atom for which substitute solves e = 0, and its coefficient; nil if there is none.
+func (e *expr) newestSolvableAtom() (solved *atom, sign int) {
+	for i, t := range e.terms {
 		isPlainTerm := len(t.atoms) == 1 && (t.coeff == 1 || t.coeff == -1)
 		if !isPlainTerm || solved != nil && solved.id > t.atoms[0].id {
 			continue
 		}
 		isIndependent := true
-		for j, other := range d.terms {
+		for j, other := range e.terms {
 			isIndependent = isIndependent && (i == j ||
 				!slices.ContainsFunc(other.atoms, func(a *atom) bool { return a.contains(t.atoms[0]) }))
 		}

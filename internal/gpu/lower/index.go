@@ -21,7 +21,6 @@ func (s *scalarBuilder) threadIndex() ir.Value {
 // indexInShape returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the
 // fastest.
 func (s *scalarBuilder) indexInShape(index ir.Value, shape []int) (list []ir.Value) {
-	const u32 = tensor.Uint32
 	for dim, size := range shape {
 		indexInDim := index
 		if dim < len(shape)-1 {
@@ -51,7 +50,6 @@ func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
 // offset returns the sum of the products of indices and strides, which is below 2^32. It returns ir.None if the sum is
 // always 0.
 func (s *scalarBuilder) offset(index []ir.Value, shape, strides []int) ir.Value {
-	const u32 = tensor.Uint32
 	sum := ir.None
 	for dim, stride := range strides {
 		if stride == 0 || shape[dim] == 1 {

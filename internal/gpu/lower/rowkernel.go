@@ -282,7 +282,6 @@ func (k *rowKernel) fold(op expr.Op, dtype tensor.DType, a, b ir.Value) ir.Value
 // combineLanes combines the values of the lanes of a unit by a balanced tree, in group memory. In each step, half is
 // halved, and lane l below half combines its value with the value of lane l+half. All lanes get the result.
 func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value) ir.Value {
-	const u32 = tensor.Uint32
 	if k.lanes == 1 {
 		return value
 	}
@@ -305,7 +304,6 @@ func (k *rowKernel) combineLanes(op expr.Op, dtype tensor.DType, value ir.Value)
 
 // joinPieces combines the results of the pieces of a row in pass i, and stores them as numbers of the row.
 func (k *rowKernel) joinPieces(i int) {
-	const u32 = tensor.Uint32
 	pass := k.program.Passes[i]
 	for index, fold := range pass.Folds {
 		dtype := pass.Code.Insts[fold.Value].DType
