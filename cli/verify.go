@@ -28,7 +28,7 @@ func verifyCommand(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE CERTIFICATE",
 		Short: "Check the certificate of a plan against the graph",
-		Long: `Checks a certificate that graphrun plan --certificate wrote. It runs the planning passes before the
+		Long: `Checks a certificate that graphrun plan --certificate wrote. It runs the planning passes that precede the
 choice of layouts, with the sizes, pins and cost profile of the certificate, and compares the resulting
 layout problem with the problem in the certificate, entry by entry. Then it adds up the cost of the
 solution and checks the proof of the lower bound. The checker shares no code with the solver.

@@ -17,7 +17,7 @@ import (
 //	chunk    a part of a phase; the chunks of a phase are independent, so that different workers can run them
 //
 // If no other worker is available, a shared section runs as a serial one. At the start of the last serial section
-// before a shared section, execute asks the pool to wake workers for the shared one.
+// before a shared section, execute may ask the pool to wake workers for the shared one.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.program.sections {
 		section := &s.program.sections[i]
@@ -40,9 +40,9 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// runSerial runs the steps of a section in order in the calling goroutine. A step is the first of a group of pipelined
-// steps, or a step of several chunks or with scratch memory, or a step of one chunk. For a step of one chunk, the
-// overhead is a check of the context and a function call.
+// runSerial runs the steps of a section in order in the calling goroutine. There are three cases: a group of pipelined
+// steps; a step with several chunks or scratch memory; and a step of one chunk, whose overhead is a check of the
+// context and a function call.
 func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 	i, worker := section.first, &s.workers[0]
 	defer func() {
@@ -152,8 +152,8 @@ func (s *Session) chunkError(ctx context.Context, i int, err error) error {
 	return s.program.graph.NodeError(s.program.steps[i].node, err)
 }
 
-// callKernel runs one chunk. A panic in a kernel becomes an error: see [panics.Error].
-func (s *Session) callKernel(worker *workerState, step *step, phase, chunk int) (err error) {
+// runChunkRecovering runs one chunk of a step. A panic in a kernel becomes an error: see [panics.Error].
+func (s *Session) runChunkRecovering(worker *workerState, step *step, phase, chunk int) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = panics.Error(recovered)

@@ -18,7 +18,7 @@ import (
 type section struct {
 	first, end int                    // steps [first, end)
 	shared     *sharing               // nil for a serial section
-	nextPolicy workerpool.StartPolicy // for a serial section: whether its end starts workers for the next section
+	nextPolicy workerpool.StartPolicy // for a serial section: whether its start wakes workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.

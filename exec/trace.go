@@ -123,11 +123,11 @@ func (s *Session) position(w *workerState, step, phase, chunk int) Position {
 func (s *Session) runChunk(worker *workerState, step, phase, chunk int) error {
 	kernelStep := &s.program.steps[step]
 	if s.tracedRun == nil {
-		return s.callKernel(worker, kernelStep, phase, chunk)
+		return s.runChunkRecovering(worker, kernelStep, phase, chunk)
 	}
 	position := s.position(worker, step, phase, chunk)
 	s.program.tracer.BeginChunk(position)
-	err := s.callKernel(worker, kernelStep, phase, chunk)
+	err := s.runChunkRecovering(worker, kernelStep, phase, chunk)
 	s.program.tracer.EndChunk(position, err)
 	return err
 }

@@ -17,8 +17,8 @@ var (
 )
 
 // cells formats the numbers of a column in a common unit, the unit that suits the largest number, and returns this
-// unit. All numbers have equally many decimals: enough for three digits of the smallest positive number, but at most 3,
-// and none in the smallest unit. A nil number is a dash.
+// unit. All numbers have the same number of decimals: none in the smallest unit, and otherwise as many as the smallest
+// positive number needs for three digits, but at most 3. A nil number is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
 	for _, value := range values {

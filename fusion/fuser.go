@@ -16,7 +16,8 @@ import (
 // nodes must not change while it is used. It is not safe for concurrent use. A pass finds groups by [Fuser.Expression],
 // [Fuser.Rows], [Fuser.CheckAnchor] and [Fuser.CheckAttention], and then calls [Fuser.Fuse].
 type Fuser struct {
-	// Device means that a device may compute the fused nodes. Row programs and epilogues then need no machine code.
+	// Device means that a device may compute the fused nodes. Row programs ([Fuser.Rows]) and epilogues are then accepted
+	// even if loops are not compiled to machine code for the host.
 	Device bool
 
 	graph      *graph.Graph
@@ -34,7 +35,8 @@ func NewFuser(g *graph.Graph) *Fuser {
 
 // Group is a group of nodes that become one node.
 type Group struct {
-	// Nodes are at least two nodes in a valid order, each with a [Fuser.Expression] or, if Mask is set, a [Fuser.Rows].
+	// Nodes are at least two nodes in topological order, each with a [Fuser.Expression] or, if Mask is set, a
+	// [Fuser.Rows].
 	Nodes []*graph.Node
 	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.CheckAnchor]. Mask
 	// is then nil.
@@ -45,18 +47,17 @@ type Group struct {
 	// nil if no node folds.
 	Mask []bool
 	// Split is the number of parts of dimension 1 if the row program splits that dimension ([graph.Rows.ChannelGroups]),
-	// else 0. Mask then has one more dimension.
+	// else 0. If it is not 0, Mask has one more dimension.
 	Split int
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. A node outside a group must be before the group's last node if it
-// computes an operand of the group, and after it if it reads a result. keep reports whether a value of a group remains
-// a result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
-// graph is unchanged.
+// of the groups. No node may be in two groups. Producers of a group's operands must precede the group's last node;
+// readers of its results must follow it. keep reports whether a value of a group remains a result. All other values of
+// the group are removed. If Fuse fails, the error names the last node of a group, and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
-		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
+		return nil, errors.New("Fuse needs a Fuser made by NewFuser, and a keep function")
 	}
 	g, fused, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
 	for i, group := range groups {
@@ -102,11 +103,11 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	fused, last := builder.node, parts[len(parts)-1]
 	// The loop reads the anchor's result, if there is an anchor, and all operands except the anchor's. Fusion.Anchor is
 	// the number of the anchor's operands.
-	loopOperands := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
+	loopArrays := len(fused.In) - builder.fusion.Anchor + min(1, builder.fusion.Anchor) + len(fused.Out)
 	switch {
 	case len(fused.Out) == 0:
 		return nil, errors.New("no result of the parts is needed")
-	case len(fused.In) == 0 || loopOperands > expr.MaxOperands:
+	case len(fused.In) == 0 || loopArrays > expr.MaxOperands:
 		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
 	}
 	fused.Attrs, fused.Name, fused.PartOf = builder.fusion, last.Name, last.PartOf
@@ -118,8 +119,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value][2]int // by value that a part computes: indices of the part and of the part's output
-	operandIndex map[operandKey]int      // by operand of parts: its index in node.In
+	producers    map[*graph.Value][2]int // for a value that a part computes: index of the part, index of its output
+	operandIndex map[operandKey]int      // for an operand of parts: its index in node.In
 }
 
 // operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
@@ -238,7 +239,8 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 		case i == 0 && anchor > 0:
 			outputs[i] = []expr.Output{whole.Real(whole.Load(0))} // the anchor's result
 			continue
-		// Views and the second product are not part of the expression: each stands for the value of its first operand.
+		// In an attention, views and the product with the values are not part of the expression: their output is that of
+		// their first operand.
 		case isAttention && (i == len(parts)-1 || reshapesBatch(member)):
 			outputs[i] = outputs[builder.fusion.Parts[i].In[0].Part]
 			continue

@@ -24,8 +24,8 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels has, by the name of an input or output, the strings that its numbers stand for, or the keys of the maps that
-	// its rows stand for (ONNX-ML). Inference and execution do not read Labels.
+	// Labels maps the name of an input or output to its labels (ONNX-ML): the strings of which its numbers are indices, or
+	// the keys of the maps of which its rows have the values. Inference and execution do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
@@ -117,8 +117,8 @@ type Node struct {
 }
 
 // Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
-// inferred layout. OwnStorage means that a run must return a copy of the value: passes removed a copy node, so that the
-// value became a view of an input.
+// inferred layout. OwnStorage means that passes removed a copy node, which made the value a view of an input. A run
+// must then return a copy.
 type Output struct {
 	Name       string
 	Value      *Value
@@ -143,7 +143,7 @@ func (g *Graph) Op(name string) *Op {
 
 // Value returns a value by name; nil if there is none.
 //
-// Not inlined: it has many callers that run rarely.
+// Not inlined: it has many callers, none of them hot.
 //
 //go:noinline
 func (g *Graph) Value(name string) *Value { return g.nameIndex().values[name] }
@@ -413,7 +413,7 @@ func (b *ByValue[T]) At(v *Value) (element T) {
 
 // Set sets the element of a value. It does nothing for nil and for a placeholder: see [Value.Number].
 //
-// Not inlined: it has many callers that run rarely.
+// Not inlined: it has many callers, none of them hot.
 //
 //go:noinline
 func (b *ByValue[T]) Set(v *Value, element T) {

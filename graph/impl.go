@@ -23,7 +23,7 @@ type Impl struct {
 	Doc  string // how it computes, in one sentence
 
 	// Inexact means that the implementation computes another formula than the op's definition. The two formulas are
-	// equal for real numbers, but their rounding errors differ more than the errors of sums in different orders. Exact
+	// equal for real numbers, but their floating-point results differ by more than a reordering of sums explains. Exact
 	// plans exclude the implementation.
 	Inexact bool
 
@@ -36,9 +36,9 @@ type Impl struct {
 	// returns false if the implementation cannot read the layout, so that the operand must be copied. meta need not be
 	// dense: it may be a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
-	// The price of a node is the price of Work plus the price of Read for each operand. The layouts of the operands in the
-	// call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the operands,
-	// which of them are constants, and their other arguments.
+	// The price of a node is the price of Work plus the price of Read for each operand. Only Read, by its argument meta,
+	// prices the layout of an operand: Work, Read and Walks must ignore the layouts of the operands in call. They may use
+	// the shapes and dtypes of the operands, which of them are constants, and their other arguments.
 	Read func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 	// Writes reports whether the kernel can write result i in layout meta. meta is a slice of a larger value and has the
 	// order of the walk. If Writes is nil, the kernel writes only dense values.
@@ -418,9 +418,9 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 }
 
 const (
-	// gapPriceRatio is the price of a byte between the first and the last run, relative to a copied byte. A gap has a
-	// price because the processor's prefetching stops at the end of a run. At most pageBytes of each gap are counted,
-	// because prefetching also stops at the end of a page.
+	// gapPriceRatio is the price of each byte of the operand's extent (runs and gaps), relative to a copied byte. A gap
+	// has a price because the processor's prefetching stops at the end of a run. At most pageBytes for each run are
+	// counted, because prefetching also stops at the end of a page.
 	gapPriceRatio = .75
 	// pageBytes is the size of a memory page.
 	pageBytes = 4096
@@ -434,8 +434,8 @@ func runsOf(meta, result tensor.Meta) float64 {
 	if total != result.Numel() {
 		return 0
 	}
-	// length is the length of the runs along the dimensions found so far. The next dimension has this stride in both
-	// layouts. If there is none, the runs end.
+	// length is the length of the runs along the dimensions found so far. The next dimension of a run has stride length
+	// in both layouts. If there is none, the runs end.
 	for length < total {
 		next := -1
 		for dim, size := range meta.Shape {

@@ -10,10 +10,7 @@ import (
 
 // InlineControlFlow replaces nodes of control flow by the nodes that they would run. If sizes determine which graph a
 // node runs ([Op.TakenBranch]), the nodes of that graph replace it. If sizes determine how many times a node runs a
-// graph ([Op.Repeats]), the nodes of all iterations replace it. All symbols must be bound to numbers, except in a graph
-// of [Graph.Symbolic], where the choice becomes a guard. The results of replaced nodes are removed, or become
-// results of the new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without
-// such nodes. For example, if sizes make the condition true:
+// graph ([Op.Repeats]), the nodes of all iterations replace it. For example, if sizes make the condition true:
 //
 //	y = if(condition, then, else)     then: t = relu(x), s = add(t, x)
 //
@@ -21,6 +18,10 @@ import (
 //
 //	y.t = relu(x)
 //	y   = add(y.t, x)
+//
+// All symbols must be bound to numbers. In a graph of [Graph.Symbolic], the branch or the number of iterations is
+// chosen for the hints, and recorded as a guard. The results of replaced nodes are removed, or become results of the
+// new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without such nodes.
 func (g *Graph) InlineControlFlow() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {
@@ -319,7 +320,7 @@ func (inlining *inlining) addConstant(n *Node, name string, data *tensor.Tensor)
 func (inlining *inlining) stack(n *Node, values []Arg) (*Value, error) {
 	op := inlining.graph.lookup("stack")
 	if op == nil {
-		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
+		return nil, errors.New("the catalogue has no op named \"stack\", which collects the values of iterations")
 	}
 	stack := &Node{Name: inlining.graph.UniqueName(n.Name + ".stack"), Op: op, In: values, PartOf: n,
 		attrs: attributesOf(Attrs{"dim": 0})}

@@ -102,7 +102,7 @@ func (names *nameIndex) dropNode(n *Node) {
 // dropNodeName removes a node. Its values stay.
 func (names *nameIndex) dropNodeName(n *Node) { delete(names.nodes, n.Name) }
 
-// renameNode gives a node a name that no other node has.
+// renameNode gives a node a name that no other node has. Results of the node may already have this name.
 func (names *nameIndex) renameNode(n *Node, name string) {
 	delete(names.nodes, n.Name)
 	n.Name = name

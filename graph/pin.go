@@ -144,8 +144,8 @@ func (p *Pin) add(other Pin) {
 	}
 }
 
-// Pin adds a demand on the value, node or output with the given name. The layout of an input or a constant is the
-// layout in which all nodes must read the value. Pin infers a pinned node again. The caller must then call
+// Pin adds a demand on the value, node or output with the given name. A layout demanded of an input or a constant is
+// the one in which all nodes must read the value. Pin infers a pinned node again. The caller must then call
 // [Graph.Infer], because other nodes may depend on the pinned node.
 func (g *Graph) Pin(name string, p Pin) error {
 	index := g.nameIndex()
@@ -267,7 +267,7 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	return v
 }
 
-// InputOrder adds a dense input in an order of its dimensions.
+// InputOrder adds a dense input whose dimensions are stored in the given order.
 func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, shape ...int) *Value {
 	p := Pin{Order: order}
 	err := p.check()

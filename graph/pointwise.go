@@ -11,6 +11,11 @@ import (
 
 // Pointwise defines a pointwise op by an iteration over the operands and the computation of one element. Inference and
 // the kernel are both derived from this definition, so that the inferred layout and the loop agree.
+//
+// A [rule.Config] describes the operands and options of an iteration. A [rule.Rule] has the decisions that follow from
+// it for a call, such as dtypes and layouts. A [rule.Kernel] computes one element, by a Go function or an expression.
+// An expression ([expr.Code]) is a list of instructions, which can be fused and compiled. A formula ([expr.Formula]) is
+// the syntax tree from which an expression may have been made; it has no dtypes.
 type Pointwise struct {
 	// Config returns the iteration. The operands of the iteration are outs, then the operands of the call in order. An
 	// element of outs may have no layout.
@@ -120,8 +125,9 @@ func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
 	return r.InMemory(kernel)
 }
 
-// Unchecked is like [Pointwise.Expression], but it also returns the expression of a kernel that checks its operands,
-// such as an integer division. The expression is valid only for operands that the kernel accepts.
+// Unchecked is [Pointwise.Expression] without the kernel's checks of operands. It therefore has a result for kernels
+// for which Expression has none, such as integer division. The result is valid only for operands that the kernel
+// accepts.
 func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
 	r, kernel, err := p.rule(call)
 	if err != nil {

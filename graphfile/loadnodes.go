@@ -147,7 +147,7 @@ const argBlock = 512
 // file, it adds the operand to l.pending.
 func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
-		raw, err := l.scan.quoted()
+		raw, err := l.scan.stringContents()
 		if named := l.graph.Value(string(raw)); named != nil {
 			return graph.Arg{Kind: graph.TensorArg, Value: named}, err
 		}

@@ -143,7 +143,7 @@ func (s *scanner) stringTo(target *string) error {
 	if ok, err := s.expect('"', "a string"); !ok {
 		return err
 	}
-	raw, err := s.quoted()
+	raw, err := s.stringContents()
 	*target = string(raw)
 	return err
 }
@@ -219,7 +219,7 @@ func (s *scanner) orderTo(target *tensor.Order) error {
 
 // key reads a key. Equal keys share their memory.
 func (s *scanner) key() (string, error) {
-	raw, err := s.quoted()
+	raw, err := s.stringContents()
 	if err != nil {
 		return "", err
 	}
@@ -231,9 +231,9 @@ func (s *scanner) key() (string, error) {
 	return key, nil
 }
 
-// quoted reads the next value, which must be a string, and returns its contents. The bytes are valid until the next
-// call of a method.
-func (s *scanner) quoted() ([]byte, error) {
+// stringContents reads the next value, which must be a string, and returns its contents. The bytes are valid until the
+// next call of a method.
+func (s *scanner) stringContents() ([]byte, error) {
 	raw, err := s.dec.ReadValue()
 	if err != nil {
 		return nil, err

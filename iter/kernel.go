@@ -20,10 +20,10 @@ func newKernel(results int, functionIsNil bool, body rule.Block, types ...tensor
 	return rule.NewKernel(results, body, types...)
 }
 
-// WithCheck returns the kernel with a check of an operand, given by its index without the results. Before a block is
-// computed, check is called with the block's elements of the operand. If check returns an error, such as for a division
-// by zero, the run ends with this error. The results of other blocks may have been written by then. T must be the
-// element type of the operand.
+// WithCheck returns the kernel with a check of one operand. operand is its index among the operands, from 0; results do
+// not count. Before a block is computed, check is called with the block's elements of the operand. If check returns an
+// error, such as for a division by zero, the run ends with this error. The results of other blocks may have been
+// written by then. T must be the element type of the operand.
 func WithCheck[T tensor.Element](kernel Kernel, operand int, check func(v []T) error) Kernel {
 	return withCheck(kernel, operand, tensor.DTypeOf[T](), check == nil, func(address unsafe.Pointer, count int) error {
 		return check(unsafe.Slice((*T)(address), count))
@@ -43,8 +43,8 @@ func withCheck(kernel Kernel, operand int, dtype tensor.DType, checkIsNil bool,
 		return rule.Invalid(fmt.Errorf("iter: WithCheck: operand %d does not exist: the kernel has %d operands", operand,
 			len(kernel.Operands())))
 	case kernel.Operands()[operand] != dtype:
-		return rule.Invalid(fmt.Errorf("iter: WithCheck: the check takes operand %d as %v, but the kernel is %v", operand,
-			dtype, kernel))
+		return rule.Invalid(fmt.Errorf("iter: WithCheck: the check wants %v for operand %d, but the kernel takes %v", dtype,
+			operand, kernel.Operands()[operand]))
 	}
 	ptrIndex, computeBlock := operand+len(kernel.Results()), withBlockFunction(kernel).Block()
 	return kernel.WithBlock(func(addrs []unsafe.Pointer, count int) error {

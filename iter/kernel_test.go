@@ -56,7 +56,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		{iter.Map2(nop).Ignoring(tensor.Invalid),
 			"iter: Ignoring: dtype invalid of the operand is invalid"},
 		{iter.WithCheck(iter.Map2(nop), 1, func([]int8) error { return nil }),
-			"iter: WithCheck: the check takes operand 1 as int8, but the kernel is (float32, float32) -> float32"},
+			"iter: WithCheck: the check wants int8 for operand 1, but the kernel takes float32"},
 		{iter.WithCheck(iter.Map2(nop), 2, func([]float32) error { return nil }),
 			"iter: WithCheck: operand 2 does not exist: the kernel has 2 operands"},
 		{iter.NewTable("add", unset),

@@ -50,7 +50,7 @@ func compareOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n wri
 	}()
 	draw := kerneltest.IndexValues(rand.New(rand.NewPCG(1, seed)))
 	if op.Kind == graph.FollowsOperands {
-		draw = kerneltest.MixedValues(rand.New(rand.NewPCG(1, seed)))
+		draw = kerneltest.NonzeroValues(rand.New(rand.NewPCG(1, seed)))
 	}
 	c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
 	if err != nil {

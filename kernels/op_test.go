@@ -23,7 +23,7 @@ func TestCatalogue(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, uint64(i)))
 				draw := kerneltest.IndexValues(r)
 				if op.Kind == graph.FollowsOperands {
-					draw = kerneltest.MixedValues(r)
+					draw = kerneltest.NonzeroValues(r)
 				}
 				c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)
 				if err != nil {

@@ -147,7 +147,7 @@ func randomCall(r *rand.Rand, op *graph.Op, d tensor.DType, round int) (bool, er
 		return false, nil // TestPointwise counts it
 	}
 	in := make([]*tensor.Tensor, len(metas))
-	draw := kerneltest.MixedValues(r)
+	draw := kerneltest.NonzeroValues(r)
 	for k, m := range metas {
 		if m.DType != tensor.Invalid {
 			in[k] = kerneltest.Filled(m, draw)

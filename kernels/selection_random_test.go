@@ -18,7 +18,7 @@ import (
 type selectionDraw struct{ *rand.Rand }
 
 func (r selectionDraw) value(d tensor.DType, shape ...int) *tensor.Tensor {
-	return kerneltest.Filled(r.meta(d, shape), kerneltest.MixedValues(r.Rand))
+	return kerneltest.Filled(r.meta(d, shape), kerneltest.NonzeroValues(r.Rand))
 }
 
 func (r selectionDraw) meta(d tensor.DType, shape []int) tensor.Meta {

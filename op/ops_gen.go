@@ -3989,8 +3989,8 @@ const (
 // LinalgLstsqAttrs are the optional attributes of [LinalgLstsq].
 type LinalgLstsqAttrs struct {
 	// gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition
-	// number of the columns that count as independent is less than 1/rcond; default: the number of rows or columns
-	// of A, the greater one, times the precision of the dtype
+	// number of the columns that count as independent is at most 1/rcond; default: max(rows, columns of A) times the
+	// precision of the dtype
 	Rcond *float64 `attr:"rcond"`
 	// gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values (default
 	// gelsy)
@@ -6536,8 +6536,8 @@ type RepeatInterleaveAttrs struct {
 
 // RepeatInterleave is the op repeat_interleave.
 //
-// Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of repetitions
-// of all; the operand `repeats` has one number for each, or one for all.
+// Repeats every element, or every slice along a dimension. The attribute `repeats` is one number of repetitions
+// for all of them; the operand `repeats` has one number for each, or a single number.
 // If `repeats` is not given, self has the numbers of repetitions, and the result repeats indices: [2, 0, 1]
 // gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
@@ -7850,9 +7850,9 @@ type TfidfVectorizerAttrs struct {
 
 // TfidfVectorizer is the op tfidf_vectorizer.
 //
-// Counts how often each n-gram (a short sequence of integers) of a pool occurs in each row of self, [n] or
-// [rows, n]. The result has one float32 vector per row. Neighbouring elements of an occurrence all have the same
-// distance, from 1 to `max_skip_count`+1.
+// Counts the occurrences of each n-gram (a short sequence of integers) of a pool in each row of self, which has
+// the shape [n] or [rows, n]. The result has one float32 vector per row. Neighbouring elements of an occurrence
+// all have the same distance, from 1 to `max_skip_count`+1.
 //
 // Attributes:
 //
@@ -7860,9 +7860,9 @@ type TfidfVectorizerAttrs struct {
 //   - minGramLength: minimum length of n-grams to count
 //   - maxSkipCount: maximum number of elements to skip between neighbours of an n-gram
 //   - mode: TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights
-//   - ngramCounts: for each length from 1, the start of the n-grams of this length in the pool
+//   - ngramCounts: element i is where the n-grams of length i+1 begin in the pool
 //   - ngramIndexes: for each n-gram of the pool, its position in the result
-//   - poolInt64s: the n-grams, concatenated by length
+//   - poolInt64s: all n-grams, concatenated, shorter ones first
 func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength A, minGramLength B, maxSkipCount C, mode TfidfVectorizerModeWord, ngramCounts D, ngramIndexes E, poolInt64s F, attrs ...TfidfVectorizerAttrs) *graph.Value {
 	return node("tfidf_vectorizer", 1, withRequired(nonzeroAttrs(attrs), "max_gram_length", maxGramLength, "min_gram_length", minGramLength, "max_skip_count", maxSkipCount, "mode", mode, "ngram_counts", ngramCounts, "ngram_indexes", ngramIndexes, "pool_int64s", poolInt64s), self)[0]
 }
@@ -8023,13 +8023,13 @@ type TreeEnsembleAttrs struct {
 
 // TreeEnsemble is the op tree_ensemble.
 //
-// Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result is
-// [rows, outputs].
+// Evaluates decision trees on each row of self [rows, columns], and combines the weights of the nodes at which
+// the row leaves the trees; the result is [rows, outputs].
 // The nodes of all trees are in one list. A row starts at each of `roots` [trees]. At node i it continues at
 // children[i, 1] if its element in column features[i] is at most thresholds[i], and at children[i, 0] otherwise.
 // If the element is NaN, it continues at missing[i], or without `missing` at children[i, 0]. It leaves the tree
-// at a node whose next node does not come later in the list. The weights of node i are weights[k], for column
-// targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result without weights is 0. Sums are
+// at a node whose next node does not come later in the list. For each k from offsets[i] to offsets[i+1]-1, node
+// i has the weight weights[k] for column targets[k]. A column of the result without weights is 0. Sums are
 // computed in float64.
 //
 // May be nil: missing.

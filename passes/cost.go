@@ -51,8 +51,8 @@ func (p *Plan) summarize() {
 	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS
 }
 
-// isInsertedCopy reports whether a pass has inserted a node that copies. Passes set Why of the nodes that they insert.
-// Views, packed constants and uploads are not copies.
+// isInsertedCopy reports whether n is a copy that a pass inserted. Passes set Why of the nodes that they insert. Views,
+// packed constants and uploads are not copies.
 func isInsertedCopy(n *graph.Node) bool {
 	if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 		return false

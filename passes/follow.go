@@ -343,30 +343,31 @@ func (p *Plan) followLayouts() error {
 	}
 	p.noteLayouts(assignment)
 	p.strategyChoseCopies = assignment.Final
-	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
+	originals, pins := make([]originalLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, output := range p.Graph.Outputs {
 		pins[i] = output.EffectivePin()
-		written[i] = writtenLayout{symbolicType: output.Value.Type, meta: output.Value.Meta}
+		originals[i] = originalLayout{symbolicType: output.Value.Type, meta: output.Value.Meta}
 	}
 	layouter := newLayouter(p)
 	layouter.fromOtherSizes = true
 	if err := layouter.apply(assignment); err != nil {
 		return err
 	}
-	return p.checkOutputLayouts(written, pins)
+	return p.checkOutputLayouts(originals, pins)
 }
 
 // checkOutputLayouts returns an error if an output has neither its pinned layout nor the layout of the graph as
 // written.
-func (p *Plan) checkOutputLayouts(written []writtenLayout, pins []graph.Pin) error {
+func (p *Plan) checkOutputLayouts(originals []originalLayout, pins []graph.Pin) error {
 	for i, output := range p.Graph.Outputs {
 		meta, pin := output.Value.Meta, pins[i]
-		if !pin.Matches(meta) || !pin.SetsLayout() && !meta.SameLayout(written[i].meta) {
+		if !pin.Matches(meta) || !pin.SetsLayout() && !meta.SameLayout(originals[i].meta) {
 			return misfitError("output %q would get the layout %v, but it must keep the layout %v of the graph as "+
-				"written", output.Name, meta, written[i].meta)
+				"written", output.Name, meta, originals[i].meta)
 		}
 		if !pin.SetsLayout() {
-			output.Value.Type.SameLayout(written[i].symbolicType) // if sizes are unknown, this records the condition as a guard
+			// If sizes are unknown, this records the condition as a guard.
+			output.Value.Type.SameLayout(originals[i].symbolicType)
 		}
 	}
 	return nil

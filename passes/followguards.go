@@ -68,11 +68,11 @@ func (g *grouper) guardReads(n *graph.Node, group *nodeGroup) {
 	}
 }
 
-// guardWrittenStrides records, if sizes are unknown, the conditions under which a result in the given order has the
+// guardOriginalStrides records, if sizes are unknown, the conditions under which a result in the given order has the
 // strides of the graph as written.
-func guardWrittenStrides(v *graph.Value, order tensor.Order, written tensor.Type) {
+func guardOriginalStrides(v *graph.Value, order tensor.Order, original tensor.Type) {
 	chosenType := v.Type
-	if hasNumericSizes(chosenType) && hasNumericSizes(written) {
+	if hasNumericSizes(chosenType) && hasNumericSizes(original) {
 		return
 	}
 	if order != "" && order.Rank() == len(chosenType.Shape) {
@@ -80,7 +80,7 @@ func guardWrittenStrides(v *graph.Value, order tensor.Order, written tensor.Type
 	}
 	same := sym.BoolOf(true)
 	for dim, size := range chosenType.Shape {
-		same = same.And(chosenType.Strides[dim].Eq(written.Strides[dim]).Or(size.Eq(sym.Of(1))))
+		same = same.And(chosenType.Strides[dim].Eq(original.Strides[dim]).Or(size.Eq(sym.Of(1))))
 	}
 	same.Or(chosenType.Numel().Eq(sym.Int{})).Holds() // strides of a value without elements do not matter
 }

@@ -37,7 +37,7 @@ func chooseLayouts(plan *Plan) error {
 		return plan.followLayouts()
 	}
 	problem := layout.NewProblem(plan.Graph, plan.profile)
-	// The plan shows costs by the prices that the strategy minimizes.
+	// The plan reports costs by the prices that the strategy uses.
 	plan.profile, plan.profileAdjusted = problem.Profile, true
 	problem.KeepGoing, problem.Exact = plan.keepGoing, plan.exact
 	problem.SolveLimit, problem.Slack, problem.Device = plan.solveLimit, plan.slack, plan.device
@@ -107,14 +107,14 @@ func (p *Plan) noteExact() {
 //
 // where the name of a copy is the name of the value with the order of its dimensions.
 type layouter struct {
-	plan           *Plan
-	graph          *graph.Graph
-	nodes          []*graph.Node                 // nodes of the resulting graph so far, copies included
-	insertedCopies map[*layout.Copy]*graph.Value // values of the copies inserted so far
-	writtenLayouts []writtenLayout               // buffer of applyChoice
-	changedLayouts map[*graph.Value]bool         // values whose layout differs from the graph as written
-	views          map[viewKey]*graph.Node       // repeated view nodes
-	fromOtherSizes bool                          // the assignment was made for other sizes and may not apply
+	plan            *Plan
+	graph           *graph.Graph
+	nodes           []*graph.Node                 // nodes of the resulting graph so far, copies included
+	insertedCopies  map[*layout.Copy]*graph.Value // values of the copies inserted so far
+	originalLayouts []originalLayout              // buffer of applyChoice
+	changedLayouts  map[*graph.Value]bool         // values whose layout differs from the graph as written
+	views           map[viewKey]*graph.Node       // repeated view nodes
+	fromOtherSizes  bool                          // the assignment was made for other sizes and may not apply
 }
 
 // newLayouter returns the state before any copy is inserted.
@@ -131,7 +131,8 @@ type viewKey struct {
 }
 
 // apply rebuilds the graph with the choices and the copies of an assignment: first the copies of inputs, then each node
-// with its copies, then the outputs. Nodes and outputs without a value (Lost) are omitted.
+// with its copies, then the outputs. Nodes and outputs that are missing because a node failed (assignment.Lost,
+// assignment.LostOutputs) are omitted.
 func (l *layouter) apply(assignment *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
@@ -234,11 +235,11 @@ func (l *layouter) summarize() {
 
 // applyChoice applies the choice for one node.
 func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
-	written := l.writtenLayouts[:0]
+	originals := l.originalLayouts[:0]
 	for _, v := range n.Out {
-		written = append(written, writtenLayout{v.Type, v.Meta, v.Alias})
+		originals = append(originals, originalLayout{v.Type, v.Meta, v.Alias})
 	}
-	l.writtenLayouts = written
+	l.originalLayouts = originals
 	if err := l.replaceOperands(n, choice); err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 		}
 	}
 	for i, v := range n.Out {
-		l.setResultLayout(v, i, choice, written[i])
+		l.setResultLayout(v, i, choice, originals[i])
 	}
 	l.nodes = append(l.nodes, n)
 	if err := l.insertResultCopies(n, choice); err != nil || !l.fromOtherSizes {
@@ -262,7 +263,8 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
 // infers the node again.
 func (l *layouter) replaceOperands(n *graph.Node, choice *layout.Choice) error {
-	inferAgain := n.Pin.SetsLayout() // a pinned node writes the inferred layout, and is copied to the pinned layout
+	// A pinned node writes the inferred layout; its result is then copied to the pinned layout.
+	inferAgain := n.Pin.SetsLayout()
 	for i := range n.In {
 		arg := &n.In[i]
 		if arg.Kind != graph.TensorArg {
@@ -313,37 +315,37 @@ func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) erro
 	return nil
 }
 
-// writtenLayout is the layout of a value in the graph as written.
-type writtenLayout struct {
+// originalLayout is the layout of a value in the graph as written.
+type originalLayout struct {
 	symbolicType tensor.Type
 	meta         tensor.Meta
 	alias        *graph.Value
 }
 
 // setResultLayout sets the layout of v, result i of a node, to the layout that the chosen walk (a loop order with
-// layouts of the results) gives it. If v is a view with the element addresses of the graph as written, v also gets the
-// strides that the graph as written has in dimensions of size 1.
-func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, written writtenLayout) {
+// layouts of the results) gives it. If v is a view whose elements have their original addresses, v also gets its
+// original strides in dimensions of size 1.
+func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
 	switch {
-	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
-		guardWrittenStrides(v, "", written.symbolicType)
-		v.Type.Strides, v.Meta.Strides = written.symbolicType.Strides, written.meta.Strides
+	case v.Alias != nil && v.Meta.SameAddresses(original.meta) && !v.Meta.SameLayout(original.meta):
+		guardOriginalStrides(v, "", original.symbolicType)
+		v.Type.Strides, v.Meta.Strides = original.symbolicType.Strides, original.meta.Strides
 	case v.Alias == nil:
-		// meta is the layout of the walk. A result with the addresses of the graph as written gets its strides, too.
+		// meta is the layout of the walk. If its addresses are the original ones, the result gets the original strides, too.
 		meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
-		asWritten := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(written.meta)
-		if asWritten && l.fromOtherSizes {
-			guardWrittenStrides(v, order, written.symbolicType)
+		keepsOriginal := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(original.meta)
+		if keepsOriginal && l.fromOtherSizes {
+			guardOriginalStrides(v, order, original.symbolicType)
 		}
 		switch {
-		case asWritten && !written.meta.SameLayout(v.Meta):
-			v.Type, v.Meta = written.symbolicType, written.meta
-		case !asWritten && !meta.SameLayout(v.Meta):
+		case keepsOriginal && !original.meta.SameLayout(v.Meta):
+			v.Type, v.Meta = original.symbolicType, original.meta
+		case !keepsOriginal && !meta.SameLayout(v.Meta):
 			setLayout(v, meta, order)
 		}
 	}
-	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
-		v.Meta.Offset != written.meta.Offset {
+	if (v.Alias == nil) != (original.alias == nil) || !v.Meta.SameLayout(original.meta) ||
+		v.Meta.Offset != original.meta.Offset {
 		l.changedLayouts[v] = true
 	}
 }
@@ -386,7 +388,7 @@ func inferOutputs(n *graph.Node) error {
 func (l *layouter) recordRemoval(n *graph.Node) {
 	if n.Op.Identity {
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
-			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
+			fmt.Sprintf("all its readers read %q or a copy of it instead", n.In[0].Value.Name)})
 	}
 }
 
@@ -475,7 +477,7 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 	out := view.Out[v.Index]
 	switch {
 	case out.Alias != nil:
-		exactMeta := out.Meta // with the exact strides of the copy, which may differ in dimensions of size 1
+		exactMeta := out.Meta // with planned.Strides, which may differ in dimensions of size 1
 		exactMeta.Strides = planned.Strides
 		if planned.Strides != nil && hasNumericSizes(out.Type) && exactMeta.SameAddresses(out.Meta) {
 			out.SetMeta(exactMeta)

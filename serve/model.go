@@ -27,7 +27,7 @@ type model struct {
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
 }
 
-// load reads and compiles a model. Batches are joined along the symbol that is the first size of all inputs.
+// load reads and compiles a model. Requests are joined along dimension 0, if its size is the same symbol in all inputs.
 // whyNotBatched is the reason why requests for the model cannot share a batch; nil if they can, or if batching is off.
 func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, err error) {
 	loader := s.options.Loader
@@ -54,7 +54,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 		return nil, nil, err
 	}
 	if symbol != "" {
-		// The last argument requires one plan for all batch sizes.
+		// If isExact is set, a run joins a batch only if both have the same plan.
 		m.batchAxis, whyNotBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
 			isExact)
 	}
@@ -106,10 +106,11 @@ func inputShape(v *graph.Value) []int {
 }
 
 // compileForBatches compiles a model with one plan for batches of all sizes, made for the preferred number of rows. If
-// batching prefers it, the plan is made for one row instead. symbol is the symbol of the number of rows.
+// [batching.PlanForOneRow] chooses it, the plan is made for one row instead. symbol is the symbol of the number of
+// rows.
 func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol string) (*graphrun.Program, error) {
 	options, plannedRows := s.options.Compile, g.Symbols[symbol].Clamp(s.plannedRows())
-	options.Hints = append([]map[string]int{{symbol: plannedRows}}, options.Hints...) // the first hint is planned
+	options.Hints = append([]map[string]int{{symbol: plannedRows}}, options.Hints...) // the plan is for the first hint
 	compiled, err := graphrun.CompileContext(ctx, g, options)
 	if err != nil {
 		return nil, err
@@ -125,13 +126,13 @@ func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol s
 	return compiled, nil
 }
 
-// maxDefaultRows is the number of rows for which models are planned if Options.PreferredRows is nil. Batches then have
-// at most this number of rows, or twice the least batch size: see [batching.Axis.EfficientRows].
-const maxDefaultRows = 8
+// defaultPlannedRows is the number of rows for which models are planned if Options.PreferredRows is nil. Batches then
+// have at most this number of rows, or twice the least batch size if that is more: see [batching.Axis.EfficientRows].
+const defaultPlannedRows = 8
 
 // plannedRows returns the number of rows for which models are planned: see Options.PreferredRows.
 func (s *Server) plannedRows() int {
-	rows := maxDefaultRows
+	rows := defaultPlannedRows
 	if len(s.options.PreferredRows) > 0 {
 		rows = s.options.PreferredRows[0]
 	}

@@ -158,13 +158,13 @@ func TestPlanForOneRow(t *testing.T) {
 	s := open(t, Options{Loader: graphrun.Loader{Lookup: networks.LookupPricedRows}},
 		writeModel(t, filepath.Join(t.TempDir(), "m.json"), networks.PricedRows))
 	m := (*s.models.Load())["m"][0]
-	for _, rows := range []int{1, maxDefaultRows} {
+	for _, rows := range []int{1, defaultPlannedRows} {
 		impls, _, err := (*program.Program)(m.program).Implementations(t.Context(), []int{rows})
 		require.NoError(t, err)
 		assert.Equal(t, "some", impls["y"].Name, "%d rows", rows)
 	}
 	var runs []*batching.Run
-	for range maxDefaultRows {
+	for range defaultPlannedRows {
 		x := tensor.Zeros(tensor.Float32, 1, 3)
 		runs = append(runs, m.batchAxis.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
 	}

@@ -19,16 +19,16 @@ import (
 //   - the plan for one row;
 //   - the plan for one row with some implementations of the plan for `rows` rows.
 //
-// For both numbers of rows, it divides the cost of each plan by the cost of the plan that is made for this number. It
-// chooses the plan whose greater ratio is the least. For example, with 8 rows:
+// Each plan has two ratios, at 1 row and at `rows` rows: its cost divided by the cost of the plan that is made for this
+// number of rows. PlanForOneRow chooses the plan whose greater ratio is the least. For example, with 8 rows:
 //
 //	plan for    cost at 1 row  cost at 8 rows  ratios
 //	8 rows      30 µs          80 µs           1.5, 1
 //	1 row       20 µs          100 µs          1, 1.25    chosen
 //
-// plansOneRow reports whether it chose a plan for one row. pins then has implementations by node: some of the plan for
-// `rows` rows, and replacements for implementations that do not support `rows` rows. plansOneRow is false if other
-// sizes are open, because costs depend on them. symbol is the result of [Symbol].
+// plansOneRow reports whether it chose a plan for one row. pins then has the pins of p, the implementations taken from
+// the plan for `rows` rows, and those that replace implementations that cannot run `rows` rows. plansOneRow is false if
+// other sizes are open, because costs depend on them. symbol is the result of [Symbol].
 func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, rows int) (
 	plansOneRow bool, pins map[string]graph.Pin, err error) {
 	defer interrupt.Catch(&err)
@@ -39,17 +39,20 @@ func PlanForOneRow(ctx context.Context, p *program.Program, g *graph.Graph, symb
 	c := comparison{program: p, graph: g, oneRowSizes: slices.Clone(p.AssumedSizes()),
 		manyRowsSizes: slices.Clone(p.AssumedSizes())}
 	c.oneRowSizes[index], c.manyRowsSizes[index] = 1, rows
+	// forMany and forOne are the plans for `rows` rows and for one row. atOne and atMany are a plan applied to one row
+	// and to `rows` rows.
 	forMany, forOne := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
 	if forMany == nil || forOne == nil || forMany.Decisions.Equal(forOne.Decisions) {
 		return false, nil, nil
 	}
-	// The costs of a plan by a search and by decisions of a cache may differ slightly, so all plans here follow decisions.
-	unpinned := followAt(ctx, p, forOne, c.oneRowSizes)
+	// A plan found by a search and the same plan made from cached decisions may differ slightly in cost, so all plans here
+	// are made from decisions.
+	initialOne := followAt(ctx, p, forOne, c.oneRowSizes)
 	many := &candidate{atOne: followAt(ctx, p, forMany, c.oneRowSizes), atMany: followAt(ctx, p, forMany, c.manyRowsSizes)}
-	if unpinned == nil || many.atOne == nil || many.atMany == nil {
+	if initialOne == nil || many.atOne == nil || many.atMany == nil {
 		return false, nil, nil
 	}
-	c.leastAtOne, c.leastAtMany = unpinned.CostNS, many.atMany.CostNS
+	c.leastAtOne, c.leastAtMany = initialOne.CostNS, many.atMany.CostNS
 	one, err := c.planForOne(ctx, p.Options().Pins)
 	if err != nil || one == nil {
 		return false, nil, err
@@ -109,7 +112,7 @@ func (c *comparison) planForOne(ctx context.Context, pins map[string]graph.Pin) 
 			var err error
 			p, err = program.New(c.graph, options)
 			if _, ok := errors.AsType[*graph.PinError](err); ok {
-				return nil, nil // a pass has made the node
+				return nil, nil // a pass made the pinned node: c.graph does not have it, so it cannot be pinned
 			}
 			if err != nil {
 				return nil, err

@@ -16,7 +16,7 @@ type Run struct {
 }
 
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, its inputs are
-// invalid, or it has no rows or at least the maximum number of rows of a batch. NewRun plans the program for the run's
+// invalid, or its number of rows is 0 or not below the maximum of a batch. NewRun plans the program for the run's
 // sizes; if the context ends first, the run is not joined.
 func (a *Axis) NewRun(ctx context.Context, in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)

@@ -94,6 +94,7 @@ func openEntry(path string, key Key) (mmap.MMap, error) {
 	return mmap.MapRegion(file, int(info.Size()), mmap.RDONLY, 0, 0)
 }
 
+// path returns the path of an entry's file.
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
 
 // write writes an entry, and returns its data. An entry that another process has written in the meantime stays if it
@@ -113,7 +114,7 @@ func (c *Cache) write(key Key, data []byte) (*tensor.Storage, error) {
 	if err := os.Rename(name, c.path(key)); err != nil {
 		_ = os.Remove(name)
 		if existing != nil {
-			return existing, nil // Windows replaces no file that a process has mapped
+			return existing, nil // Windows cannot replace a file that a process has mapped
 		}
 		return nil, err
 	}

@@ -63,9 +63,9 @@ type block struct {
 }
 
 // placeLayer places one layer. connectedLists returns lists of the connected cells that attract a cell. The desired
-// position of a cell is their weighted mean. Desired positions, minus the minimum distance of the cell from the first
-// cell of the layer, must not decrease from left to right. Neighbouring cells at which they decrease are joined to a
-// block (the algorithm "pool adjacent violators").
+// position of a cell is their weighted mean. Positions, minus the minimum distance of the cell from the first cell of
+// the layer, must not decrease from left to right. Adjacent cells whose desired positions, minus these distances,
+// decrease are joined to a block (the algorithm "pool adjacent violators").
 func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0

@@ -2,5 +2,6 @@
 
 package machine
 
-// unreportedFeatures returns no features: these systems do not report extensions of NEON.
+// unreportedFeatures returns the features that golang.org/x/sys/cpu does not report: none, because these systems are
+// not asked.
 func unreportedFeatures() Features { return 0 }

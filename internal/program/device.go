@@ -20,12 +20,12 @@ func (o *Options) openDevice() (graph.Device, error) {
 			device.Describe(), why)
 	}
 	if o.Costs != nil {
-		opened := device.Rates().Device
+		openedHardware := device.Rates().Device
 		rates, ok := o.Costs.Devices[device.Name()]
 		if rates.Device == "" {
-			rates.Device = opened
+			rates.Device = openedHardware
 		}
-		if ok && rates.Device == opened {
+		if ok && rates.Device == openedHardware {
 			device = device.WithRates(rates)
 		}
 	}

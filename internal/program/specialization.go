@@ -122,7 +122,7 @@ func (p *Program) Follow(ctx context.Context, spec *Specialization, g *graph.Gra
 	return p.runPasses(g, options)
 }
 
-// GraphAt returns the graph with sizes of the open symbols, inferred.
+// GraphAt returns the graph with the given sizes of the open symbols, after inference.
 func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error) {
 	interrupt.Check(ctx)
 	g := p.graph.Clone()
@@ -170,18 +170,17 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 		Device: p.device}
 }
 
-// plan plans and compiles the graph. The fields Record and Follow of decisions select the decisions to record or to
-// follow.
-func (b *Binding) plan(ctx context.Context, owner *Program, decisions passes.Options) (err error) {
+// plan plans and compiles the graph. Of the options in mode, only Record and Follow are used.
+func (b *Binding) plan(ctx context.Context, owner *Program, mode passes.Options) (err error) {
 	settings, beforeRun := owner.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		settings.Progress("planning")
 		options := owner.PlanOptions(ctx)
-		options.Record, options.Follow = decisions.Record, decisions.Follow
+		options.Record, options.Follow = mode.Record, mode.Follow
 		if beforeRun {
 			options.Dump = settings.Dump
 		} else {
-			options.Context = nil // the segment has the context of the run
+			options.Context = nil // a later segment is planned during a run, which supplies the context
 		}
 		planned, err := owner.runPasses(g, options)
 		if err != nil {

@@ -4,7 +4,8 @@
 // A worker spins for some tens of microseconds after its last job, and then ends. In a series of jobs, a worker
 // therefore joins the next job within a fraction of a microsecond; waking a goroutine would take tens of microseconds.
 // An idle process has no workers, and the pool need not be closed. There is only one pool, because cores belong to the
-// process: workers move from run to run, and their number is at most the number of cores.
+// process: workers move from run to run. Their number is at most GOMAXPROCS-1, or the number that a call requests if
+// that is more.
 //
 // A job needs no workers: its owner does the work that no worker takes.
 package workerpool
@@ -23,7 +24,7 @@ var (
 	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without poolLock
 	openJobs              atomic.Int32 // number of jobs between Begin and End; if positive, workers spin longer
 	skipCalls             int          // number of next StartIfUsedRecently calls that start no worker; at most maxSkipped
-	skipsAfterFutileStart int          // last value that leave gave skipCalls: 1, 3, 7 ... after futile starts, else 0
+	skipsAfterFutileStart int          // last value to which leave set skipCalls: 1, 3, 7 ... after futile starts, else 0
 )
 
 // StartPolicy says whether a call starts workers. A start takes some microseconds of the caller's time, and the worker
@@ -194,7 +195,8 @@ func (j *Job) sleep(eventCount uint32) {
 
 // Linger lets a worker without work spin until the number of events differs from eventCount. Such an event is a call of
 // RequestWorkers, or the end of the job. It returns true if the worker should look for work again, and false after a
-// while or if other jobs request workers. A lingering worker still belongs to the job, and is not requested again.
+// while or if other jobs request workers. A lingering worker still belongs to the job: the n of RequestWorkers does not
+// count it.
 func (j *Job) Linger(eventCount uint32) bool {
 	for spinning := (spinner{}); j.events.Load() == eventCount; {
 		if requestingJobs.Load() > 0 || !spinning.spin() {

@@ -20,11 +20,13 @@ type passColumn struct {
 	Rows               []passRow // nil if IsUnchanged
 }
 
-// passRow is a line of a graph. Mark and Class show the difference from the graph before the pass.
+// passRow is a line of a graph.
 type passRow struct {
-	Mark, Class string // such as "+" and "added"; empty and "constant" for an unchanged constant
-	Words       []passWord
-	name, text  string // the name of the value or output, and the line
+	Mark  string // how the pass changed the line: "+", "~" or "\u2212", or empty if it did not
+	Class string // "added", "changed" or "removed"; "constant" for an unchanged constant; else empty
+	Words []passWord
+	name  string // the name of the value or output
+	text  string // the line
 }
 
 // passWord is a part of a line.
@@ -36,18 +38,18 @@ type passWord struct {
 // writePasses writes an HTML page with a column for each graph of dump, the text that [graphrun.Options.Dump] receives.
 func writePasses(w io.Writer, title, dump string) error {
 	var columns []passColumn
-	var before []passRow // the graph before the pass
+	var previous []passRow // the graph before the pass
 	for i, text := range strings.Split("\n"+dump, "\nafter ")[1:] {
 		head, body, _ := strings.Cut(text, "\n")
 		column := passColumn{}
 		column.Pass, column.Doc, _ = strings.Cut(head, ": ")
 		rows := passRows(body)
-		column.Rows, column.Summary, column.IsUnchanged = markDifferences(before, rows, i == 0)
+		column.Rows, column.Summary, column.IsUnchanged = markDifferences(previous, rows, i == 0)
 		if column.IsUnchanged {
 			column.Rows = nil
 		}
 		columns = append(columns, column)
-		before = rows
+		previous = rows
 	}
 	var out strings.Builder
 	for i := range columns {
@@ -151,30 +153,30 @@ func nameLength(line string) int {
 	return end
 }
 
-// markDifferences marks the rows of a graph that differ from before, the rows of the previous graph. It inserts the
+// markDifferences marks the rows of a graph that differ from previous, the rows of the previous graph. It inserts the
 // removed rows at their former positions. For example:
 //
-//	before          rows            marked
+//	previous        rows            marked
 //	a: relu(x)      a: relu(x)        a: relu(x)
 //	b: neg(a)                       - b: neg(a)
 //	c: exp(b)       c: exp(a)       ~ c: exp(a)
 //	                d: abs(c)       + d: abs(c)
 //
 // isUnchanged is true if the graphs do not differ. If isFirst is set, there is no previous graph, and no row is marked.
-func markDifferences(before, rows []passRow, isFirst bool) (marked []passRow, summary string, isUnchanged bool) {
+func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, summary string, isUnchanged bool) {
 	oldText, names := map[string]string{}, map[string]bool{}
-	for _, row := range before {
+	for _, row := range previous {
 		oldText[row.name] = row.text
 	}
 	for _, row := range rows {
 		names[row.name] = true
 	}
 	added, changed, removed := 0, 0, 0
-	next := 0 // the first index in before whose row is not yet compared
-	// insertRemoved appends the removed rows that precede the row with the given name in before.
+	next := 0 // index of the first row of previous that is not yet compared
+	// insertRemoved appends the removed rows of previous up to the row named until.
 	insertRemoved := func(until string) {
-		for next < len(before) && before[next].name != until {
-			if row := before[next]; !names[row.name] {
+		for next < len(previous) && previous[next].name != until {
+			if row := previous[next]; !names[row.name] {
 				row.Mark, row.Class = "\u2212", "removed"
 				marked = append(marked, row)
 				removed++
@@ -196,7 +198,7 @@ func markDifferences(before, rows []passRow, isFirst bool) (marked []passRow, su
 		if row.Mark == "" && strings.HasSuffix(row.text, " = constant") {
 			row.Class = "constant"
 		}
-		if known && next < len(before) {
+		if known && next < len(previous) {
 			insertRemoved(row.name)
 		}
 		marked = append(marked, row)

@@ -13,19 +13,19 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
-// report is the document of the command devices.
+// report is the output of `graphrun-gpu devices`.
 type report struct {
 	Devices []deviceReport `json:"devices"`
 	Skipped string         `json:"skipped,omitempty"` // the errors of drivers and devices that could not be opened
 }
 
-// deviceReport describes a device as [device.Info] does. The names of operations include the dtype.
+// deviceReport describes a device as [device.Info] does.
 type deviceReport struct {
 	Name     string   `json:"name"`
 	Driver   string   `json:"driver"`
 	Kind     string   `json:"kind"`
 	Memory   int      `json:"memory_bytes"`
-	Promises []string `json:"promises"`      // the operations that it computes exactly
+	Promises []string `json:"promises"`      // the operations that it computes exactly, with their dtypes
 	Lacks    []string `json:"lacks"`         // the other operations
 	CopyGBs  float64  `json:"copy_gb_per_s"` // 10^9 bytes per second: read bytes plus written bytes
 }

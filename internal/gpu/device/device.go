@@ -64,9 +64,9 @@ type Device interface {
 	Close()
 }
 
-// RunOn returns a function that runs programs on a device, for tests. The slice operands has the memory of the
-// program's results and operands. The function copies this memory to buffers that the host can access, runs the
-// launches, and copies the buffers back. It returns a fault of the program as an error.
+// RunOn returns a function that runs programs on a device, for tests. operands[i] is the memory of array i of the
+// program: its results come first, then its operands. The function copies this memory to buffers that the host can
+// access, runs the launches, and copies the buffers back. It returns a fault of the program as an error.
 func RunOn(device Device) conform.Run {
 	return func(program *lower.Program, operands [][]byte) (err error) {
 		var releases []func()

@@ -1,9 +1,9 @@
 // Package ptx translates kernels (package internal/gpu/ir) to PTX, the virtual instruction set of NVIDIA's GPUs.
 //
-// The entry point is main. Its parameters are the addresses of the kernel. A launch has a grid of two dimensions. The
-// index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups than the kernel
-// needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this. Arithmetic on
-// floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
+// The entry point is main. Its parameters are those of the kernel, which are addresses. A launch has a grid of two
+// dimensions. The index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups
+// than the kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
+// Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
 //
 // Each value of a kernel has a register. For example, the float32 sum v2 = Add v0, v1 becomes
 //
@@ -134,8 +134,8 @@ func typeSuffix(dtype tensor.DType) string {
 	return fmt.Sprint(letter, 8*dtype.Size())
 }
 
-// bitsSuffix returns the suffix for a dtype of an opcode that ignores the sign of integers. It is b32 or b64 for
-// integers, and typeSuffix for other dtypes.
+// bitsSuffix returns the suffix of an opcode that ignores the sign of integers, such as mov: b and the number of bits
+// for integers, and typeSuffix for other dtypes.
 func bitsSuffix(dtype tensor.DType) string {
 	if dtype == tensor.Bool || dtype.IsFloat() {
 		return typeSuffix(dtype)

@@ -61,8 +61,8 @@ func newByteGen(spec *ByteSpec, cpu machine.Features, withListing bool) *byteGen
 	return g
 }
 
-// sum returns the register of a quarter of the channels of a result.
-func (g *byteGen) sum(result, quarter int) target.VReg { return target.VReg(4*result + quarter) }
+// sumReg returns the register of a quarter of the channels of a result.
+func (g *byteGen) sumReg(result, quarter int) target.VReg { return target.VReg(4*result + quarter) }
 
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
@@ -107,9 +107,9 @@ func (g *byteGen) emit() {
 func (g *byteGen) sumWindows() {
 	spec := g.spec
 	for quarter := range 4 {
-		g.Copy(target.Addr{Base: biasReg, Disp: g.vectorBytes * quarter}, g.sum(0, quarter))
+		g.Copy(target.Addr{Base: biasReg, Disp: g.vectorBytes * quarter}, g.sumReg(0, quarter))
 		for result := 1; result < spec.Tile; result++ {
-			g.Copy(g.sum(0, quarter), g.sum(result, quarter))
+			g.Copy(g.sumReg(0, quarter), g.sumReg(result, quarter))
 		}
 	}
 	groups := spec.RowGroups()
@@ -128,7 +128,7 @@ func (g *byteGen) sumWindows() {
 				}
 				for quarter, reg := range pixels {
 					addr := target.Addr{Base: weightsReg, Disp: ((windowCol*groups+group)*4 + quarter) * g.vectorBytes}
-					g.ops.Multiply(addr, reg, g.sum(result, quarter))
+					g.ops.Multiply(addr, reg, g.sumReg(result, quarter))
 				}
 			}
 		}
@@ -151,7 +151,7 @@ func (g *byteGen) storeResults() {
 		g.ops.LoadScales(target.Addr{Base: scales})
 	}
 	for result := range g.spec.Tile {
-		sums := [4]target.VReg{g.sum(result, 0), g.sum(result, 1), g.sum(result, 2), g.sum(result, 3)}
+		sums := [4]target.VReg{g.sumReg(result, 0), g.sumReg(result, 1), g.sumReg(result, 2), g.sumReg(result, 3)}
 		g.ops.StoreResult(sums, target.Addr{Base: outReg, Disp: result * g.spec.OutStride[1]})
 	}
 }

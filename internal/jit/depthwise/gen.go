@@ -32,9 +32,9 @@ const (
 	scratchReg = inRowReg // free outside sumWindows
 )
 
-// channelsRemaining is the index in jit.Args.Spill of the number of remaining channels of a group. Each operand of the
-// epilogue has one of the words before it (see loadConstants).
-const channelsRemaining = jit.MaxOperands - FirstEpilogueOperand
+// channelsRemainingSpill is the spill slot (index in jit.Args.Spill) that holds the number of remaining channels of a
+// group. The slots before it are for the operands of the epilogue (see loadConstants).
+const channelsRemainingSpill = jit.MaxOperands - FirstEpilogueOperand
 
 // minInputRegs is the minimum number of registers for input elements if all weights are in registers. Several registers
 // let loads overlap with multiplications.
@@ -100,18 +100,18 @@ func (g *gen) declare() {
 		g.Declare("a sum", target.VReg(i))
 	}
 	for i := range g.weightRegs {
-		g.Declare("a weight", g.weight(i))
+		g.Declare("a weight", g.weightReg(i))
 	}
 	for range g.inputRegs {
 		g.Declare("an input", g.takeInputReg())
 	}
 	if g.spec.Group > 1 {
-		g.Declare("the permutation", g.permutation())
+		g.Declare("the permutation", g.permutationReg())
 	}
 }
 
-// weight returns the register of a weight.
-func (g *gen) weight(i int) target.VReg { return target.VReg(g.sumRegs + i) }
+// weightReg returns the register of a weight.
+func (g *gen) weightReg(i int) target.VReg { return target.VReg(g.sumRegs + i) }
 
 // takeInputReg returns the next input register, in rotation.
 func (g *gen) takeInputReg() target.VReg {
@@ -120,8 +120,8 @@ func (g *gen) takeInputReg() target.VReg {
 	return reg
 }
 
-// sum returns the register of a result.
-func (g *gen) sum(row, col int) target.VReg { return target.VReg(row*g.spec.Tile[1] + col) }
+// sumReg returns the register of a result.
+func (g *gen) sumReg(row, col int) target.VReg { return target.VReg(row*g.spec.Tile[1] + col) }
 
 // vectorCount is the word Args.InnerCount: the number of vectors of channels.
 const vectorCount = target.ArgsWord(jit.OffsetInnerCount)
@@ -178,11 +178,11 @@ func (g *gen) loadConstants() {
 	g.Move(target.ArgsWord(jit.OffsetRows), tilesRemaining)
 	for _, step := range g.spec.Epilogue {
 		switch step.Op {
-		case tile.AddTile, tile.MulTile: // an operand with the layout of the result: its distance from the result in bytes
+		case tile.AddTile, tile.MulTile: // has the layout of the result; stored: its distance from the result in bytes
 			target.LoadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
 			g.Sub(outTileReg, scratchReg)
 			g.Move(scratchReg, target.ArgsSpill(step.Operand))
-		case tile.AddLanes, tile.MulLanes: // an operand with one element for each channel: its address
+		case tile.AddLanes, tile.MulLanes: // has one element for each channel; stored: its address
 			target.LoadAddress(g, FirstEpilogueOperand+step.Operand, scratchReg)
 			g.Move(scratchReg, target.ArgsSpill(step.Operand))
 		}
@@ -202,8 +202,7 @@ func (g *gen) initSums() {
 }
 
 // sumChannelsOfGroup adds up the windows of all channels of a group, one channel after another. The weights for a
-// vector of results have the same order: the windows of channel 0 of each group come first, then the windows of channel
-// 1.
+// vector of results have the same order: first the weights of channel 0 of all groups, then those of channel 1.
 func (g *gen) sumChannelsOfGroup() {
 	spec := g.spec
 	advanceWeights := func() { g.Add(target.Imm(spec.Window[0]*spec.Window[1]*spec.VectorBytes), weightsReg) }
@@ -213,22 +212,24 @@ func (g *gen) sumChannelsOfGroup() {
 		return
 	}
 	top := g.NewLabel()
-	g.Permutation(g.firstChannels(), g.permutation())
+	g.Permutation(g.firstChannels(), g.permutationReg())
 	g.Move(target.Imm(spec.Group), rowsRemaining)
 	g.Align(16)
 	g.Bind(top)
-	g.Move(rowsRemaining, target.ArgsSpill(channelsRemaining)) // sumWindows uses the register for rows
+	g.Move(rowsRemaining, target.ArgsSpill(channelsRemainingSpill)) // sumWindows uses the register for rows
 	g.sumWindows()
 	advanceWeights()
-	g.AddToIndices(spec.Size/4, g.permutation()) // the next channel, in words of 4 bytes
-	g.Move(target.ArgsSpill(channelsRemaining), rowsRemaining)
+	g.AddToIndices(spec.Size/4, g.permutationReg()) // the next channel, in words of 4 bytes
+	g.Move(target.ArgsSpill(channelsRemainingSpill), rowsRemaining)
 	g.CountDown(rowsRemaining, target.NE, top)
 }
 
-// permutation returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the permutation
-// is the index of the input word that loadInput copies to word i of its result. The input word belongs to the same
-// group as word i, and to the channel that sumChannelsOfGroup currently adds.
-func (g *gen) permutation() target.VReg { return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs) }
+// permutationReg returns the register with the permutation of grouped convolutions. Word i (of 32 bits) of the
+// permutation is the index of the input word that loadInput copies to word i of its result. The input word belongs to
+// the same group as word i, and to the channel that sumChannelsOfGroup currently adds.
+func (g *gen) permutationReg() target.VReg {
+	return target.VReg(g.sumRegs + g.weightRegs + g.inputRegs)
+}
 
 // firstChannels returns the permutation that broadcasts the first channel of each group.
 func (g *gen) firstChannels() (list []int) {
@@ -244,7 +245,7 @@ func (g *gen) firstChannels() (list []int) {
 // group.
 func (g *gen) loadInput(addr target.Addr, to target.VReg) {
 	if g.spec.Group > 1 {
-		g.Permute(addr, g.permutation(), to)
+		g.Permute(addr, g.permutationReg(), to)
 	} else {
 		g.Copy(addr, to)
 	}
@@ -290,11 +291,11 @@ func (g *gen) sumRowsFromCall() {
 func (g *gen) sumByInputRow() {
 	spec := g.spec
 	for i := range g.weightRegs {
-		g.Copy(target.Addr{Base: weightsReg, Disp: i * spec.VectorBytes}, g.weight(i))
+		g.Copy(target.Addr{Base: weightsReg, Disp: i * spec.VectorBytes}, g.weightReg(i))
 	}
 	for inputRow := spec.First[0]; inputRow < spec.End[0]; inputRow++ {
 		for col := spec.First[1]; col < spec.End[1]; col++ {
-			var uses []weightUse
+			var uses []elementUse
 			for row := range spec.Tile[0] {
 				if windowRow, ok := spec.indexInWindow(0, inputRow, row); ok {
 					uses = g.usesOfColumn(uses, row, col, windowRow*spec.Window[1])
@@ -322,7 +323,7 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 		}
 		if !isLoaded {
 			for col := range g.weightRegs {
-				g.Copy(weightAddr(col), g.weight(col))
+				g.Copy(weightAddr(col), g.weightReg(col))
 			}
 			isLoaded = true
 		}
@@ -333,19 +334,19 @@ func (g *gen) sumWindowRow(windowRow int, inputReg, weightsReg target.GReg, firs
 	}
 }
 
-// weightUse is one use of an input element: its product with a weight is added to a sum.
-type weightUse struct {
+// elementUse is one use of an input element: its product with a weight is added to a sum.
+type elementUse struct {
 	sum    target.VReg
 	weight int // index among the weights in registers, or among the weights of the window row
 }
 
 // usesOfColumn appends the uses of an element in column col of the input, for the results in a row of the tile.
 // rowStart is the index of the first weight of the window row that contains the element.
-func (g *gen) usesOfColumn(uses []weightUse, row, col, rowStart int) []weightUse {
+func (g *gen) usesOfColumn(uses []elementUse, row, col, rowStart int) []elementUse {
 	spec := g.spec
 	for resultCol := range spec.Tile[1] {
 		if windowCol, ok := spec.indexInWindow(1, col, resultCol); ok {
-			uses = append(uses, weightUse{sum: g.sum(row, resultCol), weight: rowStart + windowCol})
+			uses = append(uses, elementUse{sum: g.sumReg(row, resultCol), weight: rowStart + windowCol})
 		}
 	}
 	return uses
@@ -362,13 +363,13 @@ func (s *Spec) indexInWindow(axis, input, result int) (index int, ok bool) {
 
 // useElement adds the products of the input element at an address to the sums of its uses. weightAddr returns the
 // address of a weight; it is not called if the weights are in registers.
-func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col int) target.Addr) {
+func (g *gen) useElement(uses []elementUse, addr target.Addr, weightAddr func(col int) target.Addr) {
 	fmaReadsElement := len(uses) == 1 && g.weightRegs > 0 && g.spec.Group == 1 && g.fmaCanReadMemory
 	switch {
 	case len(uses) == 0:
 		return
 	case fmaReadsElement:
-		g.FMA(addr, g.weight(uses[0].weight), uses[0].sum)
+		g.FMA(addr, g.weightReg(uses[0].weight), uses[0].sum)
 		return
 	}
 	loaded := g.takeInputReg()
@@ -376,7 +377,7 @@ func (g *gen) useElement(uses []weightUse, addr target.Addr, weightAddr func(col
 	for _, use := range uses {
 		switch {
 		case g.weightRegs > 0:
-			g.FMA(loaded, g.weight(use.weight), use.sum)
+			g.FMA(loaded, g.weightReg(use.weight), use.sum)
 		case g.fmaCanReadMemory:
 			g.FMA(weightAddr(use.weight), loaded, use.sum)
 		default: // NEON; the weight takes another input register than the element
@@ -403,7 +404,7 @@ func (g *gen) storeResults() {
 func (g *gen) eachResult(base target.GReg, visit func(sum target.VReg, addr target.Addr)) {
 	for row := range g.spec.Tile[0] {
 		for col := range g.spec.Tile[1] {
-			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.spec.OutStride[0] + col*g.spec.OutStride[1]})
+			visit(g.sumReg(row, col), target.Addr{Base: base, Disp: row*g.spec.OutStride[0] + col*g.spec.OutStride[1]})
 		}
 	}
 }

@@ -217,7 +217,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 		}
 		t.epilogue.SetOffsets(args, out+call.out, biasOffset)
 		args.Rows, args.Step[tile.LoopTrips+t.shape.windowLoop()] = call.tiles, call.rows
-		if t.shape.loopsOverPlanes { // the loop over planes is around the loop over rows
+		if t.shape.loopsOverDepth { // the loop over planes is around the loop over rows
 			args.Step[tile.LoopTrips+t.shape.windowLoop()-1] = call.planes
 		}
 		if err := codes[call.code].Call(args); err != nil {

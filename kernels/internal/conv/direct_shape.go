@@ -17,14 +17,14 @@ import (
 // registers of 16 floats, a tile of 14 rows and two vectors has 28 registers of sums and two of weights; two registers
 // remain for elements of the input.
 type directShape struct {
-	byPlanes        bool // whether the input is row-major, plane by plane, and not channels-last
-	loopsOverPlanes bool // whether the code has a loop over the planes of the window
-	lanes           int  // number of output channels of a vector
-	vectors         int  // number of vectors of a block
-	rows            int  // maximum number of rows of a tile; a row is an output pixel
-	elemsPerLoad    int  // maximum number of elements of the input that are loaded at once
-	tiling          directTiling
-	usesMatrixUnit  bool // whether the code uses the matrix unit
+	byPlanes       bool // whether the input is row-major, plane by plane, and not channels-last
+	loopsOverDepth bool // whether the code has a loop over the depth of the window
+	lanes          int  // number of output channels of a vector
+	vectors        int  // number of vectors of a block
+	rows           int  // maximum number of rows of a tile; a row is an output pixel
+	elemsPerLoad   int  // maximum number of elements of the input that are loaded at once
+	tiling         directTiling
+	usesMatrixUnit bool // whether the code uses the matrix unit
 }
 
 // directTiling is the way in which output pixels are divided into tiles.
@@ -59,12 +59,12 @@ const (
 func (shape *directShape) blockChannels() int { return shape.vectors * shape.lanes }
 
 // windowLoop returns the index of the loop over the window's rows, counted from the outermost loop. The outer loops are
-// a loop over channels, for inputs by planes, and a loop over the window's planes, for volumes.
+// a loop over channels (if byPlanes) and a loop over the window's depth (3-d convolutions).
 func (shape *directShape) windowLoop() (loop int) {
 	if shape.byPlanes {
 		loop++
 	}
-	if shape.loopsOverPlanes {
+	if shape.loopsOverDepth {
 		loop++
 	}
 	return loop
@@ -74,7 +74,7 @@ func (shape *directShape) windowLoop() (loop int) {
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directShape {
 	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
-	shape := directShape{byPlanes: byPlanes, loopsOverPlanes: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
+	shape := directShape{byPlanes: byPlanes, loopsOverDepth: conv.isVolumetric(), lanes: vectorBytes / dtype.Size(),
 		elemsPerLoad: tile.ElementsPerLoad(machine.HostFeatures(), dtype.Size())}
 	const avx2Registers = 16 // registers of AVX2
 	pixels := conv.w.Results // output pixels that are divided into tiles together
@@ -84,7 +84,7 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 		if !byPlanes {
 			pixels *= conv.batch
 		}
-	case !shape.loopsOverPlanes && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
+	case !shape.loopsOverDepth && conv.w.Results <= shortRowPixels && conv.h.Results*conv.w.Results <= smallImagePixels:
 		shape.tiling, pixels = smallImageTiling, conv.h.Results*conv.w.Results
 	}
 	groupVectors := kit.DivUp(conv.outPerGroup(), shape.lanes)
@@ -109,7 +109,7 @@ func newDirectShape(conv *convShape, dtype tensor.DType, byPlanes bool) directSh
 // maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors of
 // weights, and two elements. If one load reads several elements (elemsPerLoad > 1), the registers hold the elements of
 // all rows instead of two elements. If the input is by planes, a load reads one element of each of several rows; if it
-// is by pixels, several terms of one row.
+// is channels-last, a load reads several terms of one row.
 func (shape directShape) maxRows(vectors, registers int) int {
 	if shape.elemsPerLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
@@ -129,10 +129,10 @@ func (shape directShape) maxRows(vectors, registers int) int {
 	return rows
 }
 
-// bestVectors returns the number of vectors per block, for about 32 registers. It minimizes the instructions per term
-// of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
-// vectors per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector has as many loads
-// as multiplications. An odd number of vectors is therefore divided into larger blocks, not leaving a block of one.
+// bestVectors returns the number of vectors per block. It is used if there are about 32 registers. It minimizes the
+// instructions per term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors
+// is the number of vectors per group, and vectorPanelBytes the size of the weight of one vector. A tile of one vector
+// has as many loads as multiplications, so the minimum avoids a last block of one vector.
 func (shape *directShape) bestVectors(groupVectors, pixels, registers, vectorPanelBytes int) (best int) {
 	least := math.MaxInt
 	fits := func(vectors int) bool { return vectors <= 2 || vectors*vectorPanelBytes <= cachedPanelBytes }
@@ -228,7 +228,7 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 		tiles, cycles = s.tileCycles(&shape, splitEvenly(s.w.Results, shape.rows), groups*float64(images*s.rowsOut()),
 			s.meanTaps())
 	}
-	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // a tile reads one page of a plane
+	pagesPerPlane := float64(min(s.pixelsIn()*dtype.Size(), pageBytes)) / pageBytes // small planes share a page
 	if byPlanes && float64(s.inPerGroup)*pagesPerPlane > tlbPages {
 		cycles += float64(tiles * float64(s.inPerGroup) * pageMissCycles)
 	}
@@ -238,14 +238,15 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 }
 
 // tileCycles returns the number of tiles, and of the cycles of their multiply-adds, for a division into tiles that
-// occurs `images` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of vectors.
-func (s *convShape) tileCycles(shape *directShape, division pieces, images, taps float64) (tiles, cycles float64) {
+// occurs `repetitions` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of
+// vectors.
+func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions, taps float64) (tiles, cycles float64) {
 	wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()
 	for _, kind := range division.kinds() {
 		rows := kind.total / kind.count
 		addBlocks := func(blocks, channels int) {
 			vectors := kit.DivUp(channels, shape.lanes)
-			tileCount := float64(images * float64(kind.count*blocks))
+			tileCount := float64(repetitions * float64(kind.count*blocks))
 			tiles += tileCount
 			cycles += float64(tileCount * taps * float64(s.inPerGroup) *
 				max(float64(rows*vectors)/2, float64(rows+vectors)/2, sumLatency))

@@ -201,7 +201,7 @@ func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 		Vec:   conv.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}
 	spec.Loops = t.withChannelLoop(window)
-	if t.shape.loopsOverPlanes {
+	if t.shape.loopsOverDepth {
 		plane := conv.d.Dilation * conv.h.Size * conv.w.Size * t.pixelBytes()
 		planes := tile.Loop{In: plane, Vec: conv.h.Taps * window.Vec, Trips: tile.Dynamic}
 		spec.Loops = slices.Insert(spec.Loops, len(spec.Loops)-1, planes)

@@ -235,7 +235,7 @@ func (op convolution) readsSlice(call *graph.Call, algorithm convAlgorithm, layo
 	if multiply.ComputationDType(call) != layout.DType || lacksCode {
 		return false
 	}
-	pixel := pixelDistance(size, stride)
+	pixel := pixelStrideOverImages(size, stride)
 	return stride.c == 1 && pixel >= size.c && op.shape(call).inputReach(pixel, layout.DType.Size()) < maxReach
 }
 
@@ -266,7 +266,7 @@ func newKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, error) 
 
 // outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
 // or 0 if the distance is not constant.
-func (s *convShape) outPixelStride() int { return pixelDistance(s.outSize(), s.outStride) }
+func (s *convShape) outPixelStride() int { return pixelStrideOverImages(s.outSize(), s.outStride) }
 
 // inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
 // constant. In inputs by planes, pixels are adjacent.
@@ -274,7 +274,7 @@ func (s *convShape) inPixelStride(byPlanes bool) int {
 	if byPlanes {
 		return 1
 	}
-	return pixelDistance(s.inSize(), s.inStride)
+	return pixelStrideOverImages(s.inSize(), s.inStride)
 }
 
 // hasOnePixelOrChannel reports whether an image has one pixel or one channel. Such an image has both layouts.

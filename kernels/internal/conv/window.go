@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// window is the geometry of a convolution: the axes depth, height and width. Missing axes, the depth of images and the
-// depth and height of sequences, are [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of images
-// has nine taps, and tap 5 is in row 1 and column 2.
+// window is the geometry of a convolution: the axes depth, height and width. Images have no depth, and sequences
+// neither depth nor height: such axes are [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of
+// images has nine taps, and tap 5 is in row 1 and column 2.
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
@@ -70,7 +70,7 @@ func (w *window) meanTaps() float64 {
 	return mean(&w.d) * mean(&w.h) * mean(&w.w)
 }
 
-// maxDistance returns an upper bound of the distance between two pixels of a window, in pixels.
+// maxDistance returns an upper bound of the distance between two pixels of a window, in pixels in row-major order.
 func (w *window) maxDistance() int {
 	rows := w.h.MaxDistance()
 	if w.isVolumetric() {
@@ -87,13 +87,13 @@ type ncdhw struct{ n, c, d, h, w int }
 // and stride 0.
 func sizesAndStrides(m tensor.Meta, dims int) (size, stride ncdhw) {
 	lead := m.Rank() - dims // number of dimensions before the spatial dimensions: 1 if there is no batch, else 2
-	byName := func(list []int, missing int) ncdhw {
+	toNCDHW := func(list []int, missing int) ncdhw {
 		all := [5]int{missing, missing, missing, missing, missing}
 		copy(all[2-lead:2], list[:lead])
 		copy(all[5-dims:], list[lead:])
 		return ncdhw{n: all[0], c: all[1], d: all[2], h: all[3], w: all[4]}
 	}
-	return byName(m.Shape, 1), byName(m.Strides, 0)
+	return toNCDHW(m.Shape, 1), toNCDHW(m.Strides, 0)
 }
 
 // denseChannelsLast reports whether a value is dense with channels as the fastest dimension.
@@ -109,9 +109,9 @@ func pixelStride(size, stride ncdhw) (int, bool) {
 		dimension{size.d, stride.d})
 }
 
-// pixelDistance returns the constant distance between neighbouring pixels of a channel over all images, or 0 if the
-// distance is not constant.
-func pixelDistance(size, stride ncdhw) int {
+// pixelStrideOverImages returns the constant distance between neighbouring pixels of a channel over all images, or 0 if
+// the distance is not constant.
+func pixelStrideOverImages(size, stride ncdhw) int {
 	distance, _ := commonStride(size.c, dimension{size.w, stride.w}, dimension{size.h, stride.h},
 		dimension{size.d, stride.d}, dimension{size.n, stride.n})
 	return distance

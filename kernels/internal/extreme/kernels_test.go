@@ -69,7 +69,7 @@ func (r *rooms) operands(t testing.TB, c *call, n *graph.Node) []*tensor.Tensor 
 				below = c.op.Params[i].IndexBound(n.Call())
 			}
 		}
-		mixed := kerneltest.MixedValues(d.rng)
+		mixed := kerneltest.NonzeroValues(d.rng)
 		kit.EachIndex(m.Shape, func(at []int) {
 			x := mixed(m.DType)
 			switch {

@@ -179,7 +179,7 @@ func compileIndexWrite(call *graph.Call, write indexWrite) (*graph.Kernel, error
 	shape := slices.Clone(out.Shape) // of the walk: the shape of the source, to which a number is broadcast
 	shape[dim] = index.Numel()
 	sourceOperand := walkOperand{source, make([]int, len(shape))}
-	if !source.IsData() {
+	if !source.IsInKernel() {
 		copy(sourceOperand.byteStrides, kit.ByteStrides(src))
 	}
 	indexOperand := walkOperand{kit.InBuffer(call, 1), make([]int, len(shape))}

@@ -30,9 +30,9 @@ type repeatInterleaveAttrs struct {
 var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
-		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is the number of " +
-			"repetitions of all; the operand `repeats` has one number for each, or one for all.\nIf `repeats` is not given, " +
-			"self has the numbers of repetitions, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
+		Doc: "Repeats every element, or every slice along a dimension. The attribute `repeats` is one number of " +
+			"repetitions for all of them; the operand `repeats` has one number for each, or a single number.\nIf `repeats` is " +
+			"not given, self has the numbers of repetitions, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			repeat, err := newRepeatCall(call)
@@ -59,13 +59,13 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			repeat, err := newRepeatCall(c)
 			// If an operand has the repeats, even an empty result has a kernel, which checks the repeats.
-			if err != nil || c.Out[0].Numel() == 0 && !repeat.isPerSlice {
+			if err != nil || c.Out[0].Numel() == 0 && !repeat.hasRepeatsOperand {
 				return &graph.Kernel{}, err
 			}
-			if !repeat.isPerSlice {
+			if !repeat.hasRepeatsOperand {
 				return repeat.uniformKernel(c)
 			}
-			return repeat.positionsKernel(c)
+			return repeat.operandKernel(c)
 		},
 		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return repeatInterleave(contextOf(rt), c, in)
@@ -75,15 +75,15 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 
 // repeatCall is a call of repeat_interleave.
 type repeatCall struct {
-	valueType      tensor.Type  // type of the repeated value, after it is flattened
-	dtype          tensor.DType // dtype of the result
-	isFlattened    bool         // the value is flattened, because the attribute dim is absent
-	dim            int          // the repeated dimension of the value
-	count          sym.Int      // number of repetitions, if it is the same for all slices
-	isPerSlice     bool         // an operand has the numbers of repetitions: one for each slice, or one for all
-	repeatsOperand int          // index of the operand that has the numbers of repetitions
-	size           sym.Int      // size of dim in the result
-	isSizeKnown    bool         // whether size is known before the run
+	valueType         tensor.Type  // type of the repeated value, after it is flattened
+	dtype             tensor.DType // dtype of the result
+	isFlattened       bool         // the value is flattened, because the attribute dim is absent
+	dim               int          // the repeated dimension of the value
+	count             sym.Int      // number of repetitions, if it is the same for all slices
+	hasRepeatsOperand bool         // an operand has the numbers of repetitions: one for each slice, or one for all
+	repeatsOperand    int          // index of the operand that has the numbers of repetitions
+	size              sym.Int      // size of dim in the result
+	isSizeKnown       bool         // whether size is known before the run
 }
 
 // newRepeatCall checks a call of repeat_interleave and returns its description. The numbers of repetitions are operand
@@ -128,7 +128,7 @@ func (r *repeatCall) setDim(call *graph.Call) (err error) {
 // setRepeatsOperand sets the fields for a call in which operand 1 has the numbers of repetitions.
 func (r *repeatCall) setRepeatsOperand(call *graph.Call) error {
 	repeatsType, sliceCount := call.Type(1), r.valueType.Shape[r.dim]
-	r.isPerSlice, r.repeatsOperand = true, 1
+	r.hasRepeatsOperand, r.repeatsOperand = true, 1
 	switch {
 	case repeatsType.Rank() > 1:
 		return errors.New("repeats must be 0-dim or 1-dim tensor")
@@ -166,7 +166,7 @@ func (r *repeatCall) setRepeatedIndices(call *graph.Call) error {
 	case selfType.Rank() != 1:
 		return errors.New("repeat_interleave only accept 1D vector as repeat")
 	}
-	r.isPerSlice, r.repeatsOperand = true, 0
+	r.hasRepeatsOperand, r.repeatsOperand = true, 0
 	return r.setSize(call, selfType.DType)
 }
 
@@ -207,28 +207,28 @@ func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.View(dstView), Src: src.View(srcView)}), nil
 }
 
-// positionsKernel returns the kernel for repeats in an operand. In scratch memory, it first lists a position for each
-// slice of the result: the index of the slice of self that it repeats. Then it gathers the slices. Scratch memory has
-// the list, then the prefix sums of the repeats, each of positionBytes per element. For example, the repeats [2 0 1]
-// have the prefix sums [2 2 3] and the positions [0 0 2].
-func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
+// operandKernel returns the kernel for repeats in an operand. It first lists, for each slice of the result, the index
+// of the slice of self to copy. Then it gathers the slices. Scratch memory has the list and then the prefix sums of the
+// repeats; both have elements of listElemBytes. For example, the repeats [2 0 1] have the prefix sums [2 2 3] and the
+// slice indices [0 0 2].
+func (r *repeatCall) operandKernel(call *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := call.Meta(r.repeatsOperand), call.Out[0]
 	valueMeta, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
-	lists := positionLists{positionCount: size, sliceCount: valueMeta.Shape[r.dim]}
+	lists := scratchLists{indexCount: size, sliceCount: valueMeta.Shape[r.dim]}
 	if out.Numel() == 0 { // slices may be empty: there is nothing to gather
-		lists.positionCount = 0
+		lists.indexCount = 0
 	}
 	kernel := &graph.Kernel{Phases: []graph.Phase{r.sumPhase(lists, repeatsMeta, size), lists.listPhase()},
-		Scratch: positionBytes * (lists.positionCount + lists.sliceCount)}
+		Scratch: listElemBytes * (lists.indexCount + lists.sliceCount)}
 	if out.Numel() == 0 {
 		return kernel, nil
 	}
 	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
 	var gather *graph.Kernel
 	switch {
-	case r.repeatsOperand == 0: // the result has the positions themselves
+	case r.repeatsOperand == 0: // the result is the list
 		gather = copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: index})
-	case r.isFlattened: // the positions are flat row-major indices of self
+	case r.isFlattened: // the list has flat row-major indices of self
 		selfMeta := call.Meta(0)
 		walk := &indexedWalk{shape: out.Shape,
 			operands: []walkOperand{operandAt(0, out), {kit.InBuffer(call, 0), []int{0}},
@@ -243,24 +243,24 @@ func (r *repeatCall) positionsKernel(call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// positionLists describes the lists in the scratch memory of positionsKernel.
-type positionLists struct {
-	positionCount int // number of positions
-	sliceCount    int // number of slices, each with a prefix sum
+// scratchLists describes the lists in the scratch memory of operandKernel.
+type scratchLists struct {
+	indexCount int // number of slice indices: one for each slice of the result
+	sliceCount int // number of slices, each with a prefix sum
 }
 
-// positions returns the list of positions.
-func (l positionLists) positions(mem *graph.Mem) []int {
-	return kit.SliceOf[int](mem.Scratch, 0, l.positionCount)
+// sliceIndices returns the list of slice indices.
+func (l scratchLists) sliceIndices(mem *graph.Mem) []int {
+	return kit.SliceOf[int](mem.Scratch, 0, l.indexCount)
 }
 
 // sums returns the prefix sums: sums[i] is the sum of the repeats of the slices 0 to i.
-func (l positionLists) sums(mem *graph.Mem) []int {
-	return kit.SliceOf[int](mem.Scratch, positionBytes*l.positionCount, l.sliceCount)
+func (l scratchLists) sums(mem *graph.Mem) []int {
+	return kit.SliceOf[int](mem.Scratch, listElemBytes*l.indexCount, l.sliceCount)
 }
 
 // sumPhase returns the phase that computes the prefix sums of the repeats. Their total must be size.
-func (r *repeatCall) sumPhase(lists positionLists, repeatsMeta tensor.Meta, size int) graph.Phase {
+func (r *repeatCall) sumPhase(lists scratchLists, repeatsMeta tensor.Meta, size int) graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	return graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
 		if repeatsMeta.Numel() == 0 || lists.sliceCount == 0 { // an empty tensor has no address
@@ -274,7 +274,7 @@ func (r *repeatCall) sumPhase(lists positionLists, repeatsMeta tensor.Meta, size
 		}
 		kit.ForEachBlock(mem.Context, len(sums), func(begin, end int) {
 			src := unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step)
-			load(unsafe.Pointer(&sums[begin]), src, positionBytes, step, end-begin)
+			load(unsafe.Pointer(&sums[begin]), src, listElemBytes, step, end-begin)
 		})
 		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, len(sums), size); err != nil {
 			return err
@@ -289,24 +289,24 @@ func (r *repeatCall) sumPhase(lists positionLists, repeatsMeta tensor.Meta, size
 	}}
 }
 
-// listPhase returns the phase that lists the positions. A chunk searches the prefix sums for its first position.
-func (l positionLists) listPhase() graph.Phase {
-	return graph.Phase{Chunks: kit.DivUp(l.positionCount, positionsGrain), Run: func(mem *graph.Mem, chunk int) error {
-		positions, sums := l.positions(mem), l.sums(mem)
-		position, end := chunk*positionsGrain, min((chunk+1)*positionsGrain, l.positionCount)
-		// An element of positions is the first index whose prefix sum exceeds the element's own index.
-		i, _ := slices.BinarySearch(sums, position+1)
-		for ; position < end; i++ {
-			for ; position < min(sums[i], end); position++ {
-				positions[position] = i
+// listPhase returns the phase that lists the slice indices. A chunk searches the prefix sums for its first one.
+func (l scratchLists) listPhase() graph.Phase {
+	return graph.Phase{Chunks: kit.DivUp(l.indexCount, sliceIndicesGrain), Run: func(mem *graph.Mem, chunk int) error {
+		sliceIndices, sums := l.sliceIndices(mem), l.sums(mem)
+		p, end := chunk*sliceIndicesGrain, min((chunk+1)*sliceIndicesGrain, l.indexCount)
+		// sliceIndices[p] is the first slice i with sums[i] > p.
+		i, _ := slices.BinarySearch(sums, p+1)
+		for ; p < end; i++ {
+			for ; p < min(sums[i], end); p++ {
+				sliceIndices[p] = i
 			}
 		}
 		return nil
 	}}
 }
 
-// positionsGrain is the number of positions that a chunk writes.
-const positionsGrain = 1 << 16
+// sliceIndicesGrain is the number of slice indices that a chunk writes.
+const sliceIndicesGrain = 1 << 16
 
 // repeatStep returns the stride in bytes of repeats with the given meta.
 func repeatStep(meta tensor.Meta) int {
@@ -316,7 +316,7 @@ func repeatStep(meta tensor.Meta) int {
 	return kit.ByteStride(meta, 0)
 }
 
-// repeatInterleave computes all forms of the op from a list of positions. It is the reference, and computes results
+// repeatInterleave computes all forms of the op from a list of slice indices. It is the reference, and computes results
 // with shapes that depend on data.
 func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (results []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
@@ -330,28 +330,28 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 	}
 	shape := kit.KnownSizes(kit.ReplaceSizes(repeat.valueType.Shape, repeat.dim, repeat.size))
 	if repeat.isSizeKnown && tensor.Numel(shape) == 0 { // only the repeats are checked
-		if repeat.isPerSlice {
+		if repeat.hasRepeatsOperand {
 			_, err = repeatsOf(in[repeat.repeatsOperand]).checkTotal(ctx, sliceCount, size)
 		}
 		return []*tensor.Tensor{tensor.Zeros(repeat.dtype, shape...)}, err
 	}
-	var positions []int
-	if !repeat.isPerSlice {
+	var sliceIndices []int
+	if !repeat.hasRepeatsOperand {
 		count := kit.KnownSize(repeat.count)
-		positions = kit.NewInts[int](sliceCount * count)
-		for position := range positions {
-			positions[position] = position / count
+		sliceIndices = kit.NewInts[int](sliceCount * count)
+		for i := range sliceIndices {
+			sliceIndices[i] = i / count
 		}
-	} else if positions, err = repeatedPositions(ctx, in[repeat.repeatsOperand], sliceCount, size); err != nil {
+	} else if sliceIndices, err = repeatedIndices(ctx, in[repeat.repeatsOperand], sliceCount, size); err != nil {
 		return nil, err
 	}
-	if repeat.isPerSlice && repeat.repeatsOperand == 0 {
-		out := tensor.Zeros(repeat.dtype, len(positions))
-		for position, index := range positions {
-			if position%kit.CheckEvery == 0 {
+	if repeat.hasRepeatsOperand && repeat.repeatsOperand == 0 {
+		out := tensor.Zeros(repeat.dtype, len(sliceIndices))
+		for i, index := range sliceIndices {
+			if i%kit.CheckEvery == 0 {
 				interrupt.Check(ctx)
 			}
-			out.Set(tensor.IntScalar(int64(index)), position)
+			out.Set(tensor.IntScalar(int64(index)), i)
 		}
 		return []*tensor.Tensor{out}, nil
 	}
@@ -361,25 +361,25 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 			return nil, err
 		}
 	}
-	out, err := pickSlices(ctx, value, repeat.dim, positions)
+	out, err := pickSlices(ctx, value, repeat.dim, sliceIndices)
 	return []*tensor.Tensor{out}, err
 }
 
-// repeatedPositions returns a list of the indices 0 to count-1, in which index i is repeated repeatsTensor[i] times.
+// repeatedIndices returns a list of the indices 0 to count-1, in which index i is repeated repeatsTensor[i] times.
 // size is the required length of the list, or unknownSize. If memory is short, it panics as [tensor.NewStorage] does.
-func repeatedPositions(ctx context.Context, repeatsTensor *tensor.Tensor, count, size int) ([]int, error) {
+func repeatedIndices(ctx context.Context, repeatsTensor *tensor.Tensor, count, size int) ([]int, error) {
 	repeatsAt := repeatsOf(repeatsTensor)
 	total, err := repeatsAt.checkTotal(ctx, count, size)
 	if err != nil || total == 0 {
 		return nil, err
 	}
-	positions := kit.SliceOf[int](tensor.NewStorage(positionBytes*total).Bytes(), 0, total)
+	indices := kit.SliceOf[int](tensor.NewStorage(listElemBytes*total).Bytes(), 0, total)
 	filled := 0
 	for i := range count {
 		if i%kit.CheckEvery == 0 {
 			interrupt.Check(ctx)
 		}
-		repetitions := positions[filled : filled+repeatsAt(i)]
+		repetitions := indices[filled : filled+repeatsAt(i)]
 		kit.ForEachBlock(ctx, len(repetitions), func(begin, end int) {
 			for k := range repetitions[begin:end] {
 				repetitions[begin+k] = i
@@ -387,7 +387,7 @@ func repeatedPositions(ctx context.Context, repeatsTensor *tensor.Tensor, count,
 		})
 		filled += len(repetitions)
 	}
-	return positions, nil
+	return indices, nil
 }
 
 // repeats returns the number of repetitions of index i.
@@ -425,7 +425,7 @@ func (r repeats) total(ctx context.Context, count int) (total int, err error) {
 		switch {
 		case repetitions < 0:
 			return 0, errors.New("repeats can not be negative")
-		case repetitions > tensor.MaxBytes/positionBytes-total: // the positions take more than MaxBytes
+		case repetitions > tensor.MaxBytes/listElemBytes-total: // the list takes more than MaxBytes
 			return 0, errors.New("numel: integer multiplication overflow")
 		}
 		total += repetitions
@@ -433,5 +433,5 @@ func (r repeats) total(ctx context.Context, count int) (total int, err error) {
 	return total, nil
 }
 
-// positionBytes is the size of an element of a list of positions or of prefix sums.
-const positionBytes = 8
+// listElemBytes is the size of an element of a list of slice indices or of prefix sums.
+const listElemBytes = 8

@@ -183,7 +183,7 @@ func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, source walkOperand) 
 		steps = []int{0}
 	}
 	// A constant, or a src of another rank, has one element, which is read with strides of 0.
-	if source.IsData() || len(source.byteStrides) != index.Rank() {
+	if source.IsInKernel() || len(source.byteStrides) != index.Rank() {
 		source.byteStrides = make([]int, index.Rank())
 	}
 	return &indexedWalk{shape: index.Shape, operands: []walkOperand{source, {table, steps}, operandAt(2, index)},

@@ -20,21 +20,21 @@ type tfidfAttrs struct {
 	MinGramLength int       `attr:"min_gram_length" doc:"minimum length of n-grams to count"`
 	MaxSkipCount  int       `attr:"max_skip_count" doc:"maximum number of elements to skip between neighbours of an n-gram"`
 	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights"`
-	NgramCounts   []int     `attr:"ngram_counts" doc:"for each length from 1, the start of the n-grams of this length in the pool"`
+	NgramCounts   []int     `attr:"ngram_counts" doc:"element i is where the n-grams of length i+1 begin in the pool"`
 	NgramIndexes  []int     `attr:"ngram_indexes" doc:"for each n-gram of the pool, its position in the result"`
-	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, concatenated by length"`
+	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"all n-grams, concatenated, shorter ones first"`
 	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; none: 1"`
 }
 
-// TfidfVectorizer is ONNX's operator for integers. For example, with ngram_counts [0 2] and pool_int64s [7 8 1 2 3 4],
-// the n-grams are (7), (8), (1 2) and (3 4). The row [1 5 2 7] has one occurrence of (7), and one of (1 2) at distance
-// 2.
+// TfidfVectorizer is ONNX's operator of this name, for integers only. For example, with ngram_counts [0 2] and
+// pool_int64s [7 8 1 2 3 4], the n-grams are (7), (8), (1 2) and (3 4). The row [1 5 2 7] has one occurrence of (7),
+// and one of (1 2) at distance 2.
 var TfidfVectorizer = kit.Define[*tfidfAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tfidf_vectorizer",
-		Doc: "Counts how often each n-gram (a short sequence of integers) of a pool occurs in each row of self, [n] or " +
-			"[rows, n]. The result has one float32 vector per row. Neighbouring elements of an occurrence all have the " +
-			"same distance, from 1 to `max_skip_count`+1.",
+		Doc: "Counts the occurrences of each n-gram (a short sequence of integers) of a pool in each row of self, which " +
+			"has the shape [n] or [rows, n]. The result has one float32 vector per row. Neighbouring elements of an " +
+			"occurrence all have the same distance, from 1 to `max_skip_count`+1.",
 		Params: []graph.Param{kit.Self},
 		Infer: func(call *graph.Call) ([]graph.Result, error) {
 			self := call.Type(0)
@@ -133,25 +133,25 @@ const maxTfidfPosition = 1 << 24
 const tfidfGrain = 1 << 20
 
 // kernel returns the kernel of the call. It first counts the occurrences of each n-gram in each row; the counts
-// [rows, grams] are in scratch memory. Then it writes the results. A unit of work counts one n-gram in one row, at some
-// of the distances.
+// [rows, gramCount] are in scratch memory. Then it writes the results. A unit of work counts one n-gram in one row, for
+// a range of at most distancesPerUnit distances.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	builder := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{builder.Result(0, tensor.Float32), builder.ToRowMajor(builder.Operand(0), tensor.Int64)}
 	selfMeta := c.Meta(0)
 	length := selfMeta.Shape[selfMeta.Rank()-1]
-	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
+	rows, gramCount := c.Out[0].Numel()/t.size, len(t.grams)
 	distancesPerUnit := max(1, tfidfGrain/max(1, length)) // number of distances in a unit
 	firstUnits := []int{0}                                // firstUnits[i] is the first unit of n-gram i
 	for i := range t.grams {
 		firstUnits = append(firstUnits, firstUnits[i]+kit.DivUp(t.maxDistance(&t.grams[i], length), distancesPerUnit))
 	}
-	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
-	clearCounts := copies.ChunkedPhase(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
+	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*gramCount) }
+	clearCounts := copies.ChunkedPhase(rows*gramCount, 1, func(m *graph.Mem, begin, end int) error {
 		clear(counts(m)[begin:end])
 		return nil
 	})
-	unitsPerRow := firstUnits[grams]
+	unitsPerRow := firstUnits[gramCount]
 	countGrams := copies.ChunkedPhase(rows*unitsPerRow, min(length, math.MaxInt32)*distancesPerUnit,
 		func(mem *graph.Mem, begin, end int) error {
 			for unit := begin; unit < end; unit++ {
@@ -167,24 +167,24 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 				for distance := firstDistance; distance <= lastDistance; distance++ {
 					occurrences += gram.count(mem, elements, distance)
 				}
-				atomic.AddInt64(&counts(mem)[row*grams+i], int64(occurrences))
+				atomic.AddInt64(&counts(mem)[row*gramCount+i], int64(occurrences))
 			}
 			return nil
 		})
-	writeResults := copies.ChunkedPhase(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
+	writeResults := copies.ChunkedPhase(rows, t.size+gramCount, func(m *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
 			resultRow := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
 			kit.ForEachBlock(m.Context, len(resultRow), func(begin, end int) { clear(resultRow[begin:end]) })
 			for i := range t.grams {
 				m.CheckContextAfter(1)
 				if gram := &t.grams[i]; t.includes(gram) {
-					t.writeCount(gram, int(counts(m)[row*grams+i]), &resultRow[gram.position])
+					t.writeCount(gram, int(counts(m)[row*gramCount+i]), &resultRow[gram.position])
 				}
 			}
 		}
 		return nil
 	})
-	countBytes := rows * grams * 8
+	countBytes := rows * gramCount * 8
 	builder.AddPhases(countBytes, copies.NoScratch, buffers, clearCounts, countGrams, writeResults)
 	return builder.Kernel()
 }
@@ -210,8 +210,7 @@ func (t *tfidf) maxDistance(gram *tfidfGram, length int) int {
 }
 
 // count returns the number of occurrences of the n-gram in a row. `distance` is the distance between neighbouring
-// elements of an occurrence. It counts the comparisons in mem, which then regularly checks whether the run is canceled.
-// mem may be nil.
+// elements of an occurrence. It reports its comparisons to mem, so that a canceled run ends soon. mem may be nil.
 func (g *tfidfGram) count(mem *graph.Mem, row []int64, distance int) int {
 	count := 0
 	for first := 0; first+(len(g.ids)-1)*distance < len(row); first++ {
@@ -240,7 +239,7 @@ func (t *tfidf) writeCount(gram *tfidfGram, count int, result *float32) {
 	}
 }
 
-// reference computes the Ref of the op: it counts one n-gram after another.
+// reference is the Ref of the op. It counts one n-gram after another.
 func (t *tfidf) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	lastDim := self.Rank() - 1
 	length, rows := self.Shape[lastDim], tensor.Numel(self.Shape[:lastDim])

@@ -11,8 +11,8 @@ import (
 )
 
 // TreeEnsemble evaluates decision trees. The ONNX operators TreeEnsemble, TreeEnsembleClassifier and
-// TreeEnsembleRegressor are this op and element-wise ops. For example, this tree has the root 0, and adds 10 or 20 to
-// column 0 of the result:
+// TreeEnsembleRegressor are imported as this op and other ops. For example, this tree has the root 0, and adds 10 or 20
+// to column 0 of the result:
 //
 //	node 0: x[3] <= 1.5        features   [3 0 0]      thresholds [1.5 0 0]
 //	 no: node 1 (10)           children   [[1 2] [1 1] [2 2]]
@@ -20,13 +20,13 @@ import (
 var TreeEnsemble = kit.Define[*treeEnsembleAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "tree_ensemble",
-		Doc: "Combines the weights of the nodes at which rows of self [rows, columns] leave decision trees; the result " +
-			"is [rows, outputs].\nThe nodes of all trees are in one list. A row starts at each of `roots` [trees]. At node " +
-			"i it continues at children[i, 1] if its element in column features[i] is at most thresholds[i], and at " +
-			"children[i, 0] otherwise. If the element is NaN, it continues at missing[i], or without `missing` at " +
-			"children[i, 0]. It leaves the tree at a node whose next node does not come later in the list. The weights of " +
-			"node i are weights[k], for column targets[k], for k from offsets[i] to offsets[i+1]-1. A column of the result " +
-			"without weights is 0. Sums are computed in float64.",
+		Doc: "Evaluates decision trees on each row of self [rows, columns], and combines the weights of the nodes at which " +
+			"the row leaves the trees; the result is [rows, outputs].\nThe nodes of all trees are in one list. A row starts " +
+			"at each of `roots` [trees]. At node i it continues at children[i, 1] if its element in column features[i] is at " +
+			"most thresholds[i], and at children[i, 0] otherwise. If the element is NaN, it continues at missing[i], or " +
+			"without `missing` at children[i, 0]. It leaves the tree at a node whose next node does not come later in the " +
+			"list. For each k from offsets[i] to offsets[i+1]-1, node i has the weight weights[k] for column targets[k]. A " +
+			"column of the result without weights is 0. Sums are computed in float64.",
 		Params: []graph.Param{kit.Self,
 			{Name: "roots", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeFeatures), 0) }},
 			{Name: "features", IndexBound: func(c *graph.Call) int { return kit.SizeOf(c.Meta(treeSelf), 1) }},

@@ -32,7 +32,7 @@ func TestTreeEnsemble(t *testing.T) {
 			}
 			return tensor.Must(tensor.FromSlice(data, shape...))
 		}
-		values := kerneltest.Filled(tensor.New(tensor.Float32, weights), kerneltest.MixedValues(r))
+		values := kerneltest.Filled(tensor.New(tensor.Float32, weights), kerneltest.NonzeroValues(r))
 		in := []*tensor.Tensor{floats(rows, columns), ints(0, nodes, trees), ints(0, columns, nodes), floats(nodes),
 			ints(-2, nodes+2, nodes, 2), ints(0, weights+1, nodes+1), ints(0, 2, weights), values}
 		if round%2 == 0 {

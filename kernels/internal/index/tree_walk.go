@@ -44,7 +44,7 @@ var treeOperandNames = [treeOperands]string{"self", "roots", "features", "thresh
 // treeElement is an element type of tree_ensemble.
 type treeElement interface{ float32 | float64 }
 
-// trees has the operands of a call of tree_ensemble after self.
+// trees has all operands of a call of tree_ensemble except self.
 type trees[T treeElement] struct {
 	roots      []int32 // first node of each tree
 	features   []int32 // for each node, the column of self to compare
@@ -107,8 +107,8 @@ const stepsPerLeafTest = 4
 // Reading a tree of 500 nodes (10 KiB) takes as long as the descent of 100 rows.
 const maxTreeBlockRows = 1024
 
-// maxTreeSums is the maximum number of sums (rows times outputs) of a block that has more than one group of rows. The
-// sums take 512 KiB.
+// maxTreeSums is the maximum number of sums (rows times outputs) of a block. Only a block of a single group of rows may
+// exceed it. The sums take 512 KiB.
 const maxTreeSums = 1 << 16
 
 // The rows are divided into treeChunks blocks, but a block has at least minTreeGroups groups and at most
@@ -159,18 +159,19 @@ func treeKernel[T treeElement](c *graph.Call) (*graph.Kernel, error) {
 
 // treeWalk is a call of tree_ensemble with self of element type T.
 type treeWalk[T treeElement] struct {
-	rows, columns, outputs, trees int
-	aggregate                     treeAggregate
-	blockRows                     int               // the number of rows of a block
-	counts                        [treeOperands]int // the number of elements of each operand
-	isForward                     bool              // whether children and missing are constant and forward ([isForward])
+	rows, columns, outputs, treeCount int
+	aggregate                         treeAggregate
+	blockRows                         int               // the number of rows of a block
+	counts                            [treeOperands]int // the number of elements of each operand
+	// isForward is set if all operands are constant, and children and missing are forward: see the function isForward.
+	isForward bool
 }
 
 // newTreeWalk returns the walk of a call and chooses the number of rows of a block.
 func newTreeWalk[T treeElement](c *graph.Call) *treeWalk[T] {
 	attrs := kit.Attrs[*treeEnsembleAttrs](c)
 	walk := &treeWalk[T]{rows: c.Out[0].Shape[0], columns: c.Meta(treeSelf).Shape[1], outputs: attrs.Outputs,
-		trees: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[attrs.Aggregate]}
+		treeCount: c.Meta(treeRoots).Numel(), aggregate: treeAggregates[attrs.Aggregate]}
 	groups := kit.DivUp(walk.rows, treeGroupRows)
 	groupsPerBlock := max(minTreeGroups, kit.DivUp(groups, treeChunks))
 	maxGroupsBySums := max(1, maxTreeSums/treeGroupRows/walk.outputs)
@@ -188,13 +189,13 @@ func (w *treeWalk[T]) operands(m *graph.Mem) (t trees[T]) {
 	return t
 }
 
-// forwardLists returns the scratch memory for children and missing after makeForward.
+// forwardLists returns the scratch memory into which makeForward writes children and missing.
 func (w *treeWalk[T]) forwardLists(m *graph.Mem, t *trees[T]) (children, missing []int32) {
 	childCount := len(t.children)
 	return kit.SliceOf[int32](m.Scratch, 0, childCount), kit.SliceOf[int32](m.Scratch, 4*childCount, len(t.missing))
 }
 
-// prepare checks operands that are not constant, and calls makeForward for their children.
+// prepare checks the operands, and calls makeForward for children and missing.
 func (w *treeWalk[T]) prepare(m *graph.Mem, _ int) error {
 	t := w.operands(m)
 	if err := t.check(w.columns, w.outputs); err != nil {
@@ -235,7 +236,7 @@ func (w *treeWalk[T]) computeBlock(m *graph.Mem, t *trees[T], begin, end int) {
 	}
 	out := kit.PlaneOf[T](kit.AddressOf[T](m.Ptrs[0], begin*w.outputs), 0, len(sums))
 	for i, sum := range sums {
-		out[i] = T(w.aggregate.finish(sum, w.trees))
+		out[i] = T(w.aggregate.finish(sum, w.treeCount))
 	}
 }
 
@@ -311,10 +312,10 @@ func (a treeAggregate) clear(sums []float64) {
 }
 
 // finish converts a sum over all trees to an element of the result.
-func (a treeAggregate) finish(sum float64, trees int) float64 {
+func (a treeAggregate) finish(sum float64, treeCount int) float64 {
 	switch {
 	case a == treeMean:
-		return sum / float64(max(1, trees))
+		return sum / float64(max(1, treeCount))
 	case a != treeSum && sum != sum: // a column without weights
 		return 0
 	}
@@ -328,7 +329,7 @@ func (t *trees[T]) addWeights(sums []float64, node int, a treeAggregate) {
 		switch {
 		case a == treeSum || a == treeMean:
 			*sum += weight
-		// Also if *sum is NaN, because the weight is then the first.
+		// The comparisons are negated so that they hold for the first weight, when *sum is NaN.
 		case a == treeMin && !(*sum <= weight), a == treeMax && !(*sum >= weight):
 			*sum = weight
 		}
@@ -369,8 +370,8 @@ func newTreeNodes[T treeElement](t *trees[T]) treeNodes[T] {
 		unsafe.Pointer(unsafe.SliceData(t.children))}
 }
 
-// next returns the node after the given node. The choice between the children is an addition, because the processor
-// would mispredict a branch in about half of the steps.
+// next returns the node after the given node. The if compiles to a flag that is added to the address, not to a branch,
+// which the processor would mispredict in about half of the steps.
 func (n *treeNodes[T]) next(row unsafe.Pointer, node int) int {
 	feature := *(*int32)(unsafe.Add(n.features, node*4))
 	child := 0
@@ -381,7 +382,7 @@ func (n *treeNodes[T]) next(row unsafe.Pointer, node int) int {
 }
 
 // isLeaf reports whether a row leaves the tree at the given node. The answer depends on the row: a node may be its own
-// child for one result of its comparison only.
+// true child but not also its own false child, or the reverse.
 func (n *treeNodes[T]) isLeaf(row unsafe.Pointer, node int) bool { return n.next(row, node) == node }
 
 // leavesOf finds the nodes at which rows leave a tree. The comparison of NaN is false, as for an element above the

@@ -55,8 +55,8 @@ type walkOperand struct {
 	byteStrides []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and a meta, for a walk over the dimensions of the meta.
-// In Mem.Ptrs, the result of the op comes first, then the operands of the op.
+// operandAt returns the operand at Mem.Ptrs[ptrIndex] with the given meta. The walk has the dimensions of the meta. In
+// Mem.Ptrs, the result of the op comes first, then the operands of the op.
 func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(ptrIndex, meta), kit.ByteStrides(meta)}
 }
@@ -65,11 +65,11 @@ func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
 // the end.
 type lookup struct {
 	operand    int  // operand of the walk that has the index
-	byteOffset int  // offset in bytes of the index from the operand's address; a tuple has several indices
+	byteOffset int  // offset in bytes of the index from the operand's address; not 0 only for tuples (gather_nd)
 	isInt64    bool // the index is int64, else int32
 	dim        int  // the dimension, for error messages
 	size       int  // size of the dimension
-	byteStride int  // stride of the dimension in bytes, or bytes of an element if the index is flat
+	byteStride int  // stride of the dimension in bytes, or bytes of an element if flatLayout is set
 	// flatLayout is the layout of the table if the index is a flat row-major index; else nil.
 	flatLayout *tensor.Meta
 }
@@ -313,14 +313,14 @@ func outOfBounds(i int64, dim, size int) error {
 }
 
 // form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
-// writes the table, has flat indices, or has an operand in scratch memory or packed.
+// writes the table, has flat indices, or if an operand is packed or in scratch memory.
 func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil
 	}
 	form := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}
 	for _, operand := range walk.operands {
-		index, offset, ok := operand.Operand()
+		index, offset, ok := operand.PtrIndex()
 		if !ok {
 			return nil
 		}

@@ -93,8 +93,8 @@ func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...ten
 	return outputs, RunKernel(kernel, call, in, outputs)
 }
 
-// makeOutputs returns the memory of the results: views of operands, or new tensors, whose layouts it sets in call.Out.
-// hasNew reports whether there are new tensors.
+// makeOutputs returns the memory of the results: views of operands, or new tensors. It sets call.Out to the layouts of
+// the new tensors. hasNew reports whether there are new tensors.
 func makeOutputs(call *graph.Call, results []graph.Result, in []*tensor.Tensor, layouts []tensor.Meta) (
 	outputs []*tensor.Tensor, hasNew bool, err error) {
 	outputs = make([]*tensor.Tensor, len(results))
@@ -110,7 +110,7 @@ func makeOutputs(call *graph.Call, results []graph.Result, in []*tensor.Tensor, 
 			call.Out[i] = layouts[i]
 		}
 		outputs[i] = tensor.Empty(call.Out[i])
-		for byteIndex := range outputs[i].Storage().Bytes() { // the memory of a run is not cleared
+		for byteIndex := range outputs[i].Storage().Bytes() { // garbage, because a kernel must not rely on cleared memory
 			outputs[i].Storage().Bytes()[byteIndex] = 0x55
 		}
 	}
@@ -292,9 +292,9 @@ func Filled(meta tensor.Meta, draw func(dtype tensor.DType) tensor.Scalar) *tens
 	return filled
 }
 
-// MixedValues returns a function that draws numbers of both signs. It never draws 0, because integer divisions by 0
+// NonzeroValues returns a function that draws numbers of both signs. No number is 0, because integer divisions by 0
 // fail.
-func MixedValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
+func NonzeroValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
 	return func(dtype tensor.DType) tensor.Scalar {
 		switch {
@@ -312,14 +312,14 @@ func MixedValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	}
 }
 
-// IndexValues is MixedValues, except that integers are 0 or 1, which are valid indices.
+// IndexValues is NonzeroValues, except that integers are 0 or 1, which are valid indices.
 func IndexValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
-	mixed := MixedValues(rng)
+	nonzero := NonzeroValues(rng)
 	return func(dtype tensor.DType) tensor.Scalar {
 		if dtype.IsIntegral(false) {
 			return tensor.IntScalar(rng.Int64N(2))
 		}
-		return mixed(dtype)
+		return nonzero(dtype)
 	}
 }
 

@@ -34,10 +34,10 @@ const (
 	inKernel // the elements are in Buffer.Data
 )
 
-// Operand returns the index of the result or operand that b is in, results first. The offset is the distance in bytes
-// from its pointer in Mem.Ptrs to the first element of b. Operand returns false for other memory and for packed
-// operands.
-func (b Buffer) Operand() (index, offset int, ok bool) {
+// PtrIndex returns the index in Mem.Ptrs, which has results and then operands, of the value that contains b. The offset
+// is the distance in bytes from that pointer to the first element of b. PtrIndex returns false for other memory and for
+// packed operands.
+func (b Buffer) PtrIndex() (index, offset int, ok bool) {
 	return b.ptrIndex, b.offset, b.memory == inPtrs && !b.Packed
 }
 
@@ -75,8 +75,8 @@ func DataBuffer(data *tensor.Tensor) Buffer {
 // IsGiven reports whether the buffer is not an omitted operand.
 func (b *Buffer) IsGiven() bool { return b.memory != noMemory }
 
-// IsData reports whether the elements belong to the kernel.
-func (b *Buffer) IsData() bool { return b.memory == inKernel }
+// IsInKernel reports whether the elements belong to the kernel.
+func (b *Buffer) IsInKernel() bool { return b.memory == inKernel }
 
 // IsPtr reports whether the buffer starts at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == i && b.offset == 0 }
@@ -110,7 +110,7 @@ func (b Buffer) View(meta tensor.Meta) Buffer {
 	dataMeta := meta
 	dataMeta.Offset = b.Data.Offset + shift
 	data := tensor.Must(tensor.FromStorage(dataMeta, b.Data.Storage()))
-	if !b.IsData() {
+	if !b.IsInKernel() {
 		b = b.Shifted(shift*meta.DType.Size(), meta)
 	}
 	b.Meta, b.Data = meta, data

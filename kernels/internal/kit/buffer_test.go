@@ -48,8 +48,8 @@ func TestBuffer(t *testing.T) {
 		if (third.Data != nil) != (b.Data != nil) {
 			t.Errorf("%s: a view loses its data, or finds some", name)
 		}
-		if b.IsPtr(1) != (name == "ptr" || name == "known") || second.IsPtr(1) || b.IsData() != (name == "data") {
-			t.Errorf("%s: IsPtr %v, IsData %v", name, b.IsPtr(1), b.IsData())
+		if b.IsPtr(1) != (name == "ptr" || name == "known") || second.IsPtr(1) || b.IsInKernel() != (name == "data") {
+			t.Errorf("%s: IsPtr %v, IsInKernel %v", name, b.IsPtr(1), b.IsInKernel())
 		}
 	}
 	for name, b := range map[string]Buffer{"left out": {}, "without memory": PtrBuffer(0, data.Meta),

@@ -44,7 +44,7 @@ func NHWC(n, c, h, w int) tensor.Meta {
 	return meta
 }
 
-// OneExample returns the example of a call with one operand.
+// OneExample returns a list of one example: a call with one operand.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func OneExample(operand tensor.Meta, attrs graph.Attrs) []graph.Example {

@@ -8,9 +8,9 @@ import (
 // parallel is the type of [graph.Facts].Parallel.
 type parallel = func(c *graph.Call) []graph.Parallel
 
-// LoopsExcept returns the parallel loops ([graph.Parallel]) over all dimensions except the dimensions that an op
-// combines. combined returns these dimensions of a call in a new list; negative dimensions count from the end. The
-// loops divide operands that have the rank of the result. Other operands are read as a whole.
+// LoopsExcept returns a function that returns the parallel loops ([graph.Parallel]) of a call: over all dimensions
+// except those that the op combines. combined returns these dimensions in a new list; negative dimensions count from
+// the end. The loops divide operands that have the rank of the result. Other operands are read whole.
 func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
@@ -28,18 +28,18 @@ func LoopsExceptDims(dims ...int) parallel {
 	return LoopsExcept(func(*graph.Call) []int { return append([]int(nil), dims...) })
 }
 
-// LoopsExceptLast is [LoopsExcept] for the last n dimensions, which windows or interpolation combine. There are at most
-// three; a greater n counts as 3.
+// LoopsExceptLast is [LoopsExcept] for the last n dimensions, which windows or interpolation combine. n is capped at 3,
+// because windows have at most three dimensions.
 func LoopsExceptLast(n int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(n, 3)]...) }
 
-// BatchLoopForRank returns the parallel loop over the batch, which is dimension 0 of the results and of the given
-// operands. There is a batch only if operand 0 has the given rank.
+// BatchLoopForRank returns a function that returns the parallel loop of a call over the batch, which is dimension 0 of
+// the results and of the given operands. There is a batch only if operand 0 has the given rank.
 func BatchLoopForRank(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {
 			return nil
 		}
-		loop := WholeLoop(c)
+		loop := UndividedLoop(c)
 		for _, i := range operands {
 			if c.HasOperand(i) {
 				loop.OperandDims[i] = 0
@@ -49,8 +49,9 @@ func BatchLoopForRank(rank int, operands ...int) parallel {
 	}
 }
 
-// WholeLoop returns a loop over dimension 0 of the results in which every operand is read as a whole.
-func WholeLoop(c *graph.Call) graph.Parallel {
+// UndividedLoop returns a loop over dimension 0 of the results that reads every operand whole. Callers then set the
+// dimensions of the operands that their loop divides.
+func UndividedLoop(c *graph.Call) graph.Parallel {
 	loop := graph.Parallel{OperandDims: make([]int, len(c.In)), ResultDims: make([]int, len(c.Out))}
 	for i := range loop.OperandDims {
 		loop.OperandDims[i] = graph.Whole
@@ -60,7 +61,7 @@ func WholeLoop(c *graph.Call) graph.Parallel {
 
 // LoopOver returns a loop that divides dimension inDim of operand i and dimension outDim of all results.
 func LoopOver(c *graph.Call, i, inDim, outDim int) graph.Parallel {
-	loop := WholeLoop(c)
+	loop := UndividedLoop(c)
 	loop.OperandDims[i] = inDim
 	for k := range loop.ResultDims {
 		loop.ResultDims[k] = outDim

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An op of this package is an [algorithm], from which [matrixOp] makes the op. The operands and results of a call are
-// batches of matrices. A call is divided into tasks, one for each index of the batch. For example, linalg_eigh of a
-// [5 7 3 3] operand has 35 tasks, each with a 3x3 operand and two results: a vector and a 3x3 matrix. A task has
+// Each op of this package is defined by an [algorithm]; [matrixOp] builds the op from it. The operands and results of a
+// call are batches of matrices. A call is divided into tasks, one for each index of the batch. For example, linalg_eigh
+// of a [5 7 3 3] operand has 35 tasks, each with a 3x3 operand and two results: a vector and a 3x3 matrix. A task has
 // column-major copies of its operands (runTask); the algorithm computes the results from these copies.
 
 // task is the computation of a call for one index of the batch: one matrix of each operand and of each result. A vector
@@ -87,10 +87,10 @@ func elementsOfCopies(n int) func(in, out int) int {
 type batchedCall struct {
 	call    *graph.Call
 	in, out []matrixBatch // operands and results
-	batch   []int         // shape of the batch; every requested result has a matrix for each of its indices
+	batch   []int         // shape of the batch, to which the batches of operands and results are broadcast
 }
 
-// newBatchedCall describes a call. Mem.Ptrs has the results before the operands.
+// newBatchedCall describes a call. In Mem.Ptrs the results come first, then the operands.
 func (a *algorithm) newBatchedCall(c *graph.Call) *batchedCall {
 	batched := &batchedCall{call: c}
 	inRanks, outRanks := a.ranks(c)
@@ -113,8 +113,8 @@ func (a *algorithm) newBatchedCall(c *graph.Call) *batchedCall {
 }
 
 // elementCounts returns two numbers of elements for one task: values is the total of all operands and results, and
-// memory is the number that the solver allocates in addition.
-func (a *algorithm) elementCounts(batched *batchedCall) (values, memory int) {
+// solverElements is the number that the solver allocates in addition.
+func (a *algorithm) elementCounts(batched *batchedCall) (values, solverElements int) {
 	count := func(list []matrixBatch) (n int) {
 		for _, p := range list {
 			n += p.rows * p.cols
@@ -123,9 +123,9 @@ func (a *algorithm) elementCounts(batched *batchedCall) (values, memory int) {
 	}
 	operands, results := count(batched.in), count(batched.out)
 	if a.solverElements != nil {
-		memory = a.solverElements(operands, results)
+		solverElements = a.solverElements(operands, results)
 	}
-	return operands + results, memory
+	return operands + results, solverElements
 }
 
 // matrixBatch describes an operand or a result: its batch of matrices, and the layout of a matrix. A step is the
@@ -177,8 +177,8 @@ func (a *algorithm) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	batched := a.newBatchedCall(c)
-	values, memory := a.elementCounts(batched)
-	elements := values + memory
+	values, solverElements := a.elementCounts(batched)
+	elements := values + solverElements
 	isComplex := slices.ContainsFunc(slices.Concat(batched.in, batched.out),
 		func(p matrixBatch) bool { return p.meta.DType.IsComplex() })
 	kernel := &graph.Kernel{WorkerScratch: 8 * elements} // bytes: 8 for a float64, 16 for a complex128
@@ -242,7 +242,8 @@ func runTask[T number](taskSolver *solver[T], compute func(*task[T]) error, batc
 }
 
 // isStored reports whether the task at an index of the batch stores the result p. If p is broadcast along a dimension
-// of the batch, only tasks with index 0 along this dimension store it. No task stores a result that is not requested.
+// of the batch, only tasks with index 0 along this dimension store it: info of linalg_solve_ex has only the batch of A.
+// No task stores a result that is not requested.
 func (p *matrixBatch) isStored(batch []int, index int) bool {
 	for dim := len(batch) - 1; dim >= 0; dim-- {
 		if index%batch[dim] != 0 && p.batchSteps[dim] == 0 {
@@ -275,11 +276,12 @@ func (a *algorithm) reference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Ten
 	}
 	batched := a.newBatchedCall(c)
 	inRanks, outRanks := a.ranks(c)
-	_, memory := a.elementCounts(batched)
+	_, solverElements := a.elementCounts(batched)
 	var err error
 	taskIndex := 0
 	kit.EachIndex(batched.batch, func(batchIndex []int) {
-		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(), freeMemory: make([]complex128, memory)}
+		taskSolver := &solver[complex128]{field: complexes, ctx: context.Background(),
+			freeMemory: make([]complex128, solverElements)}
 		current := &task[complex128]{solver: taskSolver, call: c, index: taskIndex, isBatch: len(batched.batch) > 0}
 		taskIndex++
 		for k, source := range batched.in {
@@ -351,7 +353,7 @@ func (m matrixCheck) check(t tensor.Type) error {
 	return m.checkDType(t.DType)
 }
 
-// checkSquare is check for an operand whose matrices must be square.
+// checkSquare is like check, and also requires square matrices.
 func (m matrixCheck) checkSquare(t tensor.Type) error {
 	if rank := t.Rank(); rank >= 2 && t.Shape[rank-1].Ne(t.Shape[rank-2]).Holds() {
 		return fmt.Errorf("%sA must be batches of square matrices, but they are %v by %v matrices", m.prefix(),
@@ -421,7 +423,7 @@ var (
 )
 
 // equationShape returns the shape of the solution X of A X = B or, if isLeft is not set, of X A = B. a and b are the
-// shapes of A, which has at least two dimensions, and B. The batches of A and B are broadcast. equationShape returns
+// shapes of A and B; a has at least two dimensions. The batches of A and B are broadcast. equationShape returns
 // PyTorch's error, which begins with name, if the shapes do not match.
 func equationShape(name string, a, b []sym.Int, isLeft bool) ([]sym.Int, error) {
 	aRank, bRank := len(a), len(b)

@@ -3,7 +3,7 @@
 // computes all results for one index of the batch (a task). The algorithms are LU with partial pivoting, Cholesky,
 // Householder's QR, and the one-sided Jacobi method for singular values and for eigenvalues of Hermitian matrices.
 //
-// The results have PyTorch's strides. Pivots, signs of triangular factors, and the result info follow LAPACK's
+// The results have PyTorch's strides. Pivots, signs of triangular factors, and the output named info follow LAPACK's
 // conventions: info is 0 after success, otherwise the number, from 1, of the pivot or leading minor that failed. A^H,
 // the adjoint of A, is its conjugate transpose.
 //

@@ -9,24 +9,25 @@ import (
 )
 
 // This file computes singular values ([solver.svd]) and eigenvalues of Hermitian matrices ([solver.eigh]). Both use one
-// method, [solver.orthogonalize]: it multiplies a by a unitary V such that the columns of a V are orthogonal.
+// method, [solver.orthogonalize]: it multiplies a matrix A by a unitary V such that the columns of A*V are orthogonal.
+// In the comments, A is the content of the argument a before the call.
 
-// svd returns the singular values of a in descending order, and sets the orthonormal columns of u and v such that
-// a = u S v^H, where S is the diagonal matrix of the singular values. a has at least as many rows as columns, and is
-// overwritten. v is square. u has at least as many columns as a; further columns complete an orthonormal basis.
+// svd returns the singular values of A in descending order, and sets the orthonormal columns of u and v such that
+// A = u*S*v^H, where S is the diagonal matrix of the singular values. A has at least as many rows as columns; a is
+// overwritten. v is square. u has at least as many columns as A; further columns complete an orthonormal basis.
 //
-// orthogonalize computes a V with orthogonal columns. Their norms are the singular values, their directions are the
-// columns of u, and v = V.
+// svd sorts the columns of the A*V and V that orthogonalize computes. The norms of the columns of A*V are the singular
+// values, their directions are the columns of u, and v is V.
 func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
-	rotations := s.identity(a.cols, a.cols)
-	norms := s.orthogonalize(a, rotations)
+	unsortedV := s.identity(a.cols, a.cols)
+	norms := s.orthogonalize(a, unsortedV)
 	order := sortedOrder(a.cols, func(i, j int) int { return cmp.Compare(norms[j], norms[i]) })
 	values := make([]float64, a.cols)
-	rank := 0 // number of columns of a V that have a direction
+	rank := 0 // number of columns of A*V that have a direction
 	for k, j := range order {
 		values[k] = norms[j]
-		copy(v.column(k), rotations.column(j))
-		// Columns of a V that fail this test have no direction, but are the result of rounding: their norms are below
+		copy(v.column(k), unsortedV.column(j))
+		// A column of A*V that fails this test is only rounding error and has no meaningful direction: its norm is below
 		// minNorm, and far below the largest.
 		if norms[j] >= minNorm || norms[j] > norms[order[0]]*0x1p-53 {
 			rank = k + 1
@@ -44,9 +45,9 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 // rounding error of the norm.
 const minNorm = 0x1p-1022 * 0x1p53
 
-// eigh returns the eigenvalues of the Hermitian matrix a in ascending order, and sets the columns of v to eigenvectors
-// of norm 1. If a is not 0, the sum of a and shift I is positive definite; its singular vectors are then eigenvectors
-// of a. eigh computes the eigenvalue of the eigenvector x as x^H a x.
+// eigh returns the eigenvalues of the Hermitian matrix A in ascending order, and sets the columns of v to eigenvectors
+// of norm 1. If A is not 0, A + shift*I is positive definite; its singular vectors are then eigenvectors of A. eigh
+// computes the eigenvalue of the eigenvector x as x^H*A*x.
 func (s *solver[T]) eigh(a, v matrix[T]) []float64 {
 	n := a.cols
 	shift := 0.0
@@ -96,22 +97,23 @@ func (s *solver[T]) complete(u matrix[T], rank int) {
 	if rank == u.cols {
 		return
 	}
-	// Factor Q R = u[:, :rank]. The first rank columns of Q span the same space as the first rank columns of u. The other
+	// Factor u[:, :rank] = Q*R. The first rank columns of Q span the same space as the first rank columns of u. The other
 	// columns of Q are therefore orthogonal to this space.
 	q := s.copyOf(u.firstColumns(rank))
 	tau := s.zeros(rank, 1).elements
 	s.qr(q, tau)
 	lastColumns := matrix[T]{u.elements[rank*u.rows:], u.rows, u.cols - rank}
-	lastColumns.clear() // and then set to the last columns of the identity, which multiplyQ multiplies by Q
+	// multiplyQ multiplies Q by the last columns of the identity.
+	lastColumns.clear()
 	for j := range lastColumns.cols {
 		lastColumns.set(rank+j, j, s.fromParts(1, 0))
 	}
 	s.multiplyQ(q, tau, lastColumns, notAdjoint)
 }
 
-// orthogonalize rotates pairs of columns of a until all columns are orthogonal (the one-sided Jacobi method of
-// Hestenes): it overwrites a with a V and v with v V, for a unitary V. It returns the norms of the resulting columns of
-// a. One round visits all pairs of columns; there are at most maxRounds.
+// orthogonalize rotates pairs of columns of A until all columns are orthogonal (the one-sided Jacobi method of
+// Hestenes): it sets a to A*V and v to v*V, for a unitary V. It returns the norms of the columns of A*V. One round
+// visits all pairs of columns; there are at most maxRounds.
 func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 	tolerance := 0x1p-51 * (2 + math.Sqrt(float64(a.rows))) // about the rounding error of the cosine in rotate
 	norms := make([]float64, a.cols)
@@ -135,12 +137,12 @@ func (s *solver[T]) orthogonalize(a, v matrix[T]) []float64 {
 // maxRounds is the greatest number of rounds of orthogonalize. Ten rounds suffice for usual matrices.
 const maxRounds = 60
 
-// rotate makes columns i and j of a orthogonal, unless the magnitude of the cosine of their angle is at most the
-// tolerance. It rotates columns i and j of v in the same way, and updates norms[i] and norms[j], the norms of the
+// rotate makes columns i and j of the matrix a orthogonal, unless the magnitude of the cosine of their angle is at most
+// the tolerance. It rotates columns i and j of v in the same way, and updates norms[i] and norms[j], the norms of the
 // columns of a. It reports whether it rotated them.
 //
-// For the columns x and y, let x^H y = |x^H y| phase and zeta = (|y|^2 - |x|^2) / (2 |x^H y|). The rotated columns of
-// rotateColumns are orthogonal if the tangent t of the angle of rotation satisfies t^2 + 2 zeta t - 1 = 0. rotate uses
+// For the columns x and y, let x^H*y = |x^H*y|*phase and zeta = (|y|^2 - |x|^2) / (2*|x^H*y|). The rotated columns of
+// rotateColumns are orthogonal if the tangent t of the angle of rotation satisfies t^2 + 2*zeta*t - 1 = 0. rotate uses
 // the root of the smaller magnitude, t = sign(zeta) / (|zeta| + sqrt(1 + zeta^2)).
 func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance float64) bool {
 	s.checkContextAfter(4 * a.rows)
@@ -173,13 +175,13 @@ func (s *solver[T]) rotate(a, v matrix[T], norms []float64, i, j int, tolerance 
 	return true
 }
 
-// rotateColumns sets x to cosine x - sine conj(phase) y, and y to sine phase x + cosine y.
+// rotateColumns sets x to cosine*x - sine*conj(phase)*y, and y to sine*phase*x + cosine*y.
 func (s *solver[T]) rotateColumns(x, y []T, cosine, sine float64, phase T) {
-	xFromY, yFromX := s.mul(s.fromParts(-sine, 0), s.conj(phase)), s.mul(s.fromParts(sine, 0), phase)
+	yFactorInX, xFactorInY := s.mul(s.fromParts(-sine, 0), s.conj(phase)), s.mul(s.fromParts(sine, 0), phase)
 	for i, xValue := range x {
 		yValue := y[i]
-		x[i] = s.fromParts(float64(s.re(xValue)*cosine), float64(s.im(xValue)*cosine)) + s.mul(xFromY, yValue)
-		y[i] = s.mul(yFromX, xValue) + s.fromParts(float64(s.re(yValue)*cosine), float64(s.im(yValue)*cosine))
+		x[i] = s.fromParts(float64(s.re(xValue)*cosine), float64(s.im(xValue)*cosine)) + s.mul(yFactorInX, yValue)
+		y[i] = s.mul(xFactorInY, xValue) + s.fromParts(float64(s.re(yValue)*cosine), float64(s.im(yValue)*cosine))
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 //	gelsd, gelss  solveBySVD:    singular values
 
 type lstsqAttrs struct {
-	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition number of the columns that count as independent is less than 1/rcond; default: the number of rows or columns of A, the greater one, times the precision of the dtype"`
+	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: the condition number of the columns that count as independent is at most 1/rcond; default: max(rows, columns of A) times the precision of the dtype"`
 	Driver string   `attr:"driver" default:"gelsy" oneof:"gels|gelsy|gelsd|gelss" doc:"gels: QR, for matrices of full rank; gelsy: QR with column pivoting; gelsd, gelss: singular values"`
 }
 
@@ -135,7 +135,7 @@ func leastSquares[T number](t *task[T]) error {
 		return err
 	}
 	if driver == "gels" && t.norm(original.elements) == 0 {
-		return nil // LAPACK then sets b to 0, from which PyTorch computes residuals: they remain 0
+		return nil // LAPACK then sets b to 0. PyTorch computes the residuals from b, so they are 0.
 	}
 	for j := range t.out[1].rows { // residuals; no rows if they are not requested
 		t.out[1].set(j, 0, t.fromParts(t.residual(original, x.column(j), t.in[1].column(j)), 0))
@@ -175,7 +175,7 @@ func solveByDriver[T number](t *task[T], a, b, x matrix[T]) (rank int, err error
 	return rank, nil
 }
 
-// threshold returns the threshold rcond for matrices with at most size rows or columns.
+// threshold returns the threshold rcond. size is the greater of the numbers of rows and columns.
 func (attrs *lstsqAttrs) threshold(precision float64, size int) float64 {
 	rcond := precision * float64(size)
 	if attrs.Rcond != nil {
@@ -279,8 +279,8 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	if minSize == 0 || a.at(0, 0) == 0 {
 		return 0
 	}
-	// Binary search: the condition number of R[:k,:k] is at most 1/rcond for k = rank and greater for k = tooLarge,
-	// because it does not decrease with k.
+	// The condition number of R[:k,:k] does not decrease with k, so a binary search finds the rank. Invariant: k = rank is
+	// small enough, and k = tooLarge is not.
 	rank = 1
 	for tooLarge := minSize + 1; tooLarge-rank > 1; {
 		if k := (rank + tooLarge) / 2; s.isWellConditioned(a, k, rcond) {

@@ -30,8 +30,7 @@ var (
 		bools))
 )
 
-// maxPropagatingNaN returns a if a is NaN or a > b, else b ([expr.Max]). minPropagatingNaN returns a if a is NaN or a <
-// b, else b ([expr.Min]). If both numbers are zeros, the result is b.
+// maxPropagatingNaN returns a if a is NaN or a > b, else b ([expr.Max]). If both are zeros, the result is b.
 func maxPropagatingNaN[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a > b {
 		return a
@@ -39,6 +38,7 @@ func maxPropagatingNaN[T int64 | uint64 | float64](a, b T) T {
 	return b
 }
 
+// minPropagatingNaN returns a if a is NaN or a < b, else b ([expr.Min]). If both are zeros, the result is b.
 func minPropagatingNaN[T int64 | uint64 | float64](a, b T) T {
 	if a != a || a < b {
 		return a

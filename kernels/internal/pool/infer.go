@@ -189,8 +189,8 @@ func joinSizes(sizes []sym.Int) string {
 	return strings.Join(texts, "x")
 }
 
-// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. ONNX has. So a
-// call with separate padding before and after, which only ONNX has, may have integers except uint16, uint32 and uint64.
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. Separate padding
+// before and after exists only in ONNX, so such a call also supports integers, except uint16, uint32 and uint64.
 func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
 	switch p.kind {
 	case reduceMax:
@@ -299,8 +299,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkOutputSize(name, size, dims); err != nil {
 		return nil, err
 	}
-	// isGlobal reports whether PyTorch computes the average as a mean (see isMean): one result for each plane, or for each
-	// volume of complex numbers.
+	// isGlobal: all output sizes are 1, and PyTorch calls mean() instead of a pooling kernel (in 3-d, only for complex
+	// numbers).
 	isGlobal := p.kind == reduceAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {
@@ -309,7 +309,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkAdaptive(name, input, dims); err != nil {
 		return nil, err
 	}
-	isAverage2D := p.kind == reduceAvg && dims == 2 // of any dtype if the operand is empty; IsEmpty may add a guard
+	isAverage2D := p.kind == reduceAvg && dims == 2
+	// An empty operand of isAverage2D may have any dtype. IsEmpty is called last, because it may add a guard.
 	if !input.DType.IsFloat() && !(isGlobal && input.DType.IsComplex()) && !(isAverage2D && kit.IsEmpty(input)) {
 		return nil, p.dtypeError(input)
 	}

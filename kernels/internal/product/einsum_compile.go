@@ -117,7 +117,7 @@ func (plan *einsumPlan) sum(term einsumTerm, keptLabels []int) (einsumTerm, erro
 func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
 	labels := plan.labelsOf(&a, &b, keptLabels)
 	a = plan.makeMergeable(a, labels.batch, labels.rows, labels.summed)
-	if !b.buffer.IsData() { // if b is the number 1 of method sum, it has no labels
+	if !b.buffer.IsInKernel() { // if b is the number 1 of method sum, it has no labels
 		b = plan.makeMergeable(b, labels.batch, labels.summed, labels.cols)
 	}
 	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed

@@ -23,11 +23,11 @@ import (
 //	y = (x - center)*scale + shift
 //
 // center is the mean, rounded to the dtype of the loop. It is subtracted first, because x*scale + shift would lose
-// digits by cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0, so
-// that infinite coefficients have PyTorch's results.
+// digits by cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0: the
+// loop then computes x*scale + shift, as PyTorch does. The result differs if a coefficient is infinite.
 //
 // For example, a normalization of [2, 6, 4, 4] in 3 groups of channels has statistics and coefficients of the shape
-// [2, 6, 1, 1]; the coefficients center of the channels 0 and 1 are equal.
+// [2, 6, 1, 1]; channels 0 and 1 of a sample have the same center.
 //
 // If groups of channels have common statistics, the second phase merges the statistics of the channels of a group. The
 // first phase does not know of groups, so that its loops can run across channels that are contiguous in memory.
@@ -139,10 +139,10 @@ func newChannelValues(addresses []unsafe.Pointer, samples, channels int) *channe
 	return values
 }
 
-// setGroup computes the coefficients of a group of channels, from index first of the lists on. loopDType is the dtype
-// of the loop that uses the coefficients.
-func (values *channelValues) setGroup(first, channels int, eps float64, loopDType tensor.DType) {
-	mean, variance := values.groupStatistics(first, channels)
+// setGroup computes the coefficients of a group of channels, which has the indices [first, first+groupChannels) in the
+// lists of coefficients and statistics. loopDType is the dtype of the loop that uses the coefficients.
+func (values *channelValues) setGroup(first, groupChannels int, eps float64, loopDType tensor.DType) {
+	mean, variance := values.groupStatistics(first, groupChannels)
 	center := mean
 	switch {
 	case values.hasGivenStatistics:
@@ -150,39 +150,40 @@ func (values *channelValues) setGroup(first, channels int, eps float64, loopDTyp
 	case loopDType == tensor.Float32:
 		center = float64(float32(mean))
 	}
-	for i := first; i < first+channels; i++ {
-		scale, bias := 1/math.Sqrt(variance+eps), 0.0
+	for i := first; i < first+groupChannels; i++ {
+		scale, shift := 1/math.Sqrt(variance+eps), 0.0
 		if values.weight != nil {
 			scale *= values.weight[i%values.channels]
 		}
 		if values.bias != nil {
-			bias = values.bias[i%values.channels]
+			shift = values.bias[i%values.channels]
 		}
-		// With an infinite scale, the correction would be infinite or NaN.
+		// With an infinite scale, this correction would be infinite or NaN. If the statistics are given, it is part of
+		// PyTorch's formula.
 		if values.hasGivenStatistics || !math.IsInf(scale, 0) {
-			bias -= float64((mean - center) * scale)
+			shift -= float64((mean - center) * scale)
 		}
-		values.center[i], values.scale[i], values.shift[i] = center, scale, bias
+		values.center[i], values.scale[i], values.shift[i] = center, scale, shift
 	}
 }
 
-// groupStatistics returns the mean and the variance of a group of channels, from index first of the lists on. The
-// variance is the mean over its channels i of variance[i] + (mean[i] - mean of the group)^2. The conversion of a
-// product to float64 forbids a fused multiply-add.
-func (values *channelValues) groupStatistics(first, channels int) (mean, variance float64) {
-	for _, channelMean := range values.mean[first : first+channels] {
+// groupStatistics returns the mean and the variance of a group of channels, which has the indices [first,
+// first+groupChannels) in the lists of statistics. The variance is the mean over its channels i of variance[i] +
+// (mean[i] - mean of the group)^2. The conversion of a product to float64 forbids a fused multiply-add.
+func (values *channelValues) groupStatistics(first, groupChannels int) (mean, variance float64) {
+	for _, channelMean := range values.mean[first : first+groupChannels] {
 		mean += channelMean
 	}
-	mean /= float64(channels)
+	mean /= float64(groupChannels)
 	sum := 0.0
-	for i := first; i < first+channels; i++ {
+	for i := first; i < first+groupChannels; i++ {
 		difference := values.mean[i] - mean
 		if values.mean[i] == mean { // the difference of equal infinities is NaN
 			difference = 0
 		}
 		sum += values.variance[i] + float64(difference*difference)
 	}
-	return mean, sum / float64(channels)
+	return mean, sum / float64(groupChannels)
 }
 
 // affineLoop returns the loop (x - center)*scale + shift, with the operands x, center, scale and shift. x and the

@@ -14,7 +14,7 @@ type runningAttrs struct {
 }
 
 // Cummax and Cummin are running extremes with their indices: result i of a line is the extreme of its elements 0 to i.
-// A line has all elements along the dimension at one index of the other dimensions. For example, cummax of the line
+// A line is the sequence of elements along the dimension, with all other indices fixed. For example, cummax of the line
 // [1, 3, 2, 3] has the values [1, 3, 3, 3] and the indices [0, 1, 1, 3].
 var (
 	Cummax = runningExtremeOp("cummax", "greatest", true)
@@ -99,8 +99,8 @@ type runningArrays[T kit.Sortable] struct {
 	in      []T
 }
 
-// writeBlock writes the results of a block of lines. A single line is contiguous, and is processed from its first to
-// its last element. Adjacent lines are processed together, index by index.
+// writeBlock writes the results of a block of lines. If inner is 1, a block is one contiguous line, processed from
+// first to last. Otherwise its adjacent lines are processed together, index by index.
 func (a *runningArrays[T]) writeBlock(mem *graph.Mem, blocks lineBlocks, block int, isMax bool) {
 	first, lines := blocks.position(block)
 	if blocks.inner == 1 {

@@ -17,7 +17,7 @@ type layerNormAttrs struct {
 	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"has no effect"`
 }
 
-// LayerNorm normalizes over the last dimensions. The result is row-major.
+// LayerNorm normalizes over the last dimensions. The inferred layout of the result is row-major.
 var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "layer_norm",
@@ -27,7 +27,7 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 		Infer:  inferLayerNorm,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			attrs := kit.Attrs[*layerNormAttrs](c)
-			in = append(slices.Clone(in), nil, nil)[:3]
+			in = append(slices.Clone(in), nil, nil)[:3] // omitted weight and bias are nil
 			shape := in[0].Shape
 			firstDim := len(shape) - len(attrs.NormalizedShape) // the first normalized dimension
 			rowMajorIndex := func(index, shape []int) int {
@@ -37,9 +37,9 @@ var LayerNorm = kit.Define[*layerNormAttrs](graph.Op{
 				}
 				return i
 			}
-			rowOf := func(index []int) int { return rowMajorIndex(index, shape[:firstDim]) }
-			paramOf := func(index []int) int { return rowMajorIndex(index[firstDim:], shape[firstDim:]) }
-			return []*tensor.Tensor{normReference(in[0], attrs.Eps, rowOf, paramOf, in[1], in[2], nil, nil)}, nil
+			rowIndexOf := func(index []int) int { return rowMajorIndex(index, shape[:firstDim]) }
+			paramIndexOf := func(index []int) int { return rowMajorIndex(index[firstDim:], shape[firstDim:]) }
+			return []*tensor.Tensor{normReference(in[0], attrs.Eps, rowIndexOf, paramIndexOf, in[1], in[2], nil, nil)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 4),
 			tensor.New(tensor.Float32, 4)},
@@ -86,7 +86,8 @@ func inferLayerNorm(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(input.RowMajor()), nil
 }
 
-// layerNormRows returns the expression over rows. Mean and variance are computed in float64.
+// layerNormRows returns the normalization as an expression that is evaluated for each row ([graph.Rows]). Mean and
+// variance are computed in float64.
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs := kit.Attrs[*layerNormAttrs](c)
 	builder, loaded, operands, mask := normOperands(c, len(attrs.NormalizedShape), 2)

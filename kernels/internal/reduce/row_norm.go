@@ -23,7 +23,7 @@ const (
 	rmsNorm
 )
 
-// compileRowNorm returns a kernel of op with loops in Go. Rows have the last rowDims dimensions of the input. The
+// compileRowNorm returns a kernel of op with loops in Go. A row spans the last rowDims dimensions of the input. The
 // operands of the call are input, weight and, for layer_norm, bias.
 func compileRowNorm(c *graph.Call, op rowNorm, rowDims int, eps float64) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {

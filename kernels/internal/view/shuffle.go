@@ -53,7 +53,7 @@ type shuffle struct {
 	copiesSelf bool
 }
 
-// The orders of the parts of a channel index: a channel, and a position in a block.
+// channelFirst and positionFirst are the values of isPositionFirst in toBlocks and fromBlocks.
 const channelFirst, positionFirst = false, true
 
 // PixelShuffle, PixelUnshuffle, DepthToSpace and SpaceToDepth convert between channels and blocks of pixels.
@@ -271,7 +271,7 @@ func channelShuffle(c *graph.Call) (result shuffle, err error) {
 	return result, nil
 }
 
-// shuffleLoops returns the loops over the dimensions before channels and pixels.
+// shuffleLoops returns the loops over the dimensions that the shuffle does not change.
 func shuffleLoops(c *graph.Call) []graph.Parallel {
 	if _, ok := c.Attrs.(*channelShuffleAttrs); ok {
 		return kit.LoopsExceptDims(1)(c)

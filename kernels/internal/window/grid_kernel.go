@@ -25,8 +25,8 @@ const (
 // A row has positions of one image that are equally far apart in grid and result: often all positions of the image. It
 // is divided into groups, and the channels are divided into blocks. A unit of work is a group with a block: the kernel
 // lists the taps of the group, which all its blocks use, and then computes the weighted sums for each channel. For
-// example, without quads, a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups of
-// 1024 positions; a row-major operand has 4 blocks of 16 channels for each group.
+// example, without quads, a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups
+// of 1024 positions; a row-major operand has 4 blocks of 16 channels for each group.
 type gridKernel struct {
 	*gridSampling
 	dtype                  tensor.DType       // dtype of operand, grid and result

@@ -32,8 +32,8 @@ type gridAxis struct{ size, stride int }
 //
 //  1. A point has the coordinates x, y and, for volumes, z of a sample, each from -1 to 1 inside the operand. x is the
 //     coordinate of the last axis. Each coordinate is mapped to a fractional index of its axis.
-//  2. An index outside the axis is moved inside, as the padding mode requires. Mode bicubic moves each neighbour of step
-//     3 instead. Padding with zeros omits elements outside.
+//  2. An index outside the axis is moved inside, as the padding mode requires. Mode bicubic moves each neighbour of
+//     step 3 instead. Padding with zeros omits elements outside.
 //  3. The neighbours of the index along the axis become taps. The taps of a sample are all combinations of the taps
 //     along the axes.
 //

@@ -56,7 +56,7 @@ type Options struct {
 
 	UnavailableInputs map[string]error // the reasons why inputs are not available, by input; used if SkipErrors is set
 	Context           context.Context  // cancels the conversion; may be nil
-	SkipErrors        bool             // whether mistakes are skipped: see skipped.go
+	SkipErrors        bool             // whether mistakes in nodes and inputs do not end the conversion: see skipped.go
 }
 
 // CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx"; "" is
@@ -145,8 +145,8 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 }
 
 // convertAtBestHints converts the model at one set of [Hints] after another. It stops at the first conversion without
-// mistakes, or after the first conversion of a model without symbols. It returns the conversion with the fewest
-// mistakes. If none succeeds, it returns the error of the first.
+// mistakes. For a model without symbols it tries only one set. It returns the conversion with the fewest mistakes. If
+// none succeeds, it returns the error of the first.
 func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversion, error) {
 	var best *Conversion
 	var firstErr error

@@ -16,19 +16,32 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 // Proof shows that no assignment of a problem costs less than a bound.
 //
 // First, labels are pruned, in order. The rest of the proof is a tree whose nodes eliminate variables. To eliminate a
-// variable, all functions that depend on the variable are replaced by a message. The message is the minimum of the
-// sum of these functions over the variable's labels, as a function of the other variables. A message without
-// variables is a constant. Functions have numbers: first the factors of the problem, then the new functions on the
-// path from the root, in order. The bound of a node is the sum of its constants, the least bound of its branches, and
-// the bounds of all its parts. The bound of the solution is the bound of the root plus the factors without variables.
+// variable, all functions that depend on the variable are replaced by a message. The message is the minimum of the sum
+// of these functions over the variable's labels, as a function of the other variables. A message without variables is a
+// constant. Functions have numbers: first the factors of the problem, then the functions that shifts and steps create
+// on the path from the root, in order. The bound of a node is the sum of its constants, the least bound of its branches
+// (if it branches), and the bounds of all its parts. The bound of the solution is the bound of the root plus the
+// factors without variables.
 //
 // A node may begin with shifts. A shift moves costs between a function of several variables and functions of only one
-// of these variables. The sum of all functions is unchanged (a reparametrization). Then labels may be cut. A label may
-// be cut if the least entries of all functions, restricted to the label, add up to at least the cutoff. A node with
-// cuts has a bound of at most the cutoff.
+// of these variables. The sum of all functions is unchanged (a reparametrization). Then labels may be cut. For this,
+// the remaining functions of the same variables are added up. If the least entries of these sums that are possible with
+// a label add up to at least the cutoff, the label may be cut. The bound of a node with cuts is the smaller of the
+// cutoff and the bound without the cut labels.
 //
 // If one message would be too large, the functions of a variable are divided into several buckets with a message each
 // (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.
+//
+// For example, a problem of two variables with two labels each has these factors:
+//
+//	0  of variable 0:         50 60
+//	1  of variable 1:         80 40
+//	2  of variables 0 and 1:  0 25 / 25 0
+//
+// The proof may prune label 0 of variable 1: by itself, it costs 80-40 more than label 1, and with each label of
+// variable 0 at most 25 less. A step then eliminates variable 0 from the bucket {0, 2}. The message is function 3, for
+// the remaining label of variable 1: min(50+25, 60+0) = 60. Another step eliminates variable 1 from the bucket {1, 3}.
+// This message is the constant 40+60 = 100, which is the bound.
 type Proof struct {
 	Prunings []Pruning `json:"prunings,omitempty" doc:"Labels that no optimal assignment needs, in order."`
 	Root     Node      `json:"root" doc:"The lower bound for assignments of the remaining labels."`
@@ -43,8 +56,8 @@ type Pruning struct {
 }
 
 // Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any. It splits either
-// on a variable, with a branch for each of its labels, or into one or more connected parts, which are ordered by their
-// least variables.
+// on a variable, with a branch for each of its labels, or into one or more connected parts, in the order of the
+// smallest variable index of each part.
 type Node struct {
 	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions of several variables and functions of one of these variables; applied first."`
 	Cutoff   int64    `json:"cutoff,omitzero" doc:"A lower bound for assignments with a cut label."`
@@ -55,13 +68,13 @@ type Node struct {
 	Parts    []Node   `json:"parts,omitempty" doc:"The remaining problem, divided into independent parts."`
 }
 
-// Shift replaces functions of the same two or more variables by their sum minus By, as a new function with the next
-// number. After all shifts of a node, each variable that received costs has one new function, in the order of the
-// variables: the sum of its single-variable functions and the costs received. No cost becomes negative, and forbidden
-// entries stay forbidden.
+// Shift replaces the functions From, which have the same variables (two or more), by one new function with the next
+// number: their sum minus the costs in By. After all shifts of a node, the single-variable functions of each variable
+// that received costs are replaced by one new function: their sum plus the received costs. These functions are numbered
+// in the order of the variables. No entry becomes negative, and forbidden entries stay forbidden.
 type Shift struct {
 	From []int     `json:"from" doc:"The numbers of the functions."`
-	By   [][]int64 `json:"by" doc:"Costs moved to each variable of the scope, ascending, by remaining label."`
+	By   [][]int64 `json:"by" doc:"by[i][j]: the cost moved to remaining label j of the i-th variable, ascending."`
 }
 
 // Cut removes a label.

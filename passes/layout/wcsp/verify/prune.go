@@ -13,8 +13,9 @@ import (
 // value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The factors
 // over the variable alone count as one more neighbour, which has a single label.
 //
-// For example, let Label cost 2 more than By by itself, and let the costs with the labels of the only neighbour be
-// (1, 5) for Label and (3, 4) for By. The differences are 2 and, as the least of 1-3 and 5-4, -2. Their sum is 0.
+// For example, let the factors over the variable alone cost 2 more for Label than for By. With the two labels of its
+// only neighbour, Label costs 1 and 5, and By 3 and 4. The differences are 2 and min(1-3, 5-4) = -2; their sum is 0, so
+// Label may be removed.
 func (c *checker) applyPruning(pruning wcsp.Pruning) error {
 	variable := pruning.Variable
 	if variable < 0 || variable >= len(c.remainingLabels) {
@@ -28,29 +29,29 @@ func (c *checker) applyPruning(pruning wcsp.Pruning) error {
 	// labelIsForbidden: for some neighbour, Label is forbidden with every label of the neighbour. byIsWorse: for some
 	// label of a neighbour, By is forbidden and Label is allowed.
 	labelIsForbidden, byIsWorse := false, false
-	others := c.factorsOf(variable)
-	for _, other := range slices.Sorted(maps.Keys(others)) {
-		least := wcsp.Forbidden
-		labels := c.remainingLabels[other]
-		if other == variable {
+	factorsByNeighbour := c.factorsOf(variable)
+	for _, neighbour := range slices.Sorted(maps.Keys(factorsByNeighbour)) {
+		leastDifference := wcsp.Forbidden
+		labels := c.remainingLabels[neighbour]
+		if neighbour == variable {
 			labels = []int{0} // factors over the variable alone: pairCost ignores this label
 		}
-		c.countSteps(2 * len(labels) * len(others[other]))
-		for _, otherLabel := range labels {
-			cost := c.pairCost(others[other], variable, pruning.Label, otherLabel)
-			byCost := c.pairCost(others[other], variable, pruning.By, otherLabel)
+		c.countSteps(2 * len(labels) * len(factorsByNeighbour[neighbour]))
+		for _, neighbourLabel := range labels {
+			cost := c.pairCost(factorsByNeighbour[neighbour], variable, pruning.Label, neighbourLabel)
+			byCost := c.pairCost(factorsByNeighbour[neighbour], variable, pruning.By, neighbourLabel)
 			switch {
 			case cost == wcsp.Forbidden:
 			case byCost == wcsp.Forbidden:
-				least, byIsWorse = min(least, 0), true // any number that is not Forbidden
+				leastDifference, byIsWorse = min(leastDifference, 0), true // the value does not matter, but must not stay Forbidden
 			default:
-				least = min(least, cost-byCost)
+				leastDifference = min(leastDifference, cost-byCost)
 			}
 		}
-		if least == wcsp.Forbidden {
+		if leastDifference == wcsp.Forbidden {
 			labelIsForbidden = true
 		} else {
-			sum += least // sums are exact: checkProblem has checked their range
+			sum += leastDifference // sums are exact: checkProblem has checked their range
 		}
 	}
 	if !labelIsForbidden && (byIsWorse || sum < 0) {

@@ -207,7 +207,7 @@ func (m Mem) String() string {
 	return "[" + base + "]"
 }
 
-// ConstantAddr is the address of a constant of the code.
+// ConstantAddr is the address of a constant that is stored after the code: see [Assembler.Constant].
 type ConstantAddr struct{ offset int }
 
 // String returns the address in listings.
@@ -270,15 +270,15 @@ type Label int
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
 // HalfPrecision is a vector register as an operand of fmlal. It has the low four half-precision numbers, or the low two
-// if Half is set, as for the result ([Vec]).
+// if LowTwo is set. LowTwo must equal Half of the result, which is a [Vec].
 type HalfPrecision struct {
-	Num  int
-	Half bool
+	Num    int
+	LowTwo bool
 }
 
 // String returns the name in Arm's syntax.
 func (h HalfPrecision) String() string {
-	if h.Half {
+	if h.LowTwo {
 		return fmt.Sprintf("v%d.2h", h.Num)
 	}
 	return fmt.Sprintf("v%d.4h", h.Num)

@@ -78,6 +78,6 @@ func encodeHalves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	left, ok1 := args[1].(HalfPrecision)
 	right, ok2 := args[2].(HalfPrecision)
 	return r.code | dst.qBit() | uint32(right.Num)<<16 | uint32(left.Num)<<5 | dst.rd(),
-		ok0 && ok1 && ok2 && dst.Elem == S && left.Half == dst.Half && right.Half == dst.Half &&
+		ok0 && ok1 && ok2 && dst.Elem == S && left.LowTwo == dst.Half && right.LowTwo == dst.Half &&
 			isVectorNumber(dst.Num) && isVectorNumber(left.Num) && isVectorNumber(right.Num)
 }

@@ -3,8 +3,8 @@ package asm
 // integerRows are arithmetic, logic and comparisons of integers, element by element.
 //
 // The columns are mnemonic, encoder, opcode and element sizes: see [row]. The opcode is the instruction with zeros in
-// the fields that depend on the operands; 0x0E... and 0x2E... differ in the bit U, which is
-// set in unsigned operations, among others.
+// the fields that depend on the operands; 0x0E... and 0x2E... differ in the bit U, which selects between two
+// operations, often signed (0) and unsigned (1).
 var integerRows = []row{
 	{"add", encodeSameArrangement, 0x0E208400, bhsd},
 	{"sub", encodeSameArrangement, 0x2E208400, bhsd},
