@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// column collects the elements of one input of the model, row by row. [decoder.decodeCSV] and
-// [decoder.decodeJSONLines] fill one column for each input, and [tensorsOf] makes tensors of them. For example, both of
-// these files give an input x of the shape [N, 2] the rows [1 2] and [3 4]:
+// column collects the elements of one input of the model, row by row. [decoder.decodeCSV] and [decoder.decodeJSONLines]
+// fill one column for each input, and [tensorsOf] makes tensors of them. For example, for an input x of the shape [N,
+// 2], both of these files have the rows [1 2] and [3 4]:
 //
 //	x.0,x.1        {"x": [1, 2]}
 //	1,2            {"x": [3, 4]}

@@ -52,9 +52,9 @@ type Group struct {
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. Producers of a group's operands must precede the group's last node;
-// readers of its results must follow it. keep reports whether a value of a group remains a result. All other values of
-// the group are removed. If Fuse fails, the error names the last node of a group, and the graph is unchanged.
+// of the groups. No node may be in two groups. Outside a group, producers of its operands must precede the group's last
+// node, and readers of its results must follow it. keep reports whether a value of a group remains a result. All other
+// values of the group are removed. If Fuse fails, the error names the last node of a group, and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser made by NewFuser, and a keep function")

@@ -24,8 +24,8 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels maps the name of an input or output to its labels (ONNX-ML): the strings of which its numbers are indices, or
-	// the keys of the maps of which its rows have the values. Inference and execution do not read Labels.
+	// Labels maps the name of an input or output to its labels (ONNX-ML): its numbers are indices of these strings, or
+	// its rows have the values of maps with these keys. Inference and execution do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
@@ -53,7 +53,7 @@ type Graph struct {
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
 type Bounds struct {
 	Min, Max int
-	// Hint is the assumed size if none is given. Nil means the smallest size over 1 within bounds.
+	// Hint is the assumed size if none is given. Nil means the smallest size within the bounds that is greater than 1.
 	Hint *int
 	// NameInFile is the name of the symbol in the file, if it differs from the name in the graph. For example, the name
 	// "batch-size" of a file is not an identifier. Sizes may be given by either name.
@@ -117,7 +117,7 @@ type Node struct {
 }
 
 // Output names a value as a result of the graph. Pin is the required layout. If Pin is zero, the result has the
-// inferred layout. OwnStorage means that passes removed a copy node, which made the value a view of an input. A run
+// inferred layout. OwnStorage is set if the value became a view of an input because passes removed a copy node. A run
 // must then return a copy.
 type Output struct {
 	Name       string
@@ -365,7 +365,7 @@ func (n *Node) needsData() bool {
 func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
 
 // dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a
-// number or an absent operand. Higher indices are values of attributes.
+// number or an absent operand. Higher indices are the values to which attributes refer.
 func (n *Node) dependency(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value

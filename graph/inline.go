@@ -19,9 +19,10 @@ import (
 //	y.t = relu(x)
 //	y   = add(y.t, x)
 //
-// All symbols must be bound to numbers. In a graph of [Graph.Symbolic], the branch or the number of iterations is
-// chosen for the hints, and recorded as a guard. The results of replaced nodes are removed, or become results of the
-// new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change a graph without such nodes.
+// Except in a graph of [Graph.Symbolic], all symbols must be bound to numbers. There, a branch or number of iterations
+// that the bounds leave open is chosen for the hints, and recorded as a guard. The results of replaced nodes are
+// removed, or become results of the new nodes. Afterwards the graph must be inferred. InlineControlFlow does not change
+// a graph without such nodes.
 func (g *Graph) InlineControlFlow() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {

@@ -13,9 +13,9 @@ import (
 // the kernel are both derived from this definition, so that the inferred layout and the loop agree.
 //
 // A [rule.Config] describes the operands and options of an iteration. A [rule.Rule] has the decisions that follow from
-// it for a call, such as dtypes and layouts. A [rule.Kernel] computes one element, by a Go function or an expression.
-// An expression ([expr.Code]) is a list of instructions, which can be fused and compiled. A formula ([expr.Formula]) is
-// the syntax tree from which an expression may have been made; it has no dtypes.
+// it for a call, such as dtypes and layouts. A [rule.Kernel] computes elements, by a Go function of blocks or an
+// expression. An expression ([expr.Code]) is a list of instructions, which can be fused and compiled. A formula
+// ([expr.Formula]) is the syntax tree from which an expression may have been made; it has no dtypes.
 type Pointwise struct {
 	// Config returns the iteration. The operands of the iteration are outs, then the operands of the call in order. An
 	// element of outs may have no layout.

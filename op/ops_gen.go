@@ -3915,8 +3915,8 @@ type LinalgEighAttrs struct {
 // LinalgEigh is the op linalg_eigh.
 //
 // Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which are
-// columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1. Dimensions
-// before the last two are a batch.
+// columns. Only one triangle is read. Eigenvectors are unique up to factors of magnitude 1. Dimensions before
+// the last two are a batch.
 func LinalgEigh(self *graph.Value, attrs ...LinalgEighAttrs) (eigenvalues, eigenvectors *graph.Value) {
 	made := node("linalg_eigh", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
@@ -4747,8 +4747,8 @@ func Lt[A, B Operand](self A, other B) *graph.Value {
 
 // LuSolve is the op lu_solve.
 //
-// Solves A X = self with the results of linalg_lu_factor of a matrix A, `LU_data` and `LU_pivots`. Dimensions
-// before the last two are a batch.
+// Solves A X = self. `LU_data` and `LU_pivots` are the results of linalg_lu_factor for A. Dimensions before the
+// last two are a batch.
 func LuSolve(self, lUData, lUPivots *graph.Value) *graph.Value {
 	return node("lu_solve", 1, nil, self, lUData, lUPivots)[0]
 }

@@ -388,7 +388,7 @@ func inferOutputs(n *graph.Node) error {
 func (l *layouter) recordRemoval(n *graph.Node) {
 	if n.Op.Identity {
 		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
-			fmt.Sprintf("all its readers read %q or a copy of it instead", n.In[0].Value.Name)})
+			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
 	}
 }
 

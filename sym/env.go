@@ -75,7 +75,7 @@ func (env *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	return symbol, nil
 }
 
-// symbolBounds returns the bounds of a symbol, or of a number that a symbol with equal bounds became.
+// symbolBounds returns the bounds of a symbol. A symbol with equal bounds is a number: both bounds are that number.
 func symbolBounds(symbol Int) (lo, hi int) {
 	if symbol.e == nil {
 		return symbol.n, symbol.n

@@ -10,8 +10,8 @@ import (
 )
 
 // Cache is an LRU cache. It evicts the least recently used values when their number or their total size exceeds a
-// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use. It is an interface to save
-// compile time: a package that uses a type with a generic struct as a field compiles all methods of that struct.
+// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use. It is an interface, not a
+// generic struct, because each package that uses a generic struct compiles all of its methods again.
 type Cache[K, V comparable] interface {
 	// Find returns the value of a key, and marks it as the most recently used. It does not allocate.
 	Find(key K) (v V, ok bool)
@@ -27,8 +27,8 @@ type Cache[K, V comparable] interface {
 	Clear() (hadSize bool)
 }
 
-// New returns a cache with bounds on the number of values and on their total size in bytes. A size of 0 means half of
-// the memory that the process may still allocate when the cache first exceeds 64 MiB.
+// New returns a cache with bounds on the number of values and on their total size in bytes. If maxBytes is 0, the bound
+// is set when the total size first exceeds 64 MiB: half of the memory that is still available then.
 func New[K, V comparable](maxValues, maxBytes int) Cache[K, V] {
 	return NewWithIdle[K, V](maxValues, maxBytes, maxValues, nil)
 }
@@ -148,8 +148,8 @@ func (c *cache[K, V]) Clear() bool {
 }
 
 // moveToFront marks an element as the most recently used. If it was not among the c.recentCount most recently used
-// elements, it displaces the last of them, which becomes idle. For example, if recentCount is 2 and c moves to the
-// front of a, b, c, d, then the order is c, a, b, d, and b becomes idle.
+// elements, it displaces the last of them, which becomes idle. For example, if recentCount is 2 and y moves to the
+// front of w, x, y, z, then the order is y, w, x, z, and x becomes idle.
 func (c *cache[K, V]) moveToFront(element *list.Element) {
 	if c.onIdle == nil {
 		c.order.MoveToFront(element)

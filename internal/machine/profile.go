@@ -21,7 +21,7 @@ const ProfileVersion = 2
 // may affect the bits of a result. Parameters that affect bits, such as the cuts of reductions and the depth of a
 // product's blocks, depend only on shapes.
 type Profile struct {
-	Version int `json:"version" doc:"The version of the set of prices; profiles of other versions are rejected."`
+	Version int `json:"version" doc:"The version of the set of rates; profiles of other versions are rejected."`
 	// CPU and Instructions identify the measured machine. Measured is the time of the measurement (RFC 3339); it is
 	// empty for a shipped default.
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`

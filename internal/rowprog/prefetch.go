@@ -21,11 +21,12 @@ const (
 
 // prefetch returns the prefetching in a loop that processes groupRows rows together: the set of prefetched operands,
 // and the distance in bytes from the element that is read to the one that is prefetched. operands are the places of the
-// loop's operands. isSelected reports whether an operand may be prefetched. Only operands that exceed L2 are.
+// loop's operands. isSelected reports whether an operand may be prefetched. Of these, only operands that exceed L2 are
+// prefetched.
 //
-// If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise the distance is a
-// number of rows with about this number of bytes, a multiple of groupRows. For 8192 bytes and rows of 1 KiB that are
-// 4 KiB apart, this is 8 rows, or 32 KiB.
+// If rows are consecutive or long, the prefetch distance is the given number of bytes. Otherwise it spans a multiple of
+// groupRows rows, which together have about this number of bytes. For 8192 bytes and rows of 1 KiB that are 4 KiB
+// apart, this is 8 rows, or 32 KiB.
 //
 // A loop along columns prefetches into L1 (1.7 ms instead of 2 ms for 64 MiB). A loop along rows prefetches into L2,
 // which is as fast.
@@ -54,7 +55,7 @@ func (b *builder) prefetch(operands []expr.Place, isSelected func(place expr.Pla
 			rowsAhead := groupRows * max(1, bytes/rowBytes/groupRows)
 			distance, isLong = rowsAhead*step, rows >= minPrefetchRatio*rowsAhead
 		}
-		// All operands have the same distance.
+		// A loops.Prefetch has one distance, so an operand with another one than the first is not prefetched.
 		isFirst, isSame := result.Operands == 0, result.Bytes == int32(distance)
 		if isLong && fitsInt32(distance) && (isFirst || isSame) {
 			result.Operands, result.Bytes = result.Operands|1<<position, int32(distance)
@@ -75,9 +76,8 @@ func fitsInt32(x int) bool { return x == int(int32(x)) }
 func allOperands(expr.Place) bool { return true }
 
 // passPrefetch returns the prefetching of a pass. A single pass prefetches its operands. If fused passes would evict
-// shared operands, only the first pass prefetches, into L1. Otherwise the second of several passes, whose operands are
-// in the cache, prefetches the operands of the first pass for the next tile. Reading memory then overlaps with
-// computation.
+// shared operands, only the first pass prefetches, into L1. Otherwise the second pass, which reads from the cache,
+// prefetches what the first pass reads in the next tile. Reading memory then overlaps with computation.
 func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Prefetch) {
 	switch {
 	case len(b.program.Passes) == 1:
@@ -96,8 +96,8 @@ func (b *builder) passPrefetch(passIndex int, in []expr.Place) (result loops.Pre
 	return result
 }
 
-// prefetchNextTile returns the prefetching of an operand, of those at the places in, that the first pass reads in the
-// next tile. If there are several, it is the last one.
+// prefetchNextTile returns the prefetching of the last operand at one of the given places (in) that the first pass
+// reads in the next tile.
 func (b *builder) prefetchNextTile(in []expr.Place) (result loops.Prefetch) {
 	for position, place := range in {
 		isReadByFirstPass := slices.Contains(b.program.Passes[0].In, place)

@@ -49,7 +49,8 @@ const (
 const (
 	// minPortableTile is the least side of a tile in Go: smaller tiles take longer per element.
 	minPortableTile = 8
-	// l1Lines is the number of lines of dst that are still in L1 when the next tile is written.
+	// l1Lines is the number of cache lines in an L1 cache of 32 KiB. A tile that writes more lines of dst evicts its
+	// first lines before the next tile writes to them.
 	l1Lines = 32 << 10 / machine.LineBytes
 )
 

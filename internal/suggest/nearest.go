@@ -12,8 +12,8 @@ import (
 const maxNames = 1 << 16
 
 // Nearest returns the element of names that was most likely meant by name, or "" if no element is similar. Case is
-// ignored. If names has only "softmax", for example, then "sofmax" means it by its edit distance of 1, and "soft" means
-// it because "softmax" contains it.
+// ignored. For example, if names has only "softmax", Nearest returns it for "sofmax" (edit distance 1) and for "soft"
+// (contained in it).
 //
 // It prefers names with a small edit distance (insertion, deletion, replacement, transposition). The greatest accepted
 // distance is 1 for a name of up to four bytes, 2 for five to seven, 3 for eight to ten, and so on. It is also at most

@@ -31,8 +31,8 @@ type KernelBuilder struct {
 // NewKernelBuilder starts the kernel of a call.
 func NewKernelBuilder(c *graph.Call) *KernelBuilder { return &KernelBuilder{Call: c} }
 
-// Operand returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
-// relative to the operand's first element.
+// Operand returns operand i in its own layout, or the zero Buffer if it was omitted. The offset of a view of this
+// buffer counts from the operand's first element.
 func (builder *KernelBuilder) Operand(i int) kit.Buffer {
 	buffer := kit.InBuffer(builder.Call, i)
 	buffer.Meta.Offset = 0

@@ -38,8 +38,8 @@ func (r *ranking) compile(call *graph.Call) (*graph.Kernel, error) {
 // valuesAndIndices has the names of the results of ops that rank elements.
 var valuesAndIndices = []string{"values", "indices"}
 
-// orderingFlops estimates the cost per element of sorting a line or selecting from it: the comparisons and moves count
-// as functions such as exp.
+// orderingFlops estimates the cost per element of sorting a line or selecting from it: the comparisons and moves of an
+// element count as 7 calls of a function such as exp.
 var orderingFlops = graph.ElementFlops{Function: 7}
 
 // rankKernel returns a kernel that sorts each line in worker memory. The values of the result are copied from the
@@ -178,7 +178,8 @@ func compareDescending[T kit.Sortable](a, b rankedElement[T]) int {
 // siftsPerCheck is the number of elements that are sifted into a heap between two checks of the context.
 const siftsPerCheck = kit.CheckEvery / 8
 
-// selectByHeap moves the first count elements of the line, by compare, to the front, which is the heap.
+// selectByHeap moves the count elements that compare orders first to the front of the line. They form a heap there and
+// are not sorted.
 func selectByHeap[T kit.Sortable](ctx context.Context, line []rankedElement[T], count int,
 	compare func(a, b rankedElement[T]) int) {
 	heap := line[:count]

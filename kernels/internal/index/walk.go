@@ -46,7 +46,7 @@ type indexedWalk struct {
 const (
 	maxOperands    = 12  // greatest number of operands of a walk
 	offsetBlockLen = 512 // greatest number of elements whose offsets in the table are computed at once, in worker memory
-	minPieceLen    = 64  // least number of elements of a piece, if the dimension has as many
+	minPieceLen    = 64  // least length of a piece, unless the dimension is shorter
 )
 
 // walkOperand is an operand of an indexed walk.
@@ -65,7 +65,7 @@ func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
 // the end.
 type lookup struct {
 	operand    int  // operand of the walk that has the index
-	byteOffset int  // offset in bytes of the index from the operand's address; not 0 only for tuples (gather_nd)
+	byteOffset int  // offset in bytes of the index from the operand's address; 0 except for tuples (gather_nd)
 	isInt64    bool // the index is int64, else int32
 	dim        int  // the dimension, for error messages
 	size       int  // size of the dimension
@@ -313,7 +313,7 @@ func outOfBounds(i int64, dim, size int) error {
 }
 
 // form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
-// writes the table, has flat indices, or if an operand is packed or in scratch memory.
+// writes the table, has flat indices, or if an operand is packed, in scratch memory or in the kernel.
 func (walk *indexedWalk) form() *graph.Gather {
 	if walk.writesTable {
 		return nil

@@ -292,8 +292,8 @@ func Filled(meta tensor.Meta, draw func(dtype tensor.DType) tensor.Scalar) *tens
 	return filled
 }
 
-// NonzeroValues returns a function that draws numbers of both signs. No number is 0, because integer divisions by 0
-// fail.
+// NonzeroValues returns a function that draws nonzero numbers, of both signs if the dtype has them, because integer
+// divisions by 0 fail. Bools are true or false.
 func NonzeroValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 	sign := func() float64 { return float64(1 - 2*rng.IntN(2)) }
 	return func(dtype tensor.DType) tensor.Scalar {

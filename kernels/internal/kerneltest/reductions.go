@@ -275,8 +275,8 @@ func RandomShape(rng *rand.Rand, rank int) []int {
 	return shape
 }
 
-// RandomDims draws some of rank dimensions. A dimension is counted from the front, or from the back as a negative
-// number.
+// RandomDims draws a random subset of `rank` dimensions. A dimension is counted from the front, or from the back as a
+// negative number.
 func RandomDims(rng *rand.Rand, rank int) []int {
 	dims := rng.Perm(rank)[:rng.IntN(rank+1)]
 	for i := range dims {

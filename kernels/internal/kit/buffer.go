@@ -34,8 +34,8 @@ const (
 	inKernel // the elements are in Buffer.Data
 )
 
-// PtrIndex returns the index in Mem.Ptrs, which has results and then operands, of the value that contains b. The offset
-// is the distance in bytes from that pointer to the first element of b. PtrIndex returns false for other memory and for
+// PtrIndex returns the index in Mem.Ptrs of the value that contains b; results come first, then operands. The offset is
+// the distance in bytes from that pointer to the first element of b. PtrIndex returns false for other memory and for
 // packed operands.
 func (b Buffer) PtrIndex() (index, offset int, ok bool) {
 	return b.ptrIndex, b.offset, b.memory == inPtrs && !b.Packed

@@ -26,7 +26,7 @@ func eighOp(name string, outputs []string) *graph.Op {
 	ranks := fixedRanks([]int{2}, []int{1})
 	if hasVectors {
 		doc = "Returns the eigenvalues of Hermitian matrices, in ascending order, and their eigenvectors of norm 1, which " +
-			"are columns. Only one triangle is read. An eigenvector can be multiplied by any number of magnitude 1."
+			"are columns. Only one triangle is read. Eigenvectors are unique up to factors of magnitude 1."
 		ranks = fixedRanks([]int{2}, []int{1, 2})
 	}
 	return matrixOp(graph.SchemaOf[*eighAttrs](), graph.Semantics{Name: name, Doc: doc, Params: selfOnly, Outputs: outputs,

@@ -73,7 +73,7 @@ var (
 	}, algorithm{float: linalgLUSolve[float64], complex: linalgLUSolve[complex128], solverElements: elementsOfCopies(1),
 		ranks: fixedRanks([]int{2, 1, 2}, []int{2})})
 	LUSolve = matrixOp(kit.NoAttrs, graph.Semantics{Name: "lu_solve",
-		Doc:    "Solves A X = self with the results of linalg_lu_factor of a matrix A, `LU_data` and `LU_pivots`.",
+		Doc:    "Solves A X = self. `LU_data` and `LU_pivots` are the results of linalg_lu_factor for A.",
 		Params: []graph.Param{kit.Self, {Name: "LU_data"}, {Name: "LU_pivots"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			shape, err := luSolveShape(luSolveCheck, c.Type(1), c.Type(2), c.Type(0), true)

@@ -299,8 +299,7 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkOutputSize(name, size, dims); err != nil {
 		return nil, err
 	}
-	// isGlobal: all output sizes are 1, and PyTorch calls mean() instead of a pooling kernel (in 3-d, only for complex
-	// numbers).
+	// isGlobal: all output sizes are 1, so that PyTorch calls mean(). In 3-d, it is set only for complex numbers.
 	isGlobal := p.kind == reduceAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {

@@ -22,7 +22,7 @@ import (
 //	quantize(relu(conv2d(dequantize(x), dequantize(w))))   becomes   clamp(conv_bytes(x, w, ...))
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
-//   - Products and convolutions multiply bytes. Sums of products of bytes are exact, whereas sums of floats are
+// - Products and convolutions multiply bytes. Sums of products of bytes are exact, whereas sums of floats are
 //     rounded after each product. Therefore a result that is almost halfway between two quantized values can differ by
 //     one step. Plans that require exact results keep the floats.
 
@@ -76,9 +76,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 	return graph.Arg{}
 }
 
-// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. With such scales,
-// computations with a few scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far
-// below one quantization step.
+// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. Products and quotients of a
+// few such scales and 16-bit integers do not overflow, and rounding errors of subnormal numbers are far below one
+// quantization step.
 func areNormalScales(scales *tensor.Tensor) bool {
 	if scales == nil || scales.DType != tensor.Float32 {
 		return false

@@ -24,7 +24,8 @@ import (
 //
 // center is the mean, rounded to the dtype of the loop. It is subtracted first, because x*scale + shift would lose
 // digits by cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0: the
-// loop then computes x*scale + shift, as PyTorch does. The result differs if a coefficient is infinite.
+// loop then computes x*scale + shift, as PyTorch does. With center = mean, an infinite coefficient would give another
+// result.
 //
 // For example, a normalization of [2, 6, 4, 4] in 3 groups of channels has statistics and coefficients of the shape
 // [2, 6, 1, 1]; channels 0 and 1 of a sample have the same center.
@@ -103,8 +104,8 @@ func (norm *channelNorm) addCoefficients(builder *copies.KernelBuilder, statisti
 	// A unit of work is a group of channels of a sample.
 	groupChannels, samples := shape[1]/norm.groups, shape[0]
 	phase := copies.ChunkedPhase(samples*norm.groups, groupChannels, func(mem *graph.Mem, begin, end int) error {
-		values := newChannelValues(mem.Ptrs, samples, shape[1])
-		values.hasGivenStatistics = norm.meanOperand != 0
+		values := channelValues{channels: shape[1], hasGivenStatistics: norm.meanOperand != 0}
+		values.setAddresses(mem.Ptrs, samples)
 		for group := begin; group < end; group++ {
 			values.setGroup(group*groupChannels, groupChannels, norm.eps, loopDType)
 		}
@@ -125,18 +126,16 @@ type channelValues struct {
 	hasGivenStatistics                                 bool // whether the statistics are operands
 }
 
-// newChannelValues returns the values at addresses, in the order of the buffers of addCoefficients: center, scale,
-// shift, variance, mean, weight, bias.
-func newChannelValues(addresses []unsafe.Pointer, samples, channels int) *channelValues {
-	values := &channelValues{channels: channels}
+// setAddresses sets the lists to memory at the given addresses, in the order of the buffers of addCoefficients: center,
+// scale, shift, variance, mean, weight, bias.
+func (values *channelValues) setAddresses(addresses []unsafe.Pointer, samples int) {
 	perSample := []*[]float64{&values.center, &values.scale, &values.shift, &values.variance, &values.mean}
 	for i, list := range perSample {
-		*list = kit.ElementsOf[float64](addresses[i], samples*channels)
+		*list = kit.ElementsOf[float64](addresses[i], samples*values.channels)
 	}
 	for i, list := range []*[]float64{&values.weight, &values.bias} {
-		*list = kit.ElementsOf[float64](addresses[len(perSample)+i], channels)
+		*list = kit.ElementsOf[float64](addresses[len(perSample)+i], values.channels)
 	}
-	return values
 }
 
 // setGroup computes the coefficients of a group of channels, which has the indices [first, first+groupChannels) in the
@@ -158,8 +157,8 @@ func (values *channelValues) setGroup(first, groupChannels int, eps float64, loo
 		if values.bias != nil {
 			shift = values.bias[i%values.channels]
 		}
-		// With an infinite scale, this correction would be infinite or NaN. If the statistics are given, it is part of
-		// PyTorch's formula.
+		// The term (mean-center)*scale corrects the rounding of center. With an infinite scale it would be infinite or NaN.
+		// If the statistics are given, center is 0, and the term is part of PyTorch's formula.
 		if values.hasGivenStatistics || !math.IsInf(scale, 0) {
 			shift -= float64((mean - center) * scale)
 		}

@@ -28,5 +28,5 @@ func Positive(a sym.Int) bool { lower, _ := a.Bounds(); return lower >= 1 }
 // NotNegative reports whether a is at least 0 for all sizes of its symbols.
 func NotNegative(a sym.Int) bool { lower, _ := a.Bounds(); return lower >= 0 }
 
-// IsMinusOne reports whether a size in a shape is -1, which reshape computes from the other sizes.
+// IsMinusOne reports whether s is -1, which stands for the size that reshape computes from the other sizes.
 func IsMinusOne(s sym.Int) bool { return s.Same(sym.Of(-1)) }

@@ -14,7 +14,8 @@ import (
 //	m(y, z) = min over x of f(x, y) + g(x, z)
 //
 // If the message would be too large, the functions are divided into buckets with one message each, here min f(x, y) and
-// min g(x, z). The sum of all constants is then a lower bound on the cost of every assignment.
+// min g(x, z). When all variables are eliminated, only constants remain, and their sum is a lower bound on the cost of
+// every assignment.
 
 // step is the elimination of one variable.
 type step struct {

@@ -74,7 +74,7 @@ type Node struct {
 // in the order of the variables. No entry becomes negative, and forbidden entries stay forbidden.
 type Shift struct {
 	From []int     `json:"from" doc:"The numbers of the functions."`
-	By   [][]int64 `json:"by" doc:"by[i][j]: the cost moved to remaining label j of the i-th variable, ascending."`
+	By   [][]int64 `json:"by" doc:"by[i][j]: the cost moved to remaining label j of the i-th variable, in ascending order of variables."`
 }
 
 // Cut removes a label.

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// remainderWork is the number of times that jit.Work counts each instruction in the loop of writeRemainderLoop. The
-// loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least
-// 51 of these. Each iteration counts as 4, because it contains a slow division.
+// jit.Work counts each instruction in the loop of writeRemainderLoop remainderWork times. The loop has at most 42
+// iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes at least 51 of these. Each
+// iteration counts as 4, because it contains a slow division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
