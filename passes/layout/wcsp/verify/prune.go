@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// applyPruning checks that pruning.Label costs at least as much as pruning.By, whatever the labels of the neighbours
-// are, and removes Label (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour,
-// take the least value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least
-// 0. The factors over the variable alone count as one more neighbour, which has a single label.
+// applyPruning checks that pruning.Label costs at least as much as pruning.By for all labels of the neighbours, and
+// removes Label (Goldstein's criterion). Factors over the same two variables are added up. For each neighbour, take the
+// least value of cost(Label) - cost(By) over the neighbour's labels. The sum of these values must be at least 0. The
+// factors over the variable alone count as one more neighbour, which has a single label.
 //
 // For example, let the factors over the variable alone cost 2 more for Label than for By. With the two labels of its
 // only neighbour, Label costs 1 and 5, and By 3 and 4. The differences are 2 and min(1-3, 5-4) = -2; their sum is 0, so
