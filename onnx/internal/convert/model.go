@@ -56,7 +56,7 @@ type Options struct {
 
 	UnavailableInputs map[string]error // the reasons why inputs are not available, by input; used if SkipErrors is set
 	Context           context.Context  // cancels the conversion; may be nil
-	SkipErrors        bool             // whether the conversion goes on after mistakes: see skipped.go
+	SkipErrors        bool             // whether the conversion continues after mistakes: see skipped.go
 }
 
 // CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx"; "" is
