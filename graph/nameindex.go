@@ -107,12 +107,6 @@ func (names *nameIndex) renameNode(n *Node, name string) {
 	delete(names.nodes, n.Name)
 	n.Name = name
 	names.addNode(n)
-	for _, v := range n.Out {
-		if v.Name == name {
-			return
-		}
-	}
-	names.nodes[name] = n
 }
 
 // isTaken reports whether a value or a node has the name.

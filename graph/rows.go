@@ -77,7 +77,7 @@ const (
 	minRows      = 4       // minimum number of long rows, so that all workers have rows
 )
 
-// The functions below decide between three treatments of rows, by their length and number:
+// The functions below decide, by the length and number of rows, whether rows are folded whole or split:
 //
 //	length 1 to 2^12                         a worker folds each row as a whole
 //	length 2^12+1 to 2^16, at least 4 rows   the same
@@ -113,7 +113,8 @@ func (r *Rows) UnsuitedReason(shape []int) string {
 	return r.unsuited(shape)
 }
 
-// unsuited is UnsuitedReason for rows that are not split. It therefore also rejects rows that are too long or too few.
+// unsuited returns the reason why rows cannot be folded whole, or "". [Rows.UnsuitedReason] first checks whether rows
+// can be split.
 func (r *Rows) unsuited(shape []int) string {
 	length, count, ok := r.lengths(shape)
 	switch {

@@ -275,8 +275,8 @@ func (layout *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 		"dense in that order"
 }
 
-// operandName names operand i of the iteration of a node. The operands of an iteration are the results, of which there
-// are resultCount, and then the arguments of the node.
+// operandName names operand i of the iteration of a node. The operands of an iteration are resultCount results, and
+// then the arguments of the node.
 func operandName(n *graph.Node, resultCount, i int) string {
 	if i < resultCount {
 		return "the result"

@@ -109,8 +109,7 @@ func (env *Env) Assume(condition Bool) error {
 }
 
 // decide returns the answer of a branch on b and records it. If the facts decide b, they give the answer. Otherwise the
-// hints give the answer, or in a fork the current path. The decision is one question, whose steps are limited:
-// see questionSteps.
+// hints give the answer, or in a fork the current path. The steps of the decision are limited: see questionSteps.
 func (env *Env) decide(b Bool) bool {
 	defer env.beginQuestion()()
 	answer := b.truth

@@ -10,7 +10,7 @@ import (
 // shared parts once and finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent
 // use.
 //
-// It is a list of instructions, each of which computes one cell from earlier cells. For the symbols x and y, the size
+// It is a list of instructions. Each computes one cell from earlier cells. For the symbols x and y, the size
 // 2*x*y + 1 and the condition x*y >= 4 are compiled to
 //
 //	cell 0  opSymbol 0            x

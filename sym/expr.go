@@ -146,7 +146,7 @@ func (env *Env) exprOf(a Int) *expr {
 	return a.e
 }
 
-// envOf returns the Env of two operands, at least one of which is an expression.
+// envOf returns the Env of two operands. At least one operand must be an expression.
 func envOf(a, b Int) *Env {
 	if a.e != nil {
 		return a.e.env

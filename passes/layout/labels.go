@@ -346,7 +346,7 @@ func (m *Model) priceViewCopies(view *viewNode) {
 }
 
 // findOutputCopies sets view.outputCopies of a copy node whose result is an output or is pinned, and has its own memory
-// in the graph as written: the forms of the operand of which the node makes a copy, not a view.
+// in the graph as written: the forms of the operand that the node copies, and does not view.
 func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 	n := view.node
 	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil

@@ -128,7 +128,7 @@ func (b *svgBox) writeText(w *strings.Builder) (y float64) {
 	return y
 }
 
-// writeBar writes a bar at height y, of which a share from 0 to 1 is filled in the style of class.
+// writeBar writes a bar at height y. Its filled part, a share from 0 to 1, has the style of class.
 func (b *svgBox) writeBar(w *strings.Builder, class string, y, share float64) {
 	fullWidth := b.size.Width - 2*boxPadding - 2
 	bar := func(class string, width float64) {

@@ -11,7 +11,7 @@ import (
 // An angle is x = q*pi/2 + r + low, with |r| at most about pi/4 (reduceAngle). Its sine and cosine are polynomials of r
 // (sinOf, cosOf), exchanged if q is odd, with signs that depend on q modulo 4. An inverse function is a polynomial of a
 // small operand: arcsin of a number up to 1/2 (arcsinParts), or arctan of a number up to tan(pi/8) after a rotation by
-// a multiple of an eighth of a turn (arctan).
+// a multiple of pi/4 (arctan).
 
 // sin returns the sine of x.
 func sin(x float64) float64 {
@@ -229,7 +229,7 @@ var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.142857142
 	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
 	0.039231657085083686, -0.019176885636589053}
 
-// eighth is a direction whose angle is a multiple of an eighth of a turn.
+// eighth is a direction whose angle is a multiple of pi/4.
 type eighth struct {
 	x, y        float64 // a vector in this direction
 	angle, rest float64 // the angle of the direction is angle + rest
@@ -306,7 +306,7 @@ func arctanSpecial(y, x float64) float64 {
 	return arctan(y, x)
 }
 
-// atan subtracts an eighth or a quarter of a turn.
+// atan subtracts pi/4 or pi/2.
 func atan(x float64) float64 {
 	tangent := math.Abs(x)
 	direction := &eighths[0]

@@ -176,10 +176,10 @@ func (builder *KernelBuilder) addKernel(name string, compile func(c *graph.Call)
 
 // addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.EmbeddedOperands) replace the
 // corresponding elements of buffers.
-func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outs int, buffers []kit.Buffer) {
+func (builder *KernelBuilder) addCompiled(kernel *graph.Kernel, outCount int, buffers []kit.Buffer) {
 	for i, embedded := range kernel.EmbeddedOperands {
 		if embedded != nil {
-			buffers[outs+i] = kit.DataBuffer(embedded)
+			buffers[outCount+i] = kit.DataBuffer(embedded)
 		}
 	}
 	builder.AddPhases(kernel.Scratch, kernel.WorkerScratch, buffers, kernel.Phases...)

@@ -83,8 +83,8 @@ var extremeGraphs = []extremeGraph{
 	{"tfidf", "tfidf_vectorizer", `{"max_gram_length":2,"min_gram_length":1,"max_skip_count":2147483648,"mode":"TF",
 		"ngram_counts":[0,1],"ngram_indexes":[0,1],"pool_int64s":[1,1,1]}`, `{"dtype":"int64","shape":[100]}`, "", 100},
 	{"shuffle", "pixel_shuffle", `{"upscale_factor":1099511627776}`, plane4, "upscale_factor", 0},
-	{"dts", "depth_to_space", `{"block_size":4294967296}`, plane4, "upscale_factor", 0},
-	{"std", "space_to_depth", `{"block_size":4294967296}`, `{"dtype":"float32","shape":[1,4,0,0]}`, "downscale_factor", 0},
+	{"dts", "depth_to_space", `{"block_size":4294967296}`, plane4, "block_size", 0},
+	{"std", "space_to_depth", `{"block_size":4294967296}`, `{"dtype":"float32","shape":[1,4,0,0]}`, "block_size", 0},
 }
 
 const extremeGraphVariable = "GRAPHRUN_EXTREME_GRAPH"

@@ -149,7 +149,7 @@ func checkReduceInPlace(t *testing.T, name string, op *graph.Op, call *graph.Cal
 			t.Fatal(err)
 		}
 		if !slices.Equal(shared.Storage().Bytes(), want[pair.Out].Storage().Bytes()) {
-			t.Errorf("%s %v: other bits in place", name, MetasOf(in))
+			t.Errorf("%s %v: the result in place has other bits", name, MetasOf(in))
 		}
 	}
 }

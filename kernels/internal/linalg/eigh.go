@@ -77,8 +77,8 @@ func (t *task[T]) mirrorTriangle(a matrix[T], isUpper bool) {
 	}
 }
 
-// setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. For more than two
-// rows, the results also depend on the positions of the infinities.
+// setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does. With more than
+// two rows, it fails unless all other elements than those on the diagonal are finite.
 func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
 	onlyOnDiagonal := t.isFiniteExceptDiagonal(a)
 	if a.rows > 2 && !onlyOnDiagonal {

@@ -91,14 +91,14 @@ func areNormalScales(scales *tensor.Tensor) bool {
 	return areNormal
 }
 
-// firstElement returns the first element of scales or zero points. It returns 0 if the list is nil.
+// firstElement returns the first element of scales or zero points. It returns 0 if params is nil.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func firstElement(list *tensor.Tensor) float64 {
-	if list == nil {
+func firstElement(params *tensor.Tensor) float64 {
+	if params == nil {
 		return 0
 	}
-	return list.At(make([]int, list.Rank())...).Float()
+	return params.At(make([]int, params.Rank())...).Float()
 }
 
 // sameParams reports whether both operands have a single scale, the scales are equal, and the zero points are equal.

@@ -32,7 +32,7 @@ func foldRates() []graph.Rate {
 				activationMean("relu", 1, 208, 14, 14)}},
 		{Name: graph.FoldBegin, Unit: "the start of a fold",
 			Calls: []graph.RateCall{mean(pixelDims, kit.F32(1, 64, 7, 7)), mean(pixelDims, kit.NHWC(1, 64, 7, 7))}},
-		{Name: graph.FoldSimple, Unit: "an instruction on an element of a loop that folds",
+		{Name: graph.FoldSimple, Unit: "an instruction for an element, in a loop that folds",
 			Calls: []graph.RateCall{activationMean("silu", 1, 96, 28, 28), activationMean("silu", 1, 240, 14, 14),
 				activationMean("relu", 1, 104, 28, 28)}},
 		{Name: graph.FoldTransposed, Unit: "an element of an operand that is transposed for a loop that folds",
@@ -58,7 +58,7 @@ func multipassRates() []graph.Rate {
 	}
 }
 
-// lineOpRates lists the rates of ops along lines that have no expression.
+// lineOpRates lists the rates of ops along lines ([lineOp]), which have no expression.
 func lineOpRates() []graph.Rate {
 	cumsum := func(dim int, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "cumsum", Attrs: graph.Attrs{"dim": dim}, In: []tensor.Meta{kit.F32(shape...)},

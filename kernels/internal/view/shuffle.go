@@ -62,14 +62,15 @@ var (
 	PixelShuffle = shuffleOp(graph.SchemaOf[*pixelShuffleAttrs](), "pixel_shuffle",
 		"Converts channels to blocks of pixels: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"upscale_factor": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
-			return toBlocks("pixel_shuffle", c.Type(0), kit.Attrs[*pixelShuffleAttrs](c).UpscaleFactor, channelFirst)
+			factor := kit.Attrs[*pixelShuffleAttrs](c).UpscaleFactor
+			return toBlocks("pixel_shuffle", "upscale_factor", c.Type(0), factor, channelFirst)
 		})
 	PixelUnshuffle = shuffleOp(graph.SchemaOf[*pixelUnshuffleAttrs](), "pixel_unshuffle",
 		"Converts blocks of pixels to channels: [..., c, "+
 			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			result, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[*pixelUnshuffleAttrs](c).DownscaleFactor,
-				channelFirst)
+			factor := kit.Attrs[*pixelUnshuffleAttrs](c).DownscaleFactor
+			result, err := fromBlocks("pixel_unshuffle", "downscale_factor", c.Type(0), factor, channelFirst)
 			result.copiesSelf = kit.IsEmpty(c.Type(0))
 			return result, err
 		})
@@ -77,12 +78,13 @@ var (
 		"Converts channels to blocks of pixels, as ONNX's DepthToSpace: [..., c*r*r, h, w] gives [..., c, h*r, w*r].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 8, 3, 2), func(c *graph.Call) (shuffle, error) {
 			attrs := kit.Attrs[*depthToSpaceAttrs](c)
-			return toBlocks("depth_to_space", c.Type(0), attrs.BlockSize, attrs.Mode == "DCR")
+			return toBlocks("depth_to_space", "block_size", c.Type(0), attrs.BlockSize, attrs.Mode == "DCR")
 		})
 	SpaceToDepth = shuffleOp(graph.SchemaOf[*spaceToDepthAttrs](), "space_to_depth",
 		"Converts blocks of pixels to channels, as ONNX's SpaceToDepth: [..., c, h*r, w*r] gives [..., r*r*c, h, w].",
 		graph.Attrs{"block_size": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
-			return fromBlocks("space_to_depth", c.Type(0), kit.Attrs[*spaceToDepthAttrs](c).BlockSize, positionFirst)
+			factor := kit.Attrs[*spaceToDepthAttrs](c).BlockSize
+			return fromBlocks("space_to_depth", "block_size", c.Type(0), factor, positionFirst)
 		})
 	ChannelShuffle = shuffleOp(graph.SchemaOf[*channelShuffleAttrs](), "channel_shuffle",
 		"Interleaves groups of channels: channel j of group i becomes channel i of group j.",
@@ -175,20 +177,21 @@ const maxSide = 1 << (bits.UintSize/2 - 1)
 
 // toBlocks returns the shuffle that converts factor*factor channels to a block of factor by factor pixels. A channel
 // index of self combines the position in the block with a channel of the result. If isPositionFirst is set, the index
-// is position*channels + channel, else channel*factor*factor + position. op is the name in errors.
-func toBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
+// is position*channels + channel, else channel*factor*factor + position. op and factorName are the names of the op and
+// of its attribute in errors.
+func toBlocks(op, factorName string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
 	case rank < 3:
 		return result, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op,
 			rank)
 	case factor <= 0:
-		return result, fmt.Errorf("%s expects a positive upscale_factor, but got %d", op, factor)
+		return result, fmt.Errorf("%s expects a positive %s, but got %d", op, factorName, factor)
 	case factor > maxSide || kit.RepeatTooLarge(self.Shape[rank-2], side) || kit.RepeatTooLarge(self.Shape[rank-1], side):
-		return result, fmt.Errorf("%s: a size times the upscale_factor %d overflows", op, factor)
+		return result, fmt.Errorf("%s: a size times the %s %d overflows", op, factorName, factor)
 	case !kit.SizeIs(self.Shape[rank-3].Mod(sym.Of(factor*factor)), 0):
 		return result, fmt.Errorf("%s expects its input's 'channel' dimension to be divisible by the square of "+
-			"upscale_factor, but input.size(-3)=%v is not divisible by %d", op, self.Shape[rank-3], factor*factor)
+			"%s, but input.size(-3)=%v is not divisible by %d", op, factorName, self.Shape[rank-3], factor*factor)
 	}
 	batch, channels := self.Shape[:rank-3], self.Shape[rank-3].Div(sym.Of(factor*factor))
 	height, width := self.Shape[rank-2], self.Shape[rank-1]
@@ -206,22 +209,22 @@ func toBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (re
 
 // fromBlocks returns the shuffle that converts a block of factor by factor pixels to factor*factor channels. It is the
 // inverse of toBlocks.
-func fromBlocks(op string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
+func fromBlocks(op, factorName string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
 	case rank < 3:
 		return result, fmt.Errorf("%s expects input to have at least 3 dimensions, but got input with %d dimension(s)", op,
 			rank)
 	case factor <= 0:
-		return result, fmt.Errorf("%s expects a positive downscale_factor, but got %d", op, factor)
+		return result, fmt.Errorf("%s expects a positive %s, but got %d", op, factorName, factor)
 	case factor > maxSide || kit.RepeatTooLarge(self.Shape[rank-3], side.Mul(side)):
-		return result, fmt.Errorf("%s: a size times the square of the downscale_factor %d overflows", op, factor)
+		return result, fmt.Errorf("%s: a size times the square of the %s %d overflows", op, factorName, factor)
 	case !kit.SizeIs(self.Shape[rank-2].Mod(side), 0):
-		return result, fmt.Errorf("%s expects height to be divisible by downscale_factor, but input.size(-2)=%v is not "+
-			"divisible by %d", op, self.Shape[rank-2], factor)
+		return result, fmt.Errorf("%s expects height to be divisible by %s, but input.size(-2)=%v is not divisible by %d", op,
+			factorName, self.Shape[rank-2], factor)
 	case !kit.SizeIs(self.Shape[rank-1].Mod(side), 0):
-		return result, fmt.Errorf("%s expects width to be divisible by downscale_factor, but input.size(-1)=%v is not "+
-			"divisible by %d", op, self.Shape[rank-1], factor)
+		return result, fmt.Errorf("%s expects width to be divisible by %s, but input.size(-1)=%v is not divisible by %d", op,
+			factorName, self.Shape[rank-1], factor)
 	}
 	batch, channels := self.Shape[:rank-3], self.Shape[rank-3]
 	height, width := self.Shape[rank-2].Div(side), self.Shape[rank-1].Div(side)

@@ -225,8 +225,8 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	return out
 }
 
-// zeroIfAllZero returns the scalar 0. The run fails unless all elements of x, none of which is negative, are 0:
-// otherwise their sum, the index of a Gather from the vector [0], is out of range.
+// zeroIfAllZero returns the scalar 0. x has no negative elements. The run fails unless all are 0: otherwise their sum,
+// the index of a Gather from the vector [0], is out of range.
 func (n *Node) zeroIfAllZero(x *Value) *Value {
 	flat := n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1)
 	return n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(flat, 0))

@@ -10,8 +10,8 @@ import (
 )
 
 // This file converts operators that reduce dimensions or accumulate along one: Reduce operators, ArgMax, CumSum and
-// TopK. A Reduce operator is a pointwise op, a reducing op and another pointwise op, of which some may be absent. For
-// example, ReduceL2 is mul(x, x), sum and sqrt.
+// TopK. A Reduce operator is an optional pointwise op, a reducing op and another optional pointwise op. For example,
+// ReduceL2 is mul(x, x), sum and sqrt.
 
 // reduction has the parameters of a Reduce operator.
 type reduction struct {

@@ -36,7 +36,7 @@ func (g *generator) fmod(laneBytes int, x, y alloc.Virt) alloc.Virt {
 		Tied: g.multiplyAdd("VFNMADD", laneBytes, quotient, divisor, dividend), Dst: g.newVector(width),
 		FoldableSource:   noFoldableSource,
 		TempCounts:       temps,
-		InstructionCount: 1}) // not 0, because it is a pseudo-instruction; its loop rarely runs
+		InstructionCount: 1}) // 1, because its loop rarely runs; a pseudo-instruction must have a count
 	// The remainder is negative if the quotient was rounded up. The divisor is then added.
 	negative := g.compareFloats(laneBytes, cmpLess, remainder, g.constLanes(laneBytes, 0))
 	if g.avx512 {
